@@ -1,0 +1,60 @@
+// Errors of set-up (exceptions with a place) and of per-frame work (a status that never throws).
+//
+// Threads: [any]. Error is thrown by set-up code only and never crosses a thread or the C ABI.
+// Status is what per-frame code returns: success carries no allocation.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace camd::base {
+
+// What kind of thing went wrong. Decides the exit code of `camd` (exit_code()).
+enum class ErrorKind {
+  kUsage,     // the command line
+  kConfig,    // the configuration file
+  kDevice,    // a device cannot be used
+  kModel,     // a model cannot be read or run
+  kPlugin,    // a plug-in was refused or failed
+  kSource,    // a camera's source
+  kIo,        // a file or stream that camd writes or reads for itself
+  kDeviceLost,// the device failed while running
+  kState,     // a call that the current state does not allow
+  kInternal,  // a bug in camd
+};
+
+// Exit codes of the daemon: 2 usage or configuration, 3 device, model or plug-in, 4 sources,
+// 5 device lost while running, 70 internal error.
+[[nodiscard]] int exit_code(ErrorKind kind) noexcept;
+
+// A set-up error. what() is one complete line for the user: what is wrong, where, and how to mend it.
+class Error : public std::runtime_error {
+ public:
+  Error(ErrorKind kind, const std::string& message) : std::runtime_error(message), kind_(kind) {}
+  [[nodiscard]] ErrorKind kind() const noexcept { return kind_; }
+
+ private:
+  ErrorKind kind_;
+};
+
+// The result of per-frame work.
+class [[nodiscard]] Status {
+ public:
+  Status() noexcept = default;  // success
+  Status(ErrorKind kind, std::string message) : failed_(true), kind_(kind), message_(std::move(message)) {}
+
+  [[nodiscard]] bool ok() const noexcept { return !failed_; }
+  [[nodiscard]] explicit operator bool() const noexcept { return !failed_; }
+  // Meaningful only when !ok().
+  [[nodiscard]] ErrorKind kind() const noexcept { return kind_; }
+  [[nodiscard]] const std::string& message() const noexcept { return message_; }
+
+ private:
+  bool failed_ = false;
+  ErrorKind kind_ = ErrorKind::kInternal;
+  std::string message_;
+};
+
+}  // namespace camd::base

@@ -1,0 +1,48 @@
+# Everything camd needs comes from the system (Debian packages: scripts/install_deps.sh). Nothing is downloaded.
+
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+find_package(PkgConfig REQUIRED)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(yaml-cpp REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(OpenCV 4 REQUIRED COMPONENTS core imgproc dnn)
+find_package(Protobuf REQUIRED)
+pkg_check_modules(GST REQUIRED IMPORTED_TARGET
+  gstreamer-1.0>=1.22 gstreamer-app-1.0 gstreamer-video-1.0 gstreamer-allocators-1.0 gstreamer-net-1.0)
+
+# moodycamel installs headers under different prefixes; both spellings are in the field.
+find_path(CAMD_CONCURRENTQUEUE_DIR NAMES concurrentqueue.h
+  PATH_SUFFIXES concurrentqueue/moodycamel concurrentqueue moodycamel REQUIRED)
+add_library(camd_concurrentqueue INTERFACE)
+target_include_directories(camd_concurrentqueue SYSTEM INTERFACE "${CAMD_CONCURRENTQUEUE_DIR}")
+
+find_path(CAMD_DLPACK_DIR NAMES dlpack/dlpack.h REQUIRED)
+add_library(camd_dlpack INTERFACE)
+target_include_directories(camd_dlpack SYSTEM INTERFACE "${CAMD_DLPACK_DIR}")
+
+# CUDA: toolkit 12 or later when present, and the build works without it.
+set(CAMD_HAVE_CUDA OFF)
+if(NOT CAMD_CUDA STREQUAL "OFF")
+  include(CheckLanguage)
+  check_language(CUDA)
+  if(CMAKE_CUDA_COMPILER)
+    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+      set(CMAKE_CUDA_ARCHITECTURES 90)
+    endif()
+    enable_language(CUDA)
+    find_package(CUDAToolkit 12)
+    if(CUDAToolkit_FOUND)
+      set(CAMD_HAVE_CUDA ON)
+      set(CMAKE_CUDA_STANDARD 20)
+      set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
+    endif()
+  endif()
+  if(CAMD_CUDA STREQUAL "ON" AND NOT CAMD_HAVE_CUDA)
+    message(FATAL_ERROR "CAMD_CUDA=ON, but no CUDA toolkit 12 or later was found: "
+      "put nvcc on PATH or pass -DCMAKE_CUDA_COMPILER=/usr/local/cuda/bin/nvcc")
+  endif()
+endif()
+message(STATUS "camd: CUDA device and engine: ${CAMD_HAVE_CUDA}")

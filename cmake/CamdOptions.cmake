@@ -1,0 +1,49 @@
+# Compiler settings shared by every target, and the one function that makes a room's library.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib")
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+
+find_program(CAMD_CCACHE ccache)
+if(CAMD_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_C_COMPILER_LAUNCHER "${CAMD_CCACHE}")
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${CAMD_CCACHE}")
+  set(CMAKE_CUDA_COMPILER_LAUNCHER "${CAMD_CCACHE}")
+endif()
+
+add_library(camd_options INTERFACE)
+# Warnings are for C and C++ only: nvcc hands host warnings through -Xcompiler, set where CUDA is compiled.
+set(camd_warnings -Wall -Wextra -Wconversion -Wshadow)
+if(CAMD_WERROR)
+  list(APPEND camd_warnings -Werror)
+endif()
+foreach(flag IN LISTS camd_warnings)
+  target_compile_options(camd_options INTERFACE "$<$<COMPILE_LANGUAGE:C,CXX>:${flag}>")
+endforeach()
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  target_compile_options(camd_options INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-Wthread-safety>")
+endif()
+if(CAMD_SANITIZE)
+  target_compile_options(camd_options INTERFACE
+    "$<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=${CAMD_SANITIZE};-fno-omit-frame-pointer;-fno-sanitize-recover=all>")
+  target_link_options(camd_options INTERFACE "-fsanitize=${CAMD_SANITIZE}")
+endif()
+
+# camd_room(NAME SOURCES ... LINK ... [SYSTEM_LINK ...]): the static library of one top-level folder.
+# Headers are included from the repository root ("base/error.hpp"), so an include shows the room it enters.
+function(camd_room name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINK;PRIVATE_LINK" ${ARGN})
+  add_library(camd_${name} STATIC ${ARG_SOURCES})
+  target_include_directories(camd_${name} PUBLIC "${PROJECT_SOURCE_DIR}")
+  target_link_libraries(camd_${name} PUBLIC ${ARG_LINK} PRIVATE camd_options ${ARG_PRIVATE_LINK})
+endfunction()
