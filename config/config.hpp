@@ -1,0 +1,180 @@
+// The settings of camd as plain structs: what the YAML file says, checked, with defaults filled in.
+//
+// Threads: plain values; written once by load(), read by [any].
+// Invariants of a Config that came from load(): every value is inside its declared range, camera names are unique,
+// there is at least one camera, paths are resolved (relative ones against the configuration file's folder).
+// The initialisers below repeat the defaults of the key table (config/key_table.hpp); a test compares the two.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "base/picture.hpp"
+#include "config/model_card.hpp"
+#include "config/place.hpp"
+
+namespace camd::config {
+
+using base::Duration;
+
+enum class DeviceKind { kAuto, kCuda, kHost };
+
+struct DeviceChoice {
+  DeviceKind kind = DeviceKind::kAuto;
+  int index = -1;  // the N of cuda:N; -1: not said, the first usable one
+
+  friend bool operator==(const DeviceChoice&, const DeviceChoice&) = default;
+};
+
+enum class EngineChoice { kAuto, kCuda, kOpencv };
+enum class TransferMode { kAuto, kPinned, kMapped, kPageable };
+enum class StreamMode { kSplit, kPerFrame, kSingle };
+enum class RtspTransport { kTcp, kUdp };
+
+// The spelling of the configuration file.
+[[nodiscard]] std::string to_string(const DeviceChoice& device);
+[[nodiscard]] std::string_view to_string(EngineChoice engine) noexcept;
+[[nodiscard]] std::string_view to_string(TransferMode mode) noexcept;
+[[nodiscard]] std::string_view to_string(StreamMode mode) noexcept;
+[[nodiscard]] std::string_view to_string(RtspTransport transport) noexcept;
+
+struct Model {
+  std::filesystem::path path;                 // the ONNX file
+  std::optional<std::filesystem::path> card;  // the model card that was read, asked for or found beside the model
+  EngineChoice engine = EngineChoice::kAuto;
+  // What the file says, completed from the card. Empty: neither says it, the model or the engine decides.
+  ModelInput input;
+
+  friend bool operator==(const Model&, const Model&) = default;
+};
+
+struct PipelineOptions {
+  int slots = 3;  // of a camera's ring
+  TransferMode transfer = TransferMode::kAuto;
+  StreamMode streams = StreamMode::kSplit;
+  Duration max_age = std::chrono::milliseconds(200);
+
+  friend bool operator==(const PipelineOptions&, const PipelineOptions&) = default;
+};
+
+// How a live source comes back: common to v4l2, rtsp and gstreamer.
+struct Recovery {
+  Duration timeout = std::chrono::seconds(5);  // no frame for so long: stalled, the source is opened anew
+  Duration reconnect_initial = std::chrono::milliseconds(500);  // wait before the first attempt; doubles each time
+  Duration reconnect_max = std::chrono::seconds(10);            // longest wait between two attempts
+
+  friend bool operator==(const Recovery&, const Recovery&) = default;
+};
+
+struct FileSource {
+  std::filesystem::path path;
+  bool loop = false;
+  bool realtime = true;  // false: as fast as the pipeline takes it, nothing is dropped
+
+  friend bool operator==(const FileSource&, const FileSource&) = default;
+};
+
+struct V4l2Source {
+  std::filesystem::path device = "/dev/video0";
+  int width = 1280;   // px
+  int height = 720;   // px
+  double fps = 30.0;  // frames a second
+  Recovery recovery;
+
+  friend bool operator==(const V4l2Source&, const V4l2Source&) = default;
+};
+
+struct RtspSource {
+  std::string url;
+  Duration latency = std::chrono::milliseconds(50);  // of the jitter buffer
+  RtspTransport transport = RtspTransport::kTcp;
+  Recovery recovery;
+
+  friend bool operator==(const RtspSource&, const RtspSource&) = default;
+};
+
+struct GStreamerSource {
+  std::string pipeline;  // gst-launch text without its sink
+  Recovery recovery;
+
+  friend bool operator==(const GStreamerSource&, const GStreamerSource&) = default;
+};
+
+// Deterministic pictures whose pixels carry the sequence number.
+struct TestSource {
+  int width = 1280;   // px
+  int height = 720;   // px
+  double fps = 30.0;  // frames a second
+  base::PixelFormat format = base::PixelFormat::kBgr;
+  std::int64_t frames = 0;  // 0: endless
+  bool realtime = true;     // false: as fast as the pipeline takes it, nothing is dropped
+
+  friend bool operator==(const TestSource&, const TestSource&) = default;
+};
+
+using Source = std::variant<FileSource, V4l2Source, RtspSource, GStreamerSource, TestSource>;
+
+// file | v4l2 | rtsp | gstreamer | test
+[[nodiscard]] std::string_view type_name(const Source& source) noexcept;
+
+struct Camera {
+  std::string name;
+  Source source;
+
+  friend bool operator==(const Camera&, const Camera&) = default;
+};
+
+struct Postprocessor {
+  std::string plugin;  // a built-in's name, or the path of a .so (then it contains a '/')
+  // The `config:` block as one JSON object ("{}" when absent), for the plug-in to read and check. For the built-in
+  // `detections` it is completed from the model card; what the file says wins.
+  std::string config_json = "{}";
+
+  friend bool operator==(const Postprocessor&, const Postprocessor&) = default;
+};
+
+struct Metrics {
+  Duration period = std::chrono::seconds(1);
+
+  friend bool operator==(const Metrics&, const Metrics&) = default;
+};
+
+struct Config {
+  DeviceChoice device;
+  Model model;
+  PipelineOptions pipeline;
+  std::vector<Camera> cameras;
+  std::vector<Postprocessor> postprocess;
+  Metrics metrics;
+
+  // Where each value stands, by dotted key ("cameras.0.source.path", "postprocess.1.config.path"). Values that the
+  // user did not write are absent, those that came from the model card or from --set carry that place.
+  std::map<std::string, SourcePlace, std::less<>> places;
+  // The file itself: the place of last resort.
+  SourcePlace file;
+
+  // The place of `key` or, when the user did not write it, of the nearest enclosing key.
+  [[nodiscard]] const SourcePlace& place_of(std::string_view key) const;
+  // "FILE:LINE:COL: KEY: message", for rooms that find out later that a value cannot be used.
+  [[nodiscard]] std::string at(std::string_view key, std::string_view message) const;
+  // The same as an exception: throw config.error(base::ErrorKind::kModel, "model.path", "...").
+  [[nodiscard]] base::Error error(base::ErrorKind kind, std::string_view key, std::string_view message) const;
+};
+
+// The effective configuration, every value spelled out, as JSON (which is YAML: load_text() reads it back).
+// The same settings give the same text, whatever the order or the comments of the file were.
+[[nodiscard]] std::string effective_text(const Config& config);
+// 64 hexadecimal digits: SHA-256 of effective_text().
+[[nodiscard]] std::string effective_sha256(const Config& config);
+
+}  // namespace camd::config

@@ -1,0 +1,31 @@
+// Reads a configuration: YAML file and --set overrides in, a checked Config out, or every problem at once.
+//
+// Threads: functions of their arguments, [any]; they [block] on file input.
+// Nothing is clipped or ignored: what is not understood is an error with its place.
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/config.hpp"
+
+namespace camd::config {
+
+// "key.path=value", as after --set: "cameras.0.source.path=a.mp4", "cameras.door.source.loop=true". The value is YAML.
+using Overrides = std::span<const std::string>;
+
+struct LoadOptions {
+  bool check_files = true;  // files that the configuration names must exist; off for tests and `camd config`
+};
+
+// Throws ConfigErrors with every problem found, sorted by place.
+// Relative paths count from the configuration file's folder; those given by --set from the working directory.
+[[nodiscard]] Config load(const std::filesystem::path& path, Overrides overrides = {}, const LoadOptions& options = {});
+// The same for a text; `name` stands for the file in messages and its folder resolves relative paths.
+[[nodiscard]] Config load_text(const std::string& name, std::string_view text, Overrides overrides = {},
+                               const LoadOptions& options = {});
+
+}  // namespace camd::config

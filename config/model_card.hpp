@@ -1,0 +1,52 @@
+// The model card: a YAML file beside a model that says how its input is fed and how its outputs are read, so that
+// a configuration need not repeat it.
+//
+// Threads: plain values and functions of their arguments, [any]; load_model_card() [blocks] on file input.
+#pragma once
+
+#include <array>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "config/place.hpp"
+
+namespace camd::config {
+
+enum class ColorOrder { kBgr, kRgb };
+enum class ResizeMode { kLetterbox, kStretch };
+
+[[nodiscard]] std::string_view to_string(ColorOrder color) noexcept;
+[[nodiscard]] std::string_view to_string(ResizeMode mode) noexcept;
+
+// How a picture becomes the network's input: value = (pixel - mean) * scale, pixel in 0..255, mean and scale per
+// channel in the order that `color` names. What is empty was not said.
+struct ModelInput {
+  std::optional<int> width;   // px
+  std::optional<int> height;  // px
+  std::optional<ColorOrder> color;
+  std::optional<std::array<float, 3>> mean;
+  std::optional<std::array<float, 3>> scale;  // one number in the file stands for all three channels
+  std::optional<ResizeMode> resize;
+
+  friend bool operator==(const ModelInput&, const ModelInput&) = default;
+};
+
+struct ModelCard {
+  std::filesystem::path path;
+  std::string name;  // empty: not said
+  ModelInput input;  // width and height come from the model, never from the card
+  // The keys for the built-in `detections` (layout, classes, score, nms, strides, anchors, anchor_offset, variances,
+  // keypoints) that the card gives, as one JSON object.
+  std::string detections_json = "{}";
+};
+
+// The card of a model: `<stem>.yaml` beside it, else the stem without a trailing "-WxH" (marker-640x360.onnx:
+// marker.yaml). Empty when there is none.
+[[nodiscard]] std::optional<std::filesystem::path> find_model_card(const std::filesystem::path& model);
+
+// Reads and checks a card. Throws ConfigErrors with every problem found.
+[[nodiscard]] ModelCard load_model_card(const std::filesystem::path& path);
+
+}  // namespace camd::config
