@@ -1,0 +1,147 @@
+// FrameRing: the slots of one camera, in host memory of the device's kind (page-locked on CUDA).
+//
+//   Free -> Filling -> Ready -> Uploading -> Free        a SlotLease is a move-only right to one slot
+//
+// A source begins a frame, fills the leased slot and publishes it. The dispatcher takes the newest Ready frame and
+// keeps the slot until the device has read it (or longer, when a postprocessor wants the picture).
+// Newest wins: when no slot is free, begin() takes the oldest Ready frame's slot and counts that frame as superseded;
+// when none is Ready either, the frame that has just arrived is the one that is counted. The source never waits.
+// Lossless (a file with realtime: false): begin() waits for a free slot, take() returns the oldest frame.
+//
+// Threads: begin(), FillLease [source]; take(), SlotLease [dispatch] then [any] one thread at a time; close() [any].
+// Invariants: a slot is in one state; every frame for which captured() was reported is later either published and
+// taken exactly once, or reported as dropped exactly once. The ring outlives its leases. No lock is held while pixels
+// are written or read. After construction nothing is allocated, except when a bigger picture arrives than any before
+// (slots grow) [no-alloc otherwise].
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/mutex.hpp"
+#include "capture/frame.hpp"
+#include "device/device.hpp"
+
+namespace camd::capture {
+
+// Hears of every frame's fate inside the ring, in the ring's lock: must be quick and must not call the ring.
+class FrameObserver {
+ public:
+  virtual ~FrameObserver() = default;
+  virtual void captured(CameraIndex camera) noexcept = 0;
+  virtual void dropped(CameraIndex camera, DropReason reason) noexcept = 0;
+  // A frame became Ready: the dispatcher may take it.
+  virtual void ready(CameraIndex camera) noexcept = 0;
+  // A slot of a lossless ring was freed, or the ring closed. Optional.
+  virtual void freed(CameraIndex /*camera*/) noexcept {}
+};
+
+class FrameRing;
+
+// Memory that a frame may borrow instead of being copied into the slot's own buffer (a decoder's buffer).
+// `release` is called once, when the slot is freed, on whatever thread frees it.
+struct BorrowedPixels {
+  const std::byte* data = nullptr;
+  std::size_t size_bytes = 0;
+  void (*release)(void* argument) noexcept = nullptr;
+  void* argument = nullptr;
+};
+
+// The right to fill a slot [source]. Destroyed without publish(): the frame is dropped as kSourceError.
+class FillLease {
+ public:
+  FillLease(FillLease&& other) noexcept;
+  FillLease& operator=(FillLease&&) = delete;
+  ~FillLease();
+  // Room for `layout` in the slot's own memory. [blocks] only while memory is allocated for a first or bigger picture.
+  // Throws Error(kDevice) when memory cannot be had.
+  [[nodiscard]] std::byte* data(const base::PictureLayout& layout);
+  // Uses borrowed memory instead of data(). Only where the ring may borrow (may_borrow()).
+  void borrow(const base::PictureLayout& layout, const BorrowedPixels& pixels) noexcept;
+  // Hands the frame over. `captured` <= `arrived`.
+  void publish(base::TimePoint captured, base::TimePoint arrived) noexcept;
+  [[nodiscard]] std::uint64_t sequence() const noexcept;
+
+ private:
+  friend class FrameRing;
+  FillLease(FrameRing& ring, int slot) noexcept : ring_(&ring), slot_(slot) {}
+  FrameRing* ring_;
+  int slot_;
+};
+
+// The right to read a taken frame. Destruction frees the slot; it says nothing of the frame's fate.
+class SlotLease {
+ public:
+  SlotLease() noexcept = default;
+  SlotLease(SlotLease&& other) noexcept;
+  SlotLease& operator=(SlotLease&& other) noexcept;
+  ~SlotLease();
+  void release() noexcept;
+  [[nodiscard]] explicit operator bool() const noexcept { return ring_ != nullptr; }
+  [[nodiscard]] const Frame& frame() const noexcept;
+  // Where the device reads the pixels without a copy: non-null in mapped memory.
+  [[nodiscard]] const std::byte* device_pixels() const noexcept;
+  [[nodiscard]] int slot() const noexcept { return slot_; }
+
+ private:
+  friend class FrameRing;
+  SlotLease(FrameRing& ring, int slot) noexcept : ring_(&ring), slot_(slot) {}
+  FrameRing* ring_ = nullptr;
+  int slot_ = -1;
+};
+
+enum class RingPolicy : std::uint8_t { kNewestWins, kLossless };
+
+class FrameRing {
+ public:
+  struct Options {
+    CameraIndex camera = 0;
+    int slots = 3;  // >= 3
+    RingPolicy policy = RingPolicy::kNewestWins;
+    device::HostMemory memory = device::HostMemory::kPinned;
+  };
+  // Device and observer must outlive the ring.
+  FrameRing(device::Device& device, FrameObserver& observer, const Options& options);
+  ~FrameRing();
+  FrameRing(const FrameRing&) = delete;
+  FrameRing& operator=(const FrameRing&) = delete;
+
+  // [source] A frame has arrived: counts it as captured and leases a slot for it. Empty when the frame itself had to be
+  // superseded or the ring is closed (then counted as kShutdown). Lossless rings [block] until a slot is free or close().
+  [[nodiscard]] std::optional<FillLease> begin();
+  // [dispatch] The newest (lossless: the oldest) Ready frame; older Ready ones are superseded. Empty when none is Ready.
+  [[nodiscard]] std::optional<SlotLease> take();
+  // [any] No more frames: Ready frames are dropped as kShutdown (unless `keep_ready`), begin() refuses, waiters wake.
+  void close(bool keep_ready) noexcept;
+
+  // [any] True when the slot memory is host memory the device reads as it is, so that borrowing costs no copy.
+  [[nodiscard]] bool may_borrow() const noexcept;
+  // [any] Slots that are not Free.
+  [[nodiscard]] int occupied() const;
+  [[nodiscard]] bool has_ready() const;
+
+ private:
+  friend class FillLease;
+  friend class SlotLease;
+  enum class SlotState : std::uint8_t { kFree, kFilling, kReady, kUploading };
+  struct Slot;
+
+  void publish(int slot, base::TimePoint captured, base::TimePoint arrived) noexcept;
+  void abandon(int slot) noexcept;
+  void free(int slot) noexcept;
+
+  device::Device& device_;
+  FrameObserver& observer_;
+  const Options options_;
+  mutable base::Mutex mutex_;
+  base::CondVar slot_freed_;
+  std::vector<Slot> slots_;  // states guarded by mutex_; contents by the lease
+  std::uint64_t next_sequence_ CAMD_GUARDED_BY(mutex_) = 0;
+  bool closed_ CAMD_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace camd::capture

@@ -1,0 +1,35 @@
+// What a model file says of itself, read without running it.
+//
+// Threads: [any]; describe_model() reads the file and [blocks].
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "infer/tensor.hpp"
+
+namespace camd::infer {
+
+struct OperatorUse {
+  std::string domain;  // "" is ai.onnx
+  std::string type;    // "Conv"
+  int count = 0;
+};
+
+struct ModelDescription {
+  std::string path;
+  std::string sha256;               // lower-case hex of the file
+  std::string producer;
+  int ir_version = 0;
+  int opset = 0;                    // of ai.onnx
+  std::vector<TensorSpec> inputs;   // the graph's inputs minus its initializers (ONNX IR < 4 lists weights as inputs)
+  std::vector<TensorSpec> outputs;  // in the graph's order
+  std::vector<OperatorUse> operators;  // sorted by type
+  std::int64_t parameter_count = 0;
+};
+
+// Reads an ONNX file (github.com/onnx/onnx/blob/main/docs/IR.md). Throws Error(kModel) with one line that names the
+// file and the cause: missing, empty, truncated, not ONNX, no input, foreign operator domain, ...
+[[nodiscard]] ModelDescription describe_model(const std::string& path);
+
+}  // namespace camd::infer
