@@ -8,6 +8,7 @@ find_package(spdlog REQUIRED)
 find_package(yaml-cpp REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
+find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 find_package(OpenCV 4 REQUIRED COMPONENTS core imgproc dnn)
 find_package(Protobuf REQUIRED)
 pkg_check_modules(GST REQUIRED IMPORTED_TARGET
