@@ -130,8 +130,13 @@ using Source = std::variant<FileSource, V4l2Source, RtspSource, GStreamerSource,
 struct Camera {
   std::string name;
   Source source;
+  // Where `source:` stands and its dotted key, so that capture can say what cannot be opened, by
+  // located(camera.place, camera.key, message).
+  SourcePlace place;
+  std::string key;
 
-  friend bool operator==(const Camera&, const Camera&) = default;
+  // The same camera doing the same: where it stands in the file does not count.
+  friend bool operator==(const Camera& a, const Camera& b) { return a.name == b.name && a.source == b.source; }
 };
 
 struct Postprocessor {
@@ -139,8 +144,13 @@ struct Postprocessor {
   // The `config:` block as one JSON object ("{}" when absent), for the plug-in to read and check. For the built-in
   // `detections` it is completed from the model card; what the file says wins.
   std::string config_json = "{}";
+  // Where the entry stands and its dotted key, for located().
+  SourcePlace place;
+  std::string key;
 
-  friend bool operator==(const Postprocessor&, const Postprocessor&) = default;
+  friend bool operator==(const Postprocessor& a, const Postprocessor& b) {
+    return a.plugin == b.plugin && a.config_json == b.config_json;
+  }
 };
 
 struct Metrics {
