@@ -61,6 +61,11 @@ class MemoryState {
   virtual ~MemoryState() = default;
 };
 
+class GraphState {
+ public:
+  virtual ~GraphState() = default;
+};
+
 // A view of a Stream. Cannot be made from nothing: there is no default stream.
 class StreamRef {
  public:
@@ -104,6 +109,19 @@ class TimedEvent {
 
  private:
   std::unique_ptr<EventState> state_;
+};
+
+// Sole owner of captured work that is launched as one (Device::end_capture). Empty until then.
+class GraphExec {
+ public:
+  GraphExec() noexcept = default;
+  explicit GraphExec(std::unique_ptr<GraphState> state) noexcept : state_(std::move(state)) {}
+  [[nodiscard]] explicit operator bool() const noexcept { return state_ != nullptr; }
+  // Only of a graph that is not empty.
+  [[nodiscard]] GraphState& state() const noexcept { return *state_; }
+
+ private:
+  std::unique_ptr<GraphState> state_;
 };
 
 // Sole owner of host memory of a kind, aligned to 4096 bytes.
@@ -159,6 +177,8 @@ class Device {
   [[nodiscard]] virtual DeviceBuffer allocate_device(std::size_t size_bytes) = 0;
   // `name` shows in thread lists (host) and profilers (CUDA).
   [[nodiscard]] virtual Stream make_stream(const std::string& name) = 0;
+  // A stream whose work goes before that of make_stream()'s where both are ready (the compute stream's).
+  [[nodiscard]] virtual Stream make_urgent_stream(const std::string& name) { return make_stream(name); }
   [[nodiscard]] virtual Event make_event() = 0;
   [[nodiscard]] virtual TimedEvent make_timed_event() = 0;
 
@@ -171,6 +191,31 @@ class Device {
   virtual Status wait(const Event& event, StreamRef stream) = 0;
   // Host device only (the CUDA device returns kInternal): runs function(argument) in the stream's order.
   virtual Status call(HostFunction function, void* argument, StreamRef stream) = 0;
+
+  // ---- Capture: work is noted instead of run, and later launched as one. [setup]
+  // A device without graphs answers kState from begin_capture(); supports_graphs() says so beforehand.
+  [[nodiscard]] virtual bool supports_graphs() const noexcept { return false; }
+  // From now to end_capture() the work of `stream`, and of every stream that waits for an Event recorded in the
+  // capture, is noted. Such streams must be joined again: `stream` waits for an Event recorded last in each of them.
+  // Inside a capture record(Event) only orders the captured work: nothing outside may wait for or ask that Event.
+  // record(TimedEvent) becomes part of the graph and happens at every launch.
+  // Addresses are noted as they are: the memory must be the same at every launch.
+  virtual Status begin_capture(StreamRef stream) {
+    (void)stream;
+    return Status(base::ErrorKind::kState, "this device cannot capture graphs: choose another strategy");
+  }
+  // `stream` is the one given to begin_capture(). Allocates. On failure `graph` is left as it was.
+  virtual Status end_capture(StreamRef stream, GraphExec& graph) {
+    (void)stream;
+    (void)graph;
+    return Status(base::ErrorKind::kState, "this device cannot capture graphs: choose another strategy");
+  }
+  // Enqueues the captured work as one; does not synchronise. [no-alloc] Launches of one graph do not overlap.
+  virtual Status launch(const GraphExec& graph, StreamRef stream) {
+    (void)graph;
+    (void)stream;
+    return Status(base::ErrorKind::kState, "this device cannot launch graphs: choose another strategy");
+  }
 
   // ---- Ask
   // [blocks] until the latest record() of `event` has been reached. Returns the device's sticky status.
