@@ -299,8 +299,7 @@ class HostDeviceImpl final : public HostDevice {
 
   [[nodiscard]] Stream make_stream(const std::string& name) override {
     try {
-      return Stream(
-          std::make_unique<HostStream>(clock_, failure_, operations_left_, options_.queue_capacity, name));
+      return Stream(std::make_unique<HostStream>(clock_, failure_, operations_left_, options_.queue_capacity, name));
     } catch (const std::exception& error) {  // no thread or no memory for the queue
       throw Error(ErrorKind::kDevice, fmt::format("host: cannot make stream \"{}\": {}", name, error.what()));
     }

@@ -54,6 +54,7 @@ struct Appender {
 
 class HostDeviceTest : public testing::Test {
  protected:
+  Gate gate_;  // first, so that streams, which may still be leaving it, are destroyed before
   base::ManualClock clock_;
   std::unique_ptr<HostDevice> device_ = make_host_device(clock_);
 };
@@ -113,58 +114,54 @@ TEST_F(HostDeviceTest, RunsAStreamsWorkInOrder) {
 
 TEST_F(HostDeviceTest, CopiesLaterThanTheCallThatEnqueuesIt) {
   const Stream stream = device_->make_stream("copy");
-  Gate gate;
   int from = 7;
   int to = 0;
-  ASSERT_TRUE(device_->call(&Gate::wait, &gate, stream).ok());
+  ASSERT_TRUE(device_->call(&Gate::wait, &gate_, stream).ok());
   ASSERT_TRUE(device_->copy(&to, &from, sizeof from, CopyKind::kHostToDevice, stream).ok());
   EXPECT_EQ(to, 0);
-  gate.open();
+  gate_.open();
   ASSERT_TRUE(device_->synchronize(stream).ok());
   EXPECT_EQ(to, 7);
 }
 
 TEST_F(HostDeviceTest, EventIsReachedWhenTheWorkBeforeItIsDone) {
   const Stream stream = device_->make_stream("event");
-  Gate gate;
   Event event = device_->make_event();
   EXPECT_TRUE(device_->reached(event));  // never recorded
-  ASSERT_TRUE(device_->call(&Gate::wait, &gate, stream).ok());
+  ASSERT_TRUE(device_->call(&Gate::wait, &gate_, stream).ok());
   ASSERT_TRUE(device_->record(event, stream).ok());
   EXPECT_FALSE(device_->reached(event));
-  gate.open();
+  gate_.open();
   ASSERT_TRUE(device_->synchronize(event).ok());
   EXPECT_TRUE(device_->reached(event));
 }
 
 TEST_F(HostDeviceTest, EventDoesNotWaitForWorkEnqueuedAfterIt) {
   const Stream stream = device_->make_stream("event");
-  Gate gate;
   Event event = device_->make_event();
   int from = 1;
   int to = 0;
   ASSERT_TRUE(device_->copy(&to, &from, sizeof from, CopyKind::kHostToDevice, stream).ok());
   ASSERT_TRUE(device_->record(event, stream).ok());
-  ASSERT_TRUE(device_->call(&Gate::wait, &gate, stream).ok());
+  ASSERT_TRUE(device_->call(&Gate::wait, &gate_, stream).ok());
   ASSERT_TRUE(device_->synchronize(event).ok());
   EXPECT_EQ(to, 1);
-  gate.open();
+  gate_.open();
 }
 
 TEST_F(HostDeviceTest, WaitOrdersOneStreamBehindAnother) {
   const Stream first = device_->make_stream("first");
   const Stream second = device_->make_stream("second");
-  Gate gate;
   Event uploaded = device_->make_event();
   int source = 42;
   int middle = 0;
   int result = 0;
-  ASSERT_TRUE(device_->call(&Gate::wait, &gate, first).ok());
+  ASSERT_TRUE(device_->call(&Gate::wait, &gate_, first).ok());
   ASSERT_TRUE(device_->copy(&middle, &source, sizeof source, CopyKind::kHostToDevice, first).ok());
   ASSERT_TRUE(device_->record(uploaded, first).ok());
   ASSERT_TRUE(device_->wait(uploaded, second).ok());
   ASSERT_TRUE(device_->copy(&result, &middle, sizeof middle, CopyKind::kDeviceToHost, second).ok());
-  gate.open();
+  gate_.open();
   ASSERT_TRUE(device_->synchronize(second).ok());
   EXPECT_EQ(result, 42);
 }
@@ -172,32 +169,30 @@ TEST_F(HostDeviceTest, WaitOrdersOneStreamBehindAnother) {
 TEST_F(HostDeviceTest, WaitMeansTheRecordThatWasLatestWhenItWasCalled) {
   const Stream slow = device_->make_stream("slow");
   const Stream waiting = device_->make_stream("waiting");
-  Gate later;
   Event event = device_->make_event();
   ASSERT_TRUE(device_->record(event, slow).ok());
   ASSERT_TRUE(device_->wait(event, waiting).ok());
-  ASSERT_TRUE(device_->call(&Gate::wait, &later, slow).ok());
+  ASSERT_TRUE(device_->call(&Gate::wait, &gate_, slow).ok());
   ASSERT_TRUE(device_->record(event, slow).ok());  // the wait above does not mean this one
   ASSERT_TRUE(device_->synchronize(waiting).ok());
   EXPECT_FALSE(device_->reached(event));
-  later.open();
+  gate_.open();
 }
 
 TEST_F(HostDeviceTest, RecordInAnotherStreamDoesNotReleaseAnEarlierWait) {
   const Stream slow = device_->make_stream("slow");
   const Stream fast = device_->make_stream("fast");
   const Stream waiting = device_->make_stream("waiting");
-  Gate gate;
   Event event = device_->make_event();
   Event passed = device_->make_event();
-  ASSERT_TRUE(device_->call(&Gate::wait, &gate, slow).ok());
+  ASSERT_TRUE(device_->call(&Gate::wait, &gate_, slow).ok());
   ASSERT_TRUE(device_->record(event, slow).ok());
   ASSERT_TRUE(device_->wait(event, waiting).ok());
   ASSERT_TRUE(device_->record(passed, waiting).ok());
   ASSERT_TRUE(device_->record(event, fast).ok());
   ASSERT_TRUE(device_->synchronize(event).ok());
   EXPECT_FALSE(device_->reached(passed));
-  gate.open();
+  gate_.open();
   ASSERT_TRUE(device_->synchronize(passed).ok());
 }
 
@@ -217,13 +212,12 @@ TEST_F(HostDeviceTest, MeasuresBetweenTimedEventsOnItsClock) {
 
 TEST_F(HostDeviceTest, TimedEventMayBeDestroyedWhileItsRecordIsUnderWay) {
   const Stream stream = device_->make_stream("timed");
-  Gate gate;
-  ASSERT_TRUE(device_->call(&Gate::wait, &gate, stream).ok());
+  ASSERT_TRUE(device_->call(&Gate::wait, &gate_, stream).ok());
   {
     TimedEvent event = device_->make_timed_event();
     ASSERT_TRUE(device_->record(event, stream).ok());
   }
-  gate.open();
+  gate_.open();
   EXPECT_TRUE(device_->synchronize(stream).ok());
 }
 
@@ -252,16 +246,15 @@ TEST_F(HostDeviceTest, DestroyingAStreamFinishesItsWork) {
 TEST_F(HostDeviceTest, RefusesMoreWorkThanItsQueueHoldsAndGoesOn) {
   device_ = make_host_device(clock_, {.queue_capacity = 3, .fail_at_operation = -1});
   const Stream stream = device_->make_stream("bounded");
-  Gate gate;
   int from = 1;
   int to = 0;
-  ASSERT_TRUE(device_->call(&Gate::wait, &gate, stream).ok());
+  ASSERT_TRUE(device_->call(&Gate::wait, &gate_, stream).ok());
   ASSERT_TRUE(device_->copy(&to, &from, sizeof from, CopyKind::kHostToDevice, stream).ok());
   ASSERT_TRUE(device_->copy(&to, &from, sizeof from, CopyKind::kHostToDevice, stream).ok());
   const Status refused = device_->copy(&to, &from, sizeof from, CopyKind::kHostToDevice, stream);
   EXPECT_EQ(refused.kind(), ErrorKind::kInternal);
   EXPECT_THAT(refused.message(), testing::HasSubstr("\"bounded\""));
-  gate.open();
+  gate_.open();
   ASSERT_TRUE(device_->synchronize(stream).ok());
   EXPECT_TRUE(device_->copy(&to, &from, sizeof from, CopyKind::kHostToDevice, stream).ok());
   EXPECT_TRUE(device_->status().ok());
@@ -286,21 +279,20 @@ TEST_F(HostDeviceTest, LostDeviceAnswersEveryCallWithItsFirstFailure) {
 TEST_F(HostDeviceTest, LostDeviceLetsWaitersGoOnceTheRunningOperationHasEnded) {
   const Stream first = device_->make_stream("first");
   const Stream second = device_->make_stream("second");
-  Gate gate;
   Event event = device_->make_event();
   Event behind = device_->make_event();
   int from = 1;
   int to = 0;
-  ASSERT_TRUE(device_->call(&Gate::wait, &gate, first).ok());
+  ASSERT_TRUE(device_->call(&Gate::wait, &gate_, first).ok());
   ASSERT_TRUE(device_->copy(&to, &from, sizeof from, CopyKind::kHostToDevice, first).ok());
   ASSERT_TRUE(device_->record(event, first).ok());
   ASSERT_TRUE(device_->wait(event, second).ok());
   ASSERT_TRUE(device_->record(behind, second).ok());
   auto waiter = std::async(std::launch::async, [&] { return device_->synchronize(behind).kind(); });
-  gate.wait_until_inside();
+  gate_.wait_until_inside();
   device_->inject_failure({ErrorKind::kDeviceLost, "gone"});
   EXPECT_FALSE(device_->reached(event));  // the call is still running and may touch memory
-  gate.open();
+  gate_.open();
   EXPECT_EQ(waiter.get(), ErrorKind::kDeviceLost);
   EXPECT_TRUE(device_->reached(event));
   EXPECT_TRUE(device_->reached(behind));
@@ -345,15 +337,13 @@ TEST_F(HostDeviceTest, PipelinesOfThreeStreamsKeepEveryFramesBytesApart) {
       ASSERT_EQ(frame.host_out, (i - kInFlight) * (i - kInFlight));
     }
     frame.host_in = i;
-    ASSERT_TRUE(
-        device_->copy(&frame.device_in, &frame.host_in, sizeof(int), CopyKind::kHostToDevice, upload).ok());
+    ASSERT_TRUE(device_->copy(&frame.device_in, &frame.host_in, sizeof(int), CopyKind::kHostToDevice, upload).ok());
     ASSERT_TRUE(device_->record(frame.uploaded, upload).ok());
     ASSERT_TRUE(device_->wait(frame.uploaded, compute).ok());
     ASSERT_TRUE(device_->call(&InFlight::square, &frame, compute).ok());
     ASSERT_TRUE(device_->record(frame.computed, compute).ok());
     ASSERT_TRUE(device_->wait(frame.computed, download).ok());
-    ASSERT_TRUE(
-        device_->copy(&frame.host_out, &frame.device_out, sizeof(int), CopyKind::kDeviceToHost, download).ok());
+    ASSERT_TRUE(device_->copy(&frame.host_out, &frame.device_out, sizeof(int), CopyKind::kDeviceToHost, download).ok());
     ASSERT_TRUE(device_->record(frame.downloaded, download).ok());
   }
   ASSERT_TRUE(device_->synchronize(download).ok());
