@@ -32,8 +32,8 @@ class LiveDashboard {
     // appears in the log area instead of destroying the picture. Its end is non-blocking: a line is
     // lost rather than held up when the terminal is stuck. close() gives stderr back and prints the last lines.
     bool take_stderr = true;
-    bool ascii = false;    // bars and marks in ASCII; taken by itself on consoles without block characters
-    bool summary = true;   // close() prints the closing summary on the normal screen
+    bool ascii = false;   // bars and marks in ASCII; taken by itself on consoles without block characters
+    bool summary = true;  // close() prints the closing summary on the normal screen
     std::chrono::milliseconds min_interval{100};  // between two pictures
   };
 

@@ -1,0 +1,154 @@
+// What the dashboard knows: the newest values of every metrics line (docs/metrics.md), a short history, and
+// what could not be understood.
+//
+// Threads: a plain object without a lock; its owner serialises feed() and the reads.
+// Invariants: every string kept here is printable() and bounded, numbers are finite, and memory is bounded
+// whatever is fed (cameras, history, changes and log lines each have a limit). feed() never throws on input.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace camd::dashboard {
+
+enum Stage : std::size_t { kTotal, kCapture, kQueue, kH2d, kPreprocess, kInfer, kD2h, kPostprocess, kStageCount };
+[[nodiscard]] std::string_view stage_name(std::size_t stage) noexcept;
+
+// The reasons of the interface, and "other" for reasons this dashboard does not know yet.
+inline constexpr std::size_t kDropReasons = 7;
+[[nodiscard]] std::string_view drop_reason(std::size_t reason) noexcept;
+
+// Percentiles of one stage over one period, in microseconds. Meaningful when count > 0.
+struct Latency {
+  std::uint64_t count = 0;
+  double p50 = 0;
+  double p90 = 0;
+  double p99 = 0;
+  double p999 = 0;
+  double max = 0;
+};
+
+struct Totals {
+  std::uint64_t captured = 0;
+  std::uint64_t delivered = 0;
+  std::uint64_t in_flight = 0;
+  std::array<std::uint64_t, kDropReasons> dropped{};
+
+  [[nodiscard]] std::uint64_t dropped_sum() const noexcept;
+  // The promise of every line: captured == delivered + dropped + in flight.
+  [[nodiscard]] bool balanced() const noexcept { return captured == delivered + dropped_sum() + in_flight; }
+};
+
+struct Camera {
+  std::string name;
+  std::string state;
+  double period_s = 0;
+  Totals totals;
+  std::uint64_t newly_dropped = 0;  // since the line before
+  double fps_captured = -1;         // negative: not told
+  double fps_delivered = -1;
+  std::array<Latency, kStageCount> latency{};
+  double h2d_bytes_per_frame = -1;
+  double d2h_bytes_per_frame = -1;
+  std::deque<double> p99_history;  // of total, us, a value per period, oldest first; negative: no frame
+  double worst_p99 = -1;           // of total, us: the worst period
+  double worst_max = -1;           // of total, us: the slowest frame
+};
+
+struct Process {
+  double cpu_percent = -1;  // 100 is one core; negative: not told
+  double rss_bytes = -1;
+  double gpu_memory_bytes = -1;
+  double threads = -1;
+  double allocations_per_frame = -1;
+};
+
+// A change of state of a camera or of the device.
+struct Change {
+  std::string clock;  // 12:34:56, as the line's time says
+  std::string who;
+  std::string from;
+  std::string to;
+  std::string reason;
+};
+
+class Model {
+ public:
+  static constexpr std::size_t kMaxCameras = 256;
+  static constexpr std::size_t kMaxHistory = 240;
+  static constexpr std::size_t kMaxChanges = 64;
+  static constexpr std::size_t kMaxLogs = 200;
+
+  // Takes one line of metrics. False when it changed nothing: junk, an unknown event, another schema, empty.
+  bool feed(std::string_view line);
+  // Takes a log line (any bytes).
+  void add_log(std::string_view line);
+
+  // From the start line; empty until it came. A second start line begins a new run and clears the old one.
+  [[nodiscard]] bool started() const noexcept { return started_; }
+  [[nodiscard]] const std::string& version() const noexcept { return version_; }
+  [[nodiscard]] const std::string& device() const noexcept { return device_; }
+  [[nodiscard]] const std::string& engine() const noexcept { return engine_; }
+  [[nodiscard]] const std::string& model() const noexcept { return model_; }  // the file's name without folders
+  [[nodiscard]] const std::string& transfer() const noexcept { return transfer_; }
+  [[nodiscard]] const std::string& streams() const noexcept { return streams_; }
+
+  [[nodiscard]] const std::vector<Camera>& cameras() const noexcept { return cameras_; }  // in order of appearance
+  [[nodiscard]] const Process& process() const noexcept { return process_; }
+  [[nodiscard]] const std::deque<Change>& changes() const noexcept { return changes_; }  // oldest first
+  [[nodiscard]] const std::deque<std::string>& logs() const noexcept { return logs_; }   // oldest first
+
+  [[nodiscard]] bool stopped() const noexcept { return stopped_; }
+  [[nodiscard]] std::optional<int> exit_code() const noexcept { return exit_code_; }  // of the stop line
+  [[nodiscard]] std::int64_t uptime_ns() const noexcept { return last_ns_ - first_ns_; }
+
+  [[nodiscard]] std::uint64_t lines() const noexcept { return lines_; }      // understood
+  [[nodiscard]] std::uint64_t periods() const noexcept { return periods_; }  // process lines: a period's end
+  [[nodiscard]] std::uint64_t junk_lines() const noexcept { return junk_; }
+  [[nodiscard]] std::uint64_t unknown_events() const noexcept { return unknown_; }
+  [[nodiscard]] std::uint64_t foreign_lines() const noexcept { return foreign_; }  // of another schema
+  // One sentence about input that was not understood; empty when all was.
+  [[nodiscard]] std::string problem() const;
+
+ private:
+  using Json = nlohmann::json;
+
+  void on_start(const Json& line);
+  bool on_camera(const Json& line);
+  void on_process(const Json& line);
+  void on_state(const Json& line);
+  void on_stop(const Json& line);
+  Camera* camera_named(const std::string& name);
+  void take_totals(Camera& camera, const Json& totals);
+
+  bool started_ = false;
+  bool stopped_ = false;
+  bool timed_ = false;
+  std::optional<int> exit_code_;
+  std::string version_, device_, engine_, model_, transfer_, streams_;
+  std::int64_t first_ns_ = 0;
+  std::int64_t last_ns_ = 0;
+  std::vector<Camera> cameras_;
+  Process process_;
+  std::deque<Change> changes_;
+  std::deque<std::string> logs_;
+  std::uint64_t lines_ = 0;
+  std::uint64_t periods_ = 0;
+  std::uint64_t junk_ = 0;
+  std::uint64_t unknown_ = 0;
+  std::uint64_t foreign_ = 0;
+  std::string foreign_schema_;
+};
+
+// The mono_ns of a metrics line without reading the rest; nothing when it has none. For replaying.
+[[nodiscard]] std::optional<std::int64_t> mono_ns_of(std::string_view line);
+
+}  // namespace camd::dashboard
