@@ -13,16 +13,16 @@ namespace camd::base {
 
 // What kind of thing went wrong. Decides the exit code of `camd` (exit_code()).
 enum class ErrorKind {
-  kUsage,     // the command line
-  kConfig,    // the configuration file
-  kDevice,    // a device cannot be used
-  kModel,     // a model cannot be read or run
-  kPlugin,    // a plug-in was refused or failed
-  kSource,    // a camera's source
-  kIo,        // a file or stream that camd writes or reads for itself
-  kDeviceLost,// the device failed while running
-  kState,     // a call that the current state does not allow
-  kInternal,  // a bug in camd
+  kUsage,       // the command line
+  kConfig,      // the configuration file
+  kDevice,      // a device cannot be used
+  kModel,       // a model cannot be read or run
+  kPlugin,      // a plug-in was refused or failed
+  kSource,      // a camera's source
+  kIo,          // a file or stream that camd writes or reads for itself
+  kDeviceLost,  // the device failed while running
+  kState,       // a call that the current state does not allow
+  kInternal,    // a bug in camd
 };
 
 // Exit codes of the daemon: 2 usage or configuration, 3 device, model or plug-in, 4 sources,

@@ -50,8 +50,8 @@ class CondVar {
  public:
   void wait(Mutex& mutex) CAMD_REQUIRES(mutex) CAMD_NO_THREAD_SAFETY_ANALYSIS { cv_.wait(mutex); }
   // Returns false on time-out.
-  bool wait_until(Mutex& mutex, std::chrono::steady_clock::time_point deadline) CAMD_REQUIRES(mutex)
-      CAMD_NO_THREAD_SAFETY_ANALYSIS {
+  bool wait_until(Mutex& mutex, std::chrono::steady_clock::time_point deadline)
+      CAMD_REQUIRES(mutex) CAMD_NO_THREAD_SAFETY_ANALYSIS {
     return cv_.wait_until(mutex, deadline) == std::cv_status::no_timeout;
   }
   void notify_one() noexcept { cv_.notify_one(); }

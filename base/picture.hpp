@@ -11,7 +11,8 @@
 
 namespace camd::base {
 
-// Names follow GStreamer's video formats (gstreamer.freedesktop.org/documentation/additional/design/mediatype-video-raw.html).
+// Names follow GStreamer's video formats
+// (gstreamer.freedesktop.org/documentation/additional/design/mediatype-video-raw.html).
 enum class PixelFormat : std::uint8_t { kBgr, kRgb, kNv12, kI420, kYuy2, kGray8 };
 
 // How Y'CbCr becomes R'G'B': ITU-R BT.601 or BT.709, limited (16..235) or full range.

@@ -1,0 +1,178 @@
+#include "pipeline/frame_path.hpp"
+
+#include <algorithm>
+
+namespace camd::pipeline {
+namespace {
+
+using base::Status;
+using device::CopyKind;
+using device::DeviceKind;
+using device::StreamRef;
+
+// Returns early with the first failure; per-frame code throws nothing.
+#define CAMD_TRY(expression)                                          \
+  do {                                                                \
+    if (Status status_ = (expression); !status_.ok()) return status_; \
+  } while (false)
+
+DLDataType dl_type(infer::DataType type) noexcept {
+  switch (type) {
+    case infer::DataType::kF32: return {kDLFloat, 32, 1};
+    case infer::DataType::kF16: return {kDLFloat, 16, 1};
+    case infer::DataType::kU8: return {kDLUInt, 8, 1};
+    case infer::DataType::kI32: return {kDLInt, 32, 1};
+    case infer::DataType::kI64: return {kDLInt, 64, 1};
+  }
+  return {kDLFloat, 32, 1};
+}
+
+// DLPack's shape pointer is not const, though nobody writes through it.
+DLTensor dl_tensor(const infer::TensorSpec& spec, void* data, DLDevice device) {
+  DLTensor tensor{};
+  tensor.data = data;
+  tensor.device = device;
+  tensor.ndim = static_cast<std::int32_t>(spec.shape.size());
+  tensor.dtype = dl_type(spec.type);
+  tensor.shape = const_cast<std::int64_t*>(spec.shape.data());
+  return tensor;
+}
+
+}  // namespace
+
+FramePath::FramePath(device::Device& device, infer::Engine& engine, const PluginHost& plugins,
+                     const FramePathOptions& options)
+    : device_(device),
+      engine_(engine),
+      plugins_(plugins),
+      options_(options),
+      copies_(device.info().kind == DeviceKind::kCuda && options.transfer != device::HostMemory::kMapped),
+      copy_stream_(device.make_stream("copy")),
+      compute_stream_(device.make_stream("compute")),
+      download_stream_(device.make_stream("download")) {}
+
+std::unique_ptr<InFlight> FramePath::make_in_flight() {
+  auto made = std::make_unique<InFlight>(device_, engine_.make_execution());
+  if (options_.streams == StreamStrategy::kPerFrame) {
+    made->own_stream = std::make_unique<device::Stream>(device_.make_stream("frame"));
+  }
+
+  const bool cuda = device_.info().kind == DeviceKind::kCuda;
+  const DLDevice host_device{cuda ? kDLCUDAHost : kDLCPU, 0};
+  const DLDevice own_device{cuda ? kDLCUDA : kDLCPU, device_.info().index};
+  const MergedNeeds& needs = plugins_.needs();
+  const std::vector<infer::TensorSpec>& outputs = engine_.outputs();
+  made->host_outputs.resize(outputs.size());
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    void* on_device = made->execution->output(i).data;
+    void* on_host = on_device;
+    if (cuda) {
+      on_host = nullptr;
+      if (needs.outputs[i] == CAMD_NEED_HOST) {
+        made->host_outputs[i] = device_.allocate_host(options_.transfer, outputs[i].size_bytes());
+        on_host = made->host_outputs[i].data();
+      }
+    }
+    made->tensors.host.push_back(dl_tensor(outputs[i], on_host, host_device));
+    made->tensors.device.push_back(dl_tensor(outputs[i], on_device, own_device));
+  }
+  void* input = made->execution->input().data;
+  if (cuda && needs.input == CAMD_NEED_HOST) {
+    made->host_input = device_.allocate_host(device::HostMemory::kPinned, engine_.input().size_bytes());
+    input = made->host_input.data();
+  }
+  made->tensors.input = dl_tensor(engine_.input(), input, host_device);
+  made->tensors.stream = made->own_stream ? made->own_stream->ref().native() : compute_stream_.ref().native();
+  made->views = plugins_.make_views(made->tensors);
+  return made;
+}
+
+Status FramePath::enqueue(InFlight& in_flight) {
+  const StreamRef compute = in_flight.own_stream ? in_flight.own_stream->ref() : compute_stream_.ref();
+  const bool split = options_.streams == StreamStrategy::kSplit;
+  const StreamRef copy = split ? copy_stream_.ref() : compute;
+  const StreamRef back = split ? download_stream_.ref() : compute;
+
+  infer::PictureView picture;
+  CAMD_TRY(upload(in_flight, copy, picture));
+  if (copies_) CAMD_TRY(device_.wait(in_flight.uploaded, compute));
+
+  CAMD_TRY(device_.record(in_flight.times.preprocess_begin, compute));
+  CAMD_TRY(in_flight.execution->enqueue_preprocess(picture, compute));
+  CAMD_TRY(device_.record(in_flight.times.preprocess_end, compute));
+  // In mapped memory the slot itself is what preprocessing reads.
+  if (!copies_) CAMD_TRY(device_.record(in_flight.slot_read, compute));
+  CAMD_TRY(in_flight.execution->enqueue_network(compute));
+  CAMD_TRY(device_.record(in_flight.times.infer_end, compute));
+  CAMD_TRY(device_.record(in_flight.computed, compute));
+
+  return download(in_flight, compute, back);
+}
+
+Status FramePath::upload(InFlight& in_flight, StreamRef stream, infer::PictureView& picture) {
+  const capture::Frame& frame = in_flight.frame;
+  picture.layout = frame.layout;
+  in_flight.h2d_bytes = 0;
+  if (!copies_) {
+    const std::byte* mapped = in_flight.lease.device_pixels();
+    picture.data = mapped != nullptr ? mapped : frame.pixels.data();
+    return {};
+  }
+  if (in_flight.picture.size_bytes() < frame.layout.size_bytes) {
+    try {
+      in_flight.picture = device_.allocate_device(frame.layout.size_bytes);
+    } catch (const base::Error& error) {
+      return {error.kind(), error.what()};
+    }
+  }
+  picture.data = in_flight.picture.data();
+  CAMD_TRY(device_.record(in_flight.times.upload_begin, stream));
+  CAMD_TRY(device_.copy(in_flight.picture.data(), frame.pixels.data(), frame.layout.size_bytes, CopyKind::kHostToDevice,
+                        stream));
+  CAMD_TRY(device_.record(in_flight.times.upload_end, stream));
+  CAMD_TRY(device_.record(in_flight.uploaded, stream));
+  in_flight.h2d_bytes = frame.layout.size_bytes;
+  return device_.record(in_flight.slot_read, stream);
+}
+
+Status FramePath::download(InFlight& in_flight, StreamRef compute, StreamRef stream) {
+  in_flight.d2h_bytes = 0;
+  const bool own_stream = &stream.state() != &compute.state();
+  const auto& outputs = engine_.outputs();
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (in_flight.host_outputs[i].size_bytes() == 0) continue;
+    if (own_stream) CAMD_TRY(device_.wait(in_flight.execution->output_ready(i), stream));
+    CAMD_TRY(device_.copy(in_flight.host_outputs[i].data(), in_flight.execution->output(i).data,
+                          outputs[i].size_bytes(), CopyKind::kDeviceToHost, stream));
+    in_flight.d2h_bytes += outputs[i].size_bytes();
+  }
+  if (in_flight.host_input.size_bytes() != 0) {
+    CAMD_TRY(device_.copy(in_flight.host_input.data(), in_flight.execution->input().data,
+                          in_flight.host_input.size_bytes(), CopyKind::kDeviceToHost, stream));
+    in_flight.d2h_bytes += in_flight.host_input.size_bytes();
+  }
+  // Outputs that nobody reads are waited for too: the frame is complete when the network is.
+  if (own_stream) CAMD_TRY(device_.wait(in_flight.computed, stream));
+  CAMD_TRY(device_.record(in_flight.times.download_end, stream));
+  return device_.record(in_flight.downloaded, stream);
+}
+
+void FramePath::stage_times(const InFlight& in_flight, StageTimes& times) {
+  const StageEvents& events = in_flight.times;
+  const auto at = [&times](Stage stage) -> base::Duration& { return times[static_cast<std::size_t>(stage)]; };
+  const auto span = [this](const device::TimedEvent& from, const device::TimedEvent& to) {
+    return std::max(device_.elapsed(from, to), base::Duration::zero());
+  };
+  const base::Duration on_device = in_flight.completed - in_flight.dispatched;
+  at(Stage::kH2d) = copies_ ? span(events.upload_begin, events.upload_end) : base::Duration::zero();
+  at(Stage::kPreprocess) = span(events.preprocess_begin, events.preprocess_end);
+  at(Stage::kInfer) = span(events.preprocess_end, events.infer_end);
+  // Early outputs travel while later ones are computed: only what is left after the network's end is a cost.
+  at(Stage::kD2h) = copies_ ? span(events.infer_end, events.download_end) : base::Duration::zero();
+  const base::Duration explained = at(Stage::kH2d) + at(Stage::kPreprocess) + at(Stage::kInfer) + at(Stage::kD2h);
+  at(Stage::kCapture) = in_flight.frame.arrived - in_flight.frame.captured;
+  at(Stage::kQueue) =
+      (in_flight.dispatched - in_flight.frame.arrived) + std::max(on_device - explained, base::Duration::zero());
+}
+
+}  // namespace camd::pipeline

@@ -1,0 +1,59 @@
+// FramePath: the asynchronous way of a frame through the device, as record, wait and enqueue.
+//
+//   copy stream      upload ── uploaded
+//   compute stream             └ preprocess ── slot_read ── network ── output_ready(i)
+//   download stream                                                   └ output i to the host ── downloaded
+//
+// One mechanism with settings: which streams are one and the same (split, per frame, single) and how host memory is
+// reached (pageable, pinned, mapped). On the host device memory is always reached in place, so nothing is copied.
+//
+// Threads: constructor, make_in_flight() [setup]; enqueue() [dispatch]; stage_times() after `downloaded` [completion].
+// Invariants: only outputs that some plug-in reads on the host are copied. enqueue() does not synchronise.
+// Device, engine and plug-in host outlive the path; in-flight objects go before it.
+#pragma once
+
+#include <memory>
+
+#include "config/config.hpp"
+#include "pipeline/in_flight.hpp"
+
+namespace camd::pipeline {
+
+enum class StreamStrategy : std::uint8_t { kSplit, kPerFrame, kSingle };
+
+struct FramePathOptions {
+  StreamStrategy streams = StreamStrategy::kSplit;
+  device::HostMemory transfer = device::HostMemory::kPinned;
+};
+
+class FramePath {
+ public:
+  FramePath(device::Device& device, infer::Engine& engine, const PluginHost& plugins, const FramePathOptions& options);
+
+  // [setup] [blocks] Throws Error(kDevice | kModel).
+  [[nodiscard]] std::unique_ptr<InFlight> make_in_flight();
+
+  // [dispatch] Enqueues the whole life of `in_flight.lease`'s frame; does not synchronise.
+  // On failure the device is lost or the frame cannot be run: the caller accounts for it.
+  base::Status enqueue(InFlight& in_flight);
+
+  // Times of the device's stages; `kQueue` gets the waiting between dispatch and completion that no stage explains.
+  void stage_times(const InFlight& in_flight, StageTimes& times);
+
+  [[nodiscard]] const FramePathOptions& options() const noexcept { return options_; }
+
+ private:
+  base::Status upload(InFlight& in_flight, device::StreamRef stream, infer::PictureView& picture);
+  base::Status download(InFlight& in_flight, device::StreamRef compute, device::StreamRef stream);
+
+  device::Device& device_;
+  infer::Engine& engine_;
+  const PluginHost& plugins_;
+  const FramePathOptions options_;
+  const bool copies_;  // false where the device reads and writes host memory in place
+  device::Stream copy_stream_;
+  device::Stream compute_stream_;
+  device::Stream download_stream_;
+};
+
+}  // namespace camd::pipeline

@@ -1,0 +1,77 @@
+#include "pipeline/histogram.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace camd::pipeline {
+namespace {
+
+constexpr std::uint64_t kSubBuckets = std::uint64_t{1} << Histogram::kSubBucketBits;
+constexpr std::uint64_t kLargest = (std::uint64_t{1} << Histogram::kRangeBits) - 1;
+
+}  // namespace
+
+std::size_t Histogram::bucket_of(std::uint64_t ns) noexcept {
+  if (ns < kSubBuckets) return static_cast<std::size_t>(ns);
+  ns = std::min(ns, kLargest);
+  // The top kSubBucketBits + 1 bits select the bucket: the leading one gives the octave, the rest the position in it.
+  const int shift = static_cast<int>(std::bit_width(ns)) - 1 - kSubBucketBits;
+  const std::uint64_t position = (ns >> shift) - kSubBuckets;
+  return static_cast<std::size_t>(kSubBuckets * static_cast<std::uint64_t>(shift + 1) + position);
+}
+
+double Histogram::middle_of(std::size_t bucket) noexcept {
+  if (bucket < kSubBuckets) return static_cast<double>(bucket);
+  const std::uint64_t shift = bucket / kSubBuckets - 1;
+  const std::uint64_t low = (kSubBuckets + bucket % kSubBuckets) << shift;
+  return static_cast<double>(low) + static_cast<double>((std::uint64_t{1} << shift) - 1) / 2;
+}
+
+void Histogram::record(base::Duration duration) noexcept {
+  const auto ns = static_cast<std::uint64_t>(std::max<std::int64_t>(duration.count(), 0));
+  std::uint64_t seen = max_ns_.load(std::memory_order_relaxed);
+  while (ns > seen && !max_ns_.compare_exchange_weak(seen, ns, std::memory_order_relaxed)) {
+  }
+  counts_[bucket_of(ns)].fetch_add(1, std::memory_order_release);
+}
+
+LatencySummary Histogram::take() {
+  LatencySummary summary;
+  std::size_t highest = 0;
+  for (std::size_t i = 0; i < kBuckets; ++i) {
+    taken_[i] = counts_[i].exchange(0, std::memory_order_acquire);
+    summary.count += taken_[i];
+    if (taken_[i] != 0) highest = i;
+  }
+  const auto max_ns = static_cast<double>(max_ns_.exchange(0, std::memory_order_relaxed));
+  if (summary.count == 0) {
+    // A maximum without its count: record() was caught between its two steps. It belongs to the next take().
+    if (max_ns > 0) {
+      std::uint64_t seen = max_ns_.load(std::memory_order_relaxed);
+      const auto ns = static_cast<std::uint64_t>(max_ns);
+      while (ns > seen && !max_ns_.compare_exchange_weak(seen, ns, std::memory_order_relaxed)) {
+      }
+    }
+    return summary;
+  }
+  // record() may be caught between its steps with other counts present: the highest counted bucket bounds the maximum.
+  const double max_seen = std::max(max_ns, middle_of(highest));
+  std::size_t bucket = 0;
+  std::uint64_t below = 0;  // values in the buckets before `bucket`
+  const auto value_at = [&](double quantile) {
+    // Nearest rank: the smallest value with at least quantile * count values at or below it.
+    const auto rank = std::max<std::uint64_t>(
+        1, static_cast<std::uint64_t>(std::ceil(quantile * static_cast<double>(summary.count))));
+    while (below + taken_[bucket] < rank) below += taken_[bucket++];
+    return std::min(middle_of(bucket), max_seen) / 1000.0;
+  };
+  summary.p50 = value_at(0.50);
+  summary.p90 = value_at(0.90);
+  summary.p99 = value_at(0.99);
+  summary.p999 = value_at(0.999);
+  summary.max = max_seen / 1000.0;
+  return summary;
+}
+
+}  // namespace camd::pipeline

@@ -1,0 +1,57 @@
+// Metrics: stage latencies and byte counts of every camera, recorded by the stages, read once a period.
+//
+// Threads: record() [any], wait-free, [no-alloc]; take() [metrics] only.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "capture/frame.hpp"
+#include "pipeline/histogram.hpp"
+
+namespace camd::pipeline {
+
+// The stages of a delivered frame. Their times add up to kTotal exactly, because kQueue is all the waiting:
+//   kCapture      from the capture stamp to arrival in camd
+//   kQueue        waiting: for the dispatcher, between the device's stages, for the completion thread
+//   kH2d          upload of the picture (0 in mapped memory)
+//   kPreprocess   colour, resize, normalise
+//   kInfer        the network
+//   kD2h          from the network's end until the last wanted output is in host memory (0 when nothing is copied)
+//   kPostprocess  from then to the last postprocessor's return, waiting for its worker included
+enum class Stage : std::uint8_t { kTotal, kCapture, kQueue, kH2d, kPreprocess, kInfer, kD2h, kPostprocess };
+inline constexpr std::size_t kStageCount = 8;
+[[nodiscard]] std::string_view to_string(Stage stage) noexcept;
+
+using StageTimes = std::array<base::Duration, kStageCount>;
+
+struct CameraMetrics {
+  std::array<LatencySummary, kStageCount> latency;
+  std::uint64_t frames = 0;  // delivered since the last take()
+  double h2d_bytes_per_frame = 0;
+  double d2h_bytes_per_frame = 0;
+};
+
+class Metrics {
+ public:
+  explicit Metrics(std::size_t cameras);
+  void record(capture::CameraIndex camera, const StageTimes& times, std::size_t h2d_bytes,
+              std::size_t d2h_bytes) noexcept;
+  // What was recorded since the last take().
+  [[nodiscard]] CameraMetrics take(capture::CameraIndex camera);
+
+ private:
+  struct Camera {
+    std::array<Histogram, kStageCount> stages;
+    std::atomic<std::uint64_t> frames{0};
+    std::atomic<std::uint64_t> h2d_bytes{0};
+    std::atomic<std::uint64_t> d2h_bytes{0};
+  };
+  std::vector<std::unique_ptr<Camera>> cameras_;
+};
+
+}  // namespace camd::pipeline

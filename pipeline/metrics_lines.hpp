@@ -1,0 +1,56 @@
+// The metrics lines of stdout: one JSON object a line, schema 1 (docs/metrics.md).
+//
+// Threads: functions of their arguments, [any].
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "infer/model.hpp"
+#include "pipeline/ledger.hpp"
+#include "pipeline/metrics.hpp"
+#include "pipeline/process_stats.hpp"
+
+namespace camd::pipeline {
+
+struct StartLine {
+  std::string version, device, engine, transfer, streams, choice;  // `choice`: the measured figures behind transfer
+  infer::ModelDescription model;
+  std::vector<infer::TensorSpec> inputs, outputs;  // as resolved by the engine
+  std::string config_sha256;
+};
+
+struct CameraLine {
+  std::string camera;
+  std::string state;
+  double period_s = 0;
+  Totals totals;
+  double captured_fps = 0;
+  double delivered_fps = 0;
+  CameraMetrics metrics;
+};
+
+struct StopLine {
+  struct Camera {
+    std::string name;
+    Totals totals;
+  };
+  std::vector<Camera> cameras;
+  Totals totals;
+  double uptime_s = 0;
+  int exit_code = 0;
+  std::string reason;
+};
+
+// Each returns one line without its newline. `now` is stamped as "time" (RFC 3339, UTC) and "mono_ns".
+[[nodiscard]] std::string start_line(const StartLine& line, base::TimePoint now);
+[[nodiscard]] std::string camera_line(const CameraLine& line, base::TimePoint now);
+[[nodiscard]] std::string process_line(const ProcessStats& stats, std::size_t gpu_memory_bytes, base::TimePoint now);
+// `what` is "camera" (then `name` is the camera's) or "device".
+[[nodiscard]] std::string state_line(const std::string& what, const std::string& name, const std::string& state,
+                                     const std::string& reason, base::TimePoint now);
+[[nodiscard]] std::string stop_line(const StopLine& line, base::TimePoint now);
+
+}  // namespace camd::pipeline

@@ -1,0 +1,165 @@
+// Pipeline: owns the stages of a frame's life, their threads and what is in flight, and starts and stops them in order.
+//
+//   Idle -> Starting -> Running -> Draining -> Stopped        Failed: start() threw
+//
+//   thread        does
+//   [source]      the sources' own: fill slots, publish
+//   [dispatch]    one: takes the newest frame of a camera and enqueues it on the device
+//   [completion]  one: waits for the device, frees slots, hands frames to their camera's worker, in order
+//   [post]        one per camera: runs the plug-ins, closes the frame
+//
+// Back-pressure: a frame is taken from its ring only when the device has room (device_depth) and its camera has fewer
+// than the allowed number of frames on the way. Until then it waits in the ring, where a newer one supersedes it: the
+// newest wins, nothing grows.
+//
+// Threads of the public functions: constructor, start(), stop() [setup] one thread; the rest [any].
+// Invariants: every captured frame is closed in the ledger exactly once; after stop() nothing is in flight.
+// Device, engine, plug-in host and clock outlive the pipeline.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/mutex.hpp"
+#include "capture/frame_source.hpp"
+#include "pipeline/bounded_queue.hpp"
+#include "pipeline/frame_path.hpp"
+#include "pipeline/ledger.hpp"
+#include "pipeline/metrics.hpp"
+#include "pipeline/plugin_host.hpp"
+
+namespace camd::pipeline {
+
+enum class PipelineState : std::uint8_t { kIdle, kStarting, kRunning, kDraining, kStopped, kFailed };
+[[nodiscard]] std::string_view to_string(PipelineState state) noexcept;
+
+// Makes a camera's source. Called once, in start().
+using SourceFactory = std::function<std::unique_ptr<capture::FrameSource>(
+    capture::CameraIndex camera, capture::FrameRing& ring, capture::SourceListener& listener)>;
+
+struct CameraSpec {
+  std::string name;
+  bool lossless = false;  // takes pictures as fast as they are used and drops none
+  SourceFactory make_source;
+};
+
+struct PipelineOptions {
+  FramePathOptions path;
+  int slots = 3;                                            // of each ring; more are added while plug-ins hold pictures
+  base::Duration max_age = std::chrono::milliseconds(200);  // lossless cameras are exempt
+  // Frames on the device at once, 0: one on the host (a second would only wait where it cannot be superseded),
+  // two on a GPU (one is uploaded while another is computed).
+  int device_depth = 0;
+};
+
+struct CameraStatus {
+  capture::SourceState state = capture::SourceState::kStarting;
+  std::string reason;
+};
+
+// Why wait_for_end() returned.
+enum class EndReason : std::uint8_t {
+  kTimeout,        // the deadline has passed
+  kRequested,      // request_end()
+  kSourcesEnded,   // every source has ended or failed, at least one ended, and their frames are closed
+  kSourcesFailed,  // every source has failed for good
+  kFrameLimit,     // the wanted number of frames was delivered
+  kDeviceLost,
+};
+
+// Hears of changes of state. [source], [dispatch] or [completion]: must be quick and must not call the pipeline.
+class PipelineListener {
+ public:
+  virtual ~PipelineListener() = default;
+  virtual void camera_changed(capture::CameraIndex camera, capture::SourceState state, const std::string& reason) = 0;
+  virtual void device_lost(const std::string& reason) = 0;
+};
+
+class Pipeline final : private capture::FrameObserver, private capture::SourceListener {
+ public:
+  // Allocates everything. Throws Error(kDevice | kModel). `listener` may be null.
+  Pipeline(device::Device& device, infer::Engine& engine, PluginHost& plugins, const base::Clock& clock,
+           std::vector<CameraSpec> cameras, const PipelineOptions& options, PipelineListener* listener);
+  ~Pipeline() override;  // stop(false)
+  Pipeline(const Pipeline&) = delete;
+  Pipeline& operator=(const Pipeline&) = delete;
+
+  // Idle -> Running. Throws what a source throws when it can never work; then the state is Failed and all is stopped.
+  void start();
+  // Running -> Stopped [blocks]: sources, then what is on the way, then the stages' threads. With `deliver_ready`
+  // frames that wait in the rings are still delivered, else they are dropped as shutdown. In other states: nothing.
+  void stop(bool deliver_ready);
+
+  // [any] [blocks] until something ends the run, or `deadline` on the pipeline's clock.
+  [[nodiscard]] EndReason wait_for_end(base::TimePoint deadline);
+  void request_end();                             // [any]
+  void set_frame_limit(std::uint64_t delivered);  // before start(); 0: none
+
+  [[nodiscard]] PipelineState state() const noexcept { return state_.load(); }
+  [[nodiscard]] const Ledger& ledger() const noexcept { return ledger_; }
+  [[nodiscard]] Metrics& metrics() noexcept { return metrics_; }
+  [[nodiscard]] const std::vector<CameraSpec>& cameras() const noexcept { return cameras_; }
+  [[nodiscard]] CameraStatus camera_status(capture::CameraIndex camera) const;
+  [[nodiscard]] base::Status device_status() const { return device_.status(); }
+
+ private:
+  struct Camera;  // ring, source, worker, state
+
+  // capture::FrameObserver
+  void captured(capture::CameraIndex camera) noexcept override;
+  void dropped(capture::CameraIndex camera, DropReason reason) noexcept override;
+  void ready(capture::CameraIndex camera) noexcept override;
+  // capture::SourceListener
+  void state_changed(capture::CameraIndex camera, capture::SourceState state,
+                     const std::string& reason) noexcept override;
+
+  void dispatch_loop();
+  bool dispatch_one(InFlight& in_flight, capture::CameraIndex camera);
+  [[nodiscard]] bool any_ready() const;
+  void completion_loop();
+  void post_loop(Camera& camera);
+  void postprocess(Camera& camera, InFlight& in_flight);
+  void fill_frame(const Camera& camera, const InFlight& in_flight, camd_frame& frame, camd_picture& picture) const;
+  void close(Camera& camera, InFlight& in_flight);
+  void report_device_lost(const base::Status& status);
+  void changed();
+  void closed_one();
+
+  device::Device& device_;
+  infer::Engine& engine_;
+  PluginHost& plugins_;
+  const base::Clock& clock_;
+  const std::vector<CameraSpec> cameras_;
+  const PipelineOptions options_;
+  PipelineListener* const listener_;
+  const int device_depth_;
+  const bool hold_pictures_;
+
+  Ledger ledger_;
+  Metrics metrics_;
+  FramePath path_;
+  std::atomic<PipelineState> state_{PipelineState::kIdle};
+  std::vector<std::unique_ptr<Camera>> camera_;
+  std::vector<std::unique_ptr<InFlight>> in_flights_;
+
+  BoundedQueue<int> ready_;            // camera indices, each at most once, and kStopToken
+  BoundedQueue<InFlight*> pool_;       // free ones
+  BoundedQueue<InFlight*> on_device_;  // in the order of dispatch; nullptr ends
+  moodycamel::LightweightSemaphore device_room_;
+  std::thread dispatcher_;
+  std::thread completion_;
+  std::atomic<bool> device_lost_{false};
+  std::atomic<std::size_t> live_sources_;  // that have neither ended nor failed
+
+  mutable base::Mutex mutex_;  // what ends a run, and the cameras' states
+  base::CondVar changed_;
+  bool end_requested_ CAMD_GUARDED_BY(mutex_) = false;
+  std::uint64_t frame_limit_ = 0;
+};
+
+}  // namespace camd::pipeline
