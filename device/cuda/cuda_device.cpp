@@ -1,0 +1,442 @@
+#include "device/cuda/cuda_device.hpp"
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <thread>
+
+#include "base/log.hpp"
+#include "base/mutex.hpp"
+
+namespace camd::device {
+namespace {
+
+using base::Error;
+using base::ErrorKind;
+
+std::string describe(cudaError_t error) {
+  return std::string(cudaGetErrorName(error)) + ": " + cudaGetErrorString(error);
+}
+
+std::string version_text(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+// The API version of the driver, 0 when there is none.
+int driver_version() {
+  int version = 0;
+  if (cudaDriverGetVersion(&version) != cudaSuccess) version = 0;
+  return version;
+}
+
+std::string no_device_reason(cudaError_t error) {
+  const int driver = driver_version();
+  const std::string needed = version_text(CUDART_VERSION / 1000 * 1000);
+  if (driver == 0) return "no NVIDIA driver is loaded: install one that supports CUDA " + needed + " or later";
+  switch (error) {
+    case cudaErrorInsufficientDriver:
+      return "the NVIDIA driver supports CUDA " + version_text(driver) + ", camd needs " + needed + ": update the driver";
+    case cudaErrorNoDevice:
+      return "the NVIDIA driver finds no GPU: see nvidia-smi and CUDA_VISIBLE_DEVICES";
+    default: return describe(error);
+  }
+}
+
+// Frees what `release` frees; errors do not matter any more when an owner goes.
+template <typename Base, typename Handle, cudaError_t (*release)(Handle)>
+class Owned final : public Base {
+ public:
+  Owned(int index, Handle handle) : index_(index), handle_(handle) {}
+  ~Owned() override {
+    (void)cudaSetDevice(index_);
+    (void)release(handle_);
+  }
+  Owned(const Owned&) = delete;
+  Owned& operator=(const Owned&) = delete;
+  [[nodiscard]] Handle handle() const noexcept { return handle_; }
+
+ private:
+  int index_;
+  Handle handle_;
+};
+
+using CudaEvent = Owned<EventState, cudaEvent_t, cudaEventDestroy>;
+using CudaGraph = Owned<GraphState, cudaGraphExec_t, cudaGraphExecDestroy>;
+using PinnedMemory = Owned<MemoryState, void*, cudaFreeHost>;
+using RegisteredMemory = Owned<MemoryState, void*, cudaHostUnregister>;
+
+class CudaStream final : public StreamState {
+ public:
+  CudaStream(int index, cudaStream_t stream) : index_(index), stream_(stream) {}
+  ~CudaStream() override {
+    (void)cudaSetDevice(index_);
+    (void)cudaStreamSynchronize(stream_);
+    (void)cudaStreamDestroy(stream_);
+  }
+  CudaStream(const CudaStream&) = delete;
+  CudaStream& operator=(const CudaStream&) = delete;
+  [[nodiscard]] void* native() const noexcept override { return stream_; }
+
+ private:
+  int index_;
+  cudaStream_t stream_;
+};
+
+class PageableMemory final : public MemoryState {
+ public:
+  explicit PageableMemory(void* data) : data_(data) {}
+  ~PageableMemory() override { std::free(data_); }
+  PageableMemory(const PageableMemory&) = delete;
+  PageableMemory& operator=(const PageableMemory&) = delete;
+
+ private:
+  void* data_;
+};
+
+class DeviceMemory final : public MemoryState {
+ public:
+  DeviceMemory(int index, void* data, std::size_t size_bytes, std::atomic<std::size_t>& total)
+      : index_(index), data_(data), size_bytes_(size_bytes), total_(total) {
+    total_ += size_bytes_;
+  }
+  ~DeviceMemory() override {
+    (void)cudaSetDevice(index_);
+    (void)cudaFree(data_);
+    total_ -= size_bytes_;
+  }
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+
+ private:
+  int index_;
+  void* data_;
+  std::size_t size_bytes_;
+  std::atomic<std::size_t>& total_;
+};
+
+cudaStream_t native_stream(StreamRef stream) noexcept { return static_cast<cudaStream_t>(stream.native()); }
+cudaEvent_t native_event(const Event& e) noexcept { return static_cast<const CudaEvent&>(e.state()).handle(); }
+cudaEvent_t native_event(const TimedEvent& e) noexcept { return static_cast<const CudaEvent&>(e.state()).handle(); }
+
+cudaMemcpyKind native_kind(CopyKind kind) noexcept {
+  switch (kind) {
+    case CopyKind::kHostToDevice: return cudaMemcpyHostToDevice;
+    case CopyKind::kDeviceToHost: return cudaMemcpyDeviceToHost;
+    case CopyKind::kDeviceToDevice: return cudaMemcpyDeviceToDevice;
+  }
+  return cudaMemcpyDefault;
+}
+
+class CudaDeviceImpl final : public CudaDevice {
+ public:
+  CudaDeviceImpl(int index, const CudaDeviceOptions& options) : index_(index), options_(options) {
+    setup(cudaSetDevice(index), "cudaSetDevice");
+    setup(cudaFree(nullptr), "making the context");  // the context is made by the first call that needs it
+    cudaDeviceProp properties{};
+    setup(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
+    info_.kind = DeviceKind::kCuda;
+    info_.index = index;
+    info_.name = properties.name;
+    info_.driver = "CUDA " + version_text(driver_version());
+    info_.integrated = properties.integrated != 0;
+    info_.copy_engines = properties.asyncEngineCount;
+    info_.compute_major = properties.major;
+    info_.compute_minor = properties.minor;
+    info_.memory_bytes = properties.totalGlobalMem;
+    int least = 0;
+    setup(cudaDeviceGetStreamPriorityRange(&least, &greatest_priority_), "cudaDeviceGetStreamPriorityRange");
+  }
+
+  [[nodiscard]] const DeviceInfo& info() const noexcept override { return info_; }
+
+  [[nodiscard]] HostBuffer allocate_host(HostMemory kind, std::size_t size_bytes) override {
+    const std::size_t size = std::max<std::size_t>(size_bytes, 1);
+    if (kind == HostMemory::kPageable) {
+      void* data = std::aligned_alloc(kHostAlignment, (size + kHostAlignment - 1) / kHostAlignment * kHostAlignment);
+      if (data == nullptr) throw Error(ErrorKind::kDevice, "cannot allocate " + std::to_string(size) + " bytes");
+      return HostBuffer(std::make_unique<PageableMemory>(data), kind, static_cast<std::byte*>(data), nullptr, size_bytes);
+    }
+    select_for_setup();
+    void* data = nullptr;
+    unsigned flags = cudaHostAllocPortable;
+    if (kind == HostMemory::kMapped) flags |= cudaHostAllocMapped;
+    setup(call("cudaHostAlloc", [&] { return cudaHostAlloc(&data, size, flags); }),
+          "page-locking " + std::to_string(size) + " bytes of host memory (see ulimit -l)");
+    auto owner = std::make_unique<PinnedMemory>(index_, data);
+    std::byte* mapped = kind == HostMemory::kMapped ? device_address(data) : nullptr;
+    return HostBuffer(std::move(owner), kind, static_cast<std::byte*>(data), mapped, size_bytes);
+  }
+
+  [[nodiscard]] HostBuffer register_host(void* data, std::size_t size_bytes, HostMemory kind) override {
+    if (kind == HostMemory::kPageable) {
+      return HostBuffer(nullptr, kind, static_cast<std::byte*>(data), nullptr, size_bytes);
+    }
+    select_for_setup();
+    unsigned flags = cudaHostRegisterPortable;
+    if (kind == HostMemory::kMapped) flags |= cudaHostRegisterMapped;
+    setup(call("cudaHostRegister", [&] { return cudaHostRegister(data, size_bytes, flags); }),
+          "page-locking " + std::to_string(size_bytes) + " bytes of memory owned by somebody else");
+    auto owner = std::make_unique<RegisteredMemory>(index_, data);
+    std::byte* mapped = kind == HostMemory::kMapped ? device_address(data) : nullptr;
+    return HostBuffer(std::move(owner), kind, static_cast<std::byte*>(data), mapped, size_bytes);
+  }
+
+  [[nodiscard]] DeviceBuffer allocate_device(std::size_t size_bytes) override {
+    select_for_setup();
+    void* data = nullptr;
+    const std::size_t size = std::max<std::size_t>(size_bytes, 1);
+    setup(call("cudaMalloc", [&] { return cudaMalloc(&data, size); }),
+          "allocating " + std::to_string(size) + " bytes of GPU memory");
+    return DeviceBuffer(std::make_unique<DeviceMemory>(index_, data, size, allocated_), static_cast<std::byte*>(data),
+                        size_bytes);
+  }
+
+  [[nodiscard]] Stream make_stream(const std::string& name) override { return stream_of_priority(name, 0); }
+  [[nodiscard]] Stream make_urgent_stream(const std::string& name) override {
+    return stream_of_priority(name, greatest_priority_);
+  }
+
+  [[nodiscard]] Event make_event() override { return Event(make_event_state(cudaEventDisableTiming)); }
+  [[nodiscard]] TimedEvent make_timed_event() override { return TimedEvent(make_event_state(cudaEventDefault)); }
+
+  Status copy(void* to, const void* from, std::size_t size_bytes, CopyKind kind, StreamRef stream) override {
+    return enqueue("cudaMemcpyAsync", [&] {
+      return cudaMemcpyAsync(to, from, size_bytes, native_kind(kind), native_stream(stream));
+    });
+  }
+
+  Status record(Event& event, StreamRef stream) override {
+    return enqueue("cudaEventRecord", [&] { return cudaEventRecord(native_event(event), native_stream(stream)); });
+  }
+
+  Status record(TimedEvent& event, StreamRef stream) override {
+    // External: inside a capture the event becomes a node of the graph, outside it is an ordinary record.
+    return enqueue("cudaEventRecordWithFlags", [&] {
+      const unsigned flags = capturing(stream) ? cudaEventRecordExternal : cudaEventRecordDefault;
+      return cudaEventRecordWithFlags(native_event(event), native_stream(stream), flags);
+    });
+  }
+
+  Status wait(const Event& event, StreamRef stream) override {
+    return enqueue("cudaStreamWaitEvent", [&] { return cudaStreamWaitEvent(native_stream(stream), native_event(event), 0); });
+  }
+
+  Status call(HostFunction, void*, StreamRef) override {
+    return Status(ErrorKind::kInternal, "Device::call() is for the host device only");
+  }
+
+  [[nodiscard]] bool supports_graphs() const noexcept override { return true; }
+
+  Status begin_capture(StreamRef stream) override {
+    // Thread-local: other cameras' threads may allocate and wait while this one captures.
+    return enqueue("cudaStreamBeginCapture", [&] {
+      return cudaStreamBeginCapture(native_stream(stream), cudaStreamCaptureModeThreadLocal);
+    });
+  }
+
+  Status end_capture(StreamRef stream, GraphExec& graph) override {
+    cudaGraph_t captured = nullptr;
+    Status ended = enqueue("cudaStreamEndCapture", [&] { return cudaStreamEndCapture(native_stream(stream), &captured); });
+    if (!ended) return ended;
+    cudaGraphExec_t executable = nullptr;
+    Status made = enqueue("cudaGraphInstantiate", [&] { return cudaGraphInstantiate(&executable, captured, 0); });
+    (void)cudaGraphDestroy(captured);
+    if (!made) return made;
+    auto state = std::make_unique<CudaGraph>(index_, executable);
+    // The first launch shall not pay for the upload.
+    Status uploaded = enqueue("cudaGraphUpload", [&] { return cudaGraphUpload(executable, native_stream(stream)); });
+    if (!uploaded) return uploaded;
+    graph = GraphExec(std::move(state));
+    return {};
+  }
+
+  Status launch(const GraphExec& graph, StreamRef stream) override {
+    return enqueue("cudaGraphLaunch", [&] {
+      return cudaGraphLaunch(static_cast<const CudaGraph&>(graph.state()).handle(), native_stream(stream));
+    });
+  }
+
+  Status synchronize(const Event& event) override {
+    using Clock = std::chrono::steady_clock;
+    const Clock::time_point start = Clock::now();
+    for (;;) {
+      bool done = false;
+      Status asked = ask(event, done);
+      if (!asked || done) return asked;
+      const Duration waited = Clock::now() - start;
+      if (waited < options_.spin) {
+        relax();
+      } else {
+        // Long waits: a thirty-second of the time waited so far is added at most, and the CPU is left alone.
+        const auto nap = std::clamp<Duration>(waited / 32, std::chrono::microseconds(10), std::chrono::microseconds(200));
+        std::this_thread::sleep_for(nap);
+      }
+    }
+  }
+
+  Status synchronize(StreamRef stream) override {
+    return enqueue("cudaStreamSynchronize", [&] { return cudaStreamSynchronize(native_stream(stream)); });
+  }
+
+  [[nodiscard]] bool reached(const Event& event) override {
+    bool done = false;
+    return !ask(event, done) || done;
+  }
+
+  [[nodiscard]] Duration elapsed(const TimedEvent& from, const TimedEvent& to) override {
+    if (lost_.load(std::memory_order_acquire)) return Duration::zero();
+    float ms = 0.0F;
+    const cudaError_t error = cudaEventElapsedTime(&ms, native_event(from), native_event(to));
+    if (error == cudaErrorInvalidResourceHandle || error == cudaErrorNotReady) {
+      (void)cudaGetLastError();  // never recorded, or asked too early: no failure of the device
+      return Duration::zero();
+    }
+    if (!check(error, "cudaEventElapsedTime")) return Duration::zero();
+    return Duration(static_cast<std::int64_t>(static_cast<double>(ms) * 1e6));
+  }
+
+  [[nodiscard]] Status status() const override {
+    if (!lost_.load(std::memory_order_acquire)) return {};
+    base::MutexLock lock(mutex_);
+    return failure_;
+  }
+
+  [[nodiscard]] std::size_t allocated_bytes() const noexcept override { return allocated_.load(); }
+
+  Status check(int cuda_error, const char* name) noexcept override {
+    if (cuda_error == cudaSuccess) return {};
+    return fail(static_cast<cudaError_t>(cuda_error), name);
+  }
+
+  Status select() noexcept override {
+    return enqueue("cudaSetDevice", [] { return cudaSuccess; });
+  }
+
+  [[nodiscard]] bool capturing(StreamRef stream) noexcept override {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    if (cudaStreamIsCapturing(native_stream(stream), &status) != cudaSuccess) {
+      (void)cudaGetLastError();
+      return false;
+    }
+    return status == cudaStreamCaptureStatusActive;
+  }
+
+  [[nodiscard]] void* native(const Event& event) const noexcept override { return native_event(event); }
+
+ private:
+  static constexpr std::size_t kHostAlignment = 4096;
+
+  static void relax() noexcept {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#else
+    std::this_thread::yield();
+#endif
+  }
+
+  // Makes one CUDA call on this GPU, or the test's error instead of it.
+  template <typename Call>
+  cudaError_t call(const char* name, Call&& make) noexcept {
+    if (options_.fault != nullptr) {
+      const int injected = options_.fault(name, options_.fault_argument);
+      if (injected != 0) return static_cast<cudaError_t>(injected);
+    }
+    return make();
+  }
+
+  // The shape of every enqueuing function: refused when lost, on this GPU, checked, sticky.
+  template <typename Call>
+  Status enqueue(const char* name, Call&& make) noexcept {
+    if (lost_.load(std::memory_order_acquire)) return status();
+    cudaError_t error = select_gpu();
+    if (error == cudaSuccess) error = call(name, std::forward<Call>(make));
+    return check(error, name);
+  }
+
+  Status ask(const Event& event, bool& done) noexcept {
+    if (lost_.load(std::memory_order_acquire)) return status();
+    const cudaError_t error = call("cudaEventQuery", [&] { return cudaEventQuery(native_event(event)); });
+    if (error == cudaErrorNotReady) return {};
+    done = true;
+    return check(error, "cudaEventQuery");
+  }
+
+  Status fail(cudaError_t error, const char* name) noexcept {
+    (void)cudaGetLastError();
+    base::MutexLock lock(mutex_);
+    if (failure_.ok()) {
+      failure_ = Status(ErrorKind::kDeviceLost,
+                        "GPU " + std::to_string(index_) + " (" + info_.name + "): " + name + ": " + describe(error));
+      lost_.store(true, std::memory_order_release);
+    }
+    return failure_;
+  }
+
+  // cudaSetDevice is a thread's setting; asking for the same one again costs some 20 ns.
+  cudaError_t select_gpu() const noexcept { return cudaSetDevice(index_); }
+  void select_for_setup() { setup(select_gpu(), "cudaSetDevice"); }
+
+  void setup(cudaError_t error, const std::string& what) const {
+    if (error == cudaSuccess) return;
+    (void)cudaGetLastError();  // an allocation that failed leaves the device usable
+    throw Error(ErrorKind::kDevice, "GPU " + std::to_string(index_) + ": " + what + " failed: " + describe(error));
+  }
+
+  std::byte* device_address(void* data) const {
+    void* mapped = nullptr;
+    setup(cudaHostGetDevicePointer(&mapped, data, 0), "mapping host memory into the GPU");
+    return static_cast<std::byte*>(mapped);
+  }
+
+  Stream stream_of_priority(const std::string& name, int priority) {
+    select_for_setup();
+    cudaStream_t stream = nullptr;
+    setup(call("cudaStreamCreate", [&] { return cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, priority); }),
+          "making stream '" + name + "'");
+    return Stream(std::make_unique<CudaStream>(index_, stream));
+  }
+
+  std::unique_ptr<EventState> make_event_state(unsigned flags) {
+    select_for_setup();
+    cudaEvent_t event = nullptr;
+    setup(call("cudaEventCreate", [&] { return cudaEventCreateWithFlags(&event, flags); }), "making an event");
+    return std::make_unique<CudaEvent>(index_, event);
+  }
+
+  // Constant after construction.
+  const int index_;
+  const CudaDeviceOptions options_;
+  DeviceInfo info_;
+  int greatest_priority_ = 0;
+
+  std::atomic<std::size_t> allocated_{0};
+  std::atomic<bool> lost_{false};
+  mutable base::Mutex mutex_;
+  Status failure_ CAMD_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+CudaDevices cuda_devices() noexcept {
+  CudaDevices found;
+  const cudaError_t error = cudaGetDeviceCount(&found.count);
+  if (error == cudaSuccess && found.count > 0) return found;
+  (void)cudaGetLastError();
+  found.count = 0;
+  found.reason = no_device_reason(error == cudaSuccess ? cudaErrorNoDevice : error);
+  return found;
+}
+
+std::unique_ptr<CudaDevice> make_cuda_device(int index, const CudaDeviceOptions& options) {
+  const CudaDevices found = cuda_devices();
+  if (found.count == 0) throw Error(ErrorKind::kDevice, found.reason);
+  if (index < 0 || index >= found.count) {
+    throw Error(ErrorKind::kDevice, "there is no GPU " + std::to_string(index) + ": this machine has " +
+                                        std::to_string(found.count) + ", numbered from 0");
+  }
+  return std::make_unique<CudaDeviceImpl>(index, options);
+}
+
+}  // namespace camd::device

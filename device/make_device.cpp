@@ -1,0 +1,71 @@
+#include "device/make_device.hpp"
+
+#include <charconv>
+#include <string>
+
+#include "base/log.hpp"
+#include "device/host_device.hpp"
+#if defined(CAMD_HAVE_CUDA)
+#include "device/cuda/cuda_device.hpp"
+#endif
+
+namespace camd::device {
+namespace {
+
+using base::Error;
+using base::ErrorKind;
+
+constexpr std::string_view kCudaPrefix = "cuda:";
+
+std::unique_ptr<Device> make_gpu(int index) {
+#if defined(CAMD_HAVE_CUDA)
+  std::unique_ptr<Device> device = make_cuda_device(index);
+  const DeviceInfo& info = device->info();
+  base::log().info("device: GPU {}, {} (compute capability {}.{}, {}, {} copy engines{})", info.index, info.name,
+                   info.compute_major, info.compute_minor, info.driver, info.copy_engines,
+                   info.integrated ? ", shares memory with the CPU" : "");
+  return device;
+#else
+  (void)index;
+  throw Error(ErrorKind::kDevice, count_gpus().reason);
+#endif
+}
+
+int parse_index(std::string_view spec) {
+  const std::string_view digits = spec.substr(kCudaPrefix.size());
+  int index = -1;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), index);
+  if (error != std::errc() || end != digits.data() + digits.size() || index < 0) {
+    throw Error(ErrorKind::kConfig, "device: '" + std::string(spec) + "': a GPU is named cuda:N with N from 0 on");
+  }
+  return index;
+}
+
+}  // namespace
+
+GpuCount count_gpus() {
+#if defined(CAMD_HAVE_CUDA)
+  CudaDevices found = cuda_devices();
+  return GpuCount{found.count, std::move(found.reason)};
+#else
+  return GpuCount{0, "this camd was built without CUDA: build it where nvcc 12 or later is installed"};
+#endif
+}
+
+std::unique_ptr<Device> make_device(std::string_view spec) {
+  if (spec == "host") {
+    base::log().info("device: host, as configured");
+    return make_host_device(base::system_clock());
+  }
+  if (spec == "auto") {
+    const GpuCount gpus = count_gpus();
+    if (gpus.count > 0) return make_gpu(0);
+    base::log().info("device: host, because {}", gpus.reason);
+    return make_host_device(base::system_clock());
+  }
+  if (spec == "cuda") return make_gpu(0);
+  if (spec.substr(0, kCudaPrefix.size()) == kCudaPrefix) return make_gpu(parse_index(spec));
+  throw Error(ErrorKind::kConfig, "device: '" + std::string(spec) + "' is none of auto, cuda, cuda:N, host");
+}
+
+}  // namespace camd::device
