@@ -24,6 +24,13 @@ find_path(CAMD_DLPACK_DIR NAMES dlpack/dlpack.h REQUIRED)
 add_library(camd_dlpack INTERFACE)
 target_include_directories(camd_dlpack SYSTEM INTERFACE "${CAMD_DLPACK_DIR}")
 
+# ONNX's protobuf types. Debian's libonnx-dev ships no CMake package.
+find_path(CAMD_ONNX_DIR NAMES onnx/onnx_pb.h REQUIRED)
+find_library(CAMD_ONNX_PROTO NAMES onnx_proto REQUIRED)
+add_library(camd_onnx INTERFACE)
+target_include_directories(camd_onnx SYSTEM INTERFACE "${CAMD_ONNX_DIR}")
+target_link_libraries(camd_onnx INTERFACE "${CAMD_ONNX_PROTO}" protobuf::libprotobuf)
+
 # CUDA: toolkit 12 or later when present, and the build works without it.
 set(CAMD_HAVE_CUDA OFF)
 if(NOT CAMD_CUDA STREQUAL "OFF")

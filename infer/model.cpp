@@ -1,0 +1,77 @@
+#include "infer/model.hpp"
+
+#include <fmt/format.h>
+
+#include <map>
+
+#include "base/error.hpp"
+#include "infer/onnx_file.hpp"
+
+namespace camd::infer {
+namespace {
+
+TensorSpec spec_of(const OnnxFile& file, const onnx::ValueInfoProto& value, std::string_view role) {
+  using T = onnx::TensorProto;
+  TensorSpec spec;
+  spec.name = value.name();
+  spec.shape = declared_shape(value);
+  const auto unsupported = [&](const std::string& what) {
+    return base::Error(base::ErrorKind::kModel, fmt::format("{}: {} '{}' is {}, camd handles tensors of f32, f16, u8, "
+                                                            "i32 and i64", file.path, role, printable(value.name()),
+                                                            what));
+  };
+  if (!value.type().has_tensor_type()) throw unsupported("not a tensor");
+  switch (value.type().tensor_type().elem_type()) {
+    case T::FLOAT: spec.type = DataType::kF32; break;
+    case T::FLOAT16: spec.type = DataType::kF16; break;
+    case T::UINT8: spec.type = DataType::kU8; break;
+    case T::INT32: spec.type = DataType::kI32; break;
+    case T::INT64: spec.type = DataType::kI64; break;
+    default: throw unsupported("of type " + onnx_type_name(value.type().tensor_type().elem_type()));
+  }
+  return spec;
+}
+
+using Uses = std::map<std::pair<std::string, std::string>, int>;
+
+void count_operators(const onnx::GraphProto& graph, Uses& uses) {
+  for (const auto& node : graph.node()) {
+    ++uses[{node.op_type(), node.domain() == "ai.onnx" ? "" : node.domain()}];
+    for (const auto& attribute : node.attribute()) {
+      if (attribute.has_g()) count_operators(attribute.g(), uses);
+      for (const auto& inner : attribute.graphs()) count_operators(inner, uses);
+    }
+  }
+}
+
+}  // namespace
+
+ModelDescription describe_model(const std::string& path) { return describe_onnx(read_onnx_file(path)); }
+
+ModelDescription describe_onnx(const OnnxFile& file) {
+  ModelDescription description;
+  description.path = file.path;
+  description.sha256 = file.sha256;
+  description.producer = printable(file.proto.producer_name());
+  description.ir_version = static_cast<int>(file.proto.ir_version());
+  description.opset = file.opset();
+  const onnx::GraphProto& graph = file.proto.graph();
+  for (const auto& tensor : graph.initializer()) {
+    std::int64_t count = 1;
+    for (const std::int64_t dimension : tensor.dims()) count *= dimension;
+    description.parameter_count += count;
+  }
+  for (const auto& input : graph.input()) {
+    if (!file.is_initializer(input.name())) description.inputs.push_back(spec_of(file, input, "input"));
+  }
+  if (description.inputs.empty()) {
+    throw base::Error(base::ErrorKind::kModel, fmt::format("{}: the model has no input", file.path));
+  }
+  for (const auto& output : graph.output()) description.outputs.push_back(spec_of(file, output, "output"));
+  Uses uses;
+  count_operators(graph, uses);
+  for (const auto& [key, count] : uses) description.operators.push_back({key.second, printable(key.first), count});
+  return description;
+}
+
+}  // namespace camd::infer
