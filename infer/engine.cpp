@@ -1,0 +1,103 @@
+#include "infer/engine.hpp"
+
+#include <fmt/format.h>
+
+#include "base/error.hpp"
+#include "infer/engine_setup.hpp"
+#include "infer/opencv_engine.hpp"
+
+namespace camd::infer {
+namespace {
+
+using base::Error;
+using base::ErrorKind;
+
+constexpr std::int64_t kMaxInputSide = 16384;
+
+// One side of the input: what the model fixes and what the configuration asks for must agree.
+std::int64_t resolve_side(const ModelDescription& model, std::int64_t fixed, int asked, std::string_view name) {
+  if (fixed > 0 && asked > 0 && fixed != asked) {
+    throw Error(ErrorKind::kModel, fmt::format("{}: model.input.{} is {}, but the model's input '{}' is {}: its {} is "
+                                               "fixed at {}", model.path, name, asked,
+                                               printable(model.inputs[0].name), to_string(model.inputs[0].shape), name,
+                                               fixed));
+  }
+  const std::int64_t side = fixed > 0 ? fixed : asked;
+  if (side <= 0) {
+    throw Error(ErrorKind::kModel, fmt::format("{}: the model leaves its input's {} open ({}): set model.input.{}",
+                                               model.path, name, to_string(model.inputs[0].shape), name));
+  }
+  if (side > kMaxInputSide) {
+    throw Error(ErrorKind::kModel,
+                fmt::format("{}: an input {} of {} is more than {}", model.path, name, side, kMaxInputSide));
+  }
+  return side;
+}
+
+}  // namespace
+
+TensorSpec resolve_input(const ModelDescription& model, InputOptions& options) {
+  if (model.inputs.size() != 1) {
+    std::string names;
+    for (const TensorSpec& input : model.inputs) names += (names.empty() ? "'" : ", '") + printable(input.name) + "'";
+    throw Error(ErrorKind::kModel, fmt::format("{}: the model has {} inputs ({}), camd feeds exactly one picture",
+                                               model.path, model.inputs.size(), names));
+  }
+  const TensorSpec& declared = model.inputs[0];
+  const auto does_not_fit = [&](std::string_view why) {
+    return Error(ErrorKind::kModel, fmt::format("{}: input '{}' is {} {}: {}", model.path, printable(declared.name),
+                                                to_string(declared.type), to_string(declared.shape), why));
+  };
+  if (declared.type != DataType::kF32) throw does_not_fit("camd feeds f32");
+  if (declared.shape.size() != 4) throw does_not_fit("camd feeds pictures as [1,3,height,width]");
+  if (declared.shape[0] > 1) throw does_not_fit("camd runs one picture at a time, so the batch must be 1");
+  if (declared.shape[1] > 0 && declared.shape[1] != 3) {
+    throw does_not_fit("camd feeds three channels, as [1,3,height,width]");
+  }
+  TensorSpec input = declared;
+  input.shape = {1, 3, resolve_side(model, declared.shape[2], options.height, "height"),
+                 resolve_side(model, declared.shape[3], options.width, "width")};
+  options.height = static_cast<int>(input.shape[2]);
+  options.width = static_cast<int>(input.shape[3]);
+  return input;
+}
+
+void fix_input_shape(OnnxFile& file, const TensorSpec& input) {
+  for (auto& value : *file.proto.mutable_graph()->mutable_input()) {
+    if (value.name() != input.name) continue;
+    auto* shape = value.mutable_type()->mutable_tensor_type()->mutable_shape();
+    shape->clear_dim();
+    for (const std::int64_t dimension : input.shape) shape->add_dim()->set_dim_value(dimension);
+  }
+}
+
+std::string one_line(std::string_view text) {
+  std::string line;
+  for (const char c : text) {
+    const bool blank = c <= ' ' || c == '\x7f';
+    if (!blank) line += c;
+    else if (!line.empty() && line.back() != ' ') line += ' ';
+  }
+  while (!line.empty() && line.back() == ' ') line.pop_back();
+  constexpr std::size_t kLongest = 400;
+  if (line.size() > kLongest) line = line.substr(0, kLongest) + "...";
+  return line;
+}
+
+std::unique_ptr<Engine> make_engine(const std::string& model_path, const EngineOptions& options,
+                                    device::Device& device) {
+  const bool on_host = device.info().kind == device::DeviceKind::kHost;
+  if (options.kind == EngineKind::kOpenCv && !on_host) {
+    throw Error(ErrorKind::kModel, fmt::format("{}: engine opencv runs on device host, not on {}", model_path,
+                                               device.info().name));
+  }
+  if (options.kind == EngineKind::kCuda && on_host) {
+    throw Error(ErrorKind::kModel, fmt::format("{}: engine cuda needs a CUDA device, this one is host", model_path));
+  }
+  if (!on_host) {
+    throw Error(ErrorKind::kModel, fmt::format("{}: this build of camd has no CUDA engine", model_path));
+  }
+  return make_opencv_engine(read_onnx_file(model_path), options, device);
+}
+
+}  // namespace camd::infer

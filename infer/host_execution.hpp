@@ -1,0 +1,49 @@
+// HostExecution: the part of an Execution that every engine of the host device has in common: input and output
+// memory, the preprocessing pass, and running the network on the stream's thread with its failures kept for result().
+//
+// Threads: as Execution. run_network() is called on the stream's thread, one call at a time.
+// Invariants: what run_network() throws never leaves the stream's thread; result() hands it on. A frame whose
+// preprocessing failed does not run the network, its outputs are those of an earlier frame.
+#pragma once
+
+#include <vector>
+
+#include "device/device.hpp"
+#include "infer/engine.hpp"
+#include "infer/preprocess.hpp"
+
+namespace camd::infer {
+
+class HostExecution : public Execution {
+ public:
+  base::Status enqueue_preprocess(const PictureView& picture, device::StreamRef stream) final;
+  base::Status enqueue_network(device::StreamRef stream) final;
+  [[nodiscard]] TensorView input() const noexcept final;
+  [[nodiscard]] TensorView output(std::size_t i) const noexcept final;
+  [[nodiscard]] const device::Event& output_ready(std::size_t i) const noexcept final;
+  [[nodiscard]] base::Status result() const noexcept final;
+
+ protected:
+  // The specs are the engine's and outlive this object.
+  HostExecution(const Engine& engine, device::Device& device);
+  // Reads input_data(), writes every output_data(i). May throw.
+  virtual void run_network() = 0;
+
+  [[nodiscard]] float* input_data() const noexcept { return reinterpret_cast<float*>(input_.data()); }
+  [[nodiscard]] std::byte* output_data(std::size_t i) const noexcept { return outputs_[i].data(); }
+
+ private:
+  static void preprocess_on_stream(void* self) noexcept;
+  static void run_on_stream(void* self) noexcept;
+
+  const Engine& engine_;
+  device::Device& device_;
+  Preprocessor preprocessor_;
+  device::DeviceBuffer input_;
+  std::vector<device::DeviceBuffer> outputs_;
+  std::vector<device::Event> ready_;
+  PictureView picture_;   // of the frame in flight
+  base::Status result_;   // written on the stream's thread, read after its last event
+};
+
+}  // namespace camd::infer
