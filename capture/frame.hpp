@@ -17,10 +17,10 @@ using CameraIndex = std::uint32_t;
 
 struct Frame {
   CameraIndex camera = 0;
-  std::uint64_t sequence = 0;     // counts captured frames of the camera from 0: gaps are dropped frames
+  std::uint64_t sequence = 0;  // counts captured frames of the camera from 0: gaps are dropped frames
   base::PictureLayout layout;
-  base::TimePoint captured;       // when the picture was taken (driver, RTP or file time on the monotonic clock)
-  base::TimePoint arrived;        // when camd received it
+  base::TimePoint captured;           // when the picture was taken (driver, RTP or file time on the monotonic clock)
+  base::TimePoint arrived;            // when camd received it
   std::span<const std::byte> pixels;  // layout.size_bytes bytes, valid as long as the lease on the slot
 };
 

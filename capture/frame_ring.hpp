@@ -7,12 +7,14 @@
 // Newest wins: when no slot is free, begin() takes the oldest Ready frame's slot and counts that frame as superseded;
 // when none is Ready either, the frame that has just arrived is the one that is counted. The source never waits.
 // Lossless (a file with realtime: false): begin() waits for a free slot, take() returns the oldest frame.
+// Free slots are filled in turn, so that every slot has its memory after the first few frames.
 //
 // Threads: begin(), FillLease [source]; take(), SlotLease [dispatch] then [any] one thread at a time; close() [any].
 // Invariants: a slot is in one state; every frame for which captured() was reported is later either published and
 // taken exactly once, or reported as dropped exactly once. The ring outlives its leases. No lock is held while pixels
-// are written or read. After construction nothing is allocated, except when a bigger picture arrives than any before
-// (slots grow) [no-alloc otherwise].
+// are written or read, or while borrowed memory is given back. A slot is Free only after its borrowed memory was given
+// back. After construction nothing is allocated, except when a slot gets a bigger picture than any before (it grows)
+// [no-alloc otherwise].
 #pragma once
 
 #include <cstddef>
@@ -57,12 +59,13 @@ class FillLease {
   FillLease(FillLease&& other) noexcept;
   FillLease& operator=(FillLease&&) = delete;
   ~FillLease();
-  // Room for `layout` in the slot's own memory. [blocks] only while memory is allocated for a first or bigger picture.
-  // Throws Error(kDevice) when memory cannot be had.
+  // Room for layout.size_bytes bytes in the slot's own memory, with unspecified contents. [blocks] only while memory is
+  // allocated for a first or bigger picture. Throws Error(kDevice) when memory cannot be had.
   [[nodiscard]] std::byte* data(const base::PictureLayout& layout);
   // Uses borrowed memory instead of data(). Only where the ring may borrow (may_borrow()).
   void borrow(const base::PictureLayout& layout, const BorrowedPixels& pixels) noexcept;
-  // Hands the frame over. `captured` <= `arrived`.
+  // Hands the frame over, once data() or borrow() was called (else it is dropped as kSourceError). A `captured` after
+  // `arrived` is set to `arrived`. A closed ring drops the frame as kShutdown, unless it was closed with `keep_ready`.
   void publish(base::TimePoint captured, base::TimePoint arrived) noexcept;
   [[nodiscard]] std::uint64_t sequence() const noexcept;
 
@@ -111,12 +114,17 @@ class FrameRing {
   FrameRing& operator=(const FrameRing&) = delete;
 
   // [source] A frame has arrived: counts it as captured and leases a slot for it. Empty when the frame itself had to be
-  // superseded or the ring is closed (then counted as kShutdown). Lossless rings [block] until a slot is free or close().
+  // superseded or the ring is closed (then counted as kShutdown). Lossless rings [block] until a slot is free or
+  // close().
   [[nodiscard]] std::optional<FillLease> begin();
-  // [dispatch] The newest (lossless: the oldest) Ready frame; older Ready ones are superseded. Empty when none is Ready.
+  // [dispatch] The newest (lossless: the oldest) Ready frame; older Ready ones are superseded. Empty when none is
+  // Ready.
   [[nodiscard]] std::optional<SlotLease> take();
   // [any] No more frames: Ready frames are dropped as kShutdown (unless `keep_ready`), begin() refuses, waiters wake.
+  // May be called again, without `keep_ready`, to drop what nobody will take.
   void close(bool keep_ready) noexcept;
+  // [any] True after close(): a source looks here before it makes another frame.
+  [[nodiscard]] bool closed() const;
 
   // [any] True when the slot memory is host memory the device reads as it is, so that borrowing costs no copy.
   [[nodiscard]] bool may_borrow() const noexcept;
@@ -132,16 +140,22 @@ class FrameRing {
 
   void publish(int slot, base::TimePoint captured, base::TimePoint arrived) noexcept;
   void abandon(int slot) noexcept;
+  // Gives borrowed memory back and makes the slot Free. The caller has the only right to the slot.
   void free(int slot) noexcept;
+  void give_back(Slot& slot) noexcept;
+  [[nodiscard]] Slot& at(int slot) noexcept;
+  [[nodiscard]] int oldest(SlotState state) const CAMD_REQUIRES(mutex_);
 
   device::Device& device_;
   FrameObserver& observer_;
   const Options options_;
   mutable base::Mutex mutex_;
   base::CondVar slot_freed_;
-  std::vector<Slot> slots_;  // states guarded by mutex_; contents by the lease
+  std::vector<Slot> slots_;      // constant size; states and sequences guarded by mutex_, contents by the lease
+  std::vector<int> superseded_;  // of take(), [dispatch]; a member so that it is allocated once
   std::uint64_t next_sequence_ CAMD_GUARDED_BY(mutex_) = 0;
   bool closed_ CAMD_GUARDED_BY(mutex_) = false;
+  bool keep_ready_ CAMD_GUARDED_BY(mutex_) = true;
 };
 
 }  // namespace camd::capture

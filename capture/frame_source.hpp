@@ -1,7 +1,8 @@
 // FrameSource: one camera's producer of frames. A source owns its thread(s), never waits for the pipeline (unless
 // lossless), never throws across a thread, and comes back by itself after a failure where its kind can.
 //
-// States:  starting -> running <-> stalled -> reconnecting -> running ...; ended (a file without loop), failed (for good)
+// States:  starting -> running <-> stalled -> reconnecting -> running ...; ended (a file without loop), failed (for
+// good)
 //
 // Threads: constructor, start(), stop() [setup] one thread; the listener is called from the source's own threads.
 // Invariants: after stop() has returned, no frame is begun and no listener is called.

@@ -1,0 +1,245 @@
+#include "capture/frame_ring.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.hpp"
+
+namespace camd::capture {
+
+using base::MutexLock;
+
+struct FrameRing::Slot {
+  SlotState state = SlotState::kFree;
+  // Of the frame in the slot, or of the last one that was in it plus one; 0 before the first. Orders slots by age.
+  std::uint64_t age = 0;
+  Frame frame;
+  device::HostBuffer memory;
+  const std::byte* device_pixels = nullptr;
+  BorrowedPixels borrowed;
+};
+
+// ---- FillLease
+
+FillLease::FillLease(FillLease&& other) noexcept : ring_(std::exchange(other.ring_, nullptr)), slot_(other.slot_) {}
+
+FillLease::~FillLease() {
+  if (ring_ != nullptr) ring_->abandon(slot_);
+}
+
+std::byte* FillLease::data(const base::PictureLayout& layout) {
+  FrameRing::Slot& slot = ring_->at(slot_);
+  ring_->give_back(slot);
+  if (slot.memory.size_bytes() < layout.size_bytes) {
+    slot.memory = {};  // first, so that the peak is one picture and not two
+    slot.memory = ring_->device_.allocate_host(ring_->options_.memory, layout.size_bytes);
+  }
+  slot.frame.layout = layout;
+  slot.frame.pixels = {slot.memory.data(), layout.size_bytes};
+  slot.device_pixels = slot.memory.device_data();
+  return slot.memory.data();
+}
+
+void FillLease::borrow(const base::PictureLayout& layout, const BorrowedPixels& pixels) noexcept {
+  FrameRing::Slot& slot = ring_->at(slot_);
+  ring_->give_back(slot);
+  slot.borrowed = pixels;
+  slot.frame.layout = layout;
+  slot.frame.pixels = {pixels.data, std::min(layout.size_bytes, pixels.size_bytes)};
+  slot.device_pixels = ring_->options_.memory == device::HostMemory::kMapped ? pixels.data : nullptr;
+}
+
+void FillLease::publish(base::TimePoint captured, base::TimePoint arrived) noexcept {
+  if (ring_->at(slot_).frame.pixels.empty()) return;  // nothing was filled: the destructor drops the frame
+  std::exchange(ring_, nullptr)->publish(slot_, captured, arrived);
+}
+
+std::uint64_t FillLease::sequence() const noexcept { return ring_->at(slot_).frame.sequence; }
+
+// ---- SlotLease
+
+SlotLease::SlotLease(SlotLease&& other) noexcept : ring_(std::exchange(other.ring_, nullptr)), slot_(other.slot_) {}
+
+SlotLease& SlotLease::operator=(SlotLease&& other) noexcept {
+  if (this != &other) {
+    release();
+    ring_ = std::exchange(other.ring_, nullptr);
+    slot_ = other.slot_;
+  }
+  return *this;
+}
+
+SlotLease::~SlotLease() { release(); }
+
+void SlotLease::release() noexcept {
+  if (FrameRing* const ring = std::exchange(ring_, nullptr)) ring->free(slot_);
+}
+
+const Frame& SlotLease::frame() const noexcept { return ring_->at(slot_).frame; }
+
+const std::byte* SlotLease::device_pixels() const noexcept { return ring_->at(slot_).device_pixels; }
+
+// ---- FrameRing
+
+FrameRing::FrameRing(device::Device& device, FrameObserver& observer, const Options& options)
+    : device_(device), observer_(observer), options_(options) {
+  if (options.slots < 3) {
+    throw base::Error(
+        base::ErrorKind::kInternal,
+        fmt::format("a frame ring needs at least 3 slots, one to fill, one ready, one read: got {}", options.slots));
+  }
+  slots_.resize(static_cast<std::size_t>(options.slots));
+  superseded_.reserve(slots_.size());
+}
+
+FrameRing::~FrameRing() { close(false); }
+
+std::optional<FillLease> FrameRing::begin() {
+  int chosen = -1;
+  {
+    const MutexLock lock(mutex_);
+    const std::uint64_t sequence = next_sequence_++;
+    observer_.captured(options_.camera);
+    chosen = oldest(SlotState::kFree);
+    if (options_.policy == RingPolicy::kLossless) {
+      while (chosen < 0 && !closed_) {
+        slot_freed_.wait(mutex_);
+        chosen = oldest(SlotState::kFree);
+      }
+    }
+    if (closed_) {
+      observer_.dropped(options_.camera, DropReason::kShutdown);
+      return std::nullopt;
+    }
+    if (chosen < 0) {
+      observer_.dropped(options_.camera, DropReason::kSuperseded);
+      chosen = oldest(SlotState::kReady);
+      if (chosen < 0) return std::nullopt;  // it was this frame that was superseded
+    }
+    Slot& slot = at(chosen);
+    slot.state = SlotState::kFilling;
+    slot.age = sequence + 1;
+    slot.frame.camera = options_.camera;
+    slot.frame.sequence = sequence;
+  }
+  give_back(at(chosen));
+  return FillLease(*this, chosen);
+}
+
+std::optional<SlotLease> FrameRing::take() {
+  int chosen = -1;
+  {
+    const MutexLock lock(mutex_);
+    superseded_.clear();
+    chosen = oldest(SlotState::kReady);
+    if (chosen < 0) return std::nullopt;
+    at(chosen).state = SlotState::kUploading;
+    while (options_.policy == RingPolicy::kNewestWins) {
+      const int newer = oldest(SlotState::kReady);
+      if (newer < 0) break;
+      at(newer).state = SlotState::kUploading;
+      superseded_.push_back(std::exchange(chosen, newer));
+      observer_.dropped(options_.camera, DropReason::kSuperseded);
+    }
+  }
+  for (const int slot : superseded_) free(slot);
+  return SlotLease(*this, chosen);
+}
+
+void FrameRing::close(bool keep_ready) noexcept {
+  {
+    const MutexLock lock(mutex_);
+    closed_ = true;
+    if (!keep_ready) keep_ready_ = false;
+    slot_freed_.notify_all();
+  }
+  for (;;) {
+    int ready = -1;
+    {
+      const MutexLock lock(mutex_);
+      if (!keep_ready) ready = oldest(SlotState::kReady);
+      if (ready < 0) {
+        observer_.freed(options_.camera);
+        return;
+      }
+      at(ready).state = SlotState::kUploading;
+      observer_.dropped(options_.camera, DropReason::kShutdown);
+    }
+    free(ready);
+  }
+}
+
+bool FrameRing::closed() const {
+  const MutexLock lock(mutex_);
+  return closed_;
+}
+
+bool FrameRing::may_borrow() const noexcept { return device_.info().kind == device::DeviceKind::kHost; }
+
+int FrameRing::occupied() const {
+  const MutexLock lock(mutex_);
+  return static_cast<int>(
+      std::count_if(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.state != SlotState::kFree; }));
+}
+
+bool FrameRing::has_ready() const {
+  const MutexLock lock(mutex_);
+  return oldest(SlotState::kReady) >= 0;
+}
+
+void FrameRing::publish(int slot, base::TimePoint captured, base::TimePoint arrived) noexcept {
+  Slot& filled = at(slot);
+  filled.frame.captured = std::min(captured, arrived);
+  filled.frame.arrived = arrived;
+  {
+    const MutexLock lock(mutex_);
+    if (!closed_ || keep_ready_) {
+      filled.state = SlotState::kReady;
+      observer_.ready(options_.camera);
+      return;
+    }
+    observer_.dropped(options_.camera, DropReason::kShutdown);
+  }
+  free(slot);
+}
+
+void FrameRing::abandon(int slot) noexcept {
+  {
+    const MutexLock lock(mutex_);
+    observer_.dropped(options_.camera, DropReason::kSourceError);
+  }
+  free(slot);
+}
+
+void FrameRing::free(int slot) noexcept {
+  give_back(at(slot));
+  const MutexLock lock(mutex_);
+  at(slot).state = SlotState::kFree;
+  if (options_.policy == RingPolicy::kLossless) {
+    slot_freed_.notify_one();
+    observer_.freed(options_.camera);
+  }
+}
+
+void FrameRing::give_back(Slot& slot) noexcept {
+  const BorrowedPixels borrowed = std::exchange(slot.borrowed, {});
+  if (borrowed.release != nullptr) borrowed.release(borrowed.argument);
+  slot.frame.pixels = {};
+  slot.device_pixels = nullptr;
+}
+
+FrameRing::Slot& FrameRing::at(int slot) noexcept { return slots_[static_cast<std::size_t>(slot)]; }
+
+int FrameRing::oldest(SlotState state) const {
+  int found = -1;
+  for (int i = 0; i < options_.slots; ++i) {
+    const Slot& slot = slots_[static_cast<std::size_t>(i)];
+    if (slot.state != state) continue;
+    if (found < 0 || slot.age < slots_[static_cast<std::size_t>(found)].age) found = i;
+  }
+  return found;
+}
+
+}  // namespace camd::capture

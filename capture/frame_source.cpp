@@ -1,0 +1,36 @@
+#include "capture/frame_source.hpp"
+
+#include <variant>
+
+#include "base/error.hpp"
+#include "capture/test_source.hpp"
+
+namespace camd::capture {
+
+std::string_view to_string(SourceState state) noexcept {
+  switch (state) {
+    case SourceState::kStarting: return "starting";
+    case SourceState::kRunning: return "running";
+    case SourceState::kStalled: return "stalled";
+    case SourceState::kReconnecting: return "reconnecting";
+    case SourceState::kEnded: return "ended";
+    case SourceState::kFailed: return "failed";
+  }
+  return "?";
+}
+
+std::unique_ptr<FrameSource> make_source(const config::Camera& camera, CameraIndex index, FrameRing& ring,
+                                         SourceListener& listener, const base::Clock& clock) {
+  if (const auto* const test = std::get_if<config::TestSource>(&camera.source)) {
+    return make_test_source(*test, camera.name, index, ring, listener, clock);
+  }
+  throw base::Error(base::ErrorKind::kConfig, "camera " + camera.name + ": this source is not built in yet");
+}
+
+bool is_lossless(const config::Camera& camera) noexcept {
+  if (const auto* const test = std::get_if<config::TestSource>(&camera.source)) return !test->realtime;
+  if (const auto* const file = std::get_if<config::FileSource>(&camera.source)) return !file->realtime;
+  return false;
+}
+
+}  // namespace camd::capture
