@@ -20,8 +20,11 @@ struct SourcePlace {
   friend bool operator==(const SourcePlace&, const SourcePlace&) = default;
 };
 
-// One line for the user: "FILE:LINE:COL: KEY: message". The place shrinks to "FILE" when line is 0; the key is left
-// out when it is empty or when the place already names it.
+// "FILE:LINE:COL", or "FILE" when line is 0.
+[[nodiscard]] std::string to_string(const SourcePlace& place);
+
+// One line for the user: "FILE:LINE:COL: KEY: message". The key is left out when it is empty or when the place,
+// being "--set KEY", names it already.
 [[nodiscard]] std::string located(const SourcePlace& place, std::string_view key, std::string_view message);
 
 // One thing that is wrong.

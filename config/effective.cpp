@@ -1,0 +1,102 @@
+// The effective configuration as JSON. Its keys are those of the key table, so that load_text() reads it back.
+#include <nlohmann/json.hpp>
+
+#include "base/sha256.hpp"
+#include "config/config.hpp"
+#include "config/value.hpp"
+
+namespace camd::config {
+namespace {
+
+using nlohmann::json;
+
+// The configuration writes formats in lower case, GStreamer in upper.
+std::string lower_case(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return result;
+}
+
+void add_recovery(json& source, const Recovery& recovery) {
+  source["timeout"] = duration_text(recovery.timeout);
+  source["reconnect"] = {{"initial", duration_text(recovery.reconnect_initial)},
+                         {"max", duration_text(recovery.reconnect_max)}};
+}
+
+struct SourceFields {
+  json& out;
+  void operator()(const FileSource& source) const {
+    out["path"] = source.path.string();
+    out["loop"] = source.loop;
+    out["realtime"] = source.realtime;
+  }
+  void operator()(const V4l2Source& source) const {
+    out["device"] = source.device.string();
+    out["width"] = source.width;
+    out["height"] = source.height;
+    out["fps"] = source.fps;
+    add_recovery(out, source.recovery);
+  }
+  void operator()(const RtspSource& source) const {
+    out["url"] = source.url;
+    out["latency"] = duration_text(source.latency);
+    out["transport"] = to_string(source.transport);
+    add_recovery(out, source.recovery);
+  }
+  void operator()(const GStreamerSource& source) const {
+    out["pipeline"] = source.pipeline;
+    add_recovery(out, source.recovery);
+  }
+  void operator()(const TestSource& source) const {
+    out["width"] = source.width;
+    out["height"] = source.height;
+    out["fps"] = source.fps;
+    out["format"] = lower_case(base::to_string(source.format));
+    out["frames"] = source.frames;
+    out["realtime"] = source.realtime;
+  }
+};
+
+json model_json(const Model& model) {
+  json input = json::object();
+  if (model.input.width) input["width"] = *model.input.width;
+  if (model.input.height) input["height"] = *model.input.height;
+  if (model.input.color) input["color"] = to_string(*model.input.color);
+  if (model.input.mean) input["mean"] = *model.input.mean;
+  if (model.input.scale) input["scale"] = *model.input.scale;
+  if (model.input.resize) input["resize"] = to_string(*model.input.resize);
+  json out = {{"path", model.path.string()}, {"engine", to_string(model.engine)}, {"input", input}};
+  if (model.card) out["card"] = model.card->string();
+  return out;
+}
+
+}  // namespace
+
+std::string effective_text(const Config& config) {
+  json root;
+  root["device"] = to_string(config.device);
+  root["model"] = model_json(config.model);
+  root["pipeline"] = {{"slots", config.pipeline.slots},
+                      {"transfer", to_string(config.pipeline.transfer)},
+                      {"streams", to_string(config.pipeline.streams)},
+                      {"max_age", duration_text(config.pipeline.max_age)}};
+  root["cameras"] = json::array();
+  for (const Camera& camera : config.cameras) {
+    json source = {{"type", type_name(camera.source)}};
+    std::visit(SourceFields{source}, camera.source);
+    root["cameras"].push_back({{"name", camera.name}, {"source", source}});
+  }
+  root["postprocess"] = json::array();
+  for (const Postprocessor& entry : config.postprocess) {
+    root["postprocess"].push_back({{"plugin", entry.plugin}, {"config", json::parse(entry.config_json)}});
+  }
+  root["metrics"] = {{"period", duration_text(config.metrics.period)}};
+  // The name of a folder need not be UTF-8; such bytes become U+FFFD.
+  return root.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+std::string effective_sha256(const Config& config) { return base::sha256(effective_text(config)); }
+
+}  // namespace camd::config

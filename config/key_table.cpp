@@ -1,0 +1,432 @@
+#include "config/key_table.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace camd::config {
+namespace {
+
+using enum ValueType;
+
+constexpr std::string_view kLiveTypes = "v4l2|rtsp|gstreamer";
+// The largest side that the H.264 decoders and the preprocessing kernels take.
+constexpr std::string_view kMaxSide = "16384";
+
+constexpr std::array kConfigKeys = {
+    KeyRow{.path = "device",
+           .type = kDevice,
+           .fallback = "auto",
+           .help = "Where the model runs. auto takes the first CUDA device that works, else the host."},
+
+    KeyRow{.path = "model", .type = kMap, .required = true, .help = "The detector."},
+    KeyRow{.path = "model.path",
+           .type = kFile,
+           .required = true,
+           .example = "models/marker-640x360.onnx",
+           .help = "The ONNX file."},
+    KeyRow{.path = "model.card",
+           .type = kFile,
+           .example = "models/marker.yaml",
+           .help =
+               "The model card, a YAML file that says how the model is fed and read. Not said: NAME.yaml beside the "
+               "model, where NAME is the model's file name without .onnx, or without -WxH.onnx."},
+    KeyRow{.path = "model.engine",
+           .type = kWord,
+           .fallback = "auto",
+           .words = "auto|cuda|opencv",
+           .help = "What runs the model. auto: cuda on a CUDA device, opencv on the host."},
+    KeyRow{
+        .path = "model.input",
+        .type = kMap,
+        .help = "How a picture is fed to the model. What is not said comes from the model card, then from the model."},
+    KeyRow{.path = "model.input.width",
+           .type = kInteger,
+           .example = "640",
+           .min = "1",
+           .max = kMaxSide,
+           .unit = "px",
+           .help = "Width of the network's input, for models that leave it open."},
+    KeyRow{.path = "model.input.height",
+           .type = kInteger,
+           .example = "360",
+           .min = "1",
+           .max = kMaxSide,
+           .unit = "px",
+           .help = "Height of the network's input, for models that leave it open."},
+    KeyRow{.path = "model.input.color",
+           .type = kWord,
+           .example = "bgr",
+           .words = "bgr|rgb",
+           .help = "Order of the network's channels."},
+    KeyRow{.path = "model.input.mean",
+           .type = kList,
+           .example = "[0, 0, 0]",
+           .min = "3",
+           .max = "3",
+           .help = "Subtracted from each channel (0..255), in the order of color."},
+    KeyRow{.path = "model.input.mean[]", .type = kNumber, .min = "-1000", .max = "1000"},
+    KeyRow{.path = "model.input.scale",
+           .type = kNumberOrList,
+           .example = "0.00392157",
+           .min = "3",
+           .max = "3",
+           .help = "Multiplies each channel after the mean was subtracted; one number, or one for each channel."},
+    KeyRow{.path = "model.input.scale[]", .type = kNumber, .min = "1e-06", .max = "1000"},
+    KeyRow{.path = "model.input.resize",
+           .type = kWord,
+           .example = "letterbox",
+           .words = "letterbox|stretch",
+           .help = "letterbox keeps the picture's shape and pads, stretch fills the input."},
+
+    KeyRow{.path = "pipeline", .type = kMap, .help = "How frames travel."},
+    KeyRow{.path = "pipeline.slots",
+           .type = kInteger,
+           .fallback = "3",
+           .min = "2",
+           .max = "64",
+           .help = "Page-locked pictures in each camera's ring."},
+    KeyRow{.path = "pipeline.transfer",
+           .type = kWord,
+           .fallback = "auto",
+           .words = "auto|pinned|mapped|pageable",
+           .help = "How pictures and outputs cross the bus. auto measures at start and logs its choice."},
+    KeyRow{.path = "pipeline.streams",
+           .type = kWord,
+           .fallback = "split",
+           .words = "split|per_frame|single",
+           .help = "split: one stream each for copy, compute and download; per_frame: one stream a frame in flight; "
+                   "single: one for all."},
+    KeyRow{.path = "pipeline.max_age",
+           .type = kDuration,
+           .fallback = "200ms",
+           .min = "1ms",
+           .max = "1h",
+           .help = "Older frames are dropped before they cost GPU time."},
+
+    KeyRow{.path = "cameras", .type = kList, .required = true, .min = "1", .max = "256", .help = "The cameras."},
+    KeyRow{.path = "cameras[]", .type = kMap},
+    KeyRow{.path = "cameras[].name",
+           .type = kName,
+           .required = true,
+           .example = "door",
+           .help = "Names the camera in metrics and detections; no two are the same."},
+    KeyRow{.path = "cameras[].source", .type = kMap, .required = true, .help = "Where its frames come from."},
+    KeyRow{.path = "cameras[].source.type",
+           .type = kWord,
+           .required = true,
+           .example = "file",
+           .words = "file|v4l2|rtsp|gstreamer|test",
+           .help = "The kind of source: decides which other keys there are."},
+    KeyRow{.path = "cameras[].source.path",
+           .type = kFile,
+           .required = true,
+           .example = "demo.mp4",
+           .types = "file",
+           .help = "The video file."},
+    KeyRow{.path = "cameras[].source.loop",
+           .type = kBool,
+           .fallback = "false",
+           .types = "file",
+           .help = "Starts again at the end."},
+    KeyRow{.path = "cameras[].source.device",
+           .type = kText,
+           .fallback = "/dev/video0",
+           .types = "v4l2",
+           .help = "The Video4Linux device. A path under /dev/v4l/by-id stays the same when cameras are replugged."},
+    KeyRow{.path = "cameras[].source.url",
+           .type = kUrl,
+           .required = true,
+           .example = "\"rtsp://camera.example/stream\"",
+           .types = "rtsp",
+           .help = "Address of the stream, rtsp:// or rtsps://."},
+    KeyRow{.path = "cameras[].source.latency",
+           .type = kDuration,
+           .fallback = "50ms",
+           .min = "0ms",
+           .max = "10s",
+           .types = "rtsp",
+           .help = "Length of the jitter buffer: every frame is this much older."},
+    KeyRow{.path = "cameras[].source.transport",
+           .type = kWord,
+           .fallback = "tcp",
+           .words = "tcp|udp",
+           .types = "rtsp",
+           .help = "tcp loses nothing, udp does not wait for what is lost."},
+    KeyRow{.path = "cameras[].source.pipeline",
+           .type = kText,
+           .required = true,
+           .example = "\"videotestsrc is-live=true ! video/x-raw,width=1280,height=720,framerate=30/1\"",
+           .types = "gstreamer",
+           .help = "A gst-launch pipeline without its sink; camd appends its own."},
+    KeyRow{.path = "cameras[].source.width",
+           .type = kInteger,
+           .fallback = "1280",
+           .min = "16",
+           .max = kMaxSide,
+           .unit = "px",
+           .types = "v4l2|test",
+           .help = "Width of the picture."},
+    KeyRow{.path = "cameras[].source.height",
+           .type = kInteger,
+           .fallback = "720",
+           .min = "16",
+           .max = kMaxSide,
+           .unit = "px",
+           .types = "v4l2|test",
+           .help = "Height of the picture."},
+    KeyRow{.path = "cameras[].source.fps",
+           .type = kNumber,
+           .fallback = "30",
+           .min = "0.1",
+           .max = "1000",
+           .unit = "frames/s",
+           .types = "v4l2|test",
+           .help = "Frames a second."},
+    KeyRow{.path = "cameras[].source.format",
+           .type = kWord,
+           .fallback = "bgr",
+           .words = "bgr|rgb|nv12|i420|yuy2|gray8",
+           .types = "test",
+           .help = "Pixel format."},
+    KeyRow{.path = "cameras[].source.frames",
+           .type = kInteger,
+           .fallback = "0",
+           .min = "0",
+           .max = "1000000000000",
+           .types = "test",
+           .help = "Ends after so many frames; 0: never."},
+    KeyRow{.path = "cameras[].source.realtime",
+           .type = kBool,
+           .fallback = "true",
+           .types = "file|test",
+           .help = "false: as fast as the pipeline takes the frames, and none is dropped."},
+    KeyRow{.path = "cameras[].source.timeout",
+           .type = kDuration,
+           .fallback = "5s",
+           .min = "100ms",
+           .max = "1h",
+           .types = kLiveTypes,
+           .help = "Without a frame for so long the camera is stalled and its source is opened anew."},
+    KeyRow{.path = "cameras[].source.reconnect",
+           .type = kMap,
+           .types = kLiveTypes,
+           .help = "Waits between attempts to open the source; the wait doubles each time."},
+    KeyRow{.path = "cameras[].source.reconnect.initial",
+           .type = kDuration,
+           .fallback = "500ms",
+           .min = "10ms",
+           .max = "1h",
+           .types = kLiveTypes,
+           .help = "The first wait."},
+    KeyRow{.path = "cameras[].source.reconnect.max",
+           .type = kDuration,
+           .fallback = "10s",
+           .min = "10ms",
+           .max = "1h",
+           .types = kLiveTypes,
+           .help = "The longest wait, not shorter than initial."},
+
+    KeyRow{.path = "postprocess",
+           .type = kList,
+           .max = "64",
+           .help = "The plug-ins that turn outputs into detections and send them on, in this order."},
+    KeyRow{.path = "postprocess[]", .type = kMap},
+    KeyRow{.path = "postprocess[].plugin",
+           .type = kPlugin,
+           .required = true,
+           .example = "detections",
+           .help = "A built-in's name, or the path of a .so: what ends in .so or contains a / is a path."},
+    KeyRow{.path = "postprocess[].config",
+           .type = kFree,
+           .help = "The plug-in's own keys. Those of detections are completed from the model card."},
+
+    KeyRow{.path = "metrics", .type = kMap, .help = "The metrics on stdout."},
+    KeyRow{.path = "metrics.period",
+           .type = kDuration,
+           .fallback = "1s",
+           .min = "10ms",
+           .max = "1h",
+           .help = "Time between two reports."},
+};
+
+constexpr std::array kModelCardKeys = {
+    KeyRow{.path = "name", .type = kText, .example = "marker", .help = "The model's name."},
+    KeyRow{.path = "layout",
+           .type = kText,
+           .example = "anchors",
+           .help = "How the outputs are laid out, as the built-in detections names it."},
+    KeyRow{.path = "classes",
+           .type = kList,
+           .example = "[qr, marker]",
+           .min = "1",
+           .max = "10000",
+           .help = "Names of the classes, in the order of the scores."},
+    KeyRow{.path = "classes[]", .type = kText},
+    KeyRow{.path = "input", .type = kMap, .help = "Defaults of model.input."},
+    KeyRow{.path = "input.color", .type = kWord, .example = "bgr", .words = "bgr|rgb", .help = "As model.input.color."},
+    KeyRow{.path = "input.mean",
+           .type = kList,
+           .example = "[0, 0, 0]",
+           .min = "3",
+           .max = "3",
+           .help = "As model.input.mean."},
+    KeyRow{.path = "input.mean[]", .type = kNumber, .min = "-1000", .max = "1000"},
+    KeyRow{.path = "input.scale",
+           .type = kNumberOrList,
+           .example = "0.00392157",
+           .min = "3",
+           .max = "3",
+           .help = "As model.input.scale."},
+    KeyRow{.path = "input.scale[]", .type = kNumber, .min = "1e-06", .max = "1000"},
+    KeyRow{.path = "input.resize",
+           .type = kWord,
+           .example = "letterbox",
+           .words = "letterbox|stretch",
+           .help = "As model.input.resize."},
+    KeyRow{.path = "score",
+           .type = kNumber,
+           .example = "0.5",
+           .min = "0",
+           .max = "1",
+           .help = "Detections with a lower score are left out."},
+    KeyRow{.path = "nms",
+           .type = kNumber,
+           .example = "0.4",
+           .min = "0",
+           .max = "1",
+           .help = "Of two boxes whose intersection over union is larger, the lower score is left out."},
+    KeyRow{.path = "strides",
+           .type = kList,
+           .example = "[8, 16, 32]",
+           .min = "1",
+           .max = "16",
+           .help = "Network pixels from one cell to the next, for each level."},
+    KeyRow{.path = "strides[]", .type = kInteger, .min = "1", .max = "4096", .unit = "px"},
+    KeyRow{.path = "anchors",
+           .type = kList,
+           .example = "[[16, 32], [64, 128], [256, 512]]",
+           .min = "1",
+           .max = "16",
+           .help = "Sides of the square anchors, one list for each stride."},
+    KeyRow{.path = "anchors[]", .type = kList, .min = "1", .max = "64"},
+    KeyRow{.path = "anchors[][]", .type = kNumber, .min = "0.1", .max = "65536", .unit = "px"},
+    KeyRow{.path = "anchor_offset",
+           .type = kNumberOrList,
+           .example = "0.5",
+           .min = "1",
+           .max = "16",
+           .help = "An anchor's centre is (cell + anchor_offset) * stride; one number, or one for each stride."},
+    KeyRow{.path = "anchor_offset[]", .type = kNumber, .min = "0", .max = "1", .unit = "cells"},
+    KeyRow{.path = "variances",
+           .type = kList,
+           .example = "[0.1, 0.2]",
+           .min = "2",
+           .max = "2",
+           .help = "Factors of the box's centre and of its size."},
+    KeyRow{.path = "variances[]", .type = kNumber, .min = "1e-06", .max = "1000"},
+    KeyRow{.path = "keypoints",
+           .type = kInteger,
+           .example = "5",
+           .min = "0",
+           .max = "256",
+           .help = "Keypoints of each detection."},
+};
+
+std::string_view parent_of(std::string_view path) noexcept {
+  if (path.ends_with("[]")) return path.substr(0, path.size() - 2);
+  const auto dot = path.rfind('.');
+  return dot == std::string_view::npos ? std::string_view() : path.substr(0, dot);
+}
+
+std::string range(const KeyRow& row) {
+  const std::string unit = row.unit.empty() ? "" : fmt::format(" {}", row.unit);
+  if (row.min.empty() && row.max.empty()) return unit;
+  if (row.max.empty()) return fmt::format(" from {}{}", row.min, unit);
+  return fmt::format(" from {} to {}{}", row.min, row.max, unit);
+}
+
+std::string count(const KeyRow& row) {
+  if (row.min == row.max) return fmt::format("{}", row.min);
+  return fmt::format("{} to {}", row.min.empty() ? "0" : row.min, row.max);
+}
+
+std::string list_of(Table table, const KeyRow& row) {
+  const KeyRow* element = find_row(table, std::string(row.path) + "[]");
+  if (element == nullptr) return fmt::format("a list of {}", count(row));
+  switch (element->type) {
+    case kMap: return fmt::format("a list of {} maps", count(row));
+    case kList: return fmt::format("a list of {} lists of {} numbers", count(row), count(*element));
+    case kInteger: return fmt::format("a list of {} integers{}", count(row), range(*element));
+    case kNumber: return fmt::format("a list of {} numbers{}", count(row), range(*element));
+    default: return fmt::format("a list of {} texts", count(row));
+  }
+}
+
+}  // namespace
+
+Table config_keys() noexcept { return kConfigKeys; }
+Table model_card_keys() noexcept { return kModelCardKeys; }
+
+std::vector<const KeyRow*> rows_under(Table table, std::string_view parent, std::string_view source_type) {
+  std::vector<const KeyRow*> rows;
+  for (const KeyRow& row : table) {
+    if (row.path.empty() || row.path.ends_with("[]") || parent_of(row.path) != parent) continue;
+    if (source_type.empty() || row.types.empty() || has_word(row.types, source_type)) rows.push_back(&row);
+  }
+  return rows;
+}
+
+const KeyRow* find_row(Table table, std::string_view path, std::string_view source_type) {
+  for (const KeyRow& row : table) {
+    if (row.path != path) continue;
+    if (source_type.empty() || row.types.empty() || has_word(row.types, source_type)) return &row;
+  }
+  return nullptr;
+}
+
+std::string_view leaf(std::string_view path) noexcept {
+  const auto dot = path.rfind('.');
+  return dot == std::string_view::npos ? path : path.substr(dot + 1);
+}
+
+std::vector<std::string_view> split_words(std::string_view words) {
+  std::vector<std::string_view> parts;
+  while (!words.empty()) {
+    const auto bar = words.find('|');
+    parts.push_back(words.substr(0, bar));
+    words = bar == std::string_view::npos ? std::string_view() : words.substr(bar + 1);
+  }
+  return parts;
+}
+
+bool has_word(std::string_view words, std::string_view word) {
+  const auto parts = split_words(words);
+  return std::find(parts.begin(), parts.end(), word) != parts.end();
+}
+
+std::string allowed(Table table, const KeyRow& row) {
+  switch (row.type) {
+    case kMap: return "a map of keys";
+    case kList: return list_of(table, row);
+    case kNumberOrList:
+      return fmt::format("a number{}, or {}", range(*find_row(table, std::string(row.path) + "[]")),
+                         fmt::format("a list of {}", count(row)));
+    case kFree: return "a map of the plug-in's keys";
+    case kText: return "text";
+    case kName: return "a name of 1 to 64 letters, digits, '-', '_' and '.'";
+    case kUrl: return "an address that begins with rtsp:// or rtsps://";
+    case kFile: return "the path of a file";
+    case kPlugin: return "a built-in's name or the path of a .so";
+    case kWord: return fmt::format("one of {}", fmt::join(split_words(row.words), ", "));
+    case kDevice: return "auto, cuda, cuda:N (N from 0 to 127) or host";
+    case kInteger: return fmt::format("an integer{}", range(row));
+    case kNumber: return fmt::format("a number{}", range(row));
+    case kBool: return "true or false";
+    case kDuration: return fmt::format("a duration{}", range(row));
+  }
+  return {};
+}
+
+}  // namespace camd::config

@@ -1,0 +1,243 @@
+#include "config/loader.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "config/check.hpp"
+#include "config/json.hpp"
+#include "config/model_card_reader.hpp"
+#include "config/overrides.hpp"
+#include "config/reader.hpp"
+
+namespace camd::config {
+namespace {
+
+template <typename T, std::size_t N>
+using Words = std::array<std::pair<std::string_view, T>, N>;
+
+constexpr Words<EngineChoice, 3> kEngines = {
+    {{"auto", EngineChoice::kAuto}, {"cuda", EngineChoice::kCuda}, {"opencv", EngineChoice::kOpencv}}};
+constexpr Words<TransferMode, 4> kTransfers = {{{"auto", TransferMode::kAuto},
+                                                {"pinned", TransferMode::kPinned},
+                                                {"mapped", TransferMode::kMapped},
+                                                {"pageable", TransferMode::kPageable}}};
+constexpr Words<StreamMode, 3> kStreams = {
+    {{"split", StreamMode::kSplit}, {"per_frame", StreamMode::kPerFrame}, {"single", StreamMode::kSingle}}};
+constexpr Words<RtspTransport, 2> kTransports = {{{"tcp", RtspTransport::kTcp}, {"udp", RtspTransport::kUdp}}};
+constexpr Words<base::PixelFormat, 6> kFormats = {{{"bgr", base::PixelFormat::kBgr},
+                                                   {"rgb", base::PixelFormat::kRgb},
+                                                   {"nv12", base::PixelFormat::kNv12},
+                                                   {"i420", base::PixelFormat::kI420},
+                                                   {"yuy2", base::PixelFormat::kYuy2},
+                                                   {"gray8", base::PixelFormat::kGray8}}};
+
+// The file's own problems by line, then those of the model card, then those of the command line.
+void sort_by_place(const std::string& file, std::vector<Problem>& problems) {
+  const auto rank = [&file](const SourcePlace& place) {
+    if (place.file == file) return 0;
+    return place.line > 0 || !place.file.starts_with("--set ") ? 1 : 2;
+  };
+  std::stable_sort(problems.begin(), problems.end(), [&rank](const Problem& a, const Problem& b) {
+    const int rank_a = rank(a.place);
+    const int rank_b = rank(b.place);
+    if (rank_a != rank_b) return rank_a < rank_b;
+    return std::pair(a.place.line, a.place.column) < std::pair(b.place.line, b.place.column);
+  });
+}
+
+// NOLINTNEXTLINE(misc-no-recursion): a tree is at most kMaxDepth deep
+void collect_places(const Node& node, const std::string& key, Config& config) {
+  if (!key.empty()) config.places.emplace(key, node.place);
+  const auto child = [&key](const std::string& name) { return key.empty() ? name : key + "." + name; };
+  for (std::size_t i = 0; i < node.items.size(); ++i) collect_places(node.items[i], child(std::to_string(i)), config);
+  for (const Entry& entry : node.entries) collect_places(entry.value, child(entry.key), config);
+}
+
+Recovery read_recovery(const Reader& source) {
+  Recovery recovery;
+  recovery.timeout = source.duration("timeout");
+  recovery.reconnect_initial = source.map("reconnect").duration("initial");
+  recovery.reconnect_max = source.map("reconnect").duration("max");
+  return recovery;
+}
+
+Source read_source(const Node& node, const FileRules& files) {
+  const std::string type = node.find("type")->text;
+  const Reader source(config_keys(), &node, "cameras[].source", type);
+  if (type == "file") {
+    return FileSource{resolve(*source.node("path"), files), source.boolean("loop"), source.boolean("realtime")};
+  }
+  if (type == "v4l2") {
+    return V4l2Source{source.text("device"), static_cast<int>(source.integer("width")),
+                      static_cast<int>(source.integer("height")), source.number("fps"), read_recovery(source)};
+  }
+  if (type == "rtsp") {
+    return RtspSource{source.text("url"), source.duration("latency"), source.word("transport", kTransports),
+                      read_recovery(source)};
+  }
+  if (type == "gstreamer") return GStreamerSource{source.text("pipeline"), read_recovery(source)};
+  return TestSource{static_cast<int>(source.integer("width")),
+                    static_cast<int>(source.integer("height")),
+                    source.number("fps"),
+                    source.word("format", kFormats),
+                    source.integer("frames"),
+                    source.boolean("realtime")};
+}
+
+class Loader {
+ public:
+  Loader(const std::string& name, const LoadOptions& options)
+      : name_(name), files_{std::filesystem::path(name).parent_path(), options.check_files} {}
+
+  Config run(std::string_view text, Overrides overrides) {
+    Node root = read_tree(text);
+    apply_overrides(root, overrides, problems_);
+    check_tree(config_keys(), root, files_, problems_);
+    check_relations(root, problems_);
+    read_card(root);
+    if (!problems_.empty()) refuse();
+    return build(root);
+  }
+
+ private:
+  [[noreturn]] void refuse() {
+    sort_by_place(name_, problems_);
+    throw ConfigErrors(std::move(problems_));
+  }
+
+  // Problems that leave a tree (duplicate keys) wait for the others.
+  Node read_tree(std::string_view text) {
+    std::optional<Node> root = parse_yaml(name_, text, problems_);
+    if (root && root->kind == NodeKind::kMap) return std::move(*root);
+    if (root && root->kind != NodeKind::kNull) {
+      problems_.push_back({root->place, {}, "expected a map of keys such as model and cameras"});
+    } else if (problems_.empty()) {
+      problems_.push_back(
+          {{name_, 0, 0}, {}, "is empty; at least model and cameras are needed (`camd config` prints an example)"});
+    }
+    refuse();
+  }
+
+  void read_card(const Node& root) {
+    const Node* model = root.find("model");
+    if (model == nullptr) return;
+    const Node* path = model->find("path");
+    const Node* card = model->find("card");
+    if (card != nullptr) {
+      std::error_code error;
+      const bool is_text = card->kind == NodeKind::kScalar && !card->text.empty();
+      if (is_text && std::filesystem::is_regular_file(resolve(*card, files_), error))
+        card_path_ = resolve(*card, files_);
+    } else if (path != nullptr && path->kind == NodeKind::kScalar && !path->text.empty()) {
+      card_path_ = find_model_card(resolve(*path, files_));
+      // A configuration may stand beside its model under the model's name.
+      std::error_code error;
+      if (card_path_ && std::filesystem::equivalent(*card_path_, name_, error)) card_path_.reset();
+    }
+    if (card_path_) card_tree_ = read_card_tree(*card_path_, problems_);
+  }
+
+  Config build(const Node& root) {
+    Config config;
+    config.file = {name_, 0, 0};
+    collect_places(root, "", config);
+    const Reader reader(config_keys(), &root, "");
+    config.device = *parse_device(reader.text("device"));
+    config.model = read_model(reader.map("model"), config);
+
+    const Reader pipeline = reader.map("pipeline");
+    config.pipeline.slots = static_cast<int>(pipeline.integer("slots"));
+    config.pipeline.transfer = pipeline.word("transfer", kTransfers);
+    config.pipeline.streams = pipeline.word("streams", kStreams);
+    config.pipeline.max_age = pipeline.duration("max_age");
+
+    const std::vector<Node>& cameras = root.find("cameras")->items;
+    for (std::size_t i = 0; i < cameras.size(); ++i) {
+      const Node& source = *cameras[i].find("source");
+      config.cameras.push_back(Camera{cameras[i].find("name")->text, read_source(source, files_), source.place,
+                                      fmt::format("cameras.{}.source", i)});
+    }
+    if (const Node* list = reader.node("postprocess")) {
+      for (std::size_t i = 0; i < list->items.size(); ++i) {
+        config.postprocess.push_back(read_postprocessor(list->items[i], fmt::format("postprocess.{}", i), config));
+      }
+    }
+    config.metrics.period = reader.map("metrics").duration("period");
+    return config;
+  }
+
+  Model read_model(const Reader& reader, Config& config) {
+    Model model;
+    model.path = resolve(*reader.node("path"), files_);
+    model.engine = reader.word("engine", kEngines);
+    const Reader input = reader.map("input");
+    model.input = read_input(input);
+    if (input.node("width") != nullptr) model.input.width = static_cast<int>(input.integer("width"));
+    if (input.node("height") != nullptr) model.input.height = static_cast<int>(input.integer("height"));
+    model.card = card_path_;
+    if (!card_tree_) return model;
+    card_ = to_model_card(*card_path_, *card_tree_);
+    const Node* card_input = card_tree_->find("input");
+    const auto complete = [&](std::string_view name, auto& value, const auto& from_card) {
+      if (value || !from_card) return;
+      value = from_card;
+      config.places.emplace(fmt::format("model.input.{}", name), card_input->find(name)->place);
+    };
+    complete("color", model.input.color, card_->input.color);
+    complete("mean", model.input.mean, card_->input.mean);
+    complete("scale", model.input.scale, card_->input.scale);
+    complete("resize", model.input.resize, card_->input.resize);
+    return model;
+  }
+
+  Postprocessor read_postprocessor(const Node& entry, const std::string& key, Config& config) {
+    const Node& plugin = *entry.find("plugin");
+    Postprocessor result;
+    result.place = entry.place;
+    result.key = key;
+    result.plugin = plugin.text;
+    if (is_library_path(plugin.text)) {
+      result.plugin = resolve(plugin, files_).string();
+      // dlopen() searches the system's folders for a name without a '/'.
+      if (result.plugin.find('/') == std::string::npos) result.plugin = "./" + result.plugin;
+    }
+    nlohmann::json settings = nlohmann::json::object();
+    if (card_ && plugin.text == "detections") {
+      settings = nlohmann::json::parse(card_->detections_json);
+      for (const auto& item : settings.items()) {
+        config.places.emplace(fmt::format("{}.config.{}", key, item.key()), card_tree_->find(item.key())->place);
+      }
+    }
+    const Node* written = entry.find("config");
+    if (written != nullptr && written->kind == NodeKind::kMap)
+      settings.update(to_json(*written, key + ".config", problems_));
+    result.config_json = settings.dump();
+    return result;
+  }
+
+  const std::string& name_;
+  FileRules files_;
+  std::vector<Problem> problems_;
+  std::optional<std::filesystem::path> card_path_;
+  std::optional<Node> card_tree_;
+  std::optional<ModelCard> card_;
+};
+
+}  // namespace
+
+Config load(const std::filesystem::path& path, Overrides overrides, const LoadOptions& options) {
+  std::vector<Problem> problems;
+  const auto text = read_text(path.string(), problems);
+  if (!text) throw ConfigErrors(std::move(problems));
+  return load_text(path.string(), *text, overrides, options);
+}
+
+Config load_text(const std::string& name, std::string_view text, Overrides overrides, const LoadOptions& options) {
+  return Loader(name, options).run(text, overrides);
+}
+
+}  // namespace camd::config

@@ -1,0 +1,85 @@
+// Takes values out of a tree that has passed its checks, and the table's default where the user wrote none.
+//
+// Threads: plain functions of their arguments, [any]. Private to the room.
+// Invariant: the tree was checked; a value that does not parse here is a bug in camd and throws Error(kInternal).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "config/check.hpp"
+#include "config/key_table.hpp"
+#include "config/value.hpp"
+#include "config/yaml_tree.hpp"
+
+namespace camd::config {
+
+class Reader {
+ public:
+  // `map` may be null: then every value is its default. `pattern` is its path in the table.
+  Reader(Table table, const Node* map, std::string pattern, std::string source_type = {})
+      : table_(table), map_(map), pattern_(std::move(pattern)), source_type_(std::move(source_type)) {}
+
+  [[nodiscard]] const Node* node(std::string_view name) const {
+    const Node* value = map_ == nullptr ? nullptr : map_->find(name);
+    return value == nullptr || value->kind == NodeKind::kNull ? nullptr : value;
+  }
+  [[nodiscard]] Reader map(std::string_view name) const { return {table_, node(name), path(name), source_type_}; }
+
+  // The value as written, else the default.
+  [[nodiscard]] std::string text(std::string_view name) const {
+    if (const Node* value = node(name)) return value->text;
+    const KeyRow* row = find_row(table_, path(name), source_type_);
+    if (row == nullptr || row->fallback.empty()) bug(name);
+    return std::string(row->fallback);
+  }
+  [[nodiscard]] std::int64_t integer(std::string_view name) const { return need(parse_integer(text(name)), name); }
+  [[nodiscard]] double number(std::string_view name) const { return need(parse_number(text(name)), name); }
+  [[nodiscard]] bool boolean(std::string_view name) const { return need(parse_bool(text(name)), name); }
+  [[nodiscard]] base::Duration duration(std::string_view name) const { return need(parse_duration(text(name)), name); }
+  // Words and their values, {{"tcp", kTcp}, ...}.
+  template <typename T, std::size_t N>
+  [[nodiscard]] T word(std::string_view name, const std::array<std::pair<std::string_view, T>, N>& words) const {
+    const std::string written = text(name);
+    for (const auto& [spelling, value] : words) {
+      if (spelling == written) return value;
+    }
+    bug(name);
+  }
+  // Three numbers, or one that stands for all three. Only of keys without a default.
+  [[nodiscard]] std::optional<std::array<float, 3>> triple(std::string_view name) const {
+    const Node* value = node(name);
+    if (value == nullptr) return std::nullopt;
+    std::array<float, 3> result{};
+    for (std::size_t i = 0; i < result.size(); ++i) {
+      const Node& element = value->kind == NodeKind::kList ? value->items.at(i) : *value;
+      result[i] = static_cast<float>(need(parse_number(element.text), name));
+    }
+    return result;
+  }
+
+ private:
+  [[nodiscard]] std::string path(std::string_view name) const {
+    return pattern_.empty() ? std::string(name) : pattern_ + "." + std::string(name);
+  }
+  template <typename T>
+  [[nodiscard]] T need(std::optional<T> value, std::string_view name) const {
+    if (!value) bug(name);
+    return *value;
+  }
+  [[noreturn]] void bug(std::string_view name) const {
+    throw base::Error(base::ErrorKind::kInternal,
+                      "configuration key " + path(name) + " passed its check but is unusable");
+  }
+
+  Table table_;
+  const Node* map_;
+  std::string pattern_;
+  std::string source_type_;
+};
+
+}  // namespace camd::config
