@@ -31,5 +31,3 @@ BENCHMARK(BM_Preprocess720p)
     ->Unit(benchmark::kMicrosecond);
 
 }  // namespace
-
-BENCHMARK_MAIN();
