@@ -57,8 +57,8 @@ void ask_to_stop() noexcept {
   errno = error;
 }
 
-void on_signal(int /*signal*/) {
-  g_signals.fetch_add(1);
+void on_signal(int signal) {
+  g_signals.fetch_add(signal == SIGINT ? 1 : 2);  // only Ctrl-C reaches the other end of the pipe too
   ask_to_stop();
 }
 

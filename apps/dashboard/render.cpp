@@ -121,11 +121,11 @@ class Painter {
     plan.changes = take_up_to(std::min(1, change_count));
     plan.gaps += take_up_to(any ? 2 : 0);
     plan.cameras += take_up_to(cameras - plan.cameras);
+    if (any && left > 1) plan.gaps += take_up_to(1);
     while (left > 0 && (plan.logs < log_count || plan.changes < change_count)) {
       if (plan.changes < change_count) plan.changes += take_up_to(1);
       if (plan.logs < log_count) plan.logs += take_up_to(1);
     }
-    if (any && left > kMostChanges) plan.gaps += take_up_to(1);
     return plan;
   }
 
@@ -228,8 +228,8 @@ class Painter {
     const auto count = static_cast<int>(model_.cameras().size());
     const auto [first, last] = window(shown);
     Line line;
-    line.add("  " + pad_right(shown < count ? fmt::format("{}-{} of {}", first + 1, last, count) : "camera", c.name) +
-                 "   " + pad_right("state", c.state) + (c.in ? pad_left("fps in", 8) : "") +
+    const std::string title = shown < count ? fmt::format("{}-{}/{}", first + 1, last, count) : "camera";
+    line.add("  " + pad_right(title, c.name + 3) + pad_right("state", c.state) + (c.in ? pad_left("fps in", 8) : "") +
                  (c.out ? pad_left(c.in ? "out" : "fps", 7) : "") + (c.dropped ? pad_left("dropped", 9) : "") +
                  (c.p50 ? pad_left("p50 ms", 8) : "") + (c.p99 ? pad_left("p99 ms", 8) : "") +
                  (c.p999 ? pad_left("p99.9 ms", 10) : "") + (c.spark > 0 ? "  p99" : ""),

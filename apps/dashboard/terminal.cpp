@@ -25,7 +25,7 @@ namespace {
 constexpr std::string_view kEnter = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[H\x1b[2J";
 // Ends a synchronized update that was cut short, then the opposite of the above.
 constexpr std::string_view kLeave = "\x1b[?2026l\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l";
-constexpr int kWriteTimeoutMs = 1000;
+constexpr int kWriteTimeoutMs = 400;
 
 constexpr int kFaults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 constexpr int kNotices[] = {SIGWINCH, SIGTSTP, SIGCONT};
@@ -239,7 +239,7 @@ void Terminal::leave() {
 void Terminal::emergency_restore() noexcept {
   const int fd = g.fd.exchange(-1);
   if (fd < 0) return;
-  write_with_timeout(fd, kLeave.data(), kLeave.size(), kWriteTimeoutMs / 5);
+  write_with_timeout(fd, kLeave.data(), kLeave.size(), kWriteTimeoutMs / 2);
   set_modes(fd, g.saved);
   const int error_fd = g.saved_stderr.exchange(-1);
   if (error_fd >= 0) ::dup2(error_fd, STDERR_FILENO);

@@ -60,7 +60,7 @@ bool is_joiner(char32_t c) noexcept {
 }
 
 std::string three_digits(double value) {
-  if (value < 1.0) return fmt::format("{:.3f}", value);
+  if (value < 0.9995) return fmt::format("{:.3f}", value);
   if (value < 9.995) return fmt::format("{:.2f}", value);
   if (value < 99.95) return fmt::format("{:.1f}", value);
   return fmt::format("{:.0f}", value);
