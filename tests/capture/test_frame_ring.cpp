@@ -318,7 +318,8 @@ class FrameRingRandomTest : public FrameRingTest,
 
 TEST_P(FrameRingRandomTest, KeepsTheAccountWithThreeThreads) {
   constexpr int kFrames = 4000;
-  const auto [policy, seed] = GetParam();
+  const RingPolicy policy = std::get<0>(GetParam());
+  const unsigned seed = std::get<1>(GetParam());
   make(policy, 4);
   const auto picture = base::tight_layout(PixelFormat::kGray8, 32, 4);
   std::atomic<int> lent{0};
@@ -396,7 +397,8 @@ TEST_P(FrameRingRandomTest, KeepsTheAccountWithThreeThreads) {
 }
 
 TEST_P(FrameRingRandomTest, KeepsTheAccountWhenClosedAtARandomMoment) {
-  const auto [policy, seed] = GetParam();
+  const RingPolicy policy = std::get<0>(GetParam());
+  const unsigned seed = std::get<1>(GetParam());
   std::mt19937 random(seed);
   for (int round = 0; round < 60; ++round) {
     CountingObserver observer;
