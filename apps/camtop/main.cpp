@@ -171,7 +171,7 @@ class Pacer {
 
 class Session {
  public:
-  Session(const Options& options, Input& input, bool live) : options_(options), input_(input), pacer_(options.replay) {
+  Session(const Options& options, Input& input, bool live) : input_(input), pacer_(options.replay) {
     if (live) {
       output_ = std::make_unique<LiveOutput>(options, [this] {
         quit_ = true;
@@ -244,7 +244,6 @@ class Session {
     return false;
   }
 
-  const Options& options_;
   Input& input_;
   Pacer pacer_;
   std::unique_ptr<Output> output_;

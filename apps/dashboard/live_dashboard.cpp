@@ -48,6 +48,7 @@ class LiveDashboard::Impl {
 
   ~Impl() {
     close();
+    if (thread_.joinable()) thread_.join();  // close() came from on_quit
     ::close(wake_fd_);
   }
   Impl(const Impl&) = delete;
@@ -81,7 +82,8 @@ class LiveDashboard::Impl {
         closing_ = true;
       }
       wake();
-      thread_.join();
+      // From on_quit this is the drawing thread itself: it draws no more and ends when on_quit returns.
+      if (thread_.get_id() != std::this_thread::get_id()) thread_.join();
       take_stderr_lines();
       terminal_.restore();
       std::string text;

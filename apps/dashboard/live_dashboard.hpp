@@ -6,8 +6,9 @@
 //   function            thread
 //   usable              [any]
 //   feed, add_log       [any]; they take a short lock and never wait for the terminal
-//   close               [any] but the dashboard's own thread; [blocks] until the terminal is as it was
-//   Options::on_quit    called on [dashboard]
+//   close               [any], also inside on_quit; [blocks] until the terminal is as it was (a second or two at
+//                       most when it takes no output)
+//   Options::on_quit    called on [dashboard]; must not destroy the LiveDashboard
 //
 // Invariants: the terminal is restored by close(), the destructor, exit(), a crash, and while suspended.
 // One LiveDashboard (one Terminal) exists at a time in a process.

@@ -150,6 +150,7 @@ void Model::on_start(const Json& line) {
   stopped_ = false;
   timed_ = false;
   exit_code_.reset();
+  stop_reason_.clear();
   version_ = text(line, "version");
   device_ = text_or_member(line, "device", {"name", "id", "kind"});
   engine_ = text_or_member(line, "engine", {"name", "chosen"});
@@ -239,7 +240,10 @@ void Model::on_state(const Json& line) {
   if (change.to.empty()) change.to = text(line, "to");
   change.reason = text(line, "reason");
   if (is_camera) {
-    if (Camera* camera = camera_named(change.who)) camera->state = change.to;
+    if (Camera* camera = camera_named(change.who)) {
+      if (change.from.empty() && camera->state != change.to) change.from = camera->state;
+      camera->state = change.to;
+    }
   }
   push_bounded(changes_, std::move(change), kMaxChanges);
 }
@@ -250,6 +254,7 @@ void Model::on_stop(const Json& line) {
   if (code != nullptr && code->is_number_integer()) {
     exit_code_ = static_cast<int>(std::clamp<std::int64_t>(code->get<std::int64_t>(), 0, 255));
   }
+  stop_reason_ = text(line, "reason");
   // Per camera: a list of {camera, totals}.
   const Json* cameras = member(line, "cameras");
   if (cameras == nullptr || !cameras->is_array()) return;

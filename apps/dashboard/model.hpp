@@ -75,7 +75,7 @@ struct Process {
 struct Change {
   std::string clock;  // 12:34:56, as the line's time says
   std::string who;
-  std::string from;
+  std::string from;  // the state before, when it is known
   std::string to;
   std::string reason;
 };
@@ -108,6 +108,7 @@ class Model {
 
   [[nodiscard]] bool stopped() const noexcept { return stopped_; }
   [[nodiscard]] std::optional<int> exit_code() const noexcept { return exit_code_; }  // of the stop line
+  [[nodiscard]] const std::string& stop_reason() const noexcept { return stop_reason_; }
   [[nodiscard]] std::int64_t uptime_ns() const noexcept { return last_ns_ - first_ns_; }
 
   [[nodiscard]] std::uint64_t lines() const noexcept { return lines_; }      // understood
@@ -133,7 +134,7 @@ class Model {
   bool stopped_ = false;
   bool timed_ = false;
   std::optional<int> exit_code_;
-  std::string version_, device_, engine_, model_, transfer_, streams_;
+  std::string version_, device_, engine_, model_, transfer_, streams_, stop_reason_;
   std::int64_t first_ns_ = 0;
   std::int64_t last_ns_ = 0;
   std::vector<Camera> cameras_;

@@ -413,7 +413,7 @@ class Painter {
     };
     add(p.cpu_percent >= 0, fmt::format("cpu {:.0f} %", p.cpu_percent));
     add(p.rss_bytes >= 0, "rss " + format_bytes(p.rss_bytes));
-    add(p.gpu_memory_bytes >= 0, "gpu " + format_bytes(p.gpu_memory_bytes));
+    add(p.gpu_memory_bytes > 0, "gpu " + format_bytes(p.gpu_memory_bytes));
     add(p.threads >= 0, fmt::format("threads {:.0f}", p.threads));
     add(p.allocations_per_frame >= 0, fmt::format("allocations {:.3g} a frame", p.allocations_per_frame));
     lines_.push_back(first ? Line() : std::move(line));
@@ -466,6 +466,7 @@ std::vector<Line> render_summary(const Model& model, int columns) {
   head.add(fmt::format(" ran for {}", format_elapsed(model.uptime_ns())));
   if (model.exit_code()) {
     head.add(fmt::format(", exit code {}", *model.exit_code()), *model.exit_code() == 0 ? Style::kPlain : Style::kBad);
+    if (!model.stop_reason().empty()) head.add(": " + model.stop_reason());
   } else if (!model.stopped()) {
     head.add(" (no stop line seen)", Style::kDim);
   }

@@ -128,6 +128,24 @@ TEST_F(LiveDashboardTest, ArrowKeysChooseTheCameraAndQQuits) {
   EXPECT_TRUE(pty.wait([&] { return quit.load(); }));
 }
 
+TEST_F(LiveDashboardTest, MayBeClosedFromInsideOnQuit) {
+  Pty pty;
+  std::atomic<bool> closed{false};
+  LiveDashboard* self = nullptr;
+  LiveDashboard::Options options = on(pty);
+  options.on_quit = [&] {
+    self->close();
+    closed = true;
+  };
+  LiveDashboard dashboard(options);
+  self = &dashboard;
+  dashboard.feed(camera_line("door"));
+  ASSERT_TRUE(pty.wait_for_screen("q quit"));
+  pty.type("q");
+  EXPECT_TRUE(pty.wait([&] { return closed.load(); }));
+  EXPECT_TRUE(pty.wait_for("ran for"));
+}
+
 TEST_F(LiveDashboardTest, StderrOnTheSameTerminalGoesToTheLogAreaAndComesBack) {
   Pty pty;
   const int real_stderr = ::dup(STDERR_FILENO);

@@ -272,7 +272,7 @@ TEST(DashboardRender, TheSummaryGivesTheTotalsOfEveryCameraAndTheExitCode) {
   Model model;
   for (const std::string& line : sample_lines()) model.feed(line);
   EXPECT_EQ(shown(render_summary(model, 80)), R"(
-camd 0.1.0 ran for 00:00:41, exit code 0
+camd 0.1.0 ran for 00:00:41, exit code 0: every source has ended
 door          captured 1200 = delivered 1194 + dropped 6 + in flight 0
               dropped: superseded 6
               total in the worst period: p99 8.71 ms; slowest frame 10.4 ms

@@ -42,22 +42,22 @@ def main():
     rng = random.Random(1)
     cameras = {name: {"captured": 0, "delivered": 0, "dropped": dict.fromkeys(REASONS, 0), "state": "starting"}
                for name in ["door", "Einfahrt Süd", "倉庫カメラ"]}
-    line("start", 0, version="0.1.0", device={"id": "cuda:0", "name": "NVIDIA H200"}, engine="cuda",
+    line("start", 0, version="0.1.0", device="NVIDIA H200", engine="cuda",
          model={"path": "models/marker.onnx", "sha256": "0" * 64,
-                "inputs": [{"name": "input", "type": "f32", "shape": [1, 3, 360, 640]}],
-                "outputs": [{"name": f"{kind}_{stride}", "type": "f32", "shape": [1, -1, n]}
+                "inputs": [{"name": "input", "shape": [1, 3, 360, 640], "type": "f32"}],
+                "outputs": [{"name": f"{kind}_{stride}", "shape": [1, -1, n], "type": "f32"}
                             for stride in (8, 16, 32) for kind, n in (("class", 2), ("box", 4), ("keypoint", 8))]},
-         transfer={"chosen": "pinned", "measured_us": {"pinned": 61.2, "mapped": 240.5, "pageable": 205.9}},
-         streams={"chosen": "split"}, config_sha256="1" * 64)
+         transfer="pinned", streams="split", choice="a 720p frame: pinned 56 us, mapped 240 us, pageable 194 us",
+         config_sha256="1" * 64)
     for name, cam in cameras.items():
-        line("state", 0, camera=name, **{"from": "starting"}, state="running", reason="first frame")
+        line("state", 0, camera=name, state="running", reason="first frame")
         cam["state"] = "running"
     for period in range(1, PERIODS + 1):
         for index, (name, cam) in enumerate(cameras.items()):
             stalled = index == 1 and 20 <= period < 26
             if index == 1 and period in (20, 26):
-                was, cam["state"] = cam["state"], "stalled" if stalled else "running"
-                line("state", period, camera=name, **{"from": was}, state=cam["state"],
+                cam["state"] = "stalled" if stalled else "running"
+                line("state", period, camera=name, state=cam["state"],
                      reason="no frame for 2.0 s" if stalled else "frames again after 6.1 s")
             captured = 0 if stalled else 30
             late = rng.choice([0, 0, 0, 0, 1]) if captured and index != 2 else 0
@@ -79,9 +79,12 @@ def main():
                  bytes_per_frame={"h2d": 2764800 if captured else 0, "d2h": 230400 if captured else 0})
         line("process", period, cpu_percent=round(rng.uniform(30, 40), 1), rss_bytes=312_000_000 + period * 1000,
              gpu_memory_bytes=1_240_000_000, threads=14)
-    line("stop", PERIODS + 1, cameras=[
-        {"camera": name, "totals": {"captured": c["captured"], "delivered": c["delivered"], "in_flight": 0,
-                                    "dropped": c["dropped"]}} for name, c in cameras.items()], exit_code=0)
+    totals = [{"captured": c["captured"], "delivered": c["delivered"], "in_flight": 0, "dropped": c["dropped"]}
+              for c in cameras.values()]
+    summed = {key: sum(t[key] for t in totals) for key in ["captured", "delivered", "in_flight"]}
+    summed["dropped"] = {reason: sum(t["dropped"][reason] for t in totals) for reason in REASONS}
+    line("stop", PERIODS + 1, exit_code=0, reason="every source has ended", uptime_s=41.0, totals=summed,
+         cameras=[{"camera": name, "totals": t} for name, t in zip(cameras, totals)])
 
 
 main()
