@@ -10,7 +10,8 @@
  * Validity:  every pointer that camd passes is valid until the called function returns, unless said otherwise.
  * Errors:    functions return CAMD_OK or another code and write one line to `error->message`.
  *            Nothing may be thrown across this interface (camd_plugin.hpp turns exceptions into codes).
- * Growth:    structs grow at their end only; `size` holds the bytes that the writer of the struct knows.
+ * Growth:    structs that begin with `size` grow at their end only; `size` holds the bytes that the writer of the
+ *            struct knows. The others are elements of arrays: they never change within one ABI version.
  */
 #ifndef CAMD_PLUGIN_H_
 #define CAMD_PLUGIN_H_
@@ -20,7 +21,9 @@
 
 /* DLPack (github.com/dmlc/dlpack) describes tensors. Where its header is installed it is used; elsewhere the same
  * layout is declared here, so that this file stands alone. */
-#if defined(__has_include)
+#if defined(DLPACK_DLPACK_H_)
+#define CAMD_HAVE_DLPACK_ 1
+#elif defined(__has_include) && !defined(CAMD_PLUGIN_OWN_DLPACK)
 #if __has_include(<dlpack/dlpack.h>)
 #include <dlpack/dlpack.h>
 #define CAMD_HAVE_DLPACK_ 1
@@ -81,7 +84,7 @@ typedef enum { CAMD_LOG_ERROR = 0, CAMD_LOG_WARN = 1, CAMD_LOG_INFO = 2, CAMD_LO
 /* What camd offers a plug-in. Valid from create until destroy has returned. */
 typedef struct camd_host {
   size_t size;
-  const char* camd_version; /* e.g. "0.1.0" */
+  const char* camd_version;                                                             /* e.g. "0.1.0" */
   void (*log)(const struct camd_host* host, camd_log_level level, const char* message); /* [any] to stderr */
   int64_t (*now_mono_ns)(const struct camd_host* host); /* [any] the clock of all *_mono_ns fields */
 } camd_host;
@@ -107,9 +110,9 @@ typedef struct camd_model {
 /* What a plug-in wants of a tensor. Only what some plug-in reads crosses the bus. */
 typedef enum {
   CAMD_NEED_NONE = 0,
-  CAMD_NEED_SHAPE = 1,  /* DLTensor without data */
-  CAMD_NEED_HOST = 2,   /* bytes that the CPU can read: kDLCPU or kDLCUDAHost */
-  CAMD_NEED_DEVICE = 3  /* where the engine left it: kDLCUDA on a GPU (order your reads after camd_tensors.stream) */
+  CAMD_NEED_SHAPE = 1, /* DLTensor without data */
+  CAMD_NEED_HOST = 2,  /* bytes that the CPU can read: kDLCPU or kDLCUDAHost */
+  CAMD_NEED_DEVICE = 3 /* where the engine left it: kDLCUDA on a GPU (order your reads after camd_tensors.stream) */
 } camd_need;
 
 typedef struct camd_needs {
@@ -148,12 +151,12 @@ typedef struct camd_frame {
   size_t size;
   const char* camera;
   int32_t camera_index;
-  int32_t width;  /* source pixels */
-  int32_t height; /* source pixels */
-  uint64_t sequence;         /* counts captured frames of this camera from 0: gaps are dropped frames */
-  int64_t captured_mono_ns;  /* when the picture was taken, CLOCK_MONOTONIC */
-  int64_t arrived_mono_ns;   /* when camd received it */
-  int64_t captured_unix_ns;  /* captured_mono_ns on the wall clock */
+  int32_t width;            /* source pixels */
+  int32_t height;           /* source pixels */
+  uint64_t sequence;        /* counts captured frames of this camera from 0: gaps are dropped frames */
+  int64_t captured_mono_ns; /* when the picture was taken, CLOCK_MONOTONIC */
+  int64_t arrived_mono_ns;  /* when camd received it */
+  int64_t captured_unix_ns; /* captured_mono_ns on the wall clock */
   /* Network pixel = source pixel * scale + offset, per axis. The inverse maps boxes back. */
   float scale_x, scale_y;
   float offset_x, offset_y;
@@ -163,17 +166,17 @@ typedef struct camd_frame {
 typedef struct camd_tensors {
   size_t size;
   int32_t output_count;
-  const DLTensor* const* outputs; /* per output: NULL where nothing was asked for; host memory where HOST was */
+  const DLTensor* const* outputs;        /* per output: NULL where nothing was asked for; host memory where HOST was */
   const DLTensor* const* device_outputs; /* per output: NULL unless DEVICE was asked for */
-  const DLTensor* input;          /* NULL unless asked for */
+  const DLTensor* input;                 /* NULL unless asked for */
   void* stream; /* the stream that device tensors are ready on (cudaStream_t), NULL on the host device */
 } camd_tensors;
 
 typedef struct camd_detection {
   int32_t class_id;
-  float score;  /* 0..1 */
-  float box[4]; /* x, y, width, height in source pixels */
-  int32_t keypoint_count; /* 0..CAMD_MAX_KEYPOINTS */
+  float score;                            /* 0..1 */
+  float box[4];                           /* x, y, width, height in source pixels */
+  int32_t keypoint_count;                 /* 0..CAMD_MAX_KEYPOINTS */
   float keypoints[CAMD_MAX_KEYPOINTS][2]; /* x, y in source pixels */
   char class_name[CAMD_CLASS_NAME_BYTES]; /* UTF-8, ended by NUL */
 } camd_detection;

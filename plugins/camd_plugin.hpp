@@ -1,0 +1,351 @@
+// camd_plugin.hpp: the C++ side of camd_plugin.h. Header-only, C++17, needs the standard library and nothing else.
+//
+// Derive from camd::plugin::Postprocessor, name the class in CAMD_PLUGIN(), build a shared library:
+//
+//   class Count final : public camd::plugin::Postprocessor {
+//    public:
+//     Count(camd::plugin::Host host, std::string_view config_json);
+//     void process(const camd_frame& frame, const camd::plugin::Tensors& tensors,
+//                  camd::plugin::Results& results) override;
+//   };
+//   CAMD_PLUGIN(Count, "count", "1.0.0", "counts detections")
+//
+// Threads: constructor, outputs(), finish(), destructor [setup]; process() [post], never two calls of one instance at
+//   once; Host [any]; set_error(), text helpers [any].
+// Invariants: nothing is thrown across the C interface: an exception becomes a code and its what() the message.
+//   Everything handed to process() is borrowed and valid until it returns.
+#ifndef CAMD_PLUGIN_HPP_
+#define CAMD_PLUGIN_HPP_
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "camd_plugin.h"
+
+namespace camd::plugin {
+
+// Bytes of `text` (at most `limit`) that end at the end of a UTF-8 character.
+[[nodiscard]] inline std::size_t utf8_prefix(std::string_view text, std::size_t limit) noexcept {
+  if (text.size() <= limit) return text.size();
+  std::size_t end = limit;
+  // 10xxxxxx continues a character: step back to the byte that begins it, and leave that one out as well.
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
+  return end;
+}
+
+// Writes `text` into a fixed array, cut at a character, always ended by NUL. Returns the bytes without the NUL.
+template <std::size_t N>
+std::size_t copy_text(char (&to)[N], std::string_view text) noexcept {
+  const std::size_t bytes = utf8_prefix(text, N - 1);
+  if (bytes > 0) std::memcpy(to, text.data(), bytes);
+  to[bytes] = '\0';
+  return bytes;
+}
+
+// One line of at most CAMD_ERROR_BYTES - 1 bytes: control characters become spaces.
+inline void set_error(camd_error* error, std::string_view message) noexcept {
+  if (error == nullptr) return;
+  const std::size_t bytes = copy_text(error->message, message);
+  for (std::size_t i = 0; i < bytes; ++i) {
+    const auto byte = static_cast<unsigned char>(error->message[i]);
+    if (byte < 0x20U || byte == 0x7FU) error->message[i] = ' ';
+  }
+}
+
+// "[1,4,45,80]"
+[[nodiscard]] inline std::string shape_text(const std::int64_t* shape, int ndim) {
+  std::string text = "[";
+  for (int i = 0; i < ndim; ++i) {
+    if (i > 0) text += ',';
+    text += std::to_string(shape[i]);
+  }
+  return text + "]";
+}
+
+// What camd offers. A copyable view, valid as long as the instance.
+class Host {
+ public:
+  explicit Host(const camd_host* host) noexcept : host_(host) {}
+  void log(camd_log_level level, const char* message) const noexcept { host_->log(host_, level, message); }
+  void log(camd_log_level level, const std::string& message) const noexcept { log(level, message.c_str()); }
+  [[nodiscard]] std::int64_t now_mono_ns() const noexcept { return host_->now_mono_ns(host_); }
+  [[nodiscard]] const char* camd_version() const noexcept { return host_->camd_version; }
+
+ private:
+  const camd_host* host_;
+};
+
+// The answer to outputs(): what process() will read. Nothing is asked for at first.
+class Needs {
+ public:
+  Needs(const camd_model& model, camd_needs* needs) noexcept : model_(model), needs_(needs) {}
+  // Throws std::out_of_range for an output that the model does not declare.
+  void output(int index, camd_need need) {
+    if (index < 0 || index >= model_.output_count) {
+      throw std::out_of_range("undeclared output " + std::to_string(index) + ": the model has " +
+                              std::to_string(model_.output_count));
+    }
+    needs_->outputs[index] = need;
+  }
+  void input(camd_need need) noexcept { needs_->input = need; }
+  void picture(camd_need need) noexcept { needs_->picture = need; }
+
+ private:
+  const camd_model& model_;
+  camd_needs* needs_;
+};
+
+// A compact tensor of T that the CPU can read. Valid until process() returns.
+template <class T>
+class TensorView {
+ public:
+  TensorView() noexcept = default;
+  TensorView(const T* data, const std::int64_t* shape, int ndim, std::int64_t size) noexcept
+      : data_(data), shape_(shape), ndim_(ndim), size_(size) {}
+  [[nodiscard]] const T* data() const noexcept { return data_; }
+  [[nodiscard]] std::int64_t size() const noexcept { return size_; }  // elements
+  [[nodiscard]] int ndim() const noexcept { return ndim_; }
+  [[nodiscard]] std::int64_t dim(int axis) const noexcept { return shape_[axis]; }
+  [[nodiscard]] const T& operator[](std::int64_t i) const noexcept { return data_[i]; }
+  [[nodiscard]] const T* begin() const noexcept { return data_; }
+  [[nodiscard]] const T* end() const noexcept { return data_ + size_; }
+
+ private:
+  const T* data_ = nullptr;
+  const std::int64_t* shape_ = nullptr;
+  int ndim_ = 0;
+  std::int64_t size_ = 0;
+};
+
+namespace detail {
+
+template <class T>
+[[nodiscard]] constexpr DLDataType data_type() noexcept {
+  static_assert(std::is_arithmetic_v<T>, "tensors hold numbers");
+  return DLDataType{static_cast<std::uint8_t>(std::is_floating_point_v<T> ? kDLFloat
+                                              : std::is_signed_v<T>       ? kDLInt
+                                                                          : kDLUInt),
+                    static_cast<std::uint8_t>(sizeof(T) * 8), 1};
+}
+
+[[nodiscard]] inline bool is_compact(const DLTensor& tensor) noexcept {
+  if (tensor.strides == nullptr) return true;
+  std::int64_t expected = 1;
+  for (int i = tensor.ndim - 1; i >= 0; --i) {
+    if (tensor.shape[i] != 1 && tensor.strides[i] != expected) return false;
+    expected *= tensor.shape[i];
+  }
+  return true;
+}
+
+[[noreturn]] inline void bad_tensor(std::string_view name, const std::string& why) {
+  throw std::runtime_error("tensor '" + std::string(name) + "': " + why);
+}
+
+}  // namespace detail
+
+// The elements of `tensor`. Throws when it is missing (not asked for with CAMD_NEED_HOST), lies in memory that the CPU
+// cannot read, holds another type or is not compact. Allocates only to throw.
+template <class T>
+[[nodiscard]] TensorView<T> host_tensor(const DLTensor* tensor, std::string_view name) {
+  if (tensor == nullptr) detail::bad_tensor(name, "not there: ask for it with CAMD_NEED_HOST in outputs()");
+  if (tensor->data == nullptr) detail::bad_tensor(name, "has no data: ask for it with CAMD_NEED_HOST in outputs()");
+  if (tensor->device.device_type != kDLCPU && tensor->device.device_type != kDLCUDAHost) {
+    detail::bad_tensor(name, "is in memory that the CPU cannot read (DLPack device type " +
+                                 std::to_string(static_cast<int>(tensor->device.device_type)) + ")");
+  }
+  const DLDataType want = detail::data_type<T>();
+  if (tensor->dtype.code != want.code || tensor->dtype.bits != want.bits || tensor->dtype.lanes != 1) {
+    detail::bad_tensor(name, "holds DLPack type " + std::to_string(tensor->dtype.code) + " of " +
+                                 std::to_string(tensor->dtype.bits) + " bits, wanted " + std::to_string(want.code) +
+                                 " of " + std::to_string(want.bits));
+  }
+  if (!detail::is_compact(*tensor)) detail::bad_tensor(name, "is not compact and row-major");
+  std::int64_t size = 1;
+  for (int i = 0; i < tensor->ndim; ++i) size *= tensor->shape[i];
+  const auto* bytes = static_cast<const std::byte*>(tensor->data) + tensor->byte_offset;
+  return TensorView<T>(reinterpret_cast<const T*>(bytes), tensor->shape, tensor->ndim, size);
+}
+
+// The same with a check of the shape, e.g. the one that outputs() saw: declared shapes are not to be trusted.
+template <class T>
+[[nodiscard]] TensorView<T> host_tensor(const DLTensor* tensor, std::string_view name, const std::int64_t* shape,
+                                        int ndim) {
+  const TensorView<T> view = host_tensor<T>(tensor, name);
+  bool same = view.ndim() == ndim;
+  for (int i = 0; same && i < ndim; ++i) same = view.dim(i) == shape[i];
+  if (!same) {
+    detail::bad_tensor(name,
+                       "is " + shape_text(tensor->shape, tensor->ndim) + ", wanted " + shape_text(shape, ndim));
+  }
+  return view;
+}
+
+// The tensors of one frame.
+class Tensors {
+ public:
+  explicit Tensors(const camd_tensors& tensors) noexcept : tensors_(tensors) {}
+  [[nodiscard]] int output_count() const noexcept { return tensors_.output_count; }
+  // nullptr where nothing was asked for.
+  [[nodiscard]] const DLTensor* output(int i) const noexcept {
+    return i >= 0 && i < tensors_.output_count ? tensors_.outputs[i] : nullptr;
+  }
+  [[nodiscard]] const DLTensor* device_output(int i) const noexcept {
+    return i >= 0 && i < tensors_.output_count && tensors_.device_outputs != nullptr ? tensors_.device_outputs[i]
+                                                                                     : nullptr;
+  }
+  [[nodiscard]] const DLTensor* input() const noexcept { return tensors_.input; }
+  [[nodiscard]] void* stream() const noexcept { return tensors_.stream; }
+
+ private:
+  const camd_tensors& tensors_;
+};
+
+// The frame's list of detections.
+class Results {
+ public:
+  explicit Results(camd_results* results) noexcept : results_(results) {}
+  [[nodiscard]] int size() const noexcept { return results_->count; }
+  [[nodiscard]] int capacity() const noexcept { return results_->capacity; }
+  [[nodiscard]] camd_detection* begin() const noexcept { return results_->items; }
+  [[nodiscard]] camd_detection* end() const noexcept { return results_->items + results_->count; }
+  [[nodiscard]] camd_detection& operator[](int i) const noexcept { return results_->items[i]; }
+  // A new detection without keypoints and name at the end, or nullptr when the list is full.
+  [[nodiscard]] camd_detection* add() noexcept {
+    if (results_->count >= results_->capacity) return nullptr;
+    camd_detection* added = &results_->items[results_->count++];
+    added->class_id = 0;
+    added->score = 0.0F;
+    std::memset(added->box, 0, sizeof(added->box));
+    added->keypoint_count = 0;
+    added->class_name[0] = '\0';
+    return added;
+  }
+  // Removes the detections for which `predicate` holds; the others keep their order.
+  template <class Predicate>
+  void remove_if(Predicate predicate) {
+    std::int32_t kept = 0;
+    for (std::int32_t i = 0; i < results_->count; ++i) {
+      if (predicate(static_cast<const camd_detection&>(results_->items[i]))) continue;
+      if (kept != i) results_->items[kept] = results_->items[i];
+      ++kept;
+    }
+    results_->count = kept;
+  }
+
+ private:
+  camd_results* results_;
+};
+
+// Network pixels back to source pixels.
+[[nodiscard]] inline float source_x(const camd_frame& frame, float network_x) noexcept {
+  return (network_x - frame.offset_x) / frame.scale_x;
+}
+[[nodiscard]] inline float source_y(const camd_frame& frame, float network_y) noexcept {
+  return (network_y - frame.offset_y) / frame.scale_y;
+}
+
+// Base of plug-ins. A derived class is constructed with (Host host, std::string_view config_json).
+class Postprocessor {
+ public:
+  virtual ~Postprocessor() = default;
+  Postprocessor(const Postprocessor&) = delete;
+  Postprocessor& operator=(const Postprocessor&) = delete;
+
+  // [setup] Declare what process() reads; throw to refuse the model. Default: nothing but `results`.
+  virtual void outputs(const camd_model& model, Needs& needs) {
+    static_cast<void>(model);
+    static_cast<void>(needs);
+  }
+  // [post] One frame; throw to fail it (the next one is tried).
+  virtual void process(const camd_frame& frame, const Tensors& tensors, Results& results) = 0;
+  // [setup] After the last frame: finish files. Throw to report what could not be finished.
+  virtual void finish() {}
+
+ protected:
+  Postprocessor() = default;
+};
+
+namespace detail {
+
+template <class Function>
+std::int32_t guarded(std::int32_t code, camd_error* error, Function&& function) noexcept {
+  try {
+    function();
+    return CAMD_OK;
+  } catch (const std::exception& e) {
+    set_error(error, e.what());
+  } catch (...) {
+    set_error(error, "an exception that is not a std::exception was thrown");
+  }
+  return code;
+}
+
+template <class T>
+struct Adaptor {
+  static_assert(std::is_base_of_v<Postprocessor, T>, "a plug-in derives from camd::plugin::Postprocessor");
+  static_assert(std::is_constructible_v<T, Host, std::string_view>,
+                "a plug-in has a constructor (camd::plugin::Host host, std::string_view config_json)");
+
+  static std::int32_t create(const camd_host* host, const char* config_json, void** instance, camd_error* error) {
+    return guarded(CAMD_ERROR_CONFIG, error, [&] {
+      *instance = nullptr;
+      std::unique_ptr<Postprocessor> made = std::make_unique<T>(Host(host), std::string_view(config_json));
+      *instance = made.release();
+    });
+  }
+  static std::int32_t outputs(void* instance, const camd_model* model, camd_needs* needs, camd_error* error) {
+    return guarded(CAMD_ERROR_CONFIG, error, [&] {
+      Needs wrapped(*model, needs);
+      static_cast<Postprocessor*>(instance)->outputs(*model, wrapped);
+    });
+  }
+  static std::int32_t process(void* instance, const camd_frame* frame, const camd_tensors* tensors,
+                              camd_results* results, camd_error* error) {
+    return guarded(CAMD_ERROR_FAILED, error, [&] {
+      Results wrapped(results);
+      static_cast<Postprocessor*>(instance)->process(*frame, Tensors(*tensors), wrapped);
+    });
+  }
+  static std::int32_t destroy(void* instance, camd_error* error) {
+    const std::unique_ptr<Postprocessor> owned(static_cast<Postprocessor*>(instance));
+    if (owned == nullptr) return CAMD_OK;
+    return guarded(CAMD_ERROR_FAILED, error, [&] { owned->finish(); });
+  }
+};
+
+}  // namespace detail
+
+// The table of plug-in class T; the strings must be literals.
+template <class T>
+[[nodiscard]] constexpr camd_plugin make_table(const char* name, const char* version,
+                                               const char* description) noexcept {
+  return camd_plugin{CAMD_PLUGIN_ABI_VERSION,
+                     static_cast<std::uint32_t>(sizeof(camd_plugin)),
+                     name,
+                     version,
+                     description,
+                     &detail::Adaptor<T>::create,
+                     &detail::Adaptor<T>::outputs,
+                     &detail::Adaptor<T>::process,
+                     &detail::Adaptor<T>::destroy};
+}
+
+}  // namespace camd::plugin
+
+// Exports class `Type` as the plug-in of this shared library. Once a library, outside of any namespace.
+#define CAMD_PLUGIN(Type, name, version, description)                                                        \
+  extern "C" CAMD_PLUGIN_EXPORT const camd_plugin* camd_plugin_v1(void);                                     \
+  extern "C" CAMD_PLUGIN_EXPORT const camd_plugin* camd_plugin_v1(void) {                                    \
+    static constexpr camd_plugin kTable = ::camd::plugin::make_table<Type>(name, version, description);      \
+    return &kTable;                                                                                          \
+  }
+
+#endif  // CAMD_PLUGIN_HPP_

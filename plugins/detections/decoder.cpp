@@ -1,0 +1,60 @@
+#include "plugins/detections/decoder.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace camd::plugins {
+
+Decoder::Decoder(std::vector<Level> levels, Scores scores) : levels_(std::move(levels)), scores_(std::move(scores)) {
+  const Head& kps = levels_.front().head(Role::kKps);
+  if (kps.bound()) keypoint_count_ = std::min(kps.channels / 2, CAMD_MAX_KEYPOINTS);
+}
+
+std::vector<int> Decoder::used_outputs() const {
+  std::vector<int> used;
+  for (const Level& level : levels_) {
+    for (const Head& head : level.heads) {
+      if (head.bound() && std::find(used.begin(), used.end(), head.output) == used.end()) used.push_back(head.output);
+    }
+  }
+  return used;
+}
+
+HeadRules usual_rules(const Options& options, std::vector<int> anchors) {
+  HeadRules rules;
+  RoleRule cls{Role::kCls, {}, 1, true};
+  if (!options.classes.empty()) {
+    const int classes = static_cast<int>(options.classes.size());
+    if (!options.background.value_or(false)) cls.channels.push_back(classes);
+    if (options.background.value_or(true)) cls.channels.push_back(classes + 1);
+  }
+  rules.roles.push_back(cls);
+  rules.roles.push_back({Role::kBox, {4}, 1, true});
+  if (options.keypoints.value_or(1) > 0) {
+    RoleRule kps{Role::kKps, {}, 2, false};
+    if (options.keypoints) {
+      kps.channels = {2 * *options.keypoints};
+      kps.required = true;
+    }
+    rules.roles.push_back(kps);
+  }
+  rules.anchors = std::move(anchors);
+  return rules;
+}
+
+std::unique_ptr<Decoder> make_decoder(Layout layout, const camd_model& model, const Options& options) {
+  switch (layout) {
+    case Layout::kAnchors: return make_anchors(model, options);
+    case Layout::kScrfd: return make_scrfd(model, options);
+    case Layout::kYunet: return make_yunet(model, options);
+    case Layout::kSsd: return make_ssd(model, options);
+    case Layout::kYolox: return make_yolox(model, options);
+    case Layout::kNanodet: return make_nanodet(model, options);
+    case Layout::kFastestdet: return make_fastestdet(model, options);
+  }
+  throw std::invalid_argument("no such layout");
+}
+
+}  // namespace camd::plugins

@@ -1,0 +1,94 @@
+// One decoding layout: how a model's raw values become scored boxes. A decoder first scans the scores (all cells), then
+// decodes boxes and keypoints of those candidates alone that get that far.
+//
+// Threads: make_decoder() [setup], the rest [post], one frame at a time.
+// Invariants: no allocation after make_decoder(). Boxes may come out not finite when the model's values are not: the
+//   caller leaves those out.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "plugins/detections/candidates.hpp"
+#include "plugins/detections/heads.hpp"
+#include "plugins/detections/scores.hpp"
+#include "plugins/detections/tensor_set.hpp"
+
+namespace camd::plugins {
+
+struct Point {  // network pixels
+  float x = 0.0F, y = 0.0F;
+};
+
+class Decoder {
+ public:
+  virtual ~Decoder() = default;
+  Decoder(const Decoder&) = delete;
+  Decoder& operator=(const Decoder&) = delete;
+
+  virtual void scan(const TensorSet& tensors, Candidates& candidates) {
+    for (std::size_t i = 0; i < levels_.size(); ++i) {
+      scores_.scan(levels_[i], static_cast<int>(i), tensors, candidates);
+    }
+  }
+  [[nodiscard]] virtual Box box(const TensorSet& tensors, const Candidate& candidate) const = 0;
+  // Writes keypoint_count() points.
+  virtual void keypoints(const TensorSet& tensors, const Candidate& candidate, Point* points) const {
+    static_cast<void>(tensors);
+    static_cast<void>(candidate);
+    static_cast<void>(points);
+  }
+
+  [[nodiscard]] int keypoint_count() const noexcept { return keypoint_count_; }
+  [[nodiscard]] const Scores& scores() const noexcept { return scores_; }
+  // The model's outputs that are read.
+  [[nodiscard]] std::vector<int> used_outputs() const;
+
+ protected:
+  Decoder(std::vector<Level> levels, Scores scores);
+
+  struct Place {  // of a candidate
+    const Level& level;
+    float column, row;
+  };
+  [[nodiscard]] Place place(const Candidate& c) const noexcept {
+    const Level& level = levels_[static_cast<std::size_t>(c.level)];
+    return {level, static_cast<float>(c.cell % level.width), static_cast<float>(c.cell / level.width)};
+  }
+  // The values of one role of one anchor: operator[] gives channel i.
+  class Values {
+   public:
+    Values(const float* first, std::int64_t step) noexcept : first_(first), step_(step) {}
+    float operator[](int channel) const noexcept { return first_[channel * step_]; }
+
+   private:
+    const float* first_;
+    std::int64_t step_;
+  };
+  [[nodiscard]] Values values(const TensorSet& tensors, Role role, const Candidate& c) const noexcept {
+    const Head& head = levels_[static_cast<std::size_t>(c.level)].head(role);
+    return {tensors.data(head.output) + head.at(c.cell, c.anchor), head.channel_step};
+  }
+
+  std::vector<Level> levels_;
+  Scores scores_;
+  int keypoint_count_ = 0;  // from the `kps` heads
+};
+
+// The roles that nearly every layout has: `cls` by the number of classes, `box` of four, `kps` if there are any.
+[[nodiscard]] HeadRules usual_rules(const Options& options, std::vector<int> anchors);
+
+// Throws std::invalid_argument when the model does not fit the layout, naming outputs and shapes.
+[[nodiscard]] std::unique_ptr<Decoder> make_decoder(Layout layout, const camd_model& model, const Options& options);
+
+// The decoders, one file each.
+[[nodiscard]] std::unique_ptr<Decoder> make_anchors(const camd_model& model, const Options& options);
+[[nodiscard]] std::unique_ptr<Decoder> make_scrfd(const camd_model& model, const Options& options);
+[[nodiscard]] std::unique_ptr<Decoder> make_yunet(const camd_model& model, const Options& options);
+[[nodiscard]] std::unique_ptr<Decoder> make_ssd(const camd_model& model, const Options& options);
+[[nodiscard]] std::unique_ptr<Decoder> make_yolox(const camd_model& model, const Options& options);
+[[nodiscard]] std::unique_ptr<Decoder> make_nanodet(const camd_model& model, const Options& options);
+[[nodiscard]] std::unique_ptr<Decoder> make_fastestdet(const camd_model& model, const Options& options);
+
+}  // namespace camd::plugins

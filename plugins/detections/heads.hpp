@@ -1,0 +1,71 @@
+// Where a model's outputs hold what: which tensor is the classes, boxes, keypoints of which stride, and how its
+// elements are addressed, whatever the axis order.
+//
+// Threads: bind_heads() [setup]; Head and Level are plain values.
+// Invariants: a bound Head's elements all lie inside its output's declared shape; Frame's tensors are checked against
+//   that shape before they are read (TensorSet).
+//
+// Shapes understood, with k values per anchor, A anchors per cell, h x w cells of one stride, N = h*w*A:
+//   [1,A*k,h,w]  [1,h,w,A*k]  [1,N,k]  [N,k]  [1,k,N], and [1,sum N,k] or [1,k,sum N] for all strides in one tensor.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "plugins/camd_plugin.hpp"
+#include "plugins/detections/options.hpp"
+
+namespace camd::plugins {
+
+// Values of one role at one level: element (cell, anchor, channel) is at
+// first + cell * cell_step + anchor * anchor_step + channel * channel_step of output `output`.
+struct Head {
+  int output = -1;  // -1: the model has none
+  int channels = 0;
+  std::int64_t first = 0, cell_step = 0, anchor_step = 0, channel_step = 0;
+
+  [[nodiscard]] bool bound() const noexcept { return output >= 0; }
+  [[nodiscard]] std::int64_t at(std::int64_t cell, std::int64_t anchor) const noexcept {
+    return first + cell * cell_step + anchor * anchor_step;
+  }
+};
+
+struct Level {
+  int stride = 1;
+  int width = 0, height = 0;  // cells
+  int anchors = 1;            // per cell
+  std::array<Head, kRoleCount> heads;
+
+  [[nodiscard]] const Head& head(Role role) const noexcept { return heads[static_cast<std::size_t>(role)]; }
+  [[nodiscard]] Head& head(Role role) noexcept { return heads[static_cast<std::size_t>(role)]; }
+  [[nodiscard]] std::int64_t cells() const noexcept { return static_cast<std::int64_t>(width) * height; }
+};
+
+// What a layout expects of one role.
+struct RoleRule {
+  Role role;
+  std::vector<int> channels;    // allowed values per anchor; empty: any
+  int multiple_of = 1;          // and a multiple of this
+  bool required = true;
+};
+
+struct HeadRules {
+  std::vector<RoleRule> roles;
+  // One tensor holding all roles' channels one after the other, in the order of `fused` (yolox: box, obj, cls);
+  // empty: the layout has no such form.
+  std::vector<Role> fused;
+  std::vector<int> anchors;     // per stride; one entry: the same for every stride
+};
+
+// The declared shape of output `i` as text for messages: "cls_8 [1,4,45,80]".
+[[nodiscard]] std::string describe_output(const camd_model& model, int i);
+[[nodiscard]] std::string describe_outputs(const camd_model& model);
+// Index of the output of that name, or throws std::invalid_argument ("undeclared output ...", did you mean).
+[[nodiscard]] int find_output(const camd_model& model, const std::string& name);
+
+// Finds every role of `rules` for every stride. Throws std::invalid_argument naming outputs and shapes.
+[[nodiscard]] std::vector<Level> bind_heads(const camd_model& model, const Options& options, const HeadRules& rules);
+
+}  // namespace camd::plugins

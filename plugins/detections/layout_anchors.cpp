@@ -1,0 +1,85 @@
+// Layout `anchors`: boxes as offsets from square or rectangular anchors, with variances (Liu et al., "SSD: Single Shot
+// MultiBox Detector", 2016, section 2.2; Deng et al., "RetinaFace", 2019, for the keypoints):
+//   anchor centre a = (cell + offset) * stride + shift
+//   cx = ax + d0 * v0 * w_a    w = w_a * exp(d2 * v1)    keypoint x = ax + l * v0 * w_a
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "plugins/detections/decoder.hpp"
+
+namespace camd::plugins {
+namespace {
+
+class Anchors final : public Decoder {
+ public:
+  Anchors(std::vector<Level> levels, Scores scores, const Options& options,
+          std::vector<std::vector<AnchorSize>> anchors)
+      : Decoder(std::move(levels), std::move(scores)),
+        anchors_(std::move(anchors)),
+        offset_(options.anchor_offset.value_or(0.5F)),
+        shift_(options.anchor_shift),
+        variance_centre_(options.variances ? (*options.variances)[0] : 0.1F),
+        variance_size_(options.variances ? (*options.variances)[1] : 0.2F) {
+    // Background and objects of RetinaFace's original: [background a0, background a1, object a0, object a1].
+    for (Level& level : levels_) {
+      Head& cls = level.head(Role::kCls);
+      if (!scores_.background() || cls.cell_step != 1) continue;
+      cls.anchor_step = level.cells();
+      cls.channel_step = level.anchors * level.cells();
+    }
+  }
+
+  [[nodiscard]] Box box(const TensorSet& tensors, const Candidate& c) const override {
+    const Anchor a = anchor(c);
+    const Values d = values(tensors, Role::kBox, c);
+    const float x = a.x + d[0] * variance_centre_ * a.size.width;
+    const float y = a.y + d[1] * variance_centre_ * a.size.height;
+    const float half_width = 0.5F * a.size.width * bounded_exp(d[2] * variance_size_);
+    const float half_height = 0.5F * a.size.height * bounded_exp(d[3] * variance_size_);
+    return {x - half_width, y - half_height, x + half_width, y + half_height};
+  }
+
+  void keypoints(const TensorSet& tensors, const Candidate& c, Point* points) const override {
+    const Anchor a = anchor(c);
+    const Values l = values(tensors, Role::kKps, c);
+    for (int k = 0; k < keypoint_count(); ++k) {
+      points[k] = {a.x + l[2 * k] * variance_centre_ * a.size.width,
+                   a.y + l[2 * k + 1] * variance_centre_ * a.size.height};
+    }
+  }
+
+ private:
+  struct Anchor {
+    float x, y;
+    AnchorSize size;
+  };
+  [[nodiscard]] Anchor anchor(const Candidate& c) const noexcept {
+    const Place at = place(c);
+    const auto stride = static_cast<float>(at.level.stride);
+    return {(at.column + offset_) * stride + shift_, (at.row + offset_) * stride + shift_,
+            anchors_[static_cast<std::size_t>(c.level)][static_cast<std::size_t>(c.anchor)]};
+  }
+
+  std::vector<std::vector<AnchorSize>> anchors_;  // by level
+  float offset_, shift_, variance_centre_, variance_size_;
+};
+
+}  // namespace
+
+std::unique_ptr<Decoder> make_anchors(const camd_model& model, const Options& options) {
+  // RetinaFace's own, where nothing else is said.
+  auto anchors = options.anchors;
+  if (anchors.empty()) anchors = {{{16, 16}, {32, 32}}, {{64, 64}, {128, 128}}, {{256, 256}, {512, 512}}};
+  std::vector<int> per_cell;
+  for (const auto& of_stride : anchors) per_cell.push_back(static_cast<int>(of_stride.size()));
+  if (anchors.size() == 1 && options.strides.size() > 1) {
+    throw std::invalid_argument("config.anchors: one list, but " + std::to_string(options.strides.size()) +
+                                " strides: one list per stride is needed");
+  }
+  auto levels = bind_heads(model, options, usual_rules(options, per_cell));
+  Scores scores(options, levels.front().head(Role::kCls).channels, false);
+  return std::make_unique<Anchors>(std::move(levels), std::move(scores), options, std::move(anchors));
+}
+
+}  // namespace camd::plugins

@@ -1,0 +1,57 @@
+// Layout `nanodet`: each side's distance is the mean of a distribution over bins (Li et al., "Generalized Focal Loss",
+// 2020, eq. 4; RangiLyu/nanodet, model/head/gfl_head.py):
+//   point p = (cell + offset) * stride   distance = stride * sum_i i * softmax(bins)_i   x0 = px - left, x1 = px + right
+// offset is 0.5 for NanoDet and 0 for NanoDet-Plus (nanodet_plus_head.py).
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "plugins/detections/decoder.hpp"
+
+namespace camd::plugins {
+namespace {
+
+class Nanodet final : public Decoder {
+ public:
+  Nanodet(std::vector<Level> levels, Scores scores, float offset)
+      : Decoder(std::move(levels), std::move(scores)), offset_(offset) {}
+
+  [[nodiscard]] Box box(const TensorSet& tensors, const Candidate& c) const override {
+    const Place at = place(c);
+    const auto stride = static_cast<float>(at.level.stride);
+    const float x = (at.column + offset_) * stride, y = (at.row + offset_) * stride;
+    const Values d = values(tensors, Role::kBox, c);
+    const int bins = at.level.head(Role::kBox).channels / 4;
+    const auto distance = [&](int side) {
+      float highest = d[side * bins];
+      for (int i = 1; i < bins; ++i) highest = std::max(highest, d[side * bins + i]);
+      float sum = 0.0F, weighted = 0.0F;
+      for (int i = 0; i < bins; ++i) {
+        const float weight = std::exp(d[side * bins + i] - highest);
+        sum += weight;
+        weighted += static_cast<float>(i) * weight;
+      }
+      return stride * weighted / sum;
+    };
+    return {x - distance(0), y - distance(1), x + distance(2), y + distance(3)};
+  }
+
+ private:
+  float offset_;
+};
+
+}  // namespace
+
+std::unique_ptr<Decoder> make_nanodet(const camd_model& model, const Options& options) {
+  Options without_keypoints = options;
+  without_keypoints.keypoints = 0;
+  without_keypoints.background = false;
+  HeadRules rules = usual_rules(without_keypoints, {1});
+  rules.roles[1] = {Role::kBox, {}, 4, true};  // four times the number of bins
+  rules.fused = {Role::kCls, Role::kBox};      // NanoDet-Plus
+  auto levels = bind_heads(model, options, rules);
+  Scores scores(without_keypoints, levels.front().head(Role::kCls).channels, false);
+  return std::make_unique<Nanodet>(std::move(levels), std::move(scores), options.anchor_offset.value_or(0.5F));
+}
+
+}  // namespace camd::plugins

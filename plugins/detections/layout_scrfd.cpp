@@ -1,0 +1,46 @@
+// Layout `scrfd`: distances from the cell's point to the four sides, in strides (Guo et al., "Sample and Computation
+// Redistribution for Efficient Face Detection", 2021; deepinsight/insightface, detection/scrfd):
+//   point p = (cell + offset) * stride   x0 = px - d0 * stride   x1 = px + d2 * stride   keypoint x = px + k * stride
+#include <utility>
+
+#include "plugins/detections/decoder.hpp"
+
+namespace camd::plugins {
+namespace {
+
+class Scrfd final : public Decoder {
+ public:
+  Scrfd(std::vector<Level> levels, Scores scores, float offset)
+      : Decoder(std::move(levels), std::move(scores)), offset_(offset) {}
+
+  [[nodiscard]] Box box(const TensorSet& tensors, const Candidate& c) const override {
+    const Place at = place(c);
+    const auto stride = static_cast<float>(at.level.stride);
+    const float x = (at.column + offset_) * stride, y = (at.row + offset_) * stride;
+    const Values d = values(tensors, Role::kBox, c);
+    return {x - d[0] * stride, y - d[1] * stride, x + d[2] * stride, y + d[3] * stride};
+  }
+
+  void keypoints(const TensorSet& tensors, const Candidate& c, Point* points) const override {
+    const Place at = place(c);
+    const auto stride = static_cast<float>(at.level.stride);
+    const Values l = values(tensors, Role::kKps, c);
+    for (int k = 0; k < keypoint_count(); ++k) {
+      points[k] = {(at.column + offset_ + l[2 * k]) * stride, (at.row + offset_ + l[2 * k + 1]) * stride};
+    }
+  }
+
+ private:
+  float offset_;
+};
+
+}  // namespace
+
+std::unique_ptr<Decoder> make_scrfd(const camd_model& model, const Options& options) {
+  // Two anchors per cell (differing in what they were trained for, not in their formula) in every published model.
+  auto levels = bind_heads(model, options, usual_rules(options, {options.anchors_per_cell.value_or(2)}));
+  Scores scores(options, levels.front().head(Role::kCls).channels, false);
+  return std::make_unique<Scrfd>(std::move(levels), std::move(scores), options.anchor_offset.value_or(0.0F));
+}
+
+}  // namespace camd::plugins

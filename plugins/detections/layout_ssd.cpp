@@ -1,0 +1,88 @@
+// Layout `ssd`: a list of boxes and a list of class scores, decoded inside the graph (`boxes: corners`, `corners_yx`,
+// `centre`), or still relative to priors (`boxes: priors`: the formulas of layout `anchors`, with all strides in one
+// tensor; Liu et al., "SSD: Single Shot MultiBox Detector", 2016). Score 0 of each row is the background.
+#include <algorithm>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "plugins/detections/decoder.hpp"
+
+namespace camd::plugins {
+namespace {
+
+class Ssd final : public Decoder {
+ public:
+  Ssd(std::vector<Level> levels, Scores scores, BoxForm form, float width, float height)
+      : Decoder(std::move(levels), std::move(scores)), form_(form), width_(width), height_(height) {}
+
+  [[nodiscard]] Box box(const TensorSet& tensors, const Candidate& c) const override {
+    const Values d = values(tensors, Role::kBox, c);
+    switch (form_) {
+      case BoxForm::kCornersYx: return {d[1] * width_, d[0] * height_, d[3] * width_, d[2] * height_};
+      case BoxForm::kCentre:
+        return {(d[0] - 0.5F * d[2]) * width_, (d[1] - 0.5F * d[3]) * height_, (d[0] + 0.5F * d[2]) * width_,
+                (d[1] + 0.5F * d[3]) * height_};
+      default: return {d[0] * width_, d[1] * height_, d[2] * width_, d[3] * height_};
+    }
+  }
+
+  void keypoints(const TensorSet& tensors, const Candidate& c, Point* points) const override {
+    const Values l = values(tensors, Role::kKps, c);
+    for (int k = 0; k < keypoint_count(); ++k) points[k] = {l[2 * k] * width_, l[2 * k + 1] * height_};
+  }
+
+ private:
+  BoxForm form_;
+  float width_, height_;  // network pixels that a value of 1 means
+};
+
+// The number of boxes: the one dimension of a tensor [1,N,4] or [1,4,N] that is not its four.
+std::optional<std::int64_t> box_count(const camd_tensor_spec& spec) {
+  if (spec.ndim != 2 && !(spec.ndim == 3 && spec.shape[0] == 1)) return std::nullopt;
+  const std::int64_t a = spec.shape[spec.ndim - 2], b = spec.shape[spec.ndim - 1];
+  if (b == 4) return a;
+  if (a == 4) return b;
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::unique_ptr<Decoder> make_ssd(const camd_model& model, const Options& options) {
+  if (options.boxes == BoxForm::kPriors) {
+    if (options.anchors.empty()) {
+      throw std::invalid_argument("`boxes: priors` needs `anchors`, one list per stride, and `strides`");
+    }
+    Options priors = options;
+    if (!priors.background && priors.classes.empty()) priors.background = true;
+    return make_anchors(model, priors);
+  }
+  // Every box is one cell of one row: try the row lengths that the model's outputs suggest.
+  std::string problem = "no output of boxes, wanted [1,N,4]; the model's outputs are " + describe_outputs(model);
+  for (int i = 0; i < model.output_count; ++i) {
+    const auto count = box_count(model.outputs[i]);
+    if (!count || *count > INT32_MAX) continue;
+    std::array<std::int64_t, 4> shape = {1, 3, 1, *count};
+    camd_model row = model;
+    row.input.ndim = 4;
+    row.input.shape = shape.data();
+    Options one = options;
+    one.strides = {1};
+    std::vector<Level> levels;
+    try {
+      levels = bind_heads(row, one, usual_rules(options, {1}));
+    } catch (const std::invalid_argument& e) {
+      problem = e.what();
+      continue;
+    }
+    Scores scores(options, levels.front().head(Role::kCls).channels, true);
+    const bool relative = options.relative.value_or(true);
+    return std::make_unique<Ssd>(std::move(levels), std::move(scores), options.boxes,
+                                 relative ? static_cast<float>(model.input.shape[3]) : 1.0F,
+                                 relative ? static_cast<float>(model.input.shape[2]) : 1.0F);
+  }
+  throw std::invalid_argument(problem);
+}
+
+}  // namespace camd::plugins

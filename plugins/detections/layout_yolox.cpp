@@ -1,0 +1,74 @@
+// Layout `yolox` (Ge et al., "YOLOX: Exceeding YOLO Series in 2021"; Megvii-BaseDetection/YOLOX, utils/demo_utils.py):
+//   score = obj * best class   cx = (column + offset + d0) * stride   w = exp(d2) * stride
+// With `decoded: true` the four values are centre and size in network pixels already.
+#include <cmath>
+#include <utility>
+
+#include "plugins/detections/decoder.hpp"
+
+namespace camd::plugins {
+namespace {
+
+class Yolox final : public Decoder {
+ public:
+  Yolox(std::vector<Level> levels, Scores scores, const Options& options)
+      : Decoder(std::move(levels), std::move(scores)),
+        logits_(options.logits),
+        decoded_(options.decoded),
+        offset_(options.anchor_offset.value_or(0.0F)),
+        floor_(logits_ ? std::log(scores_.lowest() / (1.0F - scores_.lowest())) - 1e-4F : scores_.lowest()) {}
+
+  void scan(const TensorSet& tensors, Candidates& candidates) override {
+    for (std::size_t l = 0; l < levels_.size(); ++l) {
+      const Level& level = levels_[l];
+      const Head& obj = level.head(Role::kObj);
+      const Head& cls = level.head(Role::kCls);
+      const float* classes = tensors.data(cls.output);
+      // A class is at most 1, so `obj` alone must reach the threshold.
+      Scores::scan_run(tensors.data(obj.output) + obj.first, level.cells(), obj.cell_step, floor_,
+                       [&](std::int64_t cell, float object) {
+                         const float* of_cell = classes + cls.at(cell, 0);
+                         int best = 0;
+                         for (int k = 1; k < scores_.classes(); ++k) {
+                           if (of_cell[k * cls.channel_step] > of_cell[best * cls.channel_step]) best = k;
+                         }
+                         const float raw = of_cell[best * cls.channel_step];
+                         const float score = logits_ ? sigmoid(object) * sigmoid(raw) : object * raw;
+                         if (!scores_.passes(score, best)) return;
+                         candidates.push({score < 1.0F ? score : 1.0F, best, static_cast<std::int32_t>(l), 0,
+                                          static_cast<std::int32_t>(cell)});
+                       });
+    }
+  }
+
+  [[nodiscard]] Box box(const TensorSet& tensors, const Candidate& c) const override {
+    const Place at = place(c);
+    const auto stride = static_cast<float>(at.level.stride);
+    const Values d = values(tensors, Role::kBox, c);
+    const float x = decoded_ ? d[0] : (at.column + offset_ + d[0]) * stride;
+    const float y = decoded_ ? d[1] : (at.row + offset_ + d[1]) * stride;
+    const float half_width = 0.5F * (decoded_ ? d[2] : bounded_exp(d[2]) * stride);
+    const float half_height = 0.5F * (decoded_ ? d[3] : bounded_exp(d[3]) * stride);
+    return {x - half_width, y - half_height, x + half_width, y + half_height};
+  }
+
+ private:
+  bool logits_, decoded_;
+  float offset_, floor_;
+};
+
+}  // namespace
+
+std::unique_ptr<Decoder> make_yolox(const camd_model& model, const Options& options) {
+  Options without_keypoints = options;
+  without_keypoints.keypoints = 0;
+  without_keypoints.background = false;
+  HeadRules rules = usual_rules(without_keypoints, {1});
+  rules.roles.push_back({Role::kObj, {1}, 1, true});
+  rules.fused = {Role::kBox, Role::kObj, Role::kCls};
+  auto levels = bind_heads(model, options, rules);
+  Scores scores(without_keypoints, levels.front().head(Role::kCls).channels, false);
+  return std::make_unique<Yolox>(std::move(levels), std::move(scores), options);
+}
+
+}  // namespace camd::plugins

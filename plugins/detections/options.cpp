@@ -1,0 +1,199 @@
+#include "plugins/detections/options.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "plugins/camd_plugin.h"
+#include "plugins/detections/coco.hpp"
+#include "plugins/json_object.hpp"
+
+namespace camd::plugins {
+namespace {
+
+using nlohmann::json;
+
+constexpr double kMaxPixels = 65536.0;
+
+void read_scores(JsonObject& in, Options& options) {
+  const json* value = in.raw("score");
+  if (value == nullptr) return;
+  if (!value->is_object()) {
+    if (const auto score = in.number("score", 0.0, 1.0)) {
+      options.score = static_cast<float>(*score);
+      options.class_scores.clear();
+    }
+    return;
+  }
+  options.class_scores.clear();
+  for (const auto& item : value->items()) {
+    if (!item.value().is_number() || item.value().get<double>() < 0.0 || item.value().get<double>() > 1.0) {
+      in.fail("score." + item.key(), "must be a number in 0..1");
+    } else if (item.key() == "default") {
+      options.score = item.value().get<float>();
+    } else {
+      options.class_scores.emplace_back(item.key(), item.value().get<float>());
+    }
+  }
+}
+
+void read_classes(JsonObject& in, Options& options) {
+  const json* value = in.raw("classes");
+  if (value == nullptr) return;
+  if (value->is_string() && value->get<std::string>() == "coco") {
+    options.classes = coco_classes();
+    return;
+  }
+  const auto names = in.texts("classes");
+  if (!names) return;
+  options.classes = *names;
+  std::set<std::string> seen;
+  for (const std::string& name : *names) {
+    if (name.empty() || name.size() >= CAMD_CLASS_NAME_BYTES) {
+      in.fail("classes", "'" + name + "' must have 1.." + std::to_string(CAMD_CLASS_NAME_BYTES - 1) + " bytes");
+    }
+    if (!seen.insert(name).second) in.fail("classes", "'" + name + "' stands there twice");
+  }
+  if (names->empty()) in.fail("classes", "must name one class at least");
+}
+
+// One anchor: a number (square) or [width, height].
+bool read_anchor(const json& value, AnchorSize& size) {
+  const auto side = [](const json& v, float& to) {
+    if (!v.is_number()) return false;
+    const auto got = v.get<double>();
+    to = static_cast<float>(got);
+    return got > 0.0 && got <= kMaxPixels;
+  };
+  if (value.is_array()) return value.size() == 2 && side(value[0], size.width) && side(value[1], size.height);
+  if (!side(value, size.width)) return false;
+  size.height = size.width;
+  return true;
+}
+
+void read_anchors(JsonObject& in, Options& options) {
+  const json* value = in.raw("anchors");
+  if (value == nullptr) return;
+  std::vector<std::vector<AnchorSize>> anchors;
+  bool good = value->is_array() && !value->empty();
+  for (std::size_t i = 0; good && i < value->size(); ++i) {
+    const json& row = (*value)[i];
+    good = row.is_array() && !row.empty() && row.size() <= 64;
+    anchors.emplace_back();
+    for (std::size_t j = 0; good && j < row.size(); ++j) {
+      AnchorSize size;
+      good = read_anchor(row[j], size);
+      anchors.back().push_back(size);
+    }
+  }
+  if (!good) {
+    in.fail("anchors", "must be one list per stride of sides or [width, height] in network pixels, e.g. [[16, 32], [64, 128]]");
+    return;
+  }
+  options.anchors = std::move(anchors);
+}
+
+void read_outputs(JsonObject& in, Options& options) {
+  const json* value = in.raw("outputs");
+  if (value == nullptr) return;
+  if (!value->is_object()) {
+    in.fail("outputs", "must map cls, obj, box, kps to output names, e.g. {cls: [cls_8, cls_16], box: [box_8, box_16]}");
+    return;
+  }
+  JsonObject roles("config.outputs", *value);
+  for (std::size_t r = 0; r < kRoleCount; ++r) {
+    if (auto names = roles.texts(to_string(static_cast<Role>(r)))) options.outputs[r] = std::move(*names);
+  }
+  try {
+    roles.finish();
+  } catch (const std::invalid_argument& e) {
+    in.fail("outputs", e.what());
+  }
+}
+
+void apply(JsonObject& in, Options& options, bool strict) {
+  if (const auto layout = in.one_of("layout", layout_names())) options.layout = parse_layout(*layout);
+  read_scores(in, options);
+  read_classes(in, options);
+  read_anchors(in, options);
+  read_outputs(in, options);
+  if (const auto v = in.number("nms", 0.0, 1.0)) options.nms = static_cast<float>(*v);
+  if (const auto v = in.integer("max", 1, 4096)) options.max = static_cast<int>(*v);
+  if (const auto v = in.numbers("strides", 1.0, 1024.0)) {
+    options.strides.clear();
+    for (const double stride : *v) options.strides.push_back(static_cast<int>(stride));
+    if (std::set<int>(options.strides.begin(), options.strides.end()).size() != options.strides.size()) {
+      in.fail("strides", "holds a stride twice");
+    }
+  }
+  if (const auto v = in.integer("anchors_per_cell", 1, 64)) options.anchors_per_cell = static_cast<int>(*v);
+  if (const auto v = in.number("anchor_offset", -16.0, 16.0)) options.anchor_offset = static_cast<float>(*v);
+  if (const auto v = in.number("anchor_shift", -kMaxPixels, kMaxPixels)) options.anchor_shift = static_cast<float>(*v);
+  if (const auto v = in.numbers("variances", 0.0, 1000.0)) {
+    if (v->size() == 2) {
+      options.variances = {static_cast<float>((*v)[0]), static_cast<float>((*v)[1])};
+    } else {
+      in.fail("variances", "must be two numbers: of the centre and of the size");
+    }
+  }
+  if (const auto v = in.integer("keypoints", 0, CAMD_MAX_KEYPOINTS)) options.keypoints = static_cast<int>(*v);
+  if (const auto v = in.one_of("scores", {"probability", "logits"})) options.logits = *v == "logits";
+  if (const auto v = in.boolean("background")) options.background = *v;
+  if (const auto v = in.one_of("boxes", {"corners", "corners_yx", "centre", "priors"})) {
+    options.boxes = *v == "corners"      ? BoxForm::kCorners
+                    : *v == "corners_yx" ? BoxForm::kCornersYx
+                    : *v == "centre"     ? BoxForm::kCentre
+                                         : BoxForm::kPriors;
+  }
+  if (const auto v = in.boolean("relative")) options.relative = *v;
+  if (const auto v = in.boolean("decoded")) options.decoded = *v;
+  in.finish(strict);
+}
+
+}  // namespace
+
+const std::vector<std::string>& layout_names() {
+  static const std::vector<std::string> names = {"anchors", "scrfd", "yunet", "ssd", "yolox", "nanodet", "fastestdet"};
+  return names;
+}
+
+std::string_view to_string(Layout layout) noexcept {
+  switch (layout) {
+    case Layout::kAnchors: return "anchors";
+    case Layout::kScrfd: return "scrfd";
+    case Layout::kYunet: return "yunet";
+    case Layout::kSsd: return "ssd";
+    case Layout::kYolox: return "yolox";
+    case Layout::kNanodet: return "nanodet";
+    case Layout::kFastestdet: return "fastestdet";
+  }
+  return "?";
+}
+
+Layout parse_layout(std::string_view name) noexcept {
+  for (const Layout layout : {Layout::kScrfd, Layout::kYunet, Layout::kSsd, Layout::kYolox, Layout::kNanodet,
+                              Layout::kFastestdet}) {
+    if (name == to_string(layout)) return layout;
+  }
+  return Layout::kAnchors;
+}
+
+std::string_view to_string(Role role) noexcept {
+  switch (role) {
+    case Role::kCls: return "cls";
+    case Role::kObj: return "obj";
+    case Role::kBox: return "box";
+    case Role::kKps: return "kps";
+  }
+  return "?";
+}
+
+Options read_options(std::string_view card_json, std::string_view config_json) {
+  Options options;
+  JsonObject card("model card", card_json);
+  apply(card, options, false);
+  JsonObject config("config", config_json);
+  apply(config, options, true);
+  return options;
+}
+
+}  // namespace camd::plugins

@@ -1,0 +1,89 @@
+#include "plugins/detections/scores.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "plugins/json_object.hpp"
+
+namespace camd::plugins {
+
+Scores::Scores(const Options& options, int channels, bool background_by_default) : logits_(options.logits) {
+  names_ = options.classes;
+  background_ = options.background.value_or(names_.empty() ? background_by_default && channels > 1
+                                                           : channels == static_cast<int>(names_.size()) + 1);
+  const int classes = channels - (background_ ? 1 : 0);
+  if (names_.empty()) {
+    for (int c = 0; c < classes; ++c) names_.push_back("class" + std::to_string(c));
+  }
+  if (classes != static_cast<int>(names_.size())) {
+    throw std::invalid_argument("the model has " + std::to_string(classes) + " classes" +
+                                (background_ ? " beside the background" : "") + ", but `classes` names " +
+                                std::to_string(names_.size()));
+  }
+  thresholds_.assign(names_.size(), options.score);
+  for (const auto& [name, score] : options.class_scores) {
+    const auto found = std::find(names_.begin(), names_.end(), name);
+    if (found == names_.end()) {
+      const auto near = nearest(name, names_);
+      throw std::invalid_argument("config.score." + name + ": no such class" +
+                                  (near ? " (did you mean '" + *near + "'?)" : ""));
+    }
+    thresholds_[static_cast<std::size_t>(found - names_.begin())] = score;
+  }
+  lowest_ = *std::min_element(thresholds_.begin(), thresholds_.end());
+  // sigmoid(x) >= p is x >= ln(p / (1 - p)); a hair lower, so that rounding loses nothing that passes() would keep.
+  floor_ = logits_ ? std::log(lowest_ / (1.0F - lowest_)) - 1e-4F : lowest_;
+}
+
+void Scores::scan(const Level& level, int level_index, const TensorSet& tensors, Candidates& candidates) {
+  const Head& head = level.head(Role::kCls);
+  const float* values = tensors.data(head.output) + head.first;
+  if (logits_ && background_) return scan_softmax(level, level_index, values, candidates);
+  const auto probability = [this](float raw) { return logits_ ? sigmoid(raw) : raw; };
+  const std::int64_t cells = level.cells();
+  const int skip = background_ ? 1 : 0;
+  const std::int64_t per_cell = static_cast<std::int64_t>(level.anchors) * head.channels;
+  // Values of all classes, anchors and cells in one row: one long run.
+  if (!background_ && head.channel_step == 1 && head.anchor_step == head.channels && head.cell_step == per_cell) {
+    scan_run(values, cells * per_cell, 1, floor_, [&](std::int64_t i, float raw) {
+      const std::int64_t of_cell = i % per_cell;
+      offer(probability(raw), static_cast<int>(of_cell % head.channels), level_index, of_cell / head.channels,
+            i / per_cell, candidates);
+    });
+    return;
+  }
+  for (std::int64_t a = 0; a < level.anchors; ++a) {
+    for (int c = 0; c < classes(); ++c) {
+      const float* run = values + a * head.anchor_step + (c + skip) * head.channel_step;
+      scan_run(run, cells, head.cell_step, floor_, [&](std::int64_t cell, float raw) {
+        offer(probability(raw), c, level_index, a, cell, candidates);
+      });
+    }
+  }
+}
+
+void Scores::scan_softmax(const Level& level, int level_index, const float* values, Candidates& candidates) {
+  const Head& head = level.head(Role::kCls);
+  for (std::int64_t cell = 0; cell < level.cells(); ++cell) {
+    for (std::int64_t a = 0; a < level.anchors; ++a) {
+      const float* of_anchor = values + head.at(cell, a) - head.first;
+      const float background = of_anchor[0];
+      // A class with probability p has at least the odds p / (1 - p) against the background alone.
+      float highest = background;
+      bool any = false;
+      for (int c = 0; c < classes(); ++c) {
+        const float raw = of_anchor[(c + 1) * head.channel_step];
+        any = any || raw - background >= floor_;
+        highest = std::max(highest, raw);
+      }
+      if (!any) continue;
+      float sum = std::exp(background - highest);
+      for (int c = 0; c < classes(); ++c) sum += std::exp(of_anchor[(c + 1) * head.channel_step] - highest);
+      for (int c = 0; c < classes(); ++c) {
+        offer(std::exp(of_anchor[(c + 1) * head.channel_step] - highest) / sum, c, level_index, a, cell, candidates);
+      }
+    }
+  }
+}
+
+}  // namespace camd::plugins

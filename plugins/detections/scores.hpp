@@ -1,0 +1,87 @@
+// From raw class values to candidates: thresholds in the raw values' own space, so that the scan over all cells is a
+// compare and nothing else; exp() runs only for what passed.
+//
+// Threads: constructor [setup], scan_*() [post].
+// Invariants: what is not a number, or beyond a probability's range, never becomes a candidate.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "plugins/detections/candidates.hpp"
+#include "plugins/detections/heads.hpp"
+#include "plugins/detections/tensor_set.hpp"
+
+namespace camd::plugins {
+
+[[nodiscard]] inline float sigmoid(float x) noexcept { return 1.0F / (1.0F + std::exp(-x)); }
+// exp() for sizes: no model means e^10 = 22026 anchors, and inf would poison the arithmetic behind it.
+[[nodiscard]] inline float bounded_exp(float x) noexcept { return std::exp(x < 10.0F ? x : (x >= 10.0F ? 10.0F : x)); }
+
+class Scores {
+ public:
+  // `channels`: class values per anchor, the background among them. `background_by_default`: when the class names do
+  // not tell. Throws std::invalid_argument when names and channels do not fit.
+  Scores(const Options& options, int channels, bool background_by_default);
+
+  [[nodiscard]] int classes() const noexcept { return static_cast<int>(names_.size()); }
+  [[nodiscard]] const std::string& name(int class_id) const { return names_[static_cast<std::size_t>(class_id)]; }
+  [[nodiscard]] bool background() const noexcept { return background_; }
+  [[nodiscard]] float lowest() const noexcept { return lowest_; }  // over all classes, as probability
+  // A probability of that class that counts; values a little above 1 are rounding. False for NaN.
+  [[nodiscard]] bool passes(float probability, int class_id) const noexcept {
+    return probability >= thresholds_[static_cast<std::size_t>(class_id)] && probability <= kAbove;
+  }
+  // Values that were finite but no probabilities since the start: most likely `scores: logits` is missing.
+  [[nodiscard]] std::uint64_t out_of_range() const noexcept { return out_of_range_; }
+
+  // Every class of every anchor of one level, from its `cls` head.
+  void scan(const Level& level, int level_index, const TensorSet& tensors, Candidates& candidates);
+
+  // Calls hit(i, value) for i in 0..count-1 where values[i * step] >= floor.
+  template <class Hit>
+  static void scan_run(const float* values, std::int64_t count, std::int64_t step, float floor, Hit&& hit) {
+    std::int64_t i = 0;
+    if (step == 1) {
+      constexpr std::int64_t kBlock = 32;
+      for (; i + kBlock <= count; i += kBlock) {
+        int hits = 0;  // the compiler makes this loop a handful of vector compares
+        for (std::int64_t j = 0; j < kBlock; ++j) hits += static_cast<int>(values[i + j] >= floor);
+        if (hits == 0) continue;
+        for (std::int64_t j = i; j < i + kBlock; ++j) {
+          if (values[j] >= floor) hit(j, values[j]);
+        }
+      }
+    }
+    for (; i < count; ++i) {
+      const float value = values[i * step];
+      if (value >= floor) hit(i, value);
+    }
+  }
+
+ private:
+  static constexpr float kAbove = 1.001F;
+
+  void offer(float probability, int class_id, int level, std::int64_t anchor, std::int64_t cell,
+             Candidates& candidates) {
+    if (passes(probability, class_id)) {
+      candidates.push({probability < 1.0F ? probability : 1.0F, class_id, level, static_cast<std::int32_t>(anchor),
+                       static_cast<std::int32_t>(cell)});
+    } else if (probability > kAbove && std::isfinite(probability)) {
+      ++out_of_range_;
+    }
+  }
+  void scan_softmax(const Level& level, int level_index, const float* values, Candidates& candidates);
+
+  std::vector<std::string> names_;
+  std::vector<float> thresholds_;  // probabilities, per class
+  float lowest_ = 0.0F;
+  float floor_ = 0.0F;  // `lowest_` in raw values
+  bool logits_ = false;
+  bool background_ = false;
+  std::uint64_t out_of_range_ = 0;
+};
+
+}  // namespace camd::plugins

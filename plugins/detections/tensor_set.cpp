@@ -1,0 +1,74 @@
+#include "plugins/detections/tensor_set.hpp"
+
+#include <cstring>
+#include <stdexcept>
+#include <utility>
+
+namespace camd::plugins {
+
+float half_to_float(std::uint16_t half) noexcept {
+  const std::uint32_t sign = static_cast<std::uint32_t>(half & 0x8000U) << 16U;
+  std::uint32_t exponent = (half >> 10U) & 0x1FU;
+  std::uint32_t mantissa = half & 0x3FFU;
+  std::uint32_t bits = sign;
+  if (exponent == 31) {
+    bits |= 0x7F800000U | (mantissa << 13U);
+  } else if (exponent != 0) {
+    bits |= ((exponent + 112U) << 23U) | (mantissa << 13U);
+  } else if (mantissa != 0) {  // subnormal: normalise
+    exponent = 113;
+    while ((mantissa & 0x400U) == 0) {
+      mantissa <<= 1U;
+      --exponent;
+    }
+    bits |= (exponent << 23U) | ((mantissa & 0x3FFU) << 13U);
+  }
+  float value = 0.0F;
+  std::memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+TensorSet::TensorSet(const camd_model& model, std::vector<int> used)
+    : used_(std::move(used)),
+      outputs_(static_cast<std::size_t>(model.output_count)),
+      data_(static_cast<std::size_t>(model.output_count), nullptr) {
+  for (const int i : used_) {
+    const camd_tensor_spec& spec = model.outputs[i];
+    Output& output = outputs_[static_cast<std::size_t>(i)];
+    output.name = spec.name;
+    output.shape.assign(spec.shape, spec.shape + spec.ndim);
+    output.half = spec.dtype.code == kDLFloat && spec.dtype.bits == 16;
+    if (!output.half && !(spec.dtype.code == kDLFloat && spec.dtype.bits == 32)) {
+      throw std::invalid_argument("output '" + output.name + "' holds neither f32 nor f16 (DLPack type " +
+                                  std::to_string(spec.dtype.code) + " of " + std::to_string(spec.dtype.bits) +
+                                  " bits)");
+    }
+    std::size_t size = 1;
+    for (const std::int64_t dim : output.shape) size *= static_cast<std::size_t>(dim);
+    if (output.half) output.widened.resize(size);
+  }
+}
+
+void TensorSet::load(const camd::plugin::Tensors& tensors) {
+  for (const int i : used_) {
+    Output& output = outputs_[static_cast<std::size_t>(i)];
+    const int ndim = static_cast<int>(output.shape.size());
+    const DLTensor* tensor = tensors.output(i);
+    if (!output.half) {
+      data_[static_cast<std::size_t>(i)] =
+          camd::plugin::host_tensor<float>(tensor, output.name, output.shape.data(), ndim).data();
+      continue;
+    }
+    // The adaptor has no half type: the same checks under another name.
+    DLTensor raw = tensor != nullptr ? *tensor : DLTensor{};
+    if (tensor != nullptr && raw.dtype.code == kDLFloat) raw.dtype.code = kDLUInt;
+    const auto halves = camd::plugin::host_tensor<std::uint16_t>(tensor != nullptr ? &raw : nullptr, output.name,
+                                                                 output.shape.data(), ndim);
+    for (std::size_t j = 0; j < output.widened.size(); ++j) {
+      output.widened[j] = half_to_float(halves[static_cast<std::int64_t>(j)]);
+    }
+    data_[static_cast<std::size_t>(i)] = output.widened.data();
+  }
+}
+
+}  // namespace camd::plugins

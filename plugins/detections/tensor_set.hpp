@@ -1,0 +1,42 @@
+// The outputs that a decoder reads, as f32 in host memory; f16 outputs are widened into buffers of our own.
+//
+// Threads: constructor [setup]; load() and data() [post], one frame at a time.
+// Invariants: load() checks every tensor against the shape that outputs() was told, so a decoder's indices stay inside.
+//   No allocation after construction.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "plugins/camd_plugin.hpp"
+
+namespace camd::plugins {
+
+// IEEE 754 binary16 to binary32, exact.
+[[nodiscard]] float half_to_float(std::uint16_t half) noexcept;
+
+class TensorSet {
+ public:
+  // `used`: indices of the model's outputs. Throws std::invalid_argument for a type that is neither f32 nor f16.
+  TensorSet(const camd_model& model, std::vector<int> used);
+
+  // Throws std::runtime_error when a tensor is not what was declared.
+  void load(const camd::plugin::Tensors& tensors);
+  // Valid until the frame ends.
+  [[nodiscard]] const float* data(int output) const noexcept { return data_[static_cast<std::size_t>(output)]; }
+  [[nodiscard]] const std::vector<int>& used() const noexcept { return used_; }
+
+ private:
+  struct Output {
+    std::string name;
+    std::vector<std::int64_t> shape;
+    bool half = false;
+    std::vector<float> widened;
+  };
+  std::vector<int> used_;
+  std::vector<Output> outputs_;  // by the model's index; only the used ones are filled
+  std::vector<const float*> data_;
+};
+
+}  // namespace camd::plugins

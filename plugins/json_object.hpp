@@ -1,0 +1,53 @@
+// Reads a plug-in's `config:` (a JSON object): typed values with ranges; unknown keys are errors with "did you mean".
+//
+// Threads: [setup].
+// Invariants: every problem is collected, finish() reports them all in one line; a key that was never asked for is
+//   unknown, so the readers are the one list of keys.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace camd::plugins {
+
+// The entry of `known` nearest to `word`, if it is near enough to be a slip of the pen.
+[[nodiscard]] std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& known);
+
+// Splits and joins for messages: "a, b, c".
+[[nodiscard]] std::string joined(const std::vector<std::string>& words);
+
+class JsonObject {
+ public:
+  // Throws std::invalid_argument when `text` is no JSON object. `where` begins every message, e.g. "config".
+  JsonObject(std::string where, std::string_view text);
+  JsonObject(std::string where, nlohmann::json object);
+
+  [[nodiscard]] bool has(std::string_view key) const { return object_.contains(key); }
+  // Each reader notes the key as known and returns nothing when the key is absent, null or wrong (then noted).
+  std::optional<double> number(std::string_view key, double low, double high);
+  std::optional<std::int64_t> integer(std::string_view key, std::int64_t low, std::int64_t high);
+  std::optional<bool> boolean(std::string_view key);
+  std::optional<std::string> text(std::string_view key);
+  std::optional<std::string> one_of(std::string_view key, const std::vector<std::string>& allowed);
+  std::optional<std::vector<std::string>> texts(std::string_view key);            // a list; one text counts as a list
+  std::optional<std::vector<double>> numbers(std::string_view key, double low, double high);
+  // The raw value for what the readers above cannot say; nullptr when absent or null.
+  const nlohmann::json* raw(std::string_view key);
+
+  // Notes "WHERE.KEY: WHY".
+  void fail(std::string_view key, const std::string& why);
+  // Throws std::invalid_argument naming everything noted and, if `strict`, every key nobody asked for.
+  void finish(bool strict = true);
+
+ private:
+  std::string where_;
+  nlohmann::json object_;
+  std::vector<std::string> known_;
+  std::vector<std::string> problems_;
+};
+
+}  // namespace camd::plugins

@@ -1,0 +1,92 @@
+#include "plugins/paths.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <stdexcept>
+#include <system_error>
+
+namespace camd::plugins {
+
+std::string file_part(std::string_view name) {
+  std::string part(name);
+  for (char& c : part) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+                       c == '_' || c == '.';
+    if (!plain) c = '_';
+  }
+  // "." and ".." are folders, and a leading dot hides the file.
+  if (part.empty() || part.front() == '.') part.insert(part.begin(), '_');
+  return part;
+}
+
+std::string replaced(std::string text, std::string_view from, std::string_view to) {
+  for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
+    text.replace(at, from.size(), to);
+  }
+  return text;
+}
+
+std::vector<std::string> camera_parts(const camd_model& model) {
+  std::vector<std::string> parts;
+  for (int i = 0; i < model.camera_count; ++i) {
+    const std::string part = file_part(model.camera_names[i]);
+    const auto same = std::find(parts.begin(), parts.end(), part);
+    if (same != parts.end()) {
+      throw std::invalid_argument("cameras '" + std::string(model.camera_names[same - parts.begin()]) + "' and '" +
+                                  model.camera_names[i] + "' would both write '" + part +
+                                  "': give them names that differ in letters, digits, '-' or '_'");
+    }
+    parts.push_back(part);
+  }
+  return parts;
+}
+
+std::string camera_path(const std::string& path, const std::string& camera_part, bool several) {
+  if (path.find("{camera}") != std::string::npos) return replaced(path, "{camera}", camera_part);
+  if (!several) return path;
+  const std::filesystem::path whole(path);
+  return (whole.parent_path() / (whole.stem().string() + "-" + camera_part + whole.extension().string())).string();
+}
+
+void create_parents(const std::string& path) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  if (folder.empty()) return;
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) throw std::invalid_argument("cannot create the folder " + folder.string() + ": " + error.message());
+}
+
+std::string io_message(const std::string& path, int error_number) {
+  return path + ": " + std::generic_category().message(error_number);
+}
+
+void write_whole_file(const std::string& path, const void* bytes, std::size_t size) {
+  const std::string part = path + ".part";
+  const int file = ::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (file < 0) throw std::runtime_error("cannot write " + io_message(part, errno));
+  const char* at = static_cast<const char*>(bytes);
+  std::size_t left = size;
+  int problem = 0;
+  while (left > 0 && problem == 0) {
+    const ssize_t written = ::write(file, at, left);
+    if (written > 0) {
+      at += written;
+      left -= static_cast<std::size_t>(written);
+    } else if (written == 0 || errno != EINTR) {
+      problem = written == 0 ? ENOSPC : errno;
+    }
+  }
+  if (::close(file) != 0 && problem == 0) problem = errno;
+  if (problem == 0 && std::rename(part.c_str(), path.c_str()) != 0) problem = errno;
+  if (problem != 0) {
+    static_cast<void>(::unlink(part.c_str()));
+    throw std::runtime_error("cannot write " + io_message(path, problem));
+  }
+}
+
+}  // namespace camd::plugins

@@ -1,0 +1,567 @@
+// The built-in `detections`, layout by layout, against boxes computed by hand; then what all layouts share.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "harness.hpp"
+#include "plugins/builtin.hpp"
+
+namespace camd::plugins::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+// Element (channel, row, column) of a [1,C,h,w] output.
+float& at(FakeTensor& t, std::int64_t channel, std::int64_t row, std::int64_t column) {
+  return t.values[static_cast<std::size_t>((channel * t.shape[2] + row) * t.shape[3] + column)];
+}
+// Element (row, channel) of a [1,N,C] output.
+float& at(FakeTensor& t, std::int64_t row, std::int64_t channel) {
+  return t.values[static_cast<std::size_t>(row * t.shape[2] + channel)];
+}
+
+class Detections : public ::testing::Test {
+ protected:
+  // Starts the plug-in; what goes wrong is in `error`.
+  bool start(FakeModel& model, const std::string& config) {
+    const bool good = run_.create(config) == CAMD_OK && run_.outputs(model) == CAMD_OK;
+    error_ = run_.error();
+    return good;
+  }
+  std::vector<camd_detection> detect(FakeModel& model) {
+    EXPECT_EQ(run_.process(model), CAMD_OK) << run_.error();
+    return run_.found();
+  }
+  static void expect_box(const camd_detection& d, float x, float y, float w, float h) {
+    EXPECT_NEAR(d.box[0], x, 1e-3F);
+    EXPECT_NEAR(d.box[1], y, 1e-3F);
+    EXPECT_NEAR(d.box[2], w, 1e-3F);
+    EXPECT_NEAR(d.box[3], h, 1e-3F);
+  }
+
+  Instance run_{find_builtin("detections")};
+  std::string error_;
+};
+
+// 64x64 input, strides 8, 16, 32, two classes, two anchors, five keypoints: the reference detector in small.
+FakeModel marker(const std::string& card = R"({"name":"marker","layout":"anchors","classes":["qr","marker"],
+    "score":0.5,"nms":0.4,"strides":[8,16,32],"anchors":[[16,32],[64,128],[256,512]],"anchor_offset":0.5,
+    "variances":[0.1,0.2],"keypoints":5,"input":{"color":"bgr"}})") {
+  FakeModel model(64, 64);
+  for (const std::int64_t stride : {8, 16, 32}) {
+    const std::int64_t n = 64 / stride;
+    model.output("cls_" + std::to_string(stride), {1, 4, n, n});
+    model.output("box_" + std::to_string(stride), {1, 8, n, n});
+    model.output("kps_" + std::to_string(stride), {1, 20, n, n});
+  }
+  model.card = card;
+  return model;
+}
+
+TEST_F(Detections, DecodesTheReferenceDetectorFromItsCardAlone) {
+  FakeModel model = marker();
+  ASSERT_TRUE(start(model, "{}")) << error_;
+  // Stride 8, row 2, column 3, second anchor (side 32, centre 28, 20), class marker.
+  at(model.outputs[0], 1 * 2 + 1, 2, 3) = 0.75F;
+  at(model.outputs[1], 4, 2, 3) = 1.0F;                  // cx = 28 + 0.1 * 32 = 31.2
+  at(model.outputs[1], 5, 2, 3) = -1.0F;                 // cy = 20 - 3.2 = 16.8
+  at(model.outputs[1], 6, 2, 3) = std::log(0.5F) / 0.2F;  // w = 16
+  at(model.outputs[1], 7, 2, 3) = 0.0F;                  // h = 32
+  for (int k = 0; k < 5; ++k) {
+    at(model.outputs[2], 10 + 2 * k, 2, 3) = static_cast<float>(k);       // x = 28 + 3.2 k
+    at(model.outputs[2], 10 + 2 * k + 1, 2, 3) = -static_cast<float>(k);  // y = 20 - 3.2 k
+  }
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].class_id, 1);
+  EXPECT_STREQ(found[0].class_name, "marker");
+  EXPECT_FLOAT_EQ(found[0].score, 0.75F);
+  expect_box(found[0], 23.2F, 0.8F, 16.0F, 32.0F);
+  ASSERT_EQ(found[0].keypoint_count, 5);
+  for (int k = 0; k < 5; ++k) {
+    EXPECT_NEAR(found[0].keypoints[k][0], 28.0F + 3.2F * static_cast<float>(k), 1e-3F);
+    EXPECT_NEAR(found[0].keypoints[k][1], 20.0F - 3.2F * static_cast<float>(k), 1e-3F);
+  }
+}
+
+TEST_F(Detections, ReadsOnlyTheOutputsOfTheHeads) {
+  FakeModel model = marker();
+  model.output("features", {1, 7, 3, 3});
+  ASSERT_TRUE(start(model, "{}")) << error_;
+  for (int i = 0; i < 9; ++i) EXPECT_EQ(run_.needs[static_cast<std::size_t>(i)], CAMD_NEED_HOST);
+  EXPECT_EQ(run_.needs[9], CAMD_NEED_NONE);
+  EXPECT_EQ(run_.need.picture, CAMD_NEED_NONE);
+}
+
+TEST_F(Detections, DoesNotReadKeypointsWhereNoneAreWanted) {
+  FakeModel model = marker();
+  ASSERT_TRUE(start(model, R"({"keypoints":0})")) << error_;
+  EXPECT_EQ(run_.needs[2], CAMD_NEED_NONE);
+  at(model.outputs[0], 0, 2, 3) = 0.75F;
+  EXPECT_EQ(detect(model).at(0).keypoint_count, 0);
+}
+
+// 40x40 is no multiple of 32: levels of 5, 3 and 2 cells, as convolutions round up.
+TEST_F(Detections, FindsLevelsThatRoundUp) {
+  FakeModel model(40, 40);
+  for (const auto& [stride, n] : {std::pair<int, std::int64_t>{8, 5}, {16, 3}, {32, 2}}) {
+    model.output("a" + std::to_string(stride), {1, 2, n, n});
+    model.output("b" + std::to_string(stride), {1, 8, n, n});
+  }
+  ASSERT_TRUE(start(model, R"({"layout":"anchors","classes":["face"],"strides":[8,16,32]})")) << error_;
+  at(model.outputs[4], 0, 1, 1) = 0.9F;  // stride 32, centre 48, 48, side 256: clipped to the picture
+  run_.frame.width = run_.frame.height = 40;
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  expect_box(found[0], 0, 0, 40, 40);
+}
+
+// RetinaFace's original: [background a0, background a1, face a0, face a1], no variances, centres at x * stride + 7.5.
+TEST_F(Detections, DecodesPairsOfBackgroundAndObject) {
+  FakeModel model(64, 64);
+  for (const std::int64_t stride : {32, 16, 8}) {
+    const std::int64_t n = 64 / stride;
+    const std::string suffix = "_stride" + std::to_string(stride);
+    model.output("face_rpn_cls_prob_reshape" + suffix, {1, 4, n, n});
+    model.output("face_rpn_bbox_pred" + suffix, {1, 8, n, n});
+    model.output("face_rpn_landmark_pred" + suffix, {1, 20, n, n});
+  }
+  ASSERT_TRUE(start(model, R"({"layout":"anchors","classes":["face"],"strides":[8,16,32],"variances":[1,1],
+      "anchors":[[32,16],[128,64],[512,256]],"anchor_offset":0,"anchor_shift":7.5})"))
+      << error_;
+  FakeTensor& cls = model.outputs[6];  // stride 8
+  at(cls, 0, 1, 1) = 0.99F;            // background: no candidate
+  at(cls, 1, 1, 1) = 0.2F;
+  at(cls, 2, 1, 1) = 0.01F;
+  at(cls, 3, 1, 1) = 0.8F;                       // face, second anchor: side 16, centre 15.5, 15.5
+  at(model.outputs[7], 4, 1, 1) = 0.5F;          // cx = 15.5 + 8
+  at(model.outputs[8], 10, 1, 1) = -0.25F;       // x = 15.5 - 4
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_FLOAT_EQ(found[0].score, 0.8F);
+  EXPECT_STREQ(found[0].class_name, "face");
+  expect_box(found[0], 15.5F, 7.5F, 16.0F, 16.0F);
+  EXPECT_NEAR(found[0].keypoints[0][0], 11.5F, 1e-4F);
+}
+
+TEST_F(Detections, TakesTheSigmoidOfLogits) {
+  FakeModel model = marker();
+  for (FakeTensor& t : model.outputs) {
+    if (t.name[0] == 'c') t.values.assign(t.values.size(), -9.0F);
+  }
+  ASSERT_TRUE(start(model, R"({"scores":"logits","score":0.5})")) << error_;
+  at(model.outputs[0], 0, 2, 3) = 0.0F;  // exactly the threshold
+  at(model.outputs[0], 0, 6, 6) = -0.01F;
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_FLOAT_EQ(found[0].score, 0.5F);
+}
+
+TEST_F(Detections, DecodesScrfd) {
+  FakeModel model(64, 64);
+  for (const std::int64_t stride : {8, 16, 32}) model.output("score_" + std::to_string(stride), {64 / stride * 64 / stride * 2, 1});
+  for (const std::int64_t stride : {8, 16, 32}) model.output("bbox_" + std::to_string(stride), {64 / stride * 64 / stride * 2, 4});
+  for (const std::int64_t stride : {8, 16, 32}) model.output("kps_" + std::to_string(stride), {64 / stride * 64 / stride * 2, 10});
+  ASSERT_TRUE(start(model, R"({"layout":"scrfd","classes":["face"]})")) << error_;
+  const std::size_t row = (1 * 4 + 2) * 2 + 1;  // stride 16: row 1, column 2, second anchor: point 32, 16
+  model.outputs[1].values[row] = 0.9F;
+  const float sides[4] = {1.0F, 0.5F, 0.25F, 2.0F};
+  std::copy(sides, sides + 4, model.outputs[4].values.begin() + static_cast<std::ptrdiff_t>(row * 4));
+  model.outputs[7].values[row * 10] = -0.5F;
+  model.outputs[7].values[row * 10 + 9] = 0.5F;
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  expect_box(found[0], 16.0F, 8.0F, 20.0F, 40.0F);
+  EXPECT_FLOAT_EQ(found[0].keypoints[0][0], 24.0F);
+  EXPECT_FLOAT_EQ(found[0].keypoints[4][1], 24.0F);
+}
+
+FakeModel yunet() {
+  FakeModel model(64, 64);
+  for (const auto& [name, k] : {std::pair<const char*, std::int64_t>{"cls", 1}, {"obj", 1}, {"bbox", 4}, {"kps", 10}}) {
+    for (const std::int64_t stride : {8, 16, 32}) {
+      model.output(std::string(name) + "_" + std::to_string(stride), {1, 64 / stride * 64 / stride, k});
+    }
+  }
+  return model;
+}
+
+TEST_F(Detections, DecodesYunet) {
+  FakeModel model = yunet();
+  ASSERT_TRUE(start(model, R"({"layout":"yunet","classes":["face"]})")) << error_;
+  const std::int64_t cell = 1 * 4 + 2;  // stride 16: row 1, column 2
+  at(model.outputs[1], cell, 0) = 0.64F;
+  at(model.outputs[4], cell, 0) = 1.0F;
+  at(model.outputs[7], cell, 0) = 0.5F;             // cx = 2.5 * 16
+  at(model.outputs[7], cell, 1) = 0.25F;            // cy = 1.25 * 16
+  at(model.outputs[7], cell, 2) = std::log(2.0F);   // w = 32
+  at(model.outputs[10], cell, 2) = -1.0F;           // second keypoint: (1, 1) * 16
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_FLOAT_EQ(found[0].score, 0.8F);
+  expect_box(found[0], 24.0F, 12.0F, 32.0F, 16.0F);
+  EXPECT_FLOAT_EQ(found[0].keypoints[1][0], 16.0F);
+  EXPECT_FLOAT_EQ(found[0].keypoints[1][1], 16.0F);
+}
+
+TEST_F(Detections, TellsYunetsTwoScoreHeadsApartByName) {
+  FakeModel model = yunet();
+  ASSERT_TRUE(start(model, R"({"layout":"yunet"})")) << error_;
+  at(model.outputs[0], 5, 0) = 1.0F;  // a class without an object
+  EXPECT_EQ(detect(model).size(), 0U);
+}
+
+TEST_F(Detections, DecodesSsdBoxesThatTheGraphDecoded) {
+  FakeModel model(240, 320);
+  FakeTensor& scores = model.output("scores", {1, 6, 2});
+  FakeTensor& boxes = model.output("boxes", {1, 6, 4});
+  ASSERT_TRUE(start(model, R"({"layout":"ssd","classes":["face"]})")) << error_;
+  at(scores, 3, 0) = 0.1F;
+  at(scores, 3, 1) = 0.9F;
+  at(scores, 4, 0) = 0.95F;  // background
+  const float box[4] = {0.25F, 0.5F, 0.5F, 0.75F};
+  std::copy(box, box + 4, boxes.values.begin() + 12);
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  expect_box(found[0], 80, 120, 80, 60);
+}
+
+TEST_F(Detections, DecodesSsdBoxesInTensorFlowsOrder) {
+  FakeModel model(100, 200);
+  model.output("raw_outputs/box_encodings", {1, 2, 4}, {0.1F, 0.2F, 0.3F, 0.4F});
+  model.output("raw_outputs/class_predictions", {1, 2, 3}, {0.0F, 0.0F, 0.7F});
+  ASSERT_TRUE(start(model, R"({"layout":"ssd","boxes":"corners_yx","classes":["cat","dog"]})")) << error_;
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_STREQ(found[0].class_name, "dog");
+  expect_box(found[0], 40, 10, 40, 20);
+}
+
+TEST_F(Detections, DecodesSsdCentresInPixelsAndSoftmaxesLogits) {
+  FakeModel model(100, 200);
+  model.output("loc", {1, 2, 4}, {50, 40, 20, 10});
+  model.output("conf", {1, 2, 3}, {0.0F, 1.0F, 3.0F, 9.0F, 0.0F, 0.0F});
+  ASSERT_TRUE(start(model, R"({"layout":"ssd","boxes":"centre","relative":false,"scores":"logits",
+      "classes":["cat","dog"]})"))
+      << error_;
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NEAR(found[0].score, std::exp(3.0F) / (1.0F + std::exp(1.0F) + std::exp(3.0F)), 1e-6F);
+  expect_box(found[0], 40, 35, 20, 10);
+}
+
+TEST_F(Detections, DecodesSsdPriorsOfAllStridesInOneTensor) {
+  FakeModel model(32, 32);  // strides 8 and 16: 16 * 2 + 4 * 1 = 36 priors
+  FakeTensor& boxes = model.output("boxes", {1, 36, 4});
+  FakeTensor& scores = model.output("scores", {1, 36, 2});
+  ASSERT_TRUE(start(model, R"({"layout":"ssd","boxes":"priors","strides":[8,16],"anchors":[[10,20],[[30,40]]]})"))
+      << error_;
+  at(scores, 32 + 1, 1) = 0.9F;  // stride 16, row 0, column 1: centre 24, 8, prior 30 x 40
+  at(boxes, 33, 0) = 1.0F;       // cx = 24 + 0.1 * 30
+  at(boxes, 33, 1) = 1.0F;       // cy = 8 + 0.1 * 40
+  run_.frame.offset_x = run_.frame.offset_y = -100.0F;  // away from the picture's rim
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_STREQ(found[0].class_name, "class0");
+  expect_box(found[0], 112, 92, 30, 40);
+}
+
+FakeModel yolox() {
+  FakeModel model(64, 64);  // 64 + 16 + 4 cells
+  model.output("output", {1, 84, 7});
+  return model;
+}
+
+TEST_F(Detections, DecodesYolox) {
+  FakeModel model = yolox();
+  ASSERT_TRUE(start(model, R"({"layout":"yolox","classes":["person","bicycle"]})")) << error_;
+  const std::int64_t cell = 64 + 4 + 2;  // stride 16: row 1, column 2
+  const float row[7] = {0.5F, 0.25F, 0.0F, std::log(2.0F), 0.9F, 0.3F, 0.8F};
+  std::copy(row, row + 7, model.outputs[0].values.begin() + cell * 7);
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].class_id, 1);
+  EXPECT_FLOAT_EQ(found[0].score, 0.72F);
+  expect_box(found[0], 32, 4, 16, 32);
+}
+
+TEST_F(Detections, TakesYoloxBoxesThatTheGraphDecoded) {
+  FakeModel model = yolox();
+  ASSERT_TRUE(start(model, R"({"layout":"yolox","decoded":true})")) << error_;
+  const float row[7] = {30, 20, 10, 8, 1, 1, 0};
+  std::copy(row, row + 7, model.outputs[0].values.begin());
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  expect_box(found[0], 25, 16, 10, 8);
+}
+
+TEST_F(Detections, DecodesNanodet) {
+  FakeModel model(64, 64);
+  for (const std::int64_t stride : {8, 16, 32}) model.output("cls_pred_stride_" + std::to_string(stride), {1, 64 / stride * 64 / stride, 2});
+  for (const std::int64_t stride : {8, 16, 32}) model.output("dis_pred_stride_" + std::to_string(stride), {1, 64 / stride * 64 / stride, 32});
+  ASSERT_TRUE(start(model, R"({"layout":"nanodet","classes":["person","bicycle"]})")) << error_;
+  const std::int64_t cell = 1 * 4 + 2;  // stride 16: point 40, 24
+  at(model.outputs[1], cell, 1) = 0.6F;
+  at(model.outputs[4], cell, 0 * 8 + 1) = 50.0F;  // left: bin 1 for sure: 16 pixels
+  at(model.outputs[4], cell, 2 * 8 + 2) = 50.0F;  // right: bin 2: 32 pixels
+  // top and bottom: all bins alike: 3.5 * 16 = 56 pixels
+  run_.frame.offset_y = -100.0F;
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].class_id, 1);
+  expect_box(found[0], 24, 68, 48, 112);
+}
+
+TEST_F(Detections, DecodesNanodetPlusFromOneTensor) {
+  FakeModel model(64, 64);
+  model.output("output", {1, 64 + 16 + 4 + 1, 2 + 32});
+  ASSERT_TRUE(start(model, R"({"layout":"nanodet","classes":["person","bicycle"],"anchor_offset":0})")) << error_;
+  const std::int64_t cell = 64 + 16 + 4;  // stride 64: point 0, 0
+  at(model.outputs[0], cell, 0) = 0.6F;
+  for (int side = 0; side < 4; ++side) at(model.outputs[0], cell, 2 + side * 8 + 1) = 50.0F;  // 64 pixels
+  run_.frame.offset_x = run_.frame.offset_y = -100.0F;
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  expect_box(found[0], 36, 36, 128, 128);
+}
+
+TEST_F(Detections, DecodesFastestDet) {
+  FakeModel model(64, 96);
+  model.output("758", {1, 7, 4, 6});
+  ASSERT_TRUE(start(model, R"({"layout":"fastestdet","classes":["person","bicycle"]})")) << error_;
+  at(model.outputs[0], 0, 1, 2) = 0.8F;
+  at(model.outputs[0], 1, 1, 2) = 1.0F;   // cx = (2 + tanh 1) * 16
+  at(model.outputs[0], 3, 1, 2) = -1.0F;  // w = sigmoid(-1) * 96
+  at(model.outputs[0], 4, 1, 2) = 0.0F;   // h = 32
+  at(model.outputs[0], 6, 1, 2) = 0.9F;
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].class_id, 1);
+  EXPECT_NEAR(found[0].score, std::pow(0.8F, 0.6F) * std::pow(0.9F, 0.4F), 1e-6F);
+  const float width = 96.0F / (1.0F + std::exp(1.0F));
+  expect_box(found[0], (2 + std::tanh(1.0F)) * 16 - width / 2, 0.0F, width, 32.0F);
+}
+
+// What all layouts share, on the reference detector's shape.
+
+TEST_F(Detections, MapsBoxesAndKeypointsBackToTheSource) {
+  FakeModel model = marker();
+  ASSERT_TRUE(start(model, "{}")) << error_;
+  at(model.outputs[0], 0, 2, 3) = 0.9F;  // side 16, centre 28, 20
+  run_.frame.scale_x = 0.5F;
+  run_.frame.scale_y = 0.25F;
+  run_.frame.offset_x = 4.0F;
+  run_.frame.offset_y = 2.0F;
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  expect_box(found[0], 32, 40, 32, 64);
+  EXPECT_FLOAT_EQ(found[0].keypoints[0][0], 48.0F);
+  EXPECT_FLOAT_EQ(found[0].keypoints[0][1], 72.0F);
+}
+
+TEST_F(Detections, KeepsTheBestOfOverlappingBoxesOfOneClass) {
+  FakeModel model = marker();
+  ASSERT_TRUE(start(model, "{}")) << error_;
+  at(model.outputs[0], 0, 2, 3) = 0.8F;
+  at(model.outputs[0], 0, 2, 4) = 0.9F;  // 8 pixels beside, side 16: overlap 1/3, below nms
+  at(model.outputs[0], 0, 3, 4) = 0.7F;
+  at(model.outputs[1], 1, 3, 4) = -5.0F;  // moved up onto the second: suppressed
+  at(model.outputs[0], 1, 2, 4) = 0.6F;   // another class at the same place: kept
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 3U);
+  EXPECT_FLOAT_EQ(found[0].score, 0.9F);
+  EXPECT_FLOAT_EQ(found[1].score, 0.8F);
+  EXPECT_FLOAT_EQ(found[2].score, 0.6F);
+}
+
+TEST_F(Detections, UsesEachClassesOwnThreshold) {
+  FakeModel model = marker();
+  ASSERT_TRUE(start(model, R"({"score":{"marker":0.9,"default":0.3}})")) << error_;
+  at(model.outputs[0], 0, 2, 3) = 0.31F;
+  at(model.outputs[0], 1, 6, 6) = 0.89F;
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_STREQ(found[0].class_name, "qr");
+}
+
+TEST_F(Detections, GivesAtMostSoManyAsAllowedBestFirst) {
+  FakeModel model = marker();
+  ASSERT_TRUE(start(model, R"({"max":2})")) << error_;
+  for (int i = 0; i < 3; ++i) at(model.outputs[0], 0, 1, 1 + 3 * i) = 0.6F + 0.1F * static_cast<float>(i);
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_FLOAT_EQ(found[0].score, 0.8F);
+  EXPECT_FLOAT_EQ(found[1].score, 0.7F);
+}
+
+TEST_F(Detections, StopsAtTheCapacityOfTheList) {
+  FakeModel model = marker();
+  ASSERT_TRUE(start(model, "{}")) << error_;
+  for (int i = 0; i < 3; ++i) at(model.outputs[0], 0, 1, 1 + 3 * i) = 0.9F;
+  run_.results.capacity = 2;
+  EXPECT_EQ(detect(model).size(), 2U);
+}
+
+TEST_F(Detections, LeavesOutWhatIsNotANumber) {
+  FakeModel model = marker();
+  ASSERT_TRUE(start(model, "{}")) << error_;
+  at(model.outputs[0], 0, 0, 0) = kNan;
+  at(model.outputs[0], 0, 0, 1) = kInf;
+  at(model.outputs[0], 0, 0, 2) = -kInf;
+  const float bad[] = {kNan, kInf, -kInf, 1e30F, -1e30F};
+  for (int i = 0; i < 5; ++i) {
+    at(model.outputs[0], 0, 1 + i, 3) = 0.9F;
+    at(model.outputs[1], 0, 1 + i, 3) = bad[i];  // centres
+    at(model.outputs[0], 0, 1 + i, 4) = 0.9F;
+    at(model.outputs[2], 3, 1 + i, 4) = i < 3 ? bad[i] : kNan;  // a keypoint
+  }
+  EXPECT_EQ(detect(model).size(), 0U);
+}
+
+TEST_F(Detections, BoundsSizesThatWouldOverflow) {
+  FakeModel model = marker();
+  ASSERT_TRUE(start(model, "{}")) << error_;
+  at(model.outputs[0], 0, 2, 3) = 0.9F;
+  at(model.outputs[1], 2, 2, 3) = 1e30F;  // width: exp of it is infinite
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  expect_box(found[0], 0, 12, 640, 16);
+}
+
+TEST_F(Detections, LeavesOutBoxesBesideThePicture) {
+  FakeModel model = marker();
+  ASSERT_TRUE(start(model, "{}")) << error_;
+  at(model.outputs[0], 0, 2, 3) = 0.9F;
+  run_.frame.offset_x = 100.0F;  // the letterbox' rim
+  EXPECT_EQ(detect(model).size(), 0U);
+}
+
+TEST_F(Detections, WarnsOnceWhereScoresLookLikeLogits) {
+  FakeModel model = marker();
+  ASSERT_TRUE(start(model, "{}")) << error_;
+  at(model.outputs[0], 0, 2, 3) = 4.0F;
+  EXPECT_EQ(detect(model).size(), 0U);
+  EXPECT_EQ(detect(model).size(), 0U);
+  ASSERT_EQ(run_.host.lines.size(), 1U);
+  EXPECT_THAT(run_.host.lines[0], HasSubstr("set `scores: logits`"));
+}
+
+TEST_F(Detections, FindsTheSameAmongTooManyCandidates) {
+  // Every cell passes: 2 * 2 * (64 + 16 + 4) is few; a larger input overflows the list of candidates.
+  FakeModel model(640, 640);
+  for (const std::int64_t stride : {8, 16, 32}) {
+    const std::int64_t n = 640 / stride;
+    FakeTensor& cls = model.output("cls_" + std::to_string(stride), {1, 4, n, n});
+    for (std::size_t i = 0; i < cls.values.size(); ++i) cls.values[i] = 0.5F + 0.4F * static_cast<float>(i % 977) / 977.0F;
+    model.output("box_" + std::to_string(stride), {1, 8, n, n});
+  }
+  ASSERT_TRUE(start(model, R"({"layout":"anchors","classes":["a","b"],"max":16})")) << error_;
+  at(model.outputs[2], 3, 39, 39) = 0.99F;  // one that is better than all, late in the scan (stride 16)
+  run_.frame.height = 640;
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 16U);
+  EXPECT_FLOAT_EQ(found[0].score, 0.99F);
+  EXPECT_EQ(found[0].class_id, 1);
+  for (std::size_t i = 1; i < found.size(); ++i) EXPECT_LE(found[i].score, found[i - 1].score);
+}
+
+TEST_F(Detections, FailsTheFrameWhenATensorIsNotAsDeclared) {
+  FakeModel model = marker();
+  ASSERT_TRUE(start(model, "{}")) << error_;
+  model.outputs[0].shape = {1, 4, 4, 4};
+  EXPECT_EQ(run_.process(model), CAMD_ERROR_FAILED);
+  EXPECT_EQ(run_.error(), "tensor 'cls_8': is [1,4,4,4], wanted [1,4,8,8]");
+}
+
+TEST_F(Detections, TakesOutputsByNameWhereShapesDoNotTell) {
+  FakeModel model(64, 64);
+  model.output("first", {1, 4, 8, 8});
+  model.output("second", {1, 4, 8, 8});
+  const std::string common = R"("layout":"anchors","classes":["a","b","c","d"],"strides":[8],"anchors":[[16]])";
+  EXPECT_FALSE(start(model, "{" + common + "}"));
+  EXPECT_EQ(error_,
+            "layout 'anchors': 'cls' could be first [1,4,8,8] second [1,4,8,8]: say which in `outputs: {cls: ...}`; "
+            "the model's outputs are first [1,4,8,8], second [1,4,8,8]");
+  Instance again(find_builtin("detections"));
+  ASSERT_EQ(again.create("{" + common + R"(,"outputs":{"cls":"second","box":["first"]}})"), CAMD_OK);
+  ASSERT_EQ(again.outputs(model), CAMD_OK) << again.error();
+  at(model.outputs[1], 2, 1, 1) = 0.9F;
+  ASSERT_EQ(again.process(model), CAMD_OK);
+  ASSERT_EQ(again.found().size(), 1U);
+  EXPECT_STREQ(again.found()[0].class_name, "c");
+}
+
+TEST_F(Detections, NamesAnUndeclaredOutputAndTheNearestOne) {
+  FakeModel model = marker();
+  EXPECT_FALSE(start(model, R"({"outputs":{"cls":["cls_8","cls_16","csl_32"]}})"));
+  EXPECT_THAT(error_, HasSubstr("layout 'anchors': undeclared output 'csl_32' (did you mean 'cls_32'?): the model's "
+                                "outputs are cls_8 [1,4,8,8], box_8 [1,8,8,8]"));
+}
+
+TEST_F(Detections, SaysWhatIsMissingAndWhatThereIs) {
+  FakeModel model(64, 64);
+  model.output("prob", {1, 1000});
+  EXPECT_FALSE(start(model, R"({"layout":"yunet","strides":[8]})"));
+  EXPECT_EQ(error_,
+            "layout 'yunet': no output for 'cls' at stride 8, wanted [1,1,8,8] or the same flattened; "
+            "the model's outputs are prob [1,1000]");
+}
+
+TEST_F(Detections, RefusesClassNamesThatDoNotFitTheModel) {
+  FakeModel model = yolox();
+  EXPECT_FALSE(start(model, R"({"layout":"yolox","classes":"coco"})"));
+  EXPECT_THAT(error_, HasSubstr("output [1,84,7]"));
+}
+
+TEST_F(Detections, SuggestsLayoutsWhereNoneIsNamed) {
+  FakeModel model = yunet();
+  EXPECT_FALSE(start(model, "{}"));
+  EXPECT_EQ(error_,
+            "config.layout: missing, and the model has no card that names one; the model's outputs look like yunet");
+}
+
+TEST_F(Detections, NamesEveryWrongKeyBeforeItSeesAModel) {
+  EXPECT_EQ(run_.create(R"({"layout":"anchor","score":1.5,"nmss":0.4,"classes":["a","a"],"anchors":[16]})"),
+            CAMD_ERROR_CONFIG);
+  EXPECT_EQ(run_.error(),
+            "config.layout: 'anchor' is none of anchors, scrfd, yunet, ssd, yolox, nanodet, fastestdet (did you mean "
+            "'anchors'?); config.score: must be a number in 0..1, not 1.5; config.classes: 'a' stands there twice; "
+            "config.anchors: must be one list per stride of sides or [width, height] in network pixels, e.g. "
+            "[[16, 32], [64, 128]]; config.nmss: unknown key (did you mean 'nms'?)");
+}
+
+TEST_F(Detections, RefusesAThresholdForAClassThatIsNotThere) {
+  FakeModel model = marker();
+  EXPECT_FALSE(start(model, R"({"score":{"markr":0.9}})"));
+  EXPECT_EQ(error_, "layout 'anchors': config.score.markr: no such class (did you mean 'marker'?)");
+}
+
+TEST_F(Detections, ReadsHalfPrecisionOutputs) {
+  FakeModel model = marker();
+  ASSERT_EQ(run_.create("{}"), CAMD_OK);
+  static_cast<void>(model.model());
+  model.specs[0].dtype.bits = 16;
+  run_.needs.assign(9, CAMD_NEED_NONE);
+  run_.need = {sizeof(camd_needs), run_.needs.data(), CAMD_NEED_NONE, CAMD_NEED_NONE};
+  ASSERT_EQ(run_.table->outputs(run_.instance, &model.described, &run_.need, &run_.problem), CAMD_OK);
+  std::vector<std::uint16_t> halves(256, 0);
+  halves[0 * 64 + 2 * 8 + 3] = 0x3A00;  // 0.75
+  // process() of the harness makes f32 tensors: the first is exchanged.
+  ASSERT_EQ(run_.process(model), CAMD_ERROR_FAILED);
+  model.outputs[0].tensor.data = halves.data();
+  model.outputs[0].tensor.dtype.bits = 16;
+  run_.results.count = 0;
+  ASSERT_EQ(run_.table->process(run_.instance, &run_.frame, &run_.tensors, &run_.results, &run_.problem), CAMD_OK)
+      << run_.error();
+  ASSERT_EQ(run_.found().size(), 1U);
+  EXPECT_FLOAT_EQ(run_.found()[0].score, 0.75F);
+}
+
+}  // namespace
+}  // namespace camd::plugins::testing

@@ -1,0 +1,167 @@
+// A stand-in for camd's plug-in host: models, tensors and frames made by hand, one plug-in run through its C table.
+//
+// Threads: as the plug-in under test; the log is guarded.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <fstream>
+#include <mutex>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "plugins/camd_plugin.h"
+
+namespace camd::plugins::testing {
+
+class FakeHost {
+ public:
+  FakeHost() {
+    host.size = sizeof(camd_host);
+    host.camd_version = "0.1.0-test";
+    host.log = [](const camd_host* self, camd_log_level level, const char* message) {
+      auto* me = reinterpret_cast<const FakeHost*>(self);
+      const std::lock_guard lock(me->mutex);
+      me->lines.push_back(std::to_string(static_cast<int>(level)) + " " + message);
+    };
+    host.now_mono_ns = [](const camd_host* self) { return reinterpret_cast<const FakeHost*>(self)->now_ns; };
+  }
+  camd_host host{};  // first: the C callbacks find their FakeHost by its address
+  std::int64_t now_ns = 0;
+  mutable std::mutex mutex;
+  mutable std::vector<std::string> lines;
+};
+
+struct FakeTensor {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  std::vector<float> values;
+  DLTensor tensor{};
+};
+
+class FakeModel {
+ public:
+  FakeModel(std::int64_t height, std::int64_t width) : input_shape{1, 3, height, width} {}
+
+  // Values not given are zero.
+  FakeTensor& output(std::string name, std::vector<std::int64_t> shape, std::vector<float> values = {}) {
+    std::size_t size = 1;
+    for (const std::int64_t dim : shape) size *= static_cast<std::size_t>(dim);
+    values.resize(size, 0.0F);
+    outputs.push_back({std::move(name), std::move(shape), std::move(values), {}});
+    return outputs.back();
+  }
+
+  const camd_model& model() {
+    specs.clear();
+    for (FakeTensor& output : outputs) {
+      specs.push_back({output.name.c_str(), static_cast<std::int32_t>(output.shape.size()), output.shape.data(),
+                       DLDataType{kDLFloat, 32, 1}});
+    }
+    names.clear();
+    for (const std::string& camera : cameras) names.push_back(camera.c_str());
+    described = camd_model{};
+    described.size = sizeof(described);
+    described.path = "models/fake.onnx";
+    described.input = {"input", 4, input_shape.data(), DLDataType{kDLFloat, 32, 1}};
+    described.output_count = static_cast<std::int32_t>(specs.size());
+    described.outputs = specs.data();
+    described.card_json = card.c_str();
+    described.camera_count = static_cast<std::int32_t>(names.size());
+    described.camera_names = names.data();
+    return described;
+  }
+
+  std::vector<std::int64_t> input_shape;
+  std::deque<FakeTensor> outputs;
+  std::string card = "{}";
+  std::vector<std::string> cameras = {"door"};
+  std::vector<camd_tensor_spec> specs;
+  std::vector<const char*> names;
+  camd_model described{};
+};
+
+// One instance of a plug-in. error() holds the last message.
+class Instance {
+ public:
+  explicit Instance(const camd_plugin* plugin) : table(plugin) {
+    results.size = sizeof(results);
+    results.capacity = 16;
+    frame.size = sizeof(frame);
+    frame.camera = "door";
+    frame.width = 640;
+    frame.height = 480;
+    frame.scale_x = frame.scale_y = 1.0F;
+  }
+  ~Instance() {
+    if (instance != nullptr) static_cast<void>(table->destroy(instance, &problem));
+  }
+  Instance(const Instance&) = delete;
+  Instance& operator=(const Instance&) = delete;
+
+  std::int32_t create(const std::string& config) {
+    problem = {};
+    return table->create(&host.host, config.c_str(), &instance, &problem);
+  }
+  std::int32_t outputs(FakeModel& model) {
+    problem = {};
+    const camd_model& described = model.model();
+    needs.assign(static_cast<std::size_t>(described.output_count), CAMD_NEED_NONE);
+    need = {sizeof(camd_needs), needs.data(), CAMD_NEED_NONE, CAMD_NEED_NONE};
+    return table->outputs(instance, &described, &need, &problem);
+  }
+  // Hands over those outputs that the plug-in asked for, and the detections of `found`.
+  std::int32_t process(FakeModel& model, std::vector<camd_detection> found = {}) {
+    problem = {};
+    pointers.clear();
+    for (std::size_t i = 0; i < model.outputs.size(); ++i) {
+      FakeTensor& output = model.outputs[i];
+      output.tensor = DLTensor{output.values.data(), {kDLCPU, 0},          static_cast<std::int32_t>(output.shape.size()),
+                               {kDLFloat, 32, 1},    output.shape.data(), nullptr, 0};
+      pointers.push_back(needs[i] == CAMD_NEED_NONE ? nullptr : &output.tensor);
+    }
+    tensors = camd_tensors{};
+    tensors.size = sizeof(tensors);
+    tensors.output_count = static_cast<std::int32_t>(pointers.size());
+    tensors.outputs = pointers.data();
+    tensors.input = input;
+    items = std::move(found);
+    results.count = static_cast<std::int32_t>(items.size());
+    items.resize(static_cast<std::size_t>(results.capacity));
+    results.items = items.data();
+    return table->process(instance, &frame, &tensors, &results, &problem);
+  }
+  std::int32_t destroy() {
+    problem = {};
+    void* gone = instance;
+    instance = nullptr;
+    return table->destroy(gone, &problem);
+  }
+  [[nodiscard]] std::string error() const { return problem.message; }
+  [[nodiscard]] std::vector<camd_detection> found() const {
+    return {items.begin(), items.begin() + results.count};
+  }
+
+  const camd_plugin* table;
+  FakeHost host;
+  void* instance = nullptr;
+  camd_error problem{};
+  camd_needs need{};
+  std::vector<camd_need> needs;
+  camd_frame frame{};
+  camd_tensors tensors{};
+  const DLTensor* input = nullptr;
+  std::vector<const DLTensor*> pointers;
+  camd_results results{};
+  std::vector<camd_detection> items;
+};
+
+inline std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+}  // namespace camd::plugins::testing

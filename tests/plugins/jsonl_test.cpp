@@ -1,0 +1,233 @@
+// The built-in `jsonl`: fields and their order, whole lines, refusals.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "harness.hpp"
+#include "plugins/builtin.hpp"
+#include "plugins/camd_plugin.hpp"
+
+namespace camd::plugins::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+class JsonlTest : public ::testing::Test {
+ protected:
+  JsonlTest() : folder_(fs::temp_directory_path() / ("camd_jsonl_" + std::to_string(::getpid()) + "_" + test_name())) {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  ~JsonlTest() override { fs::remove_all(folder_); }
+
+  static std::string test_name() { return ::testing::UnitTest::GetInstance()->current_test_info()->name(); }
+  [[nodiscard]] std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  [[nodiscard]] std::string config(const std::string& name) const { return R"({"path":")" + path(name) + "\"}"; }
+
+  static camd_detection detection() {
+    camd_detection d{};
+    d.class_id = 1;
+    d.score = 0.98768F;
+    d.box[0] = 10.5F;
+    d.box[1] = 20.0F;
+    d.box[2] = 30.126F;
+    d.box[3] = 40.0F;
+    d.keypoint_count = 2;
+    d.keypoints[0][0] = 1.0F;
+    d.keypoints[0][1] = -2.25F;
+    d.keypoints[1][0] = 3.0F;
+    d.keypoints[1][1] = 4.0F;
+    camd::plugin::copy_text(d.class_name, "qr");
+    return d;
+  }
+
+  fs::path folder_;
+  FakeModel model_{4, 4};
+  const camd_plugin* table_ = find_builtin("jsonl");
+};
+
+TEST_F(JsonlTest, WritesTheFieldsInTheirOrder) {
+  Instance jsonl(table_);
+  jsonl.host.now_ns = 1'000'012'345'678;
+  jsonl.frame.sequence = 12;
+  jsonl.frame.captured_mono_ns = 1'000'000'000'000;
+  jsonl.frame.captured_unix_ns = 1'795'264'683'831'323'954;
+  ASSERT_EQ(jsonl.create(config("a/b/d.jsonl")), CAMD_OK) << jsonl.error();
+  ASSERT_EQ(jsonl.outputs(model_), CAMD_OK);
+  ASSERT_EQ(jsonl.process(model_, {detection()}), CAMD_OK);
+  ASSERT_EQ(jsonl.destroy(), CAMD_OK);
+  EXPECT_EQ(read_file(path("a/b/d.jsonl")),
+            R"({"camera":"door","seq":12,"captured_mono_ns":1000000000000,"time":"2026-11-21T12:38:03.831323Z",)"
+            R"("latency_us":12345,"width":640,"height":480,"detections":[{"class":"qr","class_id":1,"score":0.9877,)"
+            R"("box":[10.5,20,30.13,40],"keypoints":[[1,-2.25],[3,4]]}]})"
+            "\n");
+}
+
+TEST_F(JsonlTest, WritesALineForAFrameWithoutDetections) {
+  Instance jsonl(table_);
+  ASSERT_EQ(jsonl.create(config("d.jsonl")), CAMD_OK);
+  ASSERT_EQ(jsonl.process(model_), CAMD_OK);
+  EXPECT_EQ(nlohmann::json::parse(read_file(path("d.jsonl")))["detections"], nlohmann::json::array());
+}
+
+TEST_F(JsonlTest, EscapesNames) {
+  Instance jsonl(table_);
+  jsonl.frame.camera = "a\"b\\c\nd \xC3\xA9";
+  ASSERT_EQ(jsonl.create(config("d.jsonl")), CAMD_OK);
+  ASSERT_EQ(jsonl.process(model_), CAMD_OK);
+  EXPECT_EQ(nlohmann::json::parse(read_file(path("d.jsonl")))["camera"], "a\"b\\c\nd \xC3\xA9");
+}
+
+TEST_F(JsonlTest, WritesNoNegativeZero) {
+  Instance jsonl(table_);
+  camd_detection d = detection();
+  d.box[0] = -0.001F;
+  ASSERT_EQ(jsonl.create(config("d.jsonl")), CAMD_OK);
+  ASSERT_EQ(jsonl.process(model_, {d}), CAMD_OK);
+  EXPECT_NE(read_file(path("d.jsonl")).find(R"("box":[0,20,)"), std::string::npos);
+}
+
+TEST_F(JsonlTest, KeepsTheEarlierFileUntilTheFirstFrame) {
+  std::ofstream(path("d.jsonl")) << "earlier\n";
+  {
+    Instance jsonl(table_);
+    ASSERT_EQ(jsonl.create(config("d.jsonl")), CAMD_OK);
+  }
+  EXPECT_EQ(read_file(path("d.jsonl")), "earlier\n");
+  Instance jsonl(table_);
+  ASSERT_EQ(jsonl.create(config("d.jsonl")), CAMD_OK);
+  ASSERT_EQ(jsonl.process(model_), CAMD_OK);
+  EXPECT_EQ(read_file(path("d.jsonl")).find("earlier"), std::string::npos);
+}
+
+TEST_F(JsonlTest, AppendsWhereAsked) {
+  std::ofstream(path("d.jsonl")) << "earlier\n";
+  Instance jsonl(table_);
+  ASSERT_EQ(jsonl.create(R"({"append":true,"path":")" + path("d.jsonl") + "\"}"), CAMD_OK);
+  ASSERT_EQ(jsonl.process(model_), CAMD_OK);
+  EXPECT_EQ(read_file(path("d.jsonl")).substr(0, 18), "earlier\n{\"camera\":");
+}
+
+TEST_F(JsonlTest, LeavesNoFileBehindAStartWithoutFrames) {
+  {
+    Instance jsonl(table_);
+    ASSERT_EQ(jsonl.create(config("d.jsonl")), CAMD_OK);
+  }
+  EXPECT_FALSE(fs::exists(path("d.jsonl")));
+}
+
+TEST_F(JsonlTest, WritesOneFilePerCameraWhereThePathSaysSo) {
+  model_.cameras = {"door", "../yard"};
+  Instance jsonl(table_);
+  ASSERT_EQ(jsonl.create(config("{camera}.jsonl")), CAMD_OK);
+  ASSERT_EQ(jsonl.outputs(model_), CAMD_OK) << jsonl.error();
+  jsonl.frame.camera = "../yard";
+  jsonl.frame.camera_index = 1;
+  ASSERT_EQ(jsonl.process(model_), CAMD_OK);
+  jsonl.frame.camera = "door";
+  jsonl.frame.camera_index = 0;
+  ASSERT_EQ(jsonl.process(model_), CAMD_OK);
+  ASSERT_EQ(jsonl.destroy(), CAMD_OK);
+  EXPECT_EQ(nlohmann::json::parse(read_file(path("door.jsonl")))["camera"], "door");
+  EXPECT_EQ(nlohmann::json::parse(read_file(path("_.._yard.jsonl")))["camera"], "../yard");
+}
+
+TEST_F(JsonlTest, RefusesCamerasWhoseFilesWouldBeTheSame) {
+  model_.cameras = {"a b", "a/b"};
+  Instance jsonl(table_);
+  ASSERT_EQ(jsonl.create(config("{camera}.jsonl")), CAMD_OK);
+  EXPECT_EQ(jsonl.outputs(model_), CAMD_ERROR_CONFIG);
+  EXPECT_EQ(jsonl.error(),
+            "cameras 'a b' and 'a/b' would both write 'a_b': give them names that differ in letters, digits, '-' or '_'");
+}
+
+TEST_F(JsonlTest, RefusesStdout) {
+  Instance jsonl(table_);
+  EXPECT_EQ(jsonl.create(R"({"path":"-"})"), CAMD_ERROR_CONFIG);
+  EXPECT_EQ(jsonl.error(), "config.path: '-' is stdout, which carries the metrics: name a file");
+}
+
+TEST_F(JsonlTest, NeedsAPath) {
+  Instance jsonl(table_);
+  EXPECT_EQ(jsonl.create("{}"), CAMD_ERROR_CONFIG);
+  EXPECT_EQ(jsonl.error(), "config.path: is needed: the file to write, e.g. out/detections.jsonl");
+}
+
+TEST_F(JsonlTest, NamesEveryWrongKeyInOneLine) {
+  Instance jsonl(table_);
+  EXPECT_EQ(jsonl.create(R"({"path":5,"apend":true})"), CAMD_ERROR_CONFIG);
+  EXPECT_EQ(jsonl.error(),
+            "config.path: must be a text, not 5; "
+            "config.apend: unknown key (did you mean 'append'?)");
+}
+
+TEST_F(JsonlTest, SaysWhyAFolderCannotBeMade) {
+  std::ofstream(path("file")) << "in the way";
+  Instance jsonl(table_);
+  EXPECT_EQ(jsonl.create(config("file/d.jsonl")), CAMD_ERROR_CONFIG);
+  EXPECT_EQ(jsonl.error(), "cannot create the folder " + path("file") + ": Not a directory");
+}
+
+TEST_F(JsonlTest, SaysWhyAFileCannotBeWritten) {
+  fs::create_directories(path("folder"));
+  Instance jsonl(table_);
+  EXPECT_EQ(jsonl.create(config("folder")), CAMD_ERROR_CONFIG);
+  EXPECT_EQ(jsonl.error(), "cannot write " + path("folder") + ": Is a directory");
+}
+
+TEST_F(JsonlTest, RefusesAPipeThatCouldStallTheCameras) {
+  ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
+  Instance jsonl(table_);
+  EXPECT_EQ(jsonl.create(config("pipe")), CAMD_ERROR_CONFIG);  // nobody reads: it must not block either
+  EXPECT_EQ(jsonl.error(), "cannot write " + path("pipe") + ": No such device or address");
+}
+
+TEST_F(JsonlTest, RefusesAFileThatAnotherPostprocessorWrites) {
+  Instance first(table_);
+  ASSERT_EQ(first.create(config("d.jsonl")), CAMD_OK);
+  Instance second(table_);
+  EXPECT_EQ(second.create(config("d.jsonl")), CAMD_ERROR_CONFIG);
+  EXPECT_EQ(second.error(), path("d.jsonl") + ": is being written by another postprocessor or another camd");
+}
+
+TEST_F(JsonlTest, FailsTheFrameOnAFullDiskAndGoesOn) {
+  Instance jsonl(table_);
+  ASSERT_EQ(jsonl.create(R"({"path":"/dev/full"})"), CAMD_OK) << jsonl.error();
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(jsonl.process(model_), CAMD_ERROR_FAILED);
+    EXPECT_EQ(jsonl.error(), "cannot write /dev/full: No space left on device");
+  }
+  EXPECT_EQ(jsonl.destroy(), CAMD_OK);
+}
+
+// A limit on the file's size cuts a write short in the middle of a line, as a disk that fills up does.
+TEST_F(JsonlTest, LeavesNoPartOfALineWhenTheDiskFillsUp) {
+  Instance jsonl(table_);
+  ASSERT_EQ(jsonl.create(config("d.jsonl")), CAMD_OK);
+  ASSERT_EQ(jsonl.process(model_), CAMD_OK);
+  const std::string whole = read_file(path("d.jsonl"));
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit tight{whole.size() + 20, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &tight), 0);
+  const std::int32_t code = jsonl.process(model_);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_EQ(code, CAMD_ERROR_FAILED);
+  EXPECT_EQ(jsonl.error(), "cannot write " + path("d.jsonl") + ": File too large");
+  EXPECT_EQ(read_file(path("d.jsonl")), whole);
+  EXPECT_EQ(jsonl.process(model_), CAMD_OK);
+  EXPECT_EQ(read_file(path("d.jsonl")), whole + whole);
+}
+
+}  // namespace
+}  // namespace camd::plugins::testing
