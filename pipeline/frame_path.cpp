@@ -16,17 +16,6 @@ using device::StreamRef;
     if (Status status_ = (expression); !status_.ok()) return status_; \
   } while (false)
 
-DLDataType dl_type(infer::DataType type) noexcept {
-  switch (type) {
-    case infer::DataType::kF32: return {kDLFloat, 32, 1};
-    case infer::DataType::kF16: return {kDLFloat, 16, 1};
-    case infer::DataType::kU8: return {kDLUInt, 8, 1};
-    case infer::DataType::kI32: return {kDLInt, 32, 1};
-    case infer::DataType::kI64: return {kDLInt, 64, 1};
-  }
-  return {kDLFloat, 32, 1};
-}
-
 // DLPack's shape pointer is not const, though nobody writes through it.
 DLTensor dl_tensor(const infer::TensorSpec& spec, void* data, DLDevice device) {
   DLTensor tensor{};
@@ -39,6 +28,17 @@ DLTensor dl_tensor(const infer::TensorSpec& spec, void* data, DLDevice device) {
 }
 
 }  // namespace
+
+DLDataType dl_type(infer::DataType type) noexcept {
+  switch (type) {
+    case infer::DataType::kF32: return {kDLFloat, 32, 1};
+    case infer::DataType::kF16: return {kDLFloat, 16, 1};
+    case infer::DataType::kU8: return {kDLUInt, 8, 1};
+    case infer::DataType::kI32: return {kDLInt, 32, 1};
+    case infer::DataType::kI64: return {kDLInt, 64, 1};
+  }
+  return {kDLFloat, 32, 1};
+}
 
 FramePath::FramePath(device::Device& device, infer::Engine& engine, const PluginHost& plugins,
                      const FramePathOptions& options)

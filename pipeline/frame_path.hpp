@@ -26,6 +26,9 @@ struct FramePathOptions {
   device::HostMemory transfer = device::HostMemory::kPinned;
 };
 
+// DLPack's word for a type (github.com/dmlc/dlpack).
+[[nodiscard]] DLDataType dl_type(infer::DataType type) noexcept;
+
 class FramePath {
  public:
   FramePath(device::Device& device, infer::Engine& engine, const PluginHost& plugins, const FramePathOptions& options);

@@ -163,6 +163,11 @@ void Pipeline::request_end() {
   changed_.notify_all();
 }
 
+void Pipeline::forget_request() {
+  MutexLock lock(mutex_);
+  end_requested_ = false;
+}
+
 EndReason Pipeline::wait_for_end(base::TimePoint deadline) {
   MutexLock lock(mutex_);
   for (;;) {

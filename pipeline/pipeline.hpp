@@ -98,6 +98,7 @@ class Pipeline final : private capture::FrameObserver, private capture::SourceLi
   // [any] [blocks] until something ends the run, or `deadline` on the pipeline's clock.
   [[nodiscard]] EndReason wait_for_end(base::TimePoint deadline);
   void request_end();                             // [any]
+  void forget_request();                          // [any] undoes request_end()
   void set_frame_limit(std::uint64_t delivered);  // before start(); 0: none
 
   [[nodiscard]] PipelineState state() const noexcept { return state_.load(); }

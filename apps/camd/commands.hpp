@@ -1,0 +1,33 @@
+// The subcommands of camd. Each returns the process's exit code and throws base::Error for what the user must mend.
+//
+// Threads: [main].
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/clock.hpp"
+
+namespace camd::app {
+
+enum class MetricsMode { kAuto, kDashboard, kJson, kOff };
+
+struct RunOptions {
+  std::string config;
+  base::Duration duration{0};  // 0: until it ends by itself or is told to
+  std::uint64_t frames = 0;    // delivered frames, 0: no limit
+  MetricsMode metrics = MetricsMode::kAuto;
+  std::vector<std::string> overrides;
+};
+int run_command(const RunOptions& options);
+
+int check_command(const std::string& config, const std::vector<std::string>& overrides);
+int config_command(bool schema);
+int plugin_command(const std::string& path);
+int doctor_command(const std::string& config, bool json);
+
+// "10s", "500ms", "2min": the durations of the configuration. Throws Error(kUsage) naming `option`.
+[[nodiscard]] base::Duration parse_duration(const std::string& option, const std::string& text);
+
+}  // namespace camd::app

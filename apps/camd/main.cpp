@@ -1,0 +1,107 @@
+// camd: the daemon and its subcommands. Here: the command line, and errors as one line with the right exit code.
+
+#include <signal.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+#include <map>
+#include <string>
+
+#include "apps/camd/commands.hpp"
+#include "base/error.hpp"
+#include "base/log.hpp"
+
+namespace {
+
+using namespace camd;
+
+constexpr int kUsage = 2;
+constexpr int kInternal = 70;
+
+int report(const std::exception& error, int code) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return code;
+}
+
+int run(int argc, char** argv) {
+  CLI::App cli{"camd: live cameras in, detections out, and the truth about their latency."};
+  cli.require_subcommand(1);
+  cli.set_help_all_flag("--help-all", "Help of every subcommand");
+  std::string log_level = "info";
+  cli.add_option("--log", log_level, "error | warn | info | debug | trace (to stderr)")->capture_default_str();
+
+  app::RunOptions run_options;
+  std::string duration;
+  const std::map<std::string, app::MetricsMode> modes{{"auto", app::MetricsMode::kAuto},
+                                                      {"dashboard", app::MetricsMode::kDashboard},
+                                                      {"json", app::MetricsMode::kJson},
+                                                      {"off", app::MetricsMode::kOff}};
+  CLI::App* run_cli = cli.add_subcommand("run", "Run a configuration");
+  run_cli->add_option("CONFIG", run_options.config, "The YAML file")->required();
+  run_cli->add_option("--duration", duration, "Stop after this time, e.g. 10s, 5min");
+  run_cli->add_option("--frames", run_options.frames, "Stop after so many delivered frames");
+  run_cli
+      ->add_option("--metrics", run_options.metrics,
+                   "auto | dashboard | json | off (auto: the dashboard on a terminal, else json)")
+      ->transform(CLI::CheckedTransformer(modes));
+  run_cli->add_option("--set", run_options.overrides, "key.path=value, over the file; may be repeated")
+      ->allow_extra_args(false);
+
+  std::string check_config;
+  std::vector<std::string> check_overrides;
+  CLI::App* check_cli = cli.add_subcommand("check", "Validate a configuration: \"ok\", or every error with its place");
+  check_cli->add_option("CONFIG", check_config, "The YAML file")->required();
+  check_cli->add_option("--set", check_overrides, "key.path=value, over the file; may be repeated")
+      ->allow_extra_args(false);
+
+  bool schema = false;
+  CLI::App* config_cli = cli.add_subcommand("config", "Print the annotated default configuration");
+  config_cli->add_flag("--schema", schema, "Print a JSON Schema for editors instead");
+
+  bool doctor_json = false;
+  std::string doctor_config;
+  CLI::App* doctor_cli = cli.add_subcommand("doctor", "What works on this machine, what does not, and what mends it");
+  doctor_cli->add_option("CONFIG", doctor_config, "Look at this configuration's model and cameras too");
+  doctor_cli->add_flag("--json", doctor_json, "As one JSON object");
+
+  std::string plugin_path;
+  CLI::App* plugin_cli = cli.add_subcommand("plugin", "Check a plug-in: ABI version, name, problems");
+  plugin_cli->add_option("FILE", plugin_path, "The shared library")->required();
+
+  CLI::App* version_cli = cli.add_subcommand("version", "Print the version");
+
+  try {
+    cli.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return cli.exit(error);  // --help
+    std::fprintf(stderr, "camd: %s (camd --help, camd run --help)\n", error.what());
+    return kUsage;
+  }
+  base::set_log_level(log_level);
+  if (*run_cli) {
+    if (!duration.empty()) run_options.duration = app::parse_duration("--duration", duration);
+    return app::run_command(run_options);
+  }
+  if (*check_cli) return app::check_command(check_config, check_overrides);
+  if (*config_cli) return app::config_command(schema);
+  if (*doctor_cli) return app::doctor_command(doctor_config, doctor_json);
+  if (*plugin_cli) return app::plugin_command(plugin_path);
+  if (*version_cli) std::printf("camd %s\n", CAMD_VERSION);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // A reader of stdout that goes away is an error code of write(), not a death.
+  signal(SIGPIPE, SIG_IGN);
+  try {
+    return run(argc, argv);
+  } catch (const camd::base::Error& error) {
+    return report(error, camd::base::exit_code(error.kind()));
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "camd: internal error: %s\n", error.what());
+    return kInternal;
+  }
+}

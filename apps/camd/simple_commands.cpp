@@ -1,0 +1,50 @@
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+
+#include "apps/camd/commands.hpp"
+#include "base/error.hpp"
+#include "config/describe.hpp"
+#include "config/loader.hpp"
+#include "pipeline/plugin_host.hpp"
+
+namespace camd::app {
+
+int check_command(const std::string& config, const std::vector<std::string>& overrides) {
+  (void)config::load(config, overrides);
+  std::puts("ok");
+  return 0;
+}
+
+int config_command(bool schema) {
+  const std::string text = schema ? config::json_schema() : config::default_config_text();
+  std::fputs(text.c_str(), stdout);
+  if (!text.empty() && text.back() != '\n') std::fputc('\n', stdout);
+  return 0;
+}
+
+int plugin_command(const std::string& path) {
+  const pipeline::PluginInfo info = pipeline::inspect_plugin(path);
+  fmt::print("{}: ABI version {}\nname: {}\nversion: {}\ndescription: {}\nok\n", path, info.abi_version, info.name,
+             info.version, info.description);
+  return 0;
+}
+
+base::Duration parse_duration(const std::string& option, const std::string& text) {
+  static const std::map<std::string, double> kUnits{{"ns", 1},  {"us", 1e3},   {"ms", 1e6},
+                                                    {"s", 1e9}, {"min", 6e10}, {"h", 3.6e12}};
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  const auto unit = kUnits.find(end);
+  constexpr double kLongest = 9e18;
+  if (end == text.c_str() || unit == kUnits.end() || !(value > 0) || value * unit->second > kLongest) {
+    throw base::Error(
+        base::ErrorKind::kUsage,
+        fmt::format("{} \"{}\": write a number above 0 with its unit, e.g. 500ms, 10s, 2min, 1h", option, text));
+  }
+  return base::Duration(static_cast<std::int64_t>(value * unit->second));
+}
+
+}  // namespace camd::app

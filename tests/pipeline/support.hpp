@@ -1,0 +1,205 @@
+// What the pipeline's tests put in the place of cameras, models and plug-ins.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/mutex.hpp"
+#include "capture/frame_source.hpp"
+#include "device/host_device.hpp"
+#include "infer/engine.hpp"
+#include "pipeline/pipeline.hpp"
+
+namespace camd::test {
+
+// Opens once; whoever waits for it goes on then. Instead of sleeping.
+class Gate {
+ public:
+  void open() {
+    base::MutexLock lock(mutex_);
+    open_ = true;
+    changed_.notify_all();
+  }
+  void wait() {
+    base::MutexLock lock(mutex_);
+    while (!open_) changed_.wait(mutex_);
+  }
+
+ private:
+  base::Mutex mutex_;
+  base::CondVar changed_;
+  bool open_ CAMD_GUARDED_BY(mutex_) = false;
+};
+
+// An engine of the host device whose network is a function of the tests.
+class FakeEngine final : public infer::Engine {
+ public:
+  // Called on the compute stream for every frame; what it returns is Execution::result().
+  using Network = std::function<base::Status(const infer::PictureView& picture)>;
+
+  FakeEngine(device::Device& device, Network network) : device_(device), network_(std::move(network)) {
+    model_.path = "fake.onnx";
+    input_ = {"input", {1, 3, 4, 4}, infer::DataType::kF32};
+    outputs_ = {{"scores", {1, 2}, infer::DataType::kF32}, {"boxes", {1, 4}, infer::DataType::kF32}};
+    options_.width = 4;
+    options_.height = 4;
+  }
+  [[nodiscard]] std::string_view name() const noexcept override { return "fake"; }
+  [[nodiscard]] const infer::ModelDescription& model() const noexcept override { return model_; }
+  [[nodiscard]] const infer::InputOptions& input_options() const noexcept override { return options_; }
+  [[nodiscard]] const infer::TensorSpec& input() const noexcept override { return input_; }
+  [[nodiscard]] const std::vector<infer::TensorSpec>& outputs() const noexcept override { return outputs_; }
+  [[nodiscard]] std::unique_ptr<infer::Execution> make_execution() override {
+    return std::make_unique<FakeExecution>(*this);
+  }
+
+ private:
+  class FakeExecution final : public infer::Execution {
+   public:
+    explicit FakeExecution(FakeEngine& engine) : engine_(engine), ready_(engine.device_.make_event()) {}
+    base::Status enqueue_preprocess(const infer::PictureView& picture, device::StreamRef /*stream*/) override {
+      picture_ = picture;
+      return engine_.device_.status();
+    }
+    base::Status enqueue_network(device::StreamRef stream) override {
+      const base::Status called = engine_.device_.call(
+          [](void* self) noexcept {
+            auto& execution = *static_cast<FakeExecution*>(self);
+            execution.result_ = execution.engine_.network_(execution.picture_);
+          },
+          this, stream);
+      if (!called.ok()) return called;
+      return engine_.device_.record(ready_, stream);
+    }
+    [[nodiscard]] infer::TensorView input() const noexcept override {
+      return {const_cast<float*>(input_.data()), &engine_.input_};
+    }
+    [[nodiscard]] infer::TensorView output(std::size_t i) const noexcept override {
+      return {const_cast<float*>(output_.data()), &engine_.outputs_[i]};
+    }
+    [[nodiscard]] const device::Event& output_ready(std::size_t /*i*/) const noexcept override { return ready_; }
+    [[nodiscard]] base::Status result() const noexcept override { return result_; }
+
+   private:
+    FakeEngine& engine_;
+    device::Event ready_;
+    infer::PictureView picture_;
+    base::Status result_;
+    std::array<float, 48> input_{};
+    std::array<float, 4> output_{};
+  };
+
+  device::Device& device_;
+  Network network_;
+  infer::ModelDescription model_;
+  infer::InputOptions options_;
+  infer::TensorSpec input_;
+  std::vector<infer::TensorSpec> outputs_;
+};
+
+// A postprocessor whose process() is a function of the tests.
+struct FakePlugin {
+  using Process = std::function<int(const camd_frame&, const camd_tensors&, camd_results&, camd_error&)>;
+  Process process;
+  bool picture = false;
+  camd_plugin table{};
+
+  explicit FakePlugin(Process function, bool wants_picture = false)
+      : process(std::move(function)), picture(wants_picture) {
+    table.abi_version = CAMD_PLUGIN_ABI_VERSION;
+    table.struct_size = sizeof(camd_plugin);
+    table.name = "fake";
+    table.version = "1";
+    table.description = "a test's postprocessor";
+    table.create = [](const camd_host* /*host*/, const char* config, void** instance, camd_error* /*error*/) {
+      std::uintptr_t address = 0;
+      std::sscanf(config, "%zu", &address);
+      *instance = reinterpret_cast<void*>(address);
+      return static_cast<std::int32_t>(CAMD_OK);
+    };
+    table.outputs = [](void* instance, const camd_model* /*model*/, camd_needs* needs, camd_error* /*error*/) {
+      if (static_cast<FakePlugin*>(instance)->picture) needs->picture = CAMD_NEED_HOST;
+      needs->outputs[0] = CAMD_NEED_HOST;
+      return static_cast<std::int32_t>(CAMD_OK);
+    };
+    table.process = [](void* instance, const camd_frame* frame, const camd_tensors* tensors, camd_results* results,
+                       camd_error* error) {
+      return static_cast<std::int32_t>(static_cast<FakePlugin*>(instance)->process(*frame, *tensors, *results, *error));
+    };
+    table.destroy = [](void* /*instance*/, camd_error* /*error*/) { return static_cast<std::int32_t>(CAMD_OK); };
+  }
+  // The table is found through the instance, whose address travels as the configuration.
+  void add_to(pipeline::PluginHost& host) { host.add(table, std::to_string(reinterpret_cast<std::uintptr_t>(this))); }
+};
+
+// A source whose thread runs a function of the tests until that returns or stop().
+class FakeSource final : public capture::FrameSource {
+ public:
+  using Body = std::function<void(capture::FrameRing& ring, const std::atomic<bool>& stopping)>;
+  FakeSource(capture::CameraIndex camera, capture::FrameRing& ring, capture::SourceListener& listener, Body body)
+      : camera_(camera), ring_(ring), listener_(listener), body_(std::move(body)) {}
+  ~FakeSource() override { stop(); }
+  void start() override {
+    listener_.state_changed(camera_, capture::SourceState::kRunning, "");
+    thread_ = std::thread([this] {
+      body_(ring_, stopping_);
+      if (!stopping_) listener_.state_changed(camera_, capture::SourceState::kEnded, "body returned");
+    });
+  }
+  void stop() noexcept override {
+    stopping_ = true;
+    if (thread_.joinable()) thread_.join();
+  }
+
+ private:
+  const capture::CameraIndex camera_;
+  capture::FrameRing& ring_;
+  capture::SourceListener& listener_;
+  Body body_;
+  std::atomic<bool> stopping_{false};
+  std::thread thread_;
+};
+
+inline pipeline::CameraSpec fake_camera(const std::string& name, FakeSource::Body body, bool lossless = false) {
+  return {name, lossless,
+          [body](capture::CameraIndex index, capture::FrameRing& ring, capture::SourceListener& listener) {
+            return std::make_unique<FakeSource>(index, ring, listener, body);
+          }};
+}
+
+// Publishes one small picture whose first bytes are its number. False when the ring had no place for it.
+inline bool publish_frame(capture::FrameRing& ring, base::TimePoint now) {
+  static const base::PictureLayout layout = base::tight_layout(base::PixelFormat::kGray8, 8, 1);
+  std::optional<capture::FillLease> lease = ring.begin();
+  if (!lease) return false;
+  const std::uint64_t sequence = lease->sequence();
+  std::memcpy(lease->data(layout), &sequence, sizeof(sequence));
+  lease->publish(now, now);
+  return true;
+}
+
+// The model as Session describes it to plug-ins.
+inline void declare(pipeline::PluginHost& plugins, const infer::Engine& engine) {
+  std::vector<camd_tensor_spec> outputs;
+  for (const infer::TensorSpec& spec : engine.outputs()) {
+    outputs.push_back({spec.name.c_str(), static_cast<std::int32_t>(spec.shape.size()), spec.shape.data(),
+                       pipeline::dl_type(spec.type)});
+  }
+  camd_model model{};
+  model.size = sizeof(model);
+  model.path = "fake.onnx";
+  model.output_count = static_cast<std::int32_t>(outputs.size());
+  model.outputs = outputs.data();
+  model.card_json = "{}";
+  plugins.declare(model);
+}
+
+}  // namespace camd::test
