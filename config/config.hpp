@@ -49,11 +49,11 @@ enum class RtspTransport { kTcp, kUdp };
 [[nodiscard]] std::string_view to_string(RtspTransport transport) noexcept;
 
 struct Model {
-  std::filesystem::path path;                 // the ONNX file
-  std::optional<std::filesystem::path> card;  // the model card that was read, asked for or found beside the model
+  std::filesystem::path path;                   // the ONNX file
+  std::optional<std::filesystem::path> card{};  // the model card that was read, asked for or found beside the model
   EngineChoice engine = EngineChoice::kAuto;
   // What the file says, completed from the card. Empty: neither says it, the model or the engine decides.
-  ModelInput input;
+  ModelInput input{};
 
   friend bool operator==(const Model&, const Model&) = default;
 };
@@ -89,7 +89,7 @@ struct V4l2Source {
   int width = 1280;   // px
   int height = 720;   // px
   double fps = 30.0;  // frames a second
-  Recovery recovery;
+  Recovery recovery{};
 
   friend bool operator==(const V4l2Source&, const V4l2Source&) = default;
 };
@@ -98,14 +98,14 @@ struct RtspSource {
   std::string url;
   Duration latency = std::chrono::milliseconds(50);  // of the jitter buffer
   RtspTransport transport = RtspTransport::kTcp;
-  Recovery recovery;
+  Recovery recovery{};
 
   friend bool operator==(const RtspSource&, const RtspSource&) = default;
 };
 
 struct GStreamerSource {
   std::string pipeline;  // gst-launch text without its sink
-  Recovery recovery;
+  Recovery recovery{};
 
   friend bool operator==(const GStreamerSource&, const GStreamerSource&) = default;
 };
@@ -132,8 +132,8 @@ struct Camera {
   Source source;
   // Where `source:` stands and its dotted key, so that capture can say what cannot be opened, by
   // located(camera.place, camera.key, message).
-  SourcePlace place;
-  std::string key;
+  SourcePlace place{};
+  std::string key{};
 
   // The same camera doing the same: where it stands in the file does not count.
   friend bool operator==(const Camera& a, const Camera& b) { return a.name == b.name && a.source == b.source; }
@@ -145,8 +145,8 @@ struct Postprocessor {
   // `detections` it is completed from the model card; what the file says wins.
   std::string config_json = "{}";
   // Where the entry stands and its dotted key, for located().
-  SourcePlace place;
-  std::string key;
+  SourcePlace place{};
+  std::string key{};
 
   friend bool operator==(const Postprocessor& a, const Postprocessor& b) {
     return a.plugin == b.plugin && a.config_json == b.config_json;

@@ -39,7 +39,7 @@ constexpr Words<base::PixelFormat, 6> kFormats = {{{"bgr", base::PixelFormat::kB
 void sort_by_place(const std::string& file, std::vector<Problem>& problems) {
   const auto rank = [&file](const SourcePlace& place) {
     if (place.file == file) return 0;
-    return place.line > 0 || !place.file.starts_with("--set ") ? 1 : 2;
+    return place.line > 0 || !place.file.starts_with("--set") ? 1 : 2;
   };
   std::stable_sort(problems.begin(), problems.end(), [&rank](const Problem& a, const Problem& b) {
     const int rank_a = rank(a.place);

@@ -23,12 +23,12 @@ enum class ResizeMode { kLetterbox, kStretch };
 // How a picture becomes the network's input: value = (pixel - mean) * scale, pixel in 0..255, mean and scale per
 // channel in the order that `color` names. What is empty was not said.
 struct ModelInput {
-  std::optional<int> width;   // px
-  std::optional<int> height;  // px
-  std::optional<ColorOrder> color;
-  std::optional<std::array<float, 3>> mean;
-  std::optional<std::array<float, 3>> scale;  // one number in the file stands for all three channels
-  std::optional<ResizeMode> resize;
+  std::optional<int> width{};   // px
+  std::optional<int> height{};  // px
+  std::optional<ColorOrder> color{};
+  std::optional<std::array<float, 3>> mean{};
+  std::optional<std::array<float, 3>> scale{};  // one number in the file stands for all three channels
+  std::optional<ResizeMode> resize{};
 
   friend bool operator==(const ModelInput&, const ModelInput&) = default;
 };

@@ -104,13 +104,13 @@ class Walk {
 void apply(Node& root, std::string_view text, std::vector<Problem>& problems) {
   const auto equals = text.find('=');
   const std::string key(text.substr(0, equals));
-  Walk walk({fmt::format("--set {}", shortened(key)), 0, 0}, problems);
+  const SourcePlace place{key.empty() ? "--set" : fmt::format("--set {}", shortened(key)), 0, 0};
+  Walk walk(place, problems);
   if (equals == std::string_view::npos) return walk.fail("has no value: write --set key.path=value");
   const std::vector<std::string> parts = split_key(key);
   if (parts.empty()) return walk.fail("is not a key: write --set key.path=value");
   if (parts.size() > kMaxDepth) return walk.fail(fmt::format("nested more than {} levels deep", kMaxDepth));
 
-  const SourcePlace place{fmt::format("--set {}", shortened(key)), 0, 0};
   std::vector<Problem> value_problems;
   std::optional<Node> value = parse_yaml(place.file, text.substr(equals + 1), value_problems);
   for (Problem& problem : value_problems) {

@@ -1,0 +1,140 @@
+#include "config/model_card.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/config/helpers.hpp"
+
+namespace camd::config {
+namespace {
+
+using ::testing::ElementsAre;
+
+constexpr std::string_view kCard =
+    "name: marker\n"
+    "layout: anchors\n"
+    "classes: [qr, 7]\n"
+    "input: {color: rgb, mean: [1, 2, 3], scale: 0.5, resize: stretch}\n"
+    "score: 0.5\n"
+    "nms: 0.4\n"
+    "strides: [8, 16, 32]\n"
+    "anchors: [[16, 32], [64, 128], [256, 512]]\n"
+    "anchor_offset: 0.5\n"
+    "variances: [0.1, 0.2]\n"
+    "keypoints: 5\n";
+
+class ModelCardTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::path(::testing::TempDir()) / "camd_card" /
+              ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+  }
+  [[nodiscard]] Config load_model(const std::string& model, const std::string& postprocess = "[]") const {
+    return load_text(
+        (folder_ / "c.yaml").string(),
+        "model: " + model + "\ncameras: [{name: a, source: {type: test}}]\npostprocess: " + postprocess + "\n", {},
+        kNoFiles);
+  }
+  std::filesystem::path folder_;
+};
+
+TEST_F(ModelCardTest, HoldsWhatItsFileSays) {
+  write_file(folder_ / "m.yaml", kCard);
+  const ModelCard card = load_model_card(folder_ / "m.yaml");
+  EXPECT_EQ(card.name, "marker");
+  EXPECT_EQ(card.input, (ModelInput{std::nullopt, std::nullopt, ColorOrder::kRgb, std::array{1.0F, 2.0F, 3.0F},
+                                    std::array{0.5F, 0.5F, 0.5F}, ResizeMode::kStretch}));
+  EXPECT_EQ(card.detections_json,
+            R"({"anchor_offset":0.5,"anchors":[[16,32],[64,128],[256,512]],"classes":["qr","7"],"keypoints":5,)"
+            R"("layout":"anchors","nms":0.4,"score":0.5,"strides":[8,16,32],"variances":[0.1,0.2]})");
+}
+
+TEST_F(ModelCardTest, IsFoundBesideTheModelByItsNameWithOrWithoutSize) {
+  write_file(folder_ / "marker.yaml", kCard);
+  EXPECT_EQ(find_model_card(folder_ / "marker.onnx"), folder_ / "marker.yaml");
+  EXPECT_EQ(find_model_card(folder_ / "marker-640x360.onnx"), folder_ / "marker.yaml");
+  EXPECT_EQ(find_model_card(folder_ / "marker-640x.onnx"), std::nullopt);
+  EXPECT_EQ(find_model_card(folder_ / "marker-big.onnx"), std::nullopt);
+  EXPECT_EQ(find_model_card(folder_ / "other.onnx"), std::nullopt);
+  write_file(folder_ / "marker-640x360.yaml", kCard);
+  EXPECT_EQ(find_model_card(folder_ / "marker-640x360.onnx"), folder_ / "marker-640x360.yaml");
+}
+
+TEST_F(ModelCardTest, CompletesTheInputAndDetectionsButTheFileWins) {
+  write_file(folder_ / "m.yaml", kCard);
+  const Config config = load_model("{path: m-64x32.onnx, input: {color: bgr, width: 64}}",
+                                   "[{plugin: detections, config: {score: 0.9, classes: [a]}}, {plugin: jsonl}]");
+  EXPECT_EQ(config.model.card, folder_ / "m.yaml");
+  EXPECT_EQ(config.model.input, (ModelInput{64, std::nullopt, ColorOrder::kBgr, std::array{1.0F, 2.0F, 3.0F},
+                                            std::array{0.5F, 0.5F, 0.5F}, ResizeMode::kStretch}));
+  EXPECT_EQ(config.postprocess[0].config_json,
+            R"({"anchor_offset":0.5,"anchors":[[16,32],[64,128],[256,512]],"classes":["a"],"keypoints":5,)"
+            R"("layout":"anchors","nms":0.4,"score":0.9,"strides":[8,16,32],"variances":[0.1,0.2]})");
+  EXPECT_EQ(config.postprocess[1].config_json, "{}");
+  const std::string card = (folder_ / "m.yaml").string();
+  EXPECT_EQ(config.at("model.input.mean", "x"), card + ":4:27: model.input.mean: x");
+  EXPECT_EQ(config.at("postprocess.0.config.nms", "x"), card + ":6:6: postprocess.0.config.nms: x");
+  EXPECT_EQ(config.at("postprocess.0.config.score", "x"),
+            (folder_ / "c.yaml").string() + ":3:52: postprocess.0.config.score: x");
+}
+
+TEST_F(ModelCardTest, IsTakenFromWhereTheConfigurationSays) {
+  write_file(folder_ / "m.yaml", "{classes: [beside]}\n");
+  write_file(folder_ / "cards/other.yaml", "{input: {color: rgb}}\n");
+  const Config config = load_model("{path: m.onnx, card: cards/other.yaml}");
+  EXPECT_EQ(config.model.card, folder_ / "cards/other.yaml");
+  EXPECT_EQ(config.model.input.color, ColorOrder::kRgb);
+}
+
+TEST_F(ModelCardTest, IsNotTheConfigurationThatHasTheModelsName) {
+  write_file(folder_ / "m.yaml", kSmallest);
+  const Config config = load(folder_ / "m.yaml", {}, kNoFiles);
+  EXPECT_EQ(config.model.card, std::nullopt);
+}
+
+TEST_F(ModelCardTest, IsRefusedTogetherWithTheConfiguration) {
+  write_file(folder_ / "m.yaml", "clases: [a]\nscore: 1.5\nstrides: [8, 16]\nanchors: [[1], [2], [3]]\n");
+  const std::string card = (folder_ / "m.yaml").string();
+  const std::string known =
+      "unknown key; known here: name, layout, classes, input, score, nms, strides, anchors, anchor_offset, variances, "
+      "keypoints (did you mean classes?)";
+  try {
+    (void)load_model("{path: m.onnx, engine: gpu}");
+    FAIL() << "no error";
+  } catch (const ConfigErrors& errors) {
+    std::vector<std::string> lines;
+    for (const Problem& problem : errors.problems()) lines.push_back(problem.line());
+    EXPECT_THAT(
+        lines, ElementsAre(
+                   (folder_ / "c.yaml").string() + ":1:31: model.engine: expected one of auto, cuda, opencv, found gpu",
+                   card + ":1:1: clases: " + known, card + ":2:8: score: expected a number from 0 to 1, found 1.5",
+                   card + ":4:10: anchors: has 3 elements for 2 strides"));
+  }
+}
+
+TEST_F(ModelCardTest, IsRefusedWhenItsFileIsEmptyOrMissing) {
+  write_file(folder_ / "m.yaml", "# nothing\n");
+  const std::string card = (folder_ / "m.yaml").string();
+  const auto message = [](const std::filesystem::path& path) -> std::string {
+    try {
+      (void)load_model_card(path);
+    } catch (const ConfigErrors& errors) {
+      return errors.what();
+    }
+    return {};
+  };
+  EXPECT_EQ(message(folder_ / "m.yaml"),
+            card + ": is not a model card: expected a map of keys such as layout and classes");
+  EXPECT_EQ(message(folder_ / "none.yaml"), (folder_ / "none.yaml").string() + ": no such file");
+}
+
+TEST_F(ModelCardTest, OfTheReferenceDetectorLoads) {
+  const std::filesystem::path card = std::filesystem::path(CAMD_SOURCE_DIR) / "models/marker.yaml";
+  if (!std::filesystem::exists(card)) GTEST_SKIP() << "no " << card;
+  EXPECT_EQ(load_model_card(card).name, "marker");
+}
+
+}  // namespace
+}  // namespace camd::config
