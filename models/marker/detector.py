@@ -1,0 +1,112 @@
+"""The detector as a user would run it, in NumPy: letterbox, ONNX Runtime, decoding, suppression."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import cv2
+import numpy as np
+import onnxruntime
+import yaml
+
+PAD_GREY = 114
+
+
+@dataclass
+class Detections:
+    """Of one picture, best score first, in its pixels."""
+
+    scores: np.ndarray  # f32 [n]
+    classes: np.ndarray  # i64 [n]
+    boxes: np.ndarray  # f32 [n, 4], x0 y0 x1 y1
+    points: np.ndarray  # f32 [n, K, 2]
+
+
+def letterbox(image: np.ndarray, width: int, height: int) -> tuple[np.ndarray, float, float, float]:
+    """The picture scaled to fit, centred on grey; and scale and shift from its pixels to the network's."""
+    h, w = image.shape[:2]
+    scale = min(width / w, height / h)
+    nw, nh = round(w * scale), round(h * scale)
+    left, top = (width - nw) // 2, (height - nh) // 2
+    canvas = np.full((height, width, 3), PAD_GREY, np.uint8)
+    # Area averaging where the picture shrinks, as a decent camera pipeline does.
+    method = cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR
+    canvas[top : top + nh, left : left + nw] = cv2.resize(image, (nw, nh), interpolation=method)
+    return canvas, scale, left + 0.5 * scale - 0.5, top + 0.5 * scale - 0.5
+
+
+def suppress(boxes: np.ndarray, limit: float) -> list[int]:
+    """Greedy non-maximum suppression of boxes that are sorted by score."""
+    area = (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)
+    alive, kept = np.ones(len(boxes), bool), []
+    for i in range(len(boxes)):
+        if not alive[i]:
+            continue
+        kept.append(i)
+        overlap = np.minimum(boxes[i, 2:], boxes[i + 1 :, 2:]) - np.maximum(boxes[i, :2], boxes[i + 1 :, :2])
+        shared = overlap.clip(min=0).prod(axis=1)
+        alive[i + 1 :] &= shared / np.maximum(area[i] + area[i + 1 :] - shared, 1e-6) <= limit
+    return kept
+
+
+class Detector:
+    def __init__(self, model: Path, card: Path, threads: int = 2):
+        self.card = yaml.safe_load(card.read_text())
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        self._session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+        self.height, self.width = self._session.get_inputs()[0].shape[2:]
+        rows = []
+        for stride, sides in zip(self.card["strides"], self.card["anchors"]):
+            y, x = np.mgrid[0 : -(-self.height // stride), 0 : -(-self.width // stride)]
+            for side in sides:
+                rows.append(np.stack(((x + self.card["anchor_offset"]) * stride, (y + self.card["anchor_offset"]) * stride, np.full_like(x, side, float)), axis=-1))
+        self._anchors = rows  # one [h, w, 3] per anchor size, in the outputs' order
+
+    def outputs(self, canvas: np.ndarray) -> list[np.ndarray]:
+        """The nine maps of a picture that already has the network's size."""
+        x = canvas.astype(np.float32).transpose(2, 0, 1)[None] * np.float32(self.card["input"]["scale"])
+        return self._session.run(None, {"input": np.ascontiguousarray(x)})
+
+    def decode(self, maps: list[np.ndarray], score: float) -> Detections:
+        """Detections in network pixels."""
+        card, names = self.card, self.card["classes"]
+        near, far = card["variances"]
+        k = card["keypoints"]
+        found: list[tuple[np.ndarray, ...]] = []
+        for index, anchors in enumerate(self._anchors):
+            level, a = divmod(index, len(card["anchors"][0]))
+            cls, box, kps = (m[0] for m in maps[3 * level : 3 * level + 3])
+            cls = cls.reshape(-1, len(names), *cls.shape[1:])[a]
+            for c in range(len(names)):
+                y, x = np.nonzero(cls[c] >= score)
+                if len(y) == 0:
+                    continue
+                ax, ay, side = anchors[y, x].T
+                d = box.reshape(-1, 4, *box.shape[1:])[a][:, y, x]
+                p = kps.reshape(-1, k, 2, *kps.shape[1:])[a][..., y, x]
+                cx, cy = ax + d[0] * near * side, ay + d[1] * near * side
+                w, h = side * np.exp(d[2] * far), side * np.exp(d[3] * far)
+                boxes = np.stack((cx - w / 2, cy - h / 2, cx + w / 2, cy + h / 2), axis=1)
+                points = np.stack((ax + p[:, 0] * near * side, ay + p[:, 1] * near * side), axis=-1).transpose(1, 0, 2)
+                found.append((cls[c][y, x], np.full(len(y), c), boxes, points))
+        if not found:
+            return Detections(np.zeros(0), np.zeros(0, int), np.zeros((0, 4)), np.zeros((0, k, 2)))
+        scores, classes, boxes, points = (np.concatenate(part) for part in zip(*found))
+        order = np.argsort(-scores, kind="stable")[:1000]
+        kept = []
+        for c in range(len(names)):
+            mine = order[classes[order] == c]
+            kept += mine[suppress(boxes[mine], card["nms"])].tolist() if len(mine) else []
+        kept.sort(key=lambda i: -scores[i])
+        return Detections(scores[kept], classes[kept], boxes[kept], points[kept])
+
+    def detect(self, image: np.ndarray, score: float | None = None) -> Detections:
+        """Detections of a u8 BGR picture of any size, in its pixels."""
+        canvas, scale, dx, dy = letterbox(image, self.width, self.height)
+        got = self.decode(self.outputs(canvas), self.card["score"] if score is None else score)
+        shift = np.array([dx, dy])
+        got.boxes = (got.boxes - np.tile(shift, 2)) / scale
+        got.points = (got.points - shift) / scale
+        return got
