@@ -1,0 +1,122 @@
+#!/usr/bin/env bash
+# Builds camd and runs every test that this machine can run.
+#
+#   scripts/test.sh [--quick] [--no-install] [--only STEP]...
+#
+# Steps, in order:
+#   dev    everything, optimised with debug information (build/dev); with CUDA, for one architecture, where nvcc 12 or
+#          later is found; then all tests
+#   asan   address and undefined-behaviour sanitizers over the tests of device, capture, plugins and pipeline
+#   tsan   the thread sanitizer over the same, built with clang, whose thread-safety analysis is an error
+#   lint   scripts/lint.sh: format, clang-tidy on what changed, layers, scripts
+# Then a summary: what ran, and what was skipped and why. Exit 1 if a step failed; the others run all the same.
+#   --quick        the step dev only
+#   --only STEP    that step only (may be repeated)
+#   --no-install   do not install packages
+#   --help         this text
+#
+# Logs and JUnit files: build/<step>/ctest.log, build/<step>/ctest.xml.
+set -euo pipefail
+# shellcheck source=scripts/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+cd "$repo"
+
+steps=(dev asan tsan lint)
+only=()
+install=yes
+while [[ $# -gt 0 ]]; do
+  case "$1" in
+    -h | --help) manual_of "scripts/test.sh" && exit 0 ;;
+    --quick) only=(dev) ;;
+    --only)
+      [[ $# -ge 2 && $2 =~ ^(dev|asan|tsan|lint)$ ]] || die "--only needs dev, asan, tsan or lint"
+      only+=("$2")
+      shift
+      ;;
+    --no-install) install=no ;;
+    *) die "unknown argument \"$1\"; see scripts/test.sh --help" ;;
+  esac
+  shift
+done
+if [[ ${#only[@]} -gt 0 ]]; then steps=("${only[@]}"); fi
+
+if [[ $install == yes ]]; then
+  sets=(demo test)
+  if [[ " ${steps[*]} " == *" lint "* ]]; then sets+=(lint); fi
+  scripts/install_deps.sh "${sets[@]}"
+fi
+
+jobs=$(nproc)
+failed=()
+
+# Rooms whose tests run under the sanitizers: those with threads, memory of others, or a C interface.
+sanitized=(device capture plugins pipeline)
+
+configure() { # PRESET [-D...]
+  local preset=$1
+  shift
+  mkdir -p build
+  # A build folder of another CMake or another place is no good to anyone: one fresh start before giving up.
+  cmake --preset "$preset" "$@" >"build/$preset-cmake.log" 2>&1 ||
+    cmake --fresh --preset "$preset" "$@" >"build/$preset-cmake.log" 2>&1 ||
+    { tail -n 40 "build/$preset-cmake.log" >&2 && return 1; }
+}
+
+# Builds the targets (all without any), quietly unless it fails.
+build() { # PRESET [TARGET...]
+  local preset=$1
+  shift
+  local target_arguments=()
+  if [[ $# -gt 0 ]]; then target_arguments=(--target "$@"); fi
+  cmake --build "build/$preset" -j "$jobs" "${target_arguments[@]}" >"build/$preset/build.log" 2>&1 ||
+    { grep -E -A12 'error|FAILED' "build/$preset/build.log" | head -n 80 >&2 && return 1; }
+}
+
+run_tests() { # PRESET [CTEST ARGUMENT...]
+  local preset=$1
+  shift
+  ctest --test-dir "build/$preset" -j 2 --output-on-failure --no-tests=error \
+    --output-junit "$repo/build/$preset/ctest.xml" --output-log "$repo/build/$preset/ctest.log" "$@"
+}
+
+step_dev() {
+  local cuda=(-DCAMD_CUDA=OFF) nvcc architecture
+  nvcc=$(find_nvcc)
+  if [[ -n $nvcc ]]; then
+    architecture=$(gpu_architecture)
+    cuda=(-DCAMD_CUDA=ON "-DCMAKE_CUDA_COMPILER=$nvcc" "-DCMAKE_CUDA_ARCHITECTURES=${architecture:-90}")
+  fi
+  configure dev "${cuda[@]}" && build dev && run_tests dev
+}
+
+step_sanitizer() { # PRESET
+  local targets=() room
+  for room in "${sanitized[@]}"; do
+    if [[ -f tests/$room/CMakeLists.txt ]]; then targets+=("test_$room"); fi
+  done
+  configure "$1" && build "$1" "${targets[@]}" &&
+    run_tests "$1" --tests-regex "^($(IFS='|' && echo "${sanitized[*]}"))/"
+}
+
+step_asan() { step_sanitizer asan; }
+step_tsan() { step_sanitizer tsan; }
+step_lint() { scripts/lint.sh; }
+
+for step in "${steps[@]}"; do
+  say "step $step"
+  rm -f "build/$step/ctest.xml" "build/$step/ctest.log"
+  # `set -e` does not reach into a function whose result is asked for, hence the && chains in the steps.
+  if "step_$step"; then :; else failed+=("$step"); fi
+done
+
+say "summary"
+reports=()
+for step in "${steps[@]}"; do
+  if [[ $step != lint ]]; then reports+=("$step=build/$step/ctest.xml"); fi
+done
+python3 scripts/test_summary.py "${reports[@]}"
+if [[ " ${steps[*]} " == *" dev "* && -z $(find_nvcc) ]]; then
+  echo "left out: the CUDA device and engine, because there is no nvcc 12 or later here"
+fi
+if [[ ${#failed[@]} -gt 0 ]]; then die "failed: ${failed[*]}"; fi
+say "all steps passed: ${steps[*]}"
