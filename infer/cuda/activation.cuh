@@ -1,0 +1,60 @@
+// infer/graph.hpp's functions on the device, in f32.
+#pragma once
+
+#include "infer/cuda/kernels.hpp"
+#include "infer/cuda/primitives.cuh"
+
+namespace camd::infer::cuda {
+
+CAMD_DEVICE float sigmoid(float v) { return 1.0F / (1.0F + expf(-v)); }
+CAMD_DEVICE float softplus(float v) { return fmaxf(v, 0.0F) + log1pf(expf(-fabsf(v))); }
+
+// Those that fused kernels meet first: a compare or two for nearly every network.
+CAMD_DEVICE float activate_any(const Activation& activation, float v) {
+  switch (activation.function) {
+    case Function::kNone: return v;
+    case Function::kRelu: return fmaxf(v, 0.0F);
+    case Function::kLeakyRelu: return v < 0.0F ? v * activation.a : v;
+    case Function::kClip: return fminf(fmaxf(v, activation.a), activation.b);
+    case Function::kSigmoid: return sigmoid(v);
+    case Function::kSilu: return v * sigmoid(v);
+    case Function::kHardSigmoid: return fminf(fmaxf(activation.a * v + activation.b, 0.0F), 1.0F);
+    case Function::kHardSwish: return v * fminf(fmaxf(v / 6.0F + 0.5F, 0.0F), 1.0F);
+    case Function::kTanh: return tanhf(v);
+    case Function::kElu: return v < 0.0F ? activation.a * expm1f(v) : v;
+    case Function::kSelu: return activation.b * (v <= 0.0F ? activation.a * expm1f(v) : v);
+    case Function::kSoftplus: return softplus(v);
+    case Function::kSoftsign: return v / (1.0F + fabsf(v));
+    case Function::kMish: return v * tanhf(softplus(v));
+    case Function::kGelu: return 0.5F * v * (1.0F + erff(v * 0.70710678F));
+    case Function::kErf: return erff(v);
+    case Function::kExp: return expf(v);
+    case Function::kLog: return logf(v);
+    case Function::kSqrt: return sqrtf(v);
+    case Function::kReciprocal: return 1.0F / v;
+    case Function::kAbs: return fabsf(v);
+    case Function::kNegate: return -v;
+    case Function::kFloor: return floorf(v);
+    case Function::kCeil: return ceilf(v);
+    case Function::kRound: return rintf(v);
+    case Function::kSign: return v > 0.0F ? 1.0F : v < 0.0F ? -1.0F : 0.0F;
+    case Function::kSin: return sinf(v);
+    case Function::kCos: return cosf(v);
+  }
+  return v;
+}
+
+// What the tensor-core kernels apply; tensor_core_activation() says which functions they take.
+CAMD_DEVICE float activate(const Activation& activation, float v) {
+  switch (activation.function) {
+    case Function::kRelu: return fmaxf(v, 0.0F);
+    case Function::kClip: return fminf(fmaxf(v, activation.a), activation.b);
+    case Function::kLeakyRelu: return v < 0.0F ? v * activation.a : v;
+    case Function::kSigmoid: return 1.0F / (1.0F + __expf(-v));
+    case Function::kSilu: return v / (1.0F + __expf(-v));
+    case Function::kHardSwish: return v * fminf(fmaxf(v / 6.0F + 0.5F, 0.0F), 1.0F);
+    default: return v;
+  }
+}
+
+}  // namespace camd::infer::cuda

@@ -1,0 +1,283 @@
+// Dense 1x1 and 3x3 convolution as an implicit matrix product on the tensor cores.
+//
+// A block makes TY x TX pixels of WN * NT * 8 output channels. The input's tile with its border lies in shared memory
+// once; each of the kernel's taps is a product whose left matrix is that tile, moved by the tap. Weights arrive in
+// pieces of up to 64 input channels of one tap, as many at once as shared memory holds, and, where that is all of
+// them, before the kernel in front has ended.
+//
+// Bound: products from shared memory. A warp tile of 16 MT x 8 NT costs MT + NT / 2 fetches of 512 bytes for MT * NT
+// products; 2 x 4 balances the two units.
+#include "infer/cuda/activation.cuh"
+#include "infer/cuda/launch.cuh"
+
+namespace camd::infer::cuda {
+namespace {
+
+constexpr int kPieceSteps = 4;  // of 16 input channels
+
+struct Shape {
+  int k_steps;     // of 16 input channels, per tap
+  int pieces;      // of weights, over all taps
+  int per_tap;     // pieces of one tap
+  int slots;       // pieces that shared memory holds
+  int pixel_bytes; // of the input tile, padded
+};
+
+template <int kKernel, int kStride, int kTy, int kTx, int kMt, int kWn, int kNt>
+struct Tile {
+  static constexpr int kPixels = kTy * kTx;
+  static constexpr int kWm = kPixels / (16 * kMt);
+  static constexpr int kThreads = kWm * kWn * 32;
+  static constexpr int kN16 = kWn * kNt / 2;
+  static constexpr int kHaloY = (kTy - 1) * kStride + kKernel;
+  static constexpr int kHaloX = (kTx - 1) * kStride + kKernel;
+  static constexpr int kPieceBytes = kPieceSteps * kN16 * 512;
+
+  static Shape shape(const ConvArguments& p, std::size_t limit) {
+    Shape s{};
+    s.k_steps = (p.x.c + 15) / 16;
+    s.per_tap = (s.k_steps + kPieceSteps - 1) / kPieceSteps;
+    s.pieces = s.per_tap * kKernel * kKernel;
+    s.pixel_bytes = s.k_steps * 32 + 16;  // an odd number of 16-byte words: no bank conflicts
+    const std::size_t halo = halo_bytes(s);
+    const std::size_t room = limit > halo ? (limit - halo) / kPieceBytes : 0;
+    s.slots = room < static_cast<std::size_t>(s.pieces) ? static_cast<int>(room) : s.pieces;
+    return s;
+  }
+  static std::size_t halo_bytes(const Shape& s) {
+    return static_cast<std::size_t>(kHaloY * kHaloX) * static_cast<std::size_t>(s.pixel_bytes);
+  }
+  static std::size_t shared_bytes(const Shape& s) {
+    return halo_bytes(s) + static_cast<std::size_t>(s.slots) * kPieceBytes;
+  }
+};
+
+template <int kKernel, int kStride, int kTy, int kTx, int kMt, int kWn, int kNt>
+CAMD_KERNEL(kTy * kTx * kWn * 2 / kMt, 1) conv_kernel(const ConvArguments p, const Shape s) {
+  using T = Tile<kKernel, kStride, kTy, kTx, kMt, kWn, kNt>;
+  CAMD_SHARED(memory);
+  unsigned char* const halo = memory;
+  auto* const weights = reinterpret_cast<uint4*>(memory + T::kHaloY * T::kHaloX * s.pixel_bytes);
+  const int thread = static_cast<int>(threadIdx.x);
+  const int n16_total = p.n / 16;
+  const int n16_first = static_cast<int>(blockIdx.y) * T::kN16;
+  const int n16_here = min(T::kN16, n16_total - n16_first);
+
+  let_next_kernel_start();
+
+  const auto fetch_piece = [&](int piece) {
+    const int tap = piece / s.per_tap;
+    const int k_first = piece % s.per_tap * kPieceSteps;
+    const int steps = min(kPieceSteps, s.k_steps - k_first);
+    uint4* const to = weights + piece % s.slots * (T::kPieceBytes / 16);
+    const auto* const from = static_cast<const uint4*>(p.weights) +
+                             (static_cast<std::ptrdiff_t>(tap * s.k_steps + k_first) * n16_total + n16_first) * 32;
+    for (int i = thread; i < steps * T::kN16 * 32; i += T::kThreads) {
+      const int lane = i & 31;
+      const int n16 = (i >> 5) % T::kN16;
+      const int k = (i >> 5) / T::kN16;
+      copy16_async(&to[i], from + (k * n16_total + n16) * 32 + lane, n16 < n16_here);
+    }
+  };
+  for (int piece = 0; piece < s.slots; ++piece) fetch_piece(piece);
+
+  wait_for_previous_kernel();
+
+  const int tiles_x = (p.w + kTx - 1) / kTx;
+  const int y0 = (static_cast<int>(blockIdx.x) / tiles_x) * kTy;
+  const int x0 = (static_cast<int>(blockIdx.x) % tiles_x) * kTx;
+  const int in_y0 = y0 * kStride - p.pad_top;
+  const int in_x0 = x0 * kStride - p.pad_left;
+  const int groups = (p.x.c + 7) / 8;
+  const int words = s.k_steps * 2;  // 16-byte words of a pixel; the last may lie beyond the image's channels
+  const auto* const x = static_cast<const __half*>(p.x.data);
+  for (int i = thread; i < T::kHaloY * T::kHaloX * words; i += T::kThreads) {
+    const int group = i % words;
+    const int pixel = i / words;
+    const int iy = in_y0 + pixel / T::kHaloX;
+    const int ix = in_x0 + pixel % T::kHaloX;
+    const bool inside = iy >= 0 && iy < p.x.h && ix >= 0 && ix < p.x.w && group < groups;
+    copy16_async(halo + pixel * s.pixel_bytes + group * 16,
+                 x + (static_cast<std::ptrdiff_t>(iy) * p.x.w + ix) * p.x.pitch + group * 8, inside);
+  }
+  copy_wait_all();
+  block_sync();
+
+  const int lane = lane_index();
+  const int warp_row = warp_index() % T::kWm;
+  const int warp_column = warp_index() / T::kWm;
+  float sums[kMt][kNt][4] = {};
+  const unsigned char* a_rows[kMt];
+#pragma unroll
+  for (int m = 0; m < kMt; ++m) {
+    const int pixel = (warp_row * kMt + m) * 16 + (lane & 15);
+    a_rows[m] = halo + (pixel / kTx * kStride * T::kHaloX + pixel % kTx * kStride) * s.pixel_bytes + (lane >> 4) * 16;
+  }
+  for (int piece = 0; piece < s.pieces; ++piece) {
+    const int tap = piece / s.per_tap;
+    const int k_first = piece % s.per_tap * kPieceSteps;
+    const int steps = min(kPieceSteps, s.k_steps - k_first);
+    const int moved = (tap / kKernel * T::kHaloX + tap % kKernel) * s.pixel_bytes + k_first * 32;
+    const uint4* const b_rows = weights + piece % s.slots * (T::kPieceBytes / 16) + warp_column * (kNt / 2) * 32 + lane;
+    const auto step = [&](int k) {
+      unsigned a[kMt][4];
+#pragma unroll
+      for (int m = 0; m < kMt; ++m) load_matrices(a[m], a_rows[m] + moved + k * 32);
+#pragma unroll
+      for (int q = 0; q < kNt / 2; ++q) {
+        const uint4 b = b_rows[(k * T::kN16 + q) * 32];
+#pragma unroll
+        for (int m = 0; m < kMt; ++m) {
+          multiply_add(sums[m][2 * q], a[m], b.x, b.y);
+          multiply_add(sums[m][2 * q + 1], a[m], b.z, b.w);
+        }
+      }
+    };
+    if (steps == kPieceSteps) {
+#pragma unroll
+      for (int k = 0; k < kPieceSteps; ++k) step(k);
+    } else {
+      for (int k = 0; k < steps; ++k) step(k);
+    }
+    const int next = piece + s.slots;
+    if (s.slots < s.pieces) {
+      // The slot just read is filled again; its piece is needed `slots` pieces later at the earliest.
+      block_sync();
+      if (next < s.pieces) fetch_piece(next);
+      copy_wait_all();
+      block_sync();
+    }
+  }
+
+  const auto* const add = static_cast<const __half*>(p.add.data);
+#pragma unroll
+  for (int q = 0; q < kNt / 2; ++q) {
+    const int n = (n16_first + warp_column * (kNt / 2) + q) * 16;
+    if (n >= p.n) continue;
+    Sink sink = p.sinks[0];
+    bool first_sink = true;
+#pragma unroll
+    for (int i = 1; i < kMaxSinks; ++i) {
+      if (i < p.sink_count && n >= p.sinks[i].first) {
+        sink = p.sinks[i];
+        first_sink = false;
+      }
+    }
+    const int channel = n - sink.first + (lane & 3) * 4;
+    if (channel >= sink.stored) continue;
+    const float4 bias = *reinterpret_cast<const float4*>(p.bias + n + (lane & 3) * 4);
+#pragma unroll
+    for (int m = 0; m < kMt; ++m) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int pixel = (warp_row * kMt + m) * 16 + (lane >> 2) + half * 8;
+        const int oy = y0 + pixel / kTx;
+        const int ox = x0 + pixel % kTx;
+        if (oy >= p.h || ox >= p.w) continue;
+        float v[4] = {sums[m][2 * q][half * 2] + bias.x, sums[m][2 * q][half * 2 + 1] + bias.y,
+                      sums[m][2 * q + 1][half * 2] + bias.z, sums[m][2 * q + 1][half * 2 + 1] + bias.w};
+        const bool early = p.activation_first || add == nullptr;
+        if (early) {
+          for (float& value : v) value = activate(sink.activation, value);
+        }
+        if (add != nullptr && first_sink) {
+          const int ay = oy * p.add.h / p.h;
+          const int ax = ox * p.add.w / p.w;
+          const uint2 bits = *reinterpret_cast<const uint2*>(
+              add + (static_cast<std::ptrdiff_t>(ay) * p.add.w + ax) * p.add.pitch + channel);
+          const float2 low = __half22float2(*reinterpret_cast<const __half2*>(&bits.x));
+          const float2 high = __half22float2(*reinterpret_cast<const __half2*>(&bits.y));
+          v[0] += low.x;
+          v[1] += low.y;
+          v[2] += high.x;
+          v[3] += high.y;
+        }
+        if (!early) {
+          for (float& value : v) value = activate(sink.activation, value);
+        }
+        auto* const to = static_cast<__half*>(sink.data) + (static_cast<std::ptrdiff_t>(oy) * p.w + ox) * sink.pitch + channel;
+        *reinterpret_cast<uint2*>(to) = make_uint2(pack_halfs(v[0], v[1]), pack_halfs(v[2], v[3]));
+      }
+    }
+  }
+}
+
+// Shared memory that a block of this kernel takes at most, whatever the GPU has: two blocks shall fit one
+// multiprocessor of an sm_90.
+constexpr std::size_t kMostShared = 110 * 1024;
+
+template <int kKernel, int kStride, int kTy, int kTx, int kMt, int kWn, int kNt>
+struct Variant {
+  using T = Tile<kKernel, kStride, kTy, kTx, kMt, kWn, kNt>;
+
+  static Shape shape(const ConvArguments& p, std::size_t limit) {
+    return T::shape(p, limit < kMostShared ? limit : kMostShared);
+  }
+  static bool fits(const ConvArguments& p, std::size_t limit) { return shape(p, limit).slots > 0; }
+  static int run(const ConvArguments& p, const LaunchContext& context) {
+    const Shape s = shape(p, p.shared_bytes);
+    const int tiles = ((p.w + kTx - 1) / kTx) * ((p.h + kTy - 1) / kTy);
+    const dim3 grid(static_cast<unsigned>(tiles), static_cast<unsigned>((p.n / 16 + T::kN16 - 1) / T::kN16), 1);
+    return launch(conv_kernel<kKernel, kStride, kTy, kTx, kMt, kWn, kNt>, grid, T::kThreads, T::shared_bytes(s), context,
+                  p, s);
+  }
+};
+
+struct Choice {
+  int kernel, stride, pixels, channels;
+  bool (*fits)(const ConvArguments&, std::size_t);
+  int (*run)(const ConvArguments&, const LaunchContext&);
+};
+
+template <int kKernel, int kStride, int kTy, int kTx, int kMt, int kWn, int kNt>
+constexpr Choice row() {
+  using V = Variant<kKernel, kStride, kTy, kTx, kMt, kWn, kNt>;
+  return {kKernel, kStride, kTy * kTx, kWn * kNt * 8, V::fits, V::run};
+}
+
+constexpr Choice kChoices[] = {
+    // kernel, stride, tile y and x, m16 blocks a warp, warps side by side, n8 blocks a warp
+    row<3, 1, 8, 16, 2, 2, 4>(), row<3, 1, 8, 8, 1, 2, 4>(), row<3, 1, 4, 8, 1, 2, 4>(),
+    row<3, 1, 8, 8, 1, 3, 2>(),  row<3, 1, 4, 8, 1, 3, 2>(), row<3, 1, 8, 8, 1, 2, 2>(),
+    row<3, 1, 4, 8, 1, 2, 2>(),  row<3, 1, 8, 8, 1, 1, 2>(), row<3, 1, 4, 8, 1, 1, 2>(),
+    row<3, 2, 8, 8, 1, 2, 4>(),  row<3, 2, 4, 8, 1, 2, 2>(), row<1, 1, 8, 8, 1, 2, 4>(),
+    row<1, 1, 4, 8, 1, 2, 4>(),  row<1, 1, 4, 8, 1, 2, 2>(), row<1, 2, 4, 8, 1, 2, 4>(),
+};
+constexpr int kChoiceCount = static_cast<int>(sizeof(kChoices) / sizeof(kChoices[0]));
+
+// The fewest channels computed for nothing, then the largest tile that still gives most multiprocessors a block.
+int chosen_tile(const ConvArguments& p) {
+  if (p.tile >= 0 && p.tile < kChoiceCount) return p.tile;
+  constexpr int kWantedBlocks = 120;
+  int best = -1;
+  int best_waste = 0, best_blocks = 0;
+  for (int i = 0; i < kChoiceCount; ++i) {
+    const Choice& c = kChoices[i];
+    if (c.kernel != p.kernel || c.stride != p.stride) continue;
+    const int columns = (p.n + c.channels - 1) / c.channels;
+    const int waste = columns * c.channels - p.n;
+    const int blocks = ((p.h * p.w + c.pixels - 1) / c.pixels) * columns;
+    bool better = best < 0 || waste < best_waste;
+    if (best >= 0 && waste == best_waste) {
+      const bool enough = blocks >= kWantedBlocks, best_enough = best_blocks >= kWantedBlocks;
+      better = enough != best_enough ? enough : enough ? blocks < best_blocks : blocks > best_blocks;
+    }
+    if (better) {
+      best = i;
+      best_waste = waste;
+      best_blocks = blocks;
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+bool conv_fits(const ConvArguments& p) {
+  const int tile = chosen_tile(p);
+  return tile >= 0 && kChoices[tile].fits(p, p.shared_bytes);
+}
+
+int conv(const ConvArguments& p, const LaunchContext& context) { return kChoices[chosen_tile(p)].run(p, context); }
+
+}  // namespace camd::infer::cuda

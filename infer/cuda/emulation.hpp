@@ -1,0 +1,189 @@
+// Runs CUDA kernels on the CPU, one fiber a thread of a block, for tests of indexing on machines without a GPU.
+//
+// Only what infer/cuda/primitives.cuh names exists here. A fiber runs until it meets its block (block_sync) or its
+// warp (matrix instructions); blocks run one after the other, so races between blocks are not seen.
+// Threads: one thread at a time. Not linked into camd.
+#pragma once
+
+#include <ucontext.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <vector>
+
+#include <cuda_fp16.h>
+#include <vector_functions.h>
+
+#define CAMD_KERNEL(threads, blocks) void
+#define CAMD_DEVICE inline
+#define CAMD_SHARED(name) unsigned char* const name = ::camd::infer::cuda::emulation::shared_memory()
+#define threadIdx (::camd::infer::cuda::emulation::thread_index())
+#define blockIdx (::camd::infer::cuda::emulation::block_index())
+#define blockDim (::camd::infer::cuda::emulation::block_size())
+#define gridDim (::camd::infer::cuda::emulation::grid_size())
+
+namespace camd::infer::cuda::emulation {
+
+struct Index {
+  unsigned x = 0, y = 0, z = 0;
+};
+
+enum class Meeting { kNone, kBlock, kWarp, kDone };
+
+struct Fiber {
+  ucontext_t context{};
+  std::vector<unsigned char> stack;
+  Index thread;
+  Meeting meeting = Meeting::kNone;
+};
+
+// A block's state. Shared memory is exactly as large as the launch asked for, so that a sanitizer sees overruns.
+struct Machine {
+  std::vector<std::unique_ptr<Fiber>> fibers;
+  ucontext_t scheduler{};
+  Fiber* current = nullptr;
+  Index block, block_dim, grid_dim;
+  std::vector<uint4> shared;
+  const void* rows[1024] = {};
+  unsigned a[1024][4] = {};
+  unsigned b[1024][2] = {};
+  std::function<void()> body;
+};
+
+inline Machine& machine() {
+  static Machine instance;
+  return instance;
+}
+inline const Index& thread_index() { return machine().current->thread; }
+inline const Index& block_index() { return machine().block; }
+inline const Index& block_size() { return machine().block_dim; }
+inline const Index& grid_size() { return machine().grid_dim; }
+inline unsigned char* shared_memory() { return reinterpret_cast<unsigned char*>(machine().shared.data()); }
+
+inline void meet(Meeting meeting) {
+  Fiber& self = *machine().current;
+  self.meeting = meeting;
+  swapcontext(&self.context, &machine().scheduler);
+}
+
+inline void fiber_main() {
+  machine().body();
+  machine().current->meeting = Meeting::kDone;
+  swapcontext(&machine().current->context, &machine().scheduler);
+}
+
+// Runs fibers until all have ended. Every round lets each fiber run to its next meeting; all fibers of a warp must
+// then be at the same one, and a block meeting is passed only when all that have not ended are there.
+inline void run_block(unsigned threads) {
+  Machine& m = machine();
+  while (m.fibers.size() < threads) {
+    m.fibers.push_back(std::make_unique<Fiber>());
+    m.fibers.back()->stack.resize(256 * 1024);
+  }
+  for (unsigned i = 0; i < threads; ++i) {
+    Fiber& f = *m.fibers[i];
+    getcontext(&f.context);
+    f.context.uc_stack.ss_sp = f.stack.data();
+    f.context.uc_stack.ss_size = f.stack.size();
+    f.context.uc_link = nullptr;
+    f.thread = Index{i, 0, 0};
+    f.meeting = Meeting::kNone;
+    makecontext(&f.context, fiber_main, 0);
+  }
+  const unsigned warps = (threads + 31) / 32;
+  bool running = true;
+  while (running) {
+    running = false;
+    for (unsigned w = 0; w < warps; ++w) {
+      // A warp goes on through its own meetings until it stands before its block or has ended.
+      for (bool again = true; again;) {
+        unsigned met = 0, lanes = 0;
+        for (unsigned i = w * 32; i < threads && i < w * 32 + 32; ++i) {
+          Fiber& f = *m.fibers[i];
+          ++lanes;
+          if (f.meeting == Meeting::kNone || f.meeting == Meeting::kWarp) {
+            m.current = &f;
+            swapcontext(&m.scheduler, &f.context);
+          }
+          if (f.meeting == Meeting::kWarp) ++met;
+        }
+        if (met != 0 && met != lanes) throw std::logic_error("a warp's lanes disagree about a matrix instruction");
+        again = met != 0;
+      }
+    }
+    bool all_done = true;
+    for (unsigned i = 0; i < threads; ++i) all_done = all_done && m.fibers[i]->meeting == Meeting::kDone;
+    if (all_done) break;
+    for (unsigned i = 0; i < threads; ++i) {
+      if (m.fibers[i]->meeting == Meeting::kBlock) m.fibers[i]->meeting = Meeting::kNone;
+    }
+    running = true;
+  }
+}
+
+inline float half_of(unsigned bits, int high) {
+  const auto word = static_cast<std::uint16_t>(high != 0 ? bits >> 16 : bits & 0xFFFFU);
+  __half h;
+  std::memcpy(&h, &word, sizeof(h));
+  return __half2float(h);
+}
+
+}  // namespace camd::infer::cuda::emulation
+
+namespace camd::infer::cuda {
+
+inline int min(int a, int b) { return a < b ? a : b; }
+inline int max(int a, int b) { return a > b ? a : b; }
+
+inline void block_sync() { emulation::meet(emulation::Meeting::kBlock); }
+inline void copy16_async(void* to, const void* from, bool valid) {
+  if (valid) std::memcpy(to, from, 16);
+  else std::memset(to, 0, 16);
+}
+inline void copy_wait_all() {}
+inline void wait_for_previous_kernel() {}
+inline void let_next_kernel_start() {}
+
+inline void load_matrices(unsigned (&to)[4], const void* row) {
+  auto& m = emulation::machine();
+  const unsigned self = emulation::thread_index().x;
+  const unsigned warp = self & ~31U, lane = self & 31U;
+  m.rows[self] = row;
+  emulation::meet(emulation::Meeting::kWarp);
+  for (unsigned i = 0; i < 4; ++i) {
+    const auto* words = static_cast<const unsigned char*>(m.rows[warp + i * 8 + lane / 4]);
+    std::memcpy(&to[i], words + (lane % 4) * 4, 4);
+  }
+  emulation::meet(emulation::Meeting::kWarp);
+}
+
+inline void multiply_add(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  auto& m = emulation::machine();
+  const unsigned self = emulation::thread_index().x;
+  const unsigned warp = self & ~31U, lane = self & 31U, g = lane / 4, t = lane % 4;
+  std::memcpy(m.a[self], a, sizeof(a));
+  m.b[self][0] = b0;
+  m.b[self][1] = b1;
+  emulation::meet(emulation::Meeting::kWarp);
+  for (unsigned i = 0; i < 4; ++i) {
+    const unsigned column = 2 * t + (i & 1U);
+    float sum = c[i];
+    for (unsigned k = 0; k < 16; ++k) {
+      const unsigned a_lane = warp + g * 4 + (k % 8) / 2;
+      const unsigned a_register = (i >= 2 ? 1U : 0U) + (k >= 8 ? 2U : 0U);
+      const unsigned b_lane = warp + column * 4 + (k % 8) / 2;
+      sum += emulation::half_of(m.a[a_lane][a_register], static_cast<int>(k & 1U)) *
+             emulation::half_of(m.b[b_lane][k >= 8 ? 1 : 0], static_cast<int>(k & 1U));
+    }
+    c[i] = sum;
+  }
+  emulation::meet(emulation::Meeting::kWarp);
+}
+
+}  // namespace camd::infer::cuda
+
+#define __expf expf

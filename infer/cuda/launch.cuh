@@ -1,0 +1,56 @@
+// Starting a kernel: the one place with a launch configuration, on the GPU or under emulation.
+#pragma once
+
+#include "infer/cuda/kernels.hpp"
+#include "infer/cuda/primitives.cuh"
+
+namespace camd::infer::cuda {
+
+#if defined(CAMD_CUDA_EMULATION)
+
+template <typename... Parameters, typename... Arguments>
+int launch(void (*kernel)(Parameters...), dim3 grid, int threads, std::size_t shared_bytes, const LaunchContext&,
+           Arguments... arguments) {
+  auto& m = emulation::machine();
+  m.block_dim = emulation::Index{static_cast<unsigned>(threads), 1, 1};
+  m.grid_dim = emulation::Index{grid.x, grid.y, grid.z};
+  m.shared.assign((shared_bytes + 15) / 16, uint4{0x7FFF7FFF, 0x7FFF7FFF, 0x7FFF7FFF, 0x7FFF7FFF});  // NaNs
+  m.body = [=] { kernel(arguments...); };
+  for (unsigned z = 0; z < grid.z; ++z) {
+    for (unsigned y = 0; y < grid.y; ++y) {
+      for (unsigned x = 0; x < grid.x; ++x) {
+        m.block = emulation::Index{x, y, z};
+        emulation::run_block(static_cast<unsigned>(threads));
+      }
+    }
+  }
+  return 0;
+}
+
+#else
+
+template <typename... Parameters, typename... Arguments>
+int launch(void (*kernel)(Parameters...), dim3 grid, int threads, std::size_t shared_bytes, const LaunchContext& context,
+           Arguments... arguments) {
+  constexpr std::size_t kWithoutAsking = 48 * 1024;
+  if (shared_bytes > kWithoutAsking) {
+    const cudaError_t error =
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes));
+    if (error != cudaSuccess) return error;
+  }
+  cudaLaunchConfig_t config{};
+  config.gridDim = grid;
+  config.blockDim = dim3(static_cast<unsigned>(threads), 1, 1);
+  config.dynamicSmemBytes = shared_bytes;
+  config.stream = static_cast<cudaStream_t>(context.stream);
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  config.attrs = &attribute;
+  config.numAttrs = context.overlap_previous ? 1 : 0;
+  return cudaLaunchKernelEx(&config, kernel, Parameters(arguments)...);
+}
+
+#endif
+
+}  // namespace camd::infer::cuda

@@ -1,0 +1,79 @@
+#include "infer/cuda/packing.hpp"
+
+#include "infer/half.hpp"
+
+namespace camd::infer::cuda {
+
+std::vector<Half> pack_right(int n, int k, const WeightAt& at) {
+  std::vector<Half> packed;
+  packed.reserve(static_cast<std::size_t>(round_up(n, 16)) * static_cast<std::size_t>(round_up(k, 16)));
+  const auto value = [&](int nn, int kk) { return nn < n && kk < k ? at(nn, kk) : 0.0F; };
+  for (int k0 = 0; k0 < k; k0 += 16) {
+    for (int n0 = 0; n0 < n; n0 += 16) {
+      for (int lane = 0; lane < 32; ++lane) {
+        const int g = lane / 4, t = lane % 4;
+        for (int e = 0; e < 2; ++e) {
+          const int channel = n0 + g / 2 * 4 + e * 2 + g % 2;
+          for (const int row : {2 * t, 2 * t + 1, 2 * t + 8, 2 * t + 9}) packed.push_back(float_to_half(value(channel, k0 + row)));
+        }
+      }
+    }
+  }
+  return packed;
+}
+
+std::vector<Half> pack_taps(int n, int c, int taps, const std::function<float(int n, int tap, int c)>& at) {
+  std::vector<Half> packed;
+  for (int tap = 0; tap < taps; ++tap) {
+    const std::vector<Half> one = pack_right(n, c, [&](int nn, int cc) { return at(nn, tap, cc); });
+    packed.insert(packed.end(), one.begin(), one.end());
+  }
+  return packed;
+}
+
+std::vector<Half> pack_left(int n, int k, const WeightAt& at) {
+  std::vector<Half> packed;
+  const auto value = [&](int nn, int kk) { return nn < n && kk < k ? at(nn, kk) : 0.0F; };
+  for (int n0 = 0; n0 < n; n0 += 16) {
+    for (int k0 = 0; k0 < k; k0 += 16) {
+      for (int lane = 0; lane < 32; ++lane) {
+        const int g = lane / 4, t = lane % 4;
+        for (int r = 0; r < 4; ++r) {
+          const int row = n0 + g + r % 2 * 8;
+          const int column = k0 + 2 * t + r / 2 * 8;
+          packed.push_back(float_to_half(value(row, column)));
+          packed.push_back(float_to_half(value(row, column + 1)));
+        }
+      }
+    }
+  }
+  return packed;
+}
+
+std::vector<Half> pack_stem(int n, const std::function<float(int n, int ky, int kx, int c)>& at) {
+  std::vector<Half> packed;
+  const auto value = [&](int nn, int k) {
+    const int ky = k / 10, rest = k % 10;
+    return nn < n && ky < 3 && rest < 9 ? at(nn, ky, rest / 3, rest % 3) : 0.0F;
+  };
+  for (int n0 = 0; n0 < n; n0 += 8) {
+    for (int k0 = 0; k0 < 32; k0 += 16) {
+      for (int lane = 0; lane < 32; ++lane) {
+        const int g = lane / 4, t = lane % 4;
+        for (const int row : {2 * t, 2 * t + 1, 2 * t + 8, 2 * t + 9}) packed.push_back(float_to_half(value(n0 + g, k0 + row)));
+      }
+    }
+  }
+  return packed;
+}
+
+std::vector<Half> pack_depthwise(int c, const std::function<float(int tap, int c)>& at) {
+  std::vector<Half> packed;
+  const int c8 = round_up(c, 8);
+  for (int tap = 0; tap < 9; ++tap) {
+    for (int channel = 0; channel < c8; ++channel) packed.push_back(float_to_half(channel < c ? at(tap, channel) : 0.0F));
+  }
+  return packed;
+}
+
+}  // namespace camd::infer::cuda

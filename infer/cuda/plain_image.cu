@@ -1,0 +1,172 @@
+// Kernels on images of any type and size, one thread an output element: convolution, pooling, resizing, and the
+// picture's way to planes. They run what the tensor-core kernels do not take, and everything in f32 mode.
+#include "infer/cuda/activation.cuh"
+#include "infer/cuda/launch.cuh"
+
+namespace camd::infer::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+dim3 blocks_for(std::int64_t elements) {
+  return dim3(static_cast<unsigned>((elements + kThreads - 1) / kThreads), 1, 1);
+}
+
+// The padding channels up to the next multiple of 8 are made too: zero, so that weights of zero meet finite numbers.
+CAMD_DEVICE int padded(int c) { return (c + 7) / 8 * 8; }
+
+struct Place {
+  int y, x, c;
+  bool inside;
+};
+// Image element number i, channels innermost.
+CAMD_DEVICE Place place_of(const Image& image) {
+  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + static_cast<std::int64_t>(threadIdx.x);
+  const int channels = padded(image.c);
+  const std::int64_t pixel = i / channels;
+  return {static_cast<int>(pixel / image.w), static_cast<int>(pixel % image.w), static_cast<int>(i % channels),
+          pixel < static_cast<std::int64_t>(image.h) * image.w};
+}
+
+template <typename T>
+CAMD_DEVICE T* at(const Image& image, int y, int x, int c) {
+  return static_cast<T*>(image.data) + (static_cast<std::ptrdiff_t>(y) * image.w + x) * image.pitch + c;
+}
+
+template <typename T>
+CAMD_KERNEL(kThreads, 1) plain_conv_kernel(const PlainConvArguments p) {
+  let_next_kernel_start();
+  wait_for_previous_kernel();
+  const Place o = place_of(p.y);
+  if (!o.inside) return;
+  T* const to = at<T>(p.y, o.y, o.x, o.c);
+  if (o.c >= p.y.c) {
+    *to = from_float<T>(0.0F);
+    return;
+  }
+  const int in_group = p.x.c / p.groups;
+  const int out_group = p.y.c / p.groups;
+  const int group = o.c / out_group;
+  float sum = p.bias[o.c];
+  for (int ky = 0; ky < p.kernel.y; ++ky) {
+    for (int kx = 0; kx < p.kernel.x; ++kx) {
+      int y, x;
+      if (p.transposed) {
+        y = o.y + p.pad_top - ky * p.dilation.y;
+        x = o.x + p.pad_left - kx * p.dilation.x;
+        if (y < 0 || x < 0 || y % p.stride.y != 0 || x % p.stride.x != 0) continue;
+        y /= p.stride.y;
+        x /= p.stride.x;
+      } else {
+        y = o.y * p.stride.y - p.pad_top + ky * p.dilation.y;
+        x = o.x * p.stride.x - p.pad_left + kx * p.dilation.x;
+      }
+      if (y < 0 || y >= p.x.h || x < 0 || x >= p.x.w) continue;
+      const T* const from = at<T>(p.x, y, x, group * in_group);
+      const std::ptrdiff_t taps = static_cast<std::ptrdiff_t>(p.kernel.y) * p.kernel.x;
+      const std::ptrdiff_t tap = static_cast<std::ptrdiff_t>(ky) * p.kernel.x + kx;
+      for (int c = 0; c < in_group; ++c) {
+        const std::ptrdiff_t row = p.transposed
+                                       ? static_cast<std::ptrdiff_t>(group * in_group + c) * out_group + o.c - group * out_group
+                                       : static_cast<std::ptrdiff_t>(o.c) * in_group + c;
+        sum = fmaf(to_float(from[c]), p.weights[row * taps + tap], sum);
+      }
+    }
+  }
+  if (p.activation_first) sum = activate_any(p.activation, sum);
+  if (p.residual.data != nullptr) sum += to_float(*at<T>(p.residual, o.y, o.x, o.c));
+  if (!p.activation_first) sum = activate_any(p.activation, sum);
+  *to = from_float<T>(sum);
+}
+
+template <typename T>
+CAMD_KERNEL(kThreads, 1) pool_kernel(const PoolArguments p) {
+  let_next_kernel_start();
+  wait_for_previous_kernel();
+  const Place o = place_of(p.y);
+  if (!o.inside) return;
+  T* const to = at<T>(p.y, o.y, o.x, o.c);
+  if (o.c >= p.y.c) {
+    *to = from_float<T>(0.0F);
+    return;
+  }
+  const bool average = p.pool.kind == Pool::Kind::kAverage;
+  const int y0 = o.y * p.pool.stride.y - p.pool.pads.top;
+  const int x0 = o.x * p.pool.stride.x - p.pool.pads.left;
+  float result = average ? 0.0F : -INFINITY;
+  int inside = 0, counted = 0;
+  for (int ky = 0; ky < p.pool.kernel.y; ++ky) {
+    const int y = y0 + ky * p.pool.dilation.y;
+    for (int kx = 0; kx < p.pool.kernel.x; ++kx) {
+      const int x = x0 + kx * p.pool.dilation.x;
+      // What ceil_mode adds beyond the pads counts for nothing.
+      if (y < p.x.h + p.pool.pads.bottom && x < p.x.w + p.pool.pads.right) ++counted;
+      if (y < 0 || y >= p.x.h || x < 0 || x >= p.x.w) continue;
+      ++inside;
+      const float v = to_float(*at<T>(p.x, y, x, o.c));
+      result = average ? result + v : fmaxf(result, v);
+    }
+  }
+  if (average) result /= static_cast<float>(max(p.pool.count_pads ? counted : inside, 1));
+  *to = from_float<T>(result);
+}
+
+template <typename T>
+CAMD_KERNEL(kThreads, 1) resize_kernel(const ResizeArguments p) {
+  let_next_kernel_start();
+  wait_for_previous_kernel();
+  const Place o = place_of(p.y);
+  if (!o.inside) return;
+  float sum = 0.0F;
+  for (int a = 0; a < p.row_taps; ++a) {
+    const int row = o.y * p.row_taps + a;
+    for (int b = 0; b < p.column_taps; ++b) {
+      const int column = o.x * p.column_taps + b;
+      const float v = o.c < p.x.c ? to_float(*at<T>(p.x, p.rows[row], p.columns[column], o.c)) : 0.0F;
+      sum += v * (p.row_weights[row] * p.column_weights[column]);
+    }
+  }
+  *at<T>(p.y, o.y, o.x, o.c) = from_float<T>(sum);
+}
+
+CAMD_KERNEL(kThreads, 1) preprocess_kernel(const PreprocessArguments p) {
+  let_next_kernel_start();
+  wait_for_previous_kernel();
+  const std::int64_t pixels = static_cast<std::int64_t>(p.plan.network_width) * p.plan.network_height;
+  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + static_cast<std::int64_t>(threadIdx.x);
+  if (i >= pixels) return;
+  float v[3];
+  sample_pixel(p.plan, p.picture, static_cast<int>(i % p.plan.network_width), static_cast<int>(i / p.plan.network_width), v);
+  for (int c = 0; c < 3; ++c) p.planes[c * pixels + i] = v[c];
+}
+
+std::int64_t elements(const Image& image) {
+  return static_cast<std::int64_t>(image.h) * image.w * ((image.c + 7) / 8 * 8);
+}
+
+}  // namespace
+
+int preprocess(const PreprocessArguments& p, const LaunchContext& context) {
+  const std::int64_t pixels = static_cast<std::int64_t>(p.plan.network_width) * p.plan.network_height;
+  return launch(preprocess_kernel, blocks_for(pixels), kThreads, 0, context, p);
+}
+
+int plain_conv(const PlainConvArguments& p, const LaunchContext& context) {
+  const dim3 grid = blocks_for(elements(p.y));
+  if (p.type == DataType::kF32) return launch(plain_conv_kernel<float>, grid, kThreads, 0, context, p);
+  return launch(plain_conv_kernel<__half>, grid, kThreads, 0, context, p);
+}
+
+int pool(const PoolArguments& p, const LaunchContext& context) {
+  const dim3 grid = blocks_for(elements(p.y));
+  if (p.type == DataType::kF32) return launch(pool_kernel<float>, grid, kThreads, 0, context, p);
+  return launch(pool_kernel<__half>, grid, kThreads, 0, context, p);
+}
+
+int resize(const ResizeArguments& p, const LaunchContext& context) {
+  const dim3 grid = blocks_for(elements(p.y));
+  if (p.type == DataType::kF32) return launch(resize_kernel<float>, grid, kThreads, 0, context, p);
+  return launch(resize_kernel<__half>, grid, kThreads, 0, context, p);
+}
+
+}  // namespace camd::infer::cuda

@@ -1,0 +1,99 @@
+// Plan: what the CUDA engine does with a Graph, as a list of kernels with their arguments. Made on the host, without
+// a GPU; tests run it under emulation.
+//
+// Addresses. Memory does not exist yet when a plan is made: a pointer in a step's arguments is a handle (buffer number
+// and byte offset), and bind() replaces it. Every execution binds its own copy of the steps.
+//
+// Threads: plain values; make_plan() is a function of its arguments, [any].
+// Invariants of a Plan:
+//  - steps are in an order in which they can run one after the other. Step i may run beside others as soon as the
+//    step before it in its lane and all steps in `waits` are done: memory is planned for that, not only for the order.
+//  - arena buffers that share bytes are never alive at the same time in any order that lanes and waits allow.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "infer/cuda/kernels.hpp"
+#include "infer/graph.hpp"
+
+namespace camd::infer::cuda {
+
+struct PlanOptions {
+  DataType type = DataType::kF16;         // of activations; kF32: every operator by its plain kernel, for comparison
+  DataType output_type = DataType::kF32;  // of the network's outputs: kF32 or kF16
+  std::size_t shared_bytes = 48 * 1024;   // shared memory that a block may have on this GPU
+  bool fuse = true;                       // false: one step an operator, plain kernels only
+  int lanes = 4;                          // steps that may run side by side, at most
+};
+
+enum class BufferKind : std::uint8_t {
+  kConstants,  // weights and tables, shared by all executions
+  kInput,      // planes [3][H][W] of f32
+  kArena,
+  kOutput,
+};
+
+struct Buffer {
+  BufferKind kind = BufferKind::kArena;
+  std::size_t size_bytes = 0;
+  std::size_t offset_bytes = 0;  // within the arena, or within the outputs' memory
+  // Shares its bytes with nobody and is zero before the first run: an image whose padding no kernel writes.
+  bool exclusive = false;
+};
+inline constexpr int kConstantsBuffer = 0;
+inline constexpr int kInputBuffer = 1;
+
+using Arguments = std::variant<SeparableArguments, ConvArguments, HeadsArguments, StemArguments, PlainConvArguments,
+                               PoolArguments, ResizeArguments, MoveArguments, BinaryArguments, SoftmaxArguments,
+                               ReduceArguments, MatMulArguments>;
+
+struct Step {
+  Arguments arguments;
+  std::string origin;  // the operators it came from, for messages
+  std::vector<int> reads, writes;  // buffers, constants left out
+  int lane = 0;
+  std::vector<int> waits;  // steps of other lanes that must be done before
+  bool signals = false;    // a step of another lane, or an output's reader, waits for this one
+  bool overlap_previous = false;  // LaunchContext's
+};
+
+struct PlannedOutput {
+  TensorSpec spec;  // type is PlanOptions::output_type
+  int buffer = -1;
+  int step = -1;    // the last one that writes it
+};
+
+struct Plan {
+  DataType type = DataType::kF16;
+  std::vector<std::byte> constants;
+  std::vector<Buffer> buffers;
+  std::size_t arena_bytes = 0;
+  std::size_t output_bytes = 0;  // all outputs, packed in order, each at a multiple of 256
+  std::vector<Step> steps;
+  int lane_count = 1;
+  std::vector<PlannedOutput> outputs;
+  // The step that can read the camera's picture instead of the input's planes (StemArguments), or -1. It is the only
+  // reader of the input, and step 0.
+  int stem = -1;
+
+  // "31 kernels in 3 lanes, 12.3 MiB" and what runs by plain kernels in f16 mode, for the log.
+  [[nodiscard]] std::string summary() const;
+};
+
+// Throws Error(kModel) for what no kernel takes (tensors of more than kMaxRank dimensions); `path` is for messages.
+[[nodiscard]] Plan make_plan(const Graph& graph, const PlanOptions& options, const std::string& path);
+
+// Replaces the handles in `arguments` by addresses: bases[b] is buffer b's first byte.
+void bind(Arguments& arguments, const std::vector<std::byte*>& bases);
+
+// Enqueues the step's kernel; a cudaError_t.
+int run(const Arguments& arguments, const LaunchContext& context);
+
+[[nodiscard]] std::string_view kernel_name(const Arguments& arguments) noexcept;
+
+}  // namespace camd::infer::cuda

@@ -1,0 +1,333 @@
+#include "infer/cuda/plan_builder.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.hpp"
+#include "infer/cuda/handles.hpp"
+#include "infer/cuda/packing.hpp"
+
+namespace camd::infer::cuda {
+namespace {
+
+constexpr std::size_t kAlignment = 256;
+
+std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+std::vector<std::int64_t> row_major(const Shape& shape) {
+  std::vector<std::int64_t> strides(shape.size(), 1);
+  for (std::size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d];
+  return strides;
+}
+
+}  // namespace
+
+PlanBuilder::PlanBuilder(Graph graph, const PlanOptions& options, const std::string& path)
+    : graph_(std::move(graph)), options_(options), path_(path), fusion_(find_fusions(graph_, options_)) {}
+
+Plan PlanBuilder::build() {
+  plan_.type = options_.type;
+  plan_.buffers.resize(2);
+  plan_.buffers[kConstantsBuffer].kind = BufferKind::kConstants;
+  plan_.buffers[kInputBuffer].kind = BufferKind::kInput;
+  plan_.buffers[kInputBuffer].size_bytes = static_cast<std::size_t>(element_count(shape(graph_.input))) * sizeof(float);
+  forms_.assign(graph_.values.size(), {});
+  forms_[static_cast<std::size_t>(graph_.input)].push_back(Form{kInputBuffer, 0, DataType::kF32, false, 0});
+  for (const ValueId id : graph_.outputs) {
+    PlannedOutput output;
+    output.spec = TensorSpec{graph_.value(id).name, shape(id), options_.output_type};
+    output.buffer = new_buffer(BufferKind::kOutput, output.spec.size_bytes());
+    plan_.buffers[static_cast<std::size_t>(output.buffer)].offset_bytes = plan_.output_bytes;
+    plan_.output_bytes += aligned(output.spec.size_bytes());
+    output_buffers_.emplace(id, output.buffer);
+    plan_.outputs.push_back(std::move(output));
+  }
+  place_concats();
+  for (int i = 0; i < static_cast<int>(graph_.ops.size()); ++i) {
+    if (fusion_.absorbed.count(i) == 0) emit(graph_.ops[static_cast<std::size_t>(i)], i);
+  }
+  finish_outputs();
+  plan_.buffers[kConstantsBuffer].size_bytes = plan_.constants.size();
+  for (Step& step : plan_.steps) {
+    PointerVisitor find([&](auto& p) { if (handle_buffer(p) != kConstantsBuffer) step.reads.push_back(handle_buffer(p)); },
+                        [&](auto& p) { step.writes.push_back(handle_buffer(p)); });
+    std::visit(find, step.arguments);
+  }
+  schedule(plan_, options_.lanes);
+  for (PlannedOutput& output : plan_.outputs) {
+    for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
+      const std::vector<int>& writes = plan_.steps[i].writes;
+      if (std::find(writes.begin(), writes.end(), output.buffer) != writes.end()) output.step = static_cast<int>(i);
+    }
+    plan_.steps[static_cast<std::size_t>(output.step)].signals = true;
+  }
+  return std::move(plan_);
+}
+
+// Inputs of a Concat over channels are made where they belong, if every one that has a neighbour behind it is a
+// multiple of 8 wide: kernels write whole groups of 8.
+void PlanBuilder::place_concats() {
+  if (!options_.fuse) return;
+  std::vector<bool> made_as_image(graph_.values.size(), false);
+  for (const Op& op : graph_.ops) {
+    const bool makes = std::holds_alternative<Conv>(op.operation) || std::holds_alternative<ConvTranspose>(op.operation) ||
+                       std::holds_alternative<Pool>(op.operation) || std::holds_alternative<Resize>(op.operation);
+    made_as_image[static_cast<std::size_t>(op.output)] = makes && is_picture(op.output);
+  }
+  for (const Op& op : graph_.ops) {
+    const auto* concat = std::get_if<Concat>(&op.operation);
+    if (concat == nullptr || concat->axis != 1 || !is_picture(op.output)) continue;
+    int first = 0;
+    for (const ValueId in : op.inputs) {
+      const int channels = static_cast<int>(shape(in)[1]);
+      const bool twice = std::count(op.inputs.begin(), op.inputs.end(), in) > 1;
+      const bool last = first + channels == static_cast<int>(shape(op.output)[1]);
+      const bool fits = first % 8 == 0 && (last || channels % 8 == 0);
+      if (fits && !twice && made_as_image[static_cast<std::size_t>(in)] && slices_.count(in) == 0 &&
+          output_buffers_.count(in) == 0) {
+        slices_[in] = {op.output, first};
+      }
+      first += channels;
+    }
+  }
+}
+
+// ---- Values --------------------------------------------------------------------------------------------------------
+
+bool PlanBuilder::is_picture(ValueId id) const { return shape(id).size() == 4 && shape(id)[0] == 1; }
+
+bool PlanBuilder::has_image(ValueId id) const {
+  const auto& forms = forms_[static_cast<std::size_t>(id)];
+  return std::any_of(forms.begin(), forms.end(), [](const Form& f) { return f.image; });
+}
+
+Image PlanBuilder::image(ValueId id) {
+  if (!has_image(id)) {
+    const Strided x = strided(id);
+    const Image made = make_image(id, false);
+    (void)made;
+    add_move(x, strided(id, forms_[static_cast<std::size_t>(id)].back()), shape(id), shape(id), "layout of " + graph_.value(id).name);
+  }
+  for (const Form& form : forms_[static_cast<std::size_t>(id)]) {
+    if (!form.image) continue;
+    const Shape& s = shape(id);
+    return Image{make_handle(form.buffer, form.offset_bytes), static_cast<int>(s[2]), static_cast<int>(s[3]),
+                 static_cast<int>(s[1]), form.pitch};
+  }
+  throw base::Error(base::ErrorKind::kInternal, "an image that was just made is missing");
+}
+
+Image PlanBuilder::make_image(ValueId id, bool kernel_writes_padding) {
+  const Shape& s = shape(id);
+  const int channels = static_cast<int>(s[1]);
+  Form form;
+  form.image = true;
+  form.type = options_.type;
+  const auto slice = slices_.find(id);
+  if (slice != slices_.end()) {
+    if (!has_image(slice->second.first)) (void)make_image(slice->second.first, false);
+    const Form whole = forms_[static_cast<std::size_t>(slice->second.first)].front();
+    form.buffer = whole.buffer;
+    form.pitch = whole.pitch;
+    form.offset_bytes = whole.offset_bytes + static_cast<std::size_t>(slice->second.second) * element_size(form.type);
+  } else {
+    form.pitch = round_up(channels, 8);
+    const std::size_t size = static_cast<std::size_t>(s[2] * s[3] * form.pitch) * element_size(form.type);
+    form.buffer = new_buffer(BufferKind::kArena, size);
+    plan_.buffers[static_cast<std::size_t>(form.buffer)].exclusive = !kernel_writes_padding && channels % 8 != 0;
+  }
+  forms_[static_cast<std::size_t>(id)].push_back(form);
+  return Image{make_handle(form.buffer, form.offset_bytes), static_cast<int>(s[2]), static_cast<int>(s[3]), channels,
+               form.pitch};
+}
+
+Form PlanBuilder::tensor(ValueId id) {
+  for (const Form& form : forms_[static_cast<std::size_t>(id)]) {
+    if (!form.image && form.type == DataType::kF32) return form;
+  }
+  const Strided x = strided(id);
+  Form form;
+  form.buffer = new_buffer(BufferKind::kArena, static_cast<std::size_t>(element_count(shape(id))) * sizeof(float));
+  forms_[static_cast<std::size_t>(id)].push_back(form);
+  add_move(x, strided(id, form), shape(id), shape(id), "layout of " + graph_.value(id).name);
+  return form;
+}
+
+Form PlanBuilder::make_tensor(ValueId id, bool any_type) {
+  Form form;
+  const auto output = output_buffers_.find(id);
+  if (output != output_buffers_.end() && (any_type || options_.output_type == DataType::kF32)) {
+    form.buffer = output->second;
+    form.type = options_.output_type;
+  } else {
+    form.buffer = new_buffer(BufferKind::kArena, static_cast<std::size_t>(element_count(shape(id))) * sizeof(float));
+  }
+  forms_[static_cast<std::size_t>(id)].push_back(form);
+  return form;
+}
+
+Strided PlanBuilder::strided(ValueId id, const Form& form) const {
+  const Shape& s = shape(id);
+  Strided t;
+  t.data = make_handle(form.buffer, form.offset_bytes);
+  t.type = form.type;
+  if (form.image) {
+    t.strides[1] = 1;
+    t.strides[2] = s[3] * form.pitch;
+    t.strides[3] = form.pitch;
+  } else {
+    const std::vector<std::int64_t> strides = row_major(s);
+    std::copy(strides.begin(), strides.end(), t.strides);
+  }
+  return t;
+}
+
+Strided PlanBuilder::strided(ValueId id) {
+  if (graph_.is_constant(id)) {
+    Strided t;
+    t.data = const_cast<float*>(constant_floats(id));
+    const std::vector<std::int64_t> strides = row_major(shape(id));
+    std::copy(strides.begin(), strides.end(), t.strides);
+    return t;
+  }
+  const auto& forms = forms_[static_cast<std::size_t>(id)];
+  if (forms.empty()) throw base::Error(base::ErrorKind::kInternal, "a value is read before it is made: " + graph_.value(id).name);
+  return strided(id, forms.front());
+}
+
+Strided PlanBuilder::make_strided(ValueId id, bool as_image) {
+  if (as_image && is_picture(id) && output_buffers_.count(id) == 0) {
+    (void)make_image(id, false);
+  } else {
+    (void)make_tensor(id, true);
+  }
+  return strided(id, forms_[static_cast<std::size_t>(id)].back());
+}
+
+Strided PlanBuilder::broadcast(ValueId id, const Shape& to) {
+  Strided t = strided(id);
+  const Shape& from = shape(id);
+  Strided result = t;
+  const std::size_t missing = to.size() - from.size();
+  for (std::size_t d = 0; d < to.size(); ++d) {
+    const bool repeats = d < missing || (from[d - missing] == 1 && to[d] != 1);
+    result.strides[d] = repeats ? 0 : t.strides[d - missing];
+  }
+  return result;
+}
+
+// ---- Memory and steps ----------------------------------------------------------------------------------------------
+
+int PlanBuilder::new_buffer(BufferKind kind, std::size_t size_bytes) {
+  Buffer buffer;
+  buffer.kind = kind;
+  buffer.size_bytes = std::max<std::size_t>(size_bytes, 16);
+  plan_.buffers.push_back(buffer);
+  return static_cast<int>(plan_.buffers.size()) - 1;
+}
+
+template <typename T>
+const T* PlanBuilder::constant(const std::vector<T>& values) {
+  const std::size_t at = aligned(plan_.constants.size());
+  const std::size_t bytes = values.size() * sizeof(T);
+  // Kernels fetch 16 bytes at a time, never beyond the last multiple of 16.
+  plan_.constants.resize(at + (bytes + 15) / 16 * 16);
+  if (bytes != 0) std::memcpy(plan_.constants.data() + at, values.data(), bytes);
+  return static_cast<const T*>(make_handle(kConstantsBuffer, at));
+}
+template const float* PlanBuilder::constant(const std::vector<float>&);
+template const int* PlanBuilder::constant(const std::vector<int>&);
+template const Half* PlanBuilder::constant(const std::vector<Half>&);
+template const std::int64_t* PlanBuilder::constant(const std::vector<std::int64_t>&);
+
+std::vector<float> PlanBuilder::floats(ValueId id) const {
+  const Constant& c = *graph_.value(id).constant;
+  if (c.type == DataType::kF32) return c.f32;
+  return std::vector<float>(c.i64.begin(), c.i64.end());
+}
+
+const float* PlanBuilder::constant_floats(ValueId id) {
+  const auto known = constants_.find(id);
+  if (known != constants_.end()) return known->second;
+  const float* made = constant(floats(id));
+  constants_[id] = made;
+  return made;
+}
+
+const float* PlanBuilder::padded_bias(const std::vector<float>& bias, int multiple) {
+  std::vector<float> padded = bias;
+  padded.resize(static_cast<std::size_t>(round_up(static_cast<int>(bias.size()), multiple)), 0.0F);
+  return constant(padded);
+}
+
+void PlanBuilder::add_step(Arguments arguments, const std::string& origin) {
+  Step step;
+  step.arguments = std::move(arguments);
+  step.origin = origin;
+  plan_.steps.push_back(std::move(step));
+}
+
+void PlanBuilder::add_move(const Strided& x, const Strided& y, const Shape& to, const Shape& from, const std::string& origin) {
+  MoveArguments a;
+  a.x = x;
+  a.y = y;
+  a.rank = static_cast<int>(to.size());
+  for (std::size_t d = 0; d < to.size(); ++d) {
+    a.shape[d] = to[d];
+    a.step[d] = 1;
+    a.size[d] = from[d];
+  }
+  add_step(a, origin);
+}
+
+void PlanBuilder::require_rank(const Op& op, const Shape& s) const {
+  if (s.size() <= kMaxRank) return;
+  throw base::Error(base::ErrorKind::kModel, path_ + ": " + op.origin + " has a tensor of " + std::to_string(s.size()) +
+                                                 " dimensions, engine cuda takes " + std::to_string(kMaxRank) +
+                                                 ": engine opencv on device host may run this model");
+}
+
+void PlanBuilder::finish_outputs() {
+  for (std::size_t i = 0; i < graph_.outputs.size(); ++i) {
+    const ValueId id = graph_.outputs[i];
+    const int buffer = plan_.outputs[i].buffer;
+    const auto& forms = forms_[static_cast<std::size_t>(id)];
+    if (std::any_of(forms.begin(), forms.end(), [&](const Form& f) { return f.buffer == buffer; })) continue;
+    const Strided x = strided(id);
+    const Form form{buffer, 0, options_.output_type, false, 0};
+    require_rank(Op{Reshape{}, {}, id, {}, "output " + graph_.value(id).name}, shape(id));
+    add_move(x, strided(id, form), shape(id), shape(id), "output " + graph_.value(id).name);
+  }
+}
+
+// ---- The whole -----------------------------------------------------------------------------------------------------
+
+Plan make_plan(const Graph& graph, const PlanOptions& options, const std::string& path) {
+  for (const Op& op : graph.ops) {
+    for (const ValueId in : op.inputs) {
+      if (in != kNoValue && !graph.is_constant(in) && graph.shape(in).size() > kMaxRank) {
+        throw base::Error(base::ErrorKind::kModel, path + ": " + op.origin + " reads a tensor of " +
+                                                       std::to_string(graph.shape(in).size()) + " dimensions, engine cuda takes " +
+                                                       std::to_string(kMaxRank) + ": engine opencv on device host may run this model");
+      }
+    }
+  }
+  return PlanBuilder(graph, options, path).build();
+}
+
+std::string Plan::summary() const {
+  int fast = 0, plain_convolutions = 0;
+  for (const Step& step : steps) {
+    const bool tensor_cores =
+        std::holds_alternative<SeparableArguments>(step.arguments) || std::holds_alternative<ConvArguments>(step.arguments) ||
+        std::holds_alternative<HeadsArguments>(step.arguments) || std::holds_alternative<StemArguments>(step.arguments);
+    if (tensor_cores) ++fast;
+    if (std::holds_alternative<PlainConvArguments>(step.arguments)) ++plain_convolutions;
+  }
+  return std::to_string(steps.size()) + " kernels in " + std::to_string(lane_count) + " lanes (" + std::to_string(fast) +
+         " on tensor cores, " + std::to_string(plain_convolutions) + " plain convolutions), " +
+         std::to_string((arena_bytes + output_bytes) / 1024) + " KiB a frame, " + std::to_string(constants.size() / 1024) +
+         " KiB of weights";
+}
+
+}  // namespace camd::infer::cuda

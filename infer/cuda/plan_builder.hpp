@@ -1,0 +1,117 @@
+// The inside of make_plan(): what was decided so far about values, buffers and steps. Private to the planner's files.
+//
+// plan_fusion.cpp looks at the graph and decides which operators share a kernel; plan_builder.cpp makes the steps,
+// operator by operator; plan_schedule.cpp then gives lanes and memory.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "infer/cuda/plan.hpp"
+
+namespace camd::infer::cuda {
+
+// Operators that share a kernel. An op's index is its place in Graph::ops.
+struct Fusion {
+  int stem = -1;                               // the convolution that reads the picture
+  std::map<int, int> depthwise_of;             // pointwise op -> its depthwise op
+  std::set<int> absorbed;                      // ops that another op's kernel computes
+  std::map<int, std::vector<int>> siblings;    // first op -> all convolutions of its kernel, itself included
+  std::map<int, std::vector<int>> head_groups; // the same for heads()
+  std::map<int, ValueId> enlarged_residual;    // convolution -> the small image that its residual repeats
+};
+
+// `graph` may be changed: activations move from behind a Concat in front of it.
+[[nodiscard]] Fusion find_fusions(Graph& graph, const PlanOptions& options);
+
+// Gives every step its lane, waits, signals and overlap, and every arena buffer its offset.
+void schedule(Plan& plan, int lanes);
+
+// How a value lies in memory. A value may lie in several forms.
+struct Form {
+  int buffer = -1;
+  std::size_t offset_bytes = 0;
+  DataType type = DataType::kF32;
+  bool image = false;  // channels-last with `pitch`, else row-major
+  int pitch = 0;
+};
+
+class PlanBuilder {
+ public:
+  PlanBuilder(Graph graph, const PlanOptions& options, const std::string& path);
+  [[nodiscard]] Plan build();
+
+ private:
+  void place_concats();
+  void emit(const Op& op, int index);
+  void emit(const Op& op, const Conv& conv, int index);
+  void emit(const Op& op, const ConvTranspose& conv, int index);
+  void emit(const Op& op, const Pool& pool, int index);
+  void emit(const Op& op, const Resize& resize, int index);
+  void emit(const Op& op, const Concat& concat, int index);
+  void emit(const Op& op, const Softmax& softmax, int index);
+  void emit(const Op& op, const Unary& unary, int index);
+  void emit(const Op& op, const Binary& binary, int index);
+  void emit(const Op& op, const Transpose& transpose, int index);
+  void emit(const Op& op, const Reshape& reshape, int index);
+  void emit(const Op& op, const Slice& slice, int index);
+  void emit(const Op& op, const Gather& gather, int index);
+  void emit(const Op& op, const Pad& pad, int index);
+  void emit(const Op& op, const Reduce& reduce, int index);
+  void emit(const Op& op, const MatMul& matmul, int index);
+
+  void emit_stem(const Op& op);
+  void emit_separable(const Op& depthwise, const Op& pointwise);
+  void emit_tensor_core_conv(const std::vector<int>& members);
+  void emit_heads(const std::vector<int>& members);
+  void emit_plain_conv(const Op& op, const PlainConvArguments& geometry);
+  void finish_outputs();
+
+  // ---- Values
+  [[nodiscard]] const Shape& shape(ValueId id) const { return graph_.shape(id); }
+  [[nodiscard]] bool is_picture(ValueId id) const;  // [1,C,H,W]: can lie as an image
+  [[nodiscard]] bool has_image(ValueId id) const;
+  // The value as an image of the plan's type; converted first where it only lies otherwise.
+  [[nodiscard]] Image image(ValueId id);
+  // Memory for the value that an op makes, as an image (where a Concat wants it, if one does).
+  [[nodiscard]] Image make_image(ValueId id, bool kernel_writes_padding);
+  // The value as row-major f32.
+  [[nodiscard]] Form tensor(ValueId id);
+  // Memory for the value that an op makes, row-major; straight into the network's output where it is one.
+  [[nodiscard]] Form make_tensor(ValueId id, bool any_type);
+  // The value in whatever form it lies, constants too, with the strides of its own dimensions.
+  [[nodiscard]] Strided strided(ValueId id);
+  [[nodiscard]] Strided strided(ValueId id, const Form& form) const;
+  // Memory for the value that an op makes, in the form that suits those who read it.
+  [[nodiscard]] Strided make_strided(ValueId id, bool as_image);
+  // Strides of `id` seen in the dimensions of `to` (numpy's broadcasting).
+  [[nodiscard]] Strided broadcast(ValueId id, const Shape& to);
+
+  // ---- Memory and steps
+  [[nodiscard]] int new_buffer(BufferKind kind, std::size_t size_bytes);
+  template <typename T>
+  [[nodiscard]] const T* constant(const std::vector<T>& values);
+  [[nodiscard]] const float* constant_floats(ValueId id);
+  [[nodiscard]] const float* padded_bias(const std::vector<float>& bias, int multiple);
+  void add_step(Arguments arguments, const std::string& origin);
+  void add_move(const Strided& x, const Strided& y, const Shape& shape, const Shape& x_shape, const std::string& origin);
+  [[nodiscard]] std::vector<float> floats(ValueId id) const;
+  void require_rank(const Op& op, const Shape& shape) const;
+
+  Graph graph_;
+  const PlanOptions options_;
+  const std::string path_;
+  Fusion fusion_;
+  Plan plan_;
+  std::vector<std::vector<Form>> forms_;  // of each value
+  std::map<ValueId, std::pair<ValueId, int>> slices_;  // value -> (concatenated value, first channel)
+  std::map<ValueId, int> output_buffers_;              // value -> output buffer that it may be made in
+  std::map<ValueId, const float*> constants_;          // constants that lie in the plan already
+};
+
+[[nodiscard]] inline std::size_t element_size(DataType type) noexcept { return size_of(type); }
+
+}  // namespace camd::infer::cuda

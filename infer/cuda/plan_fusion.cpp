@@ -1,0 +1,236 @@
+#include <algorithm>
+
+#include "infer/cuda/packing.hpp"
+#include "infer/cuda/plan_builder.hpp"
+
+namespace camd::infer::cuda {
+namespace {
+
+class Finder {
+ public:
+  Finder(Graph& graph, const PlanOptions& options) : graph_(graph), options_(options) { index(); }
+
+  Fusion find() {
+    if (!options_.fuse) return {};
+    move_activations_before_concats();
+    index();
+    if (options_.type != DataType::kF16) return {};
+    find_enlarged_residuals();
+    find_stem();
+    find_separables();
+    find_heads();
+    find_siblings();
+    return std::move(fusion_);
+  }
+
+ private:
+  void index() {
+    uses_ = use_counts(graph_);
+    readers_.assign(graph_.values.size(), {});
+    maker_.assign(graph_.values.size(), -1);
+    for (int i = 0; i < static_cast<int>(graph_.ops.size()); ++i) {
+      const Op& op = graph_.ops[static_cast<std::size_t>(i)];
+      maker_[static_cast<std::size_t>(op.output)] = i;
+      for (const ValueId in : op.inputs) {
+        if (in != kNoValue) readers_[static_cast<std::size_t>(in)].push_back(i);
+      }
+    }
+  }
+  [[nodiscard]] const Op& op(int i) const { return graph_.ops[static_cast<std::size_t>(i)]; }
+  [[nodiscard]] Op& op(int i) { return graph_.ops[static_cast<std::size_t>(i)]; }
+  [[nodiscard]] int uses(ValueId id) const { return uses_[static_cast<std::size_t>(id)]; }
+  [[nodiscard]] int maker(ValueId id) const { return maker_[static_cast<std::size_t>(id)]; }
+  [[nodiscard]] const Conv* conv(int i) const { return std::get_if<Conv>(&op(i).operation); }
+  [[nodiscard]] bool is_output(ValueId id) const {
+    return std::find(graph_.outputs.begin(), graph_.outputs.end(), id) != graph_.outputs.end();
+  }
+
+  // f(concat(a, b)) = concat(f(a), f(b)), and a and b are convolutions that apply f for nothing.
+  void move_activations_before_concats() {
+    for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
+      const auto* unary = std::get_if<Unary>(&graph_.ops[i].operation);
+      if (unary == nullptr) continue;
+      const ValueId joined = graph_.ops[i].inputs[0];
+      const int concat = maker(joined);
+      if (concat < 0 || uses(joined) != 1 || !std::holds_alternative<Concat>(op(concat).operation)) continue;
+      const auto takes_it = [&](ValueId in) {
+        const int make = maker(in);
+        if (make < 0 || uses(in) != 1 || op(make).activation.function != Function::kNone) return false;
+        const Conv* c = conv(make);
+        return c != nullptr && (op(make).inputs.size() < 4 || op(make).inputs[3] == kNoValue || !c->activation_first);
+      };
+      const std::vector<ValueId> inputs = op(concat).inputs;
+      if (!std::all_of(inputs.begin(), inputs.end(), takes_it)) continue;
+      for (const ValueId in : inputs) op(maker(in)).activation = unary->function;
+      op(concat).output = graph_.ops[i].output;
+      graph_.ops.erase(graph_.ops.begin() + static_cast<std::ptrdiff_t>(i));
+      --i;
+      index();
+    }
+  }
+
+  [[nodiscard]] bool batch_of_one(ValueId id) const {
+    const Shape& s = graph_.shape(id);
+    return s.size() == 4 && s[0] == 1;
+  }
+  [[nodiscard]] static bool square(const Conv& c, int kernel) {
+    return c.kernel == Pair2{kernel, kernel} && c.dilation == Pair2{1, 1} && c.stride.y == c.stride.x;
+  }
+  [[nodiscard]] ValueId residual(int i) const { return op(i).inputs.size() > 3 ? op(i).inputs[3] : kNoValue; }
+  [[nodiscard]] bool plain_input(int i) const { return batch_of_one(op(i).inputs[0]) && batch_of_one(op(i).output); }
+
+  // A dense convolution that conv() takes, shared memory aside.
+  [[nodiscard]] bool dense(int i) const {
+    const Conv* c = conv(i);
+    if (c == nullptr || c->groups != 1 || !plain_input(i)) return false;
+    if (!square(*c, 1) && !square(*c, 3)) return false;
+    if (c->stride.y != 1 && c->stride.y != 2) return false;
+    return tensor_core_activation(op(i).activation.function);
+  }
+
+  void find_enlarged_residuals() {
+    for (int i = 0; i < static_cast<int>(graph_.ops.size()); ++i) {
+      if (!dense(i) || residual(i) == kNoValue) continue;
+      const int make = maker(residual(i));
+      if (make < 0 || uses(residual(i)) != 1) continue;
+      const auto* resize = std::get_if<Resize>(&op(make).operation);
+      if (resize == nullptr || !batch_of_one(op(make).inputs[0])) continue;
+      const Shape& from = graph_.shape(op(make).inputs[0]);
+      const Shape& to = graph_.shape(op(make).output);
+      // conv() reads row y * from / to: the same as the table, or not fused.
+      const auto same = [](const ResizeAxis& axis, std::int64_t in, std::int64_t out) {
+        if (axis.taps != 1) return false;
+        for (std::int64_t j = 0; j < out; ++j) {
+          const auto at = static_cast<std::size_t>(j);
+          if (axis.index[at] != j * in / out || axis.weight[at] != 1.0F) return false;
+        }
+        return true;
+      };
+      if (!same(resize->y, from[2], to[2]) || !same(resize->x, from[3], to[3])) continue;
+      fusion_.enlarged_residual[i] = op(make).inputs[0];
+      fusion_.absorbed.insert(make);
+    }
+  }
+
+  void find_stem() {
+    if (uses(graph_.input) != 1 || readers_[static_cast<std::size_t>(graph_.input)].size() != 1) return;
+    const int i = readers_[static_cast<std::size_t>(graph_.input)][0];
+    const Conv* c = conv(i);
+    if (c == nullptr || !plain_input(i) || c->groups != 1 || !square(*c, 3) || c->stride.y != 2) return;
+    if (graph_.shape(graph_.input)[1] != 3 || residual(i) != kNoValue) return;
+    if (!tensor_core_activation(op(i).activation.function)) return;
+    fusion_.stem = i;
+  }
+
+  void find_separables() {
+    for (int i = 0; i < static_cast<int>(graph_.ops.size()); ++i) {
+      const Conv* point = conv(i);
+      if (point == nullptr || !dense(i) || !square(*point, 1) || point->stride.y != 1 || point->pads != Pads{}) continue;
+      if (residual(i) != kNoValue || is_head(i)) continue;
+      const int d = maker(op(i).inputs[0]);
+      if (d < 0 || uses(op(d).output) != 1) continue;
+      const Conv* deep = conv(d);
+      if (deep == nullptr || !plain_input(d) || !square(*deep, 3) || residual(d) != kNoValue) continue;
+      const std::int64_t channels = graph_.shape(op(d).inputs[0])[1];
+      if (deep->groups != channels || graph_.shape(op(d).output)[1] != channels) continue;
+      if (deep->stride.y != 1 && deep->stride.y != 2) continue;
+      if (!tensor_core_activation(op(d).activation.function)) continue;
+      SeparableArguments a;
+      const Shape& in = graph_.shape(op(d).inputs[0]);
+      const Shape& out = graph_.shape(op(i).output);
+      a.x.c = static_cast<int>(in[1]);
+      a.y.c = static_cast<int>(out[1]);
+      a.y.h = static_cast<int>(out[2]);
+      a.y.w = static_cast<int>(out[3]);
+      a.stride = deep->stride.y;
+      a.shared_bytes = options_.shared_bytes;
+      if (!separable_fits(a)) continue;
+      fusion_.depthwise_of[i] = d;
+      fusion_.absorbed.insert(d);
+    }
+  }
+
+  // A 1x1 convolution whose result is a network output and nothing else.
+  [[nodiscard]] bool is_head(int i) const {
+    const Conv* c = conv(i);
+    return c != nullptr && dense(i) && square(*c, 1) && c->stride.y == 1 && c->pads == Pads{} &&
+           residual(i) == kNoValue && is_output(op(i).output) && uses(op(i).output) == 1;
+  }
+
+  void find_heads() {
+    for (int i = 0; i < static_cast<int>(graph_.ops.size()); ++i) {
+      if (!is_head(i) || fusion_.absorbed.count(i) != 0 || fusion_.stem == i) continue;
+      std::vector<int> members{i};
+      std::int64_t channels = graph_.shape(op(i).output)[1];
+      for (const int j : readers_[static_cast<std::size_t>(op(i).inputs[0])]) {
+        if (j <= i || !is_head(j) || fusion_.absorbed.count(j) != 0) continue;
+        const std::int64_t more = graph_.shape(op(j).output)[1];
+        if (channels + more > 16 * kMaxHeadBlocks || static_cast<int>(members.size()) == kMaxSinks) continue;
+        channels += more;
+        members.push_back(j);
+      }
+      HeadsArguments a;
+      a.x.c = static_cast<int>(graph_.shape(op(i).inputs[0])[1]);
+      a.n = static_cast<int>(channels);
+      a.shared_bytes = options_.shared_bytes;
+      if (!heads_fit(a)) continue;
+      for (const int j : members) fusion_.absorbed.insert(j);
+      fusion_.absorbed.erase(i);
+      fusion_.head_groups[i] = members;
+    }
+  }
+
+  [[nodiscard]] bool free_for_conv(int i) const {
+    return dense(i) && fusion_.absorbed.count(i) == 0 && fusion_.stem != i && fusion_.depthwise_of.count(i) == 0 &&
+           fusion_.head_groups.count(i) == 0;
+  }
+
+  void find_siblings() {
+    for (int i = 0; i < static_cast<int>(graph_.ops.size()); ++i) {
+      if (!free_for_conv(i)) continue;
+      const Conv& c = *conv(i);
+      std::vector<int> members{i};
+      if (residual(i) == kNoValue) {
+        for (const int j : readers_[static_cast<std::size_t>(op(i).inputs[0])]) {
+          if (j <= i || !free_for_conv(j) || residual(j) != kNoValue) continue;
+          const Conv& other = *conv(j);
+          if (!(other.kernel == c.kernel) || !(other.stride == c.stride) || !(other.pads == c.pads)) continue;
+          if (static_cast<int>(members.size()) < kMaxSinks) members.push_back(j);
+        }
+      }
+      if (!fits(members)) {
+        members.resize(1);
+        if (!fits(members)) continue;  // by its plain kernel
+      }
+      for (const int j : members) fusion_.absorbed.insert(j);
+      fusion_.absorbed.erase(i);
+      fusion_.siblings[i] = members;
+    }
+  }
+
+  [[nodiscard]] bool fits(const std::vector<int>& members) const {
+    ConvArguments a;
+    const Shape& out = graph_.shape(op(members[0]).output);
+    a.x.c = static_cast<int>(graph_.shape(op(members[0]).inputs[0])[1]);
+    a.kernel = conv(members[0])->kernel.y;
+    a.stride = conv(members[0])->stride.y;
+    a.h = static_cast<int>(out[2]);
+    a.w = static_cast<int>(out[3]);
+    for (const int j : members) a.n += round_up(static_cast<int>(graph_.shape(op(j).output)[1]), 16);
+    a.shared_bytes = options_.shared_bytes;
+    return conv_fits(a);
+  }
+
+  Graph& graph_;
+  const PlanOptions& options_;
+  Fusion fusion_;
+  std::vector<int> uses_;
+  std::vector<std::vector<int>> readers_;
+  std::vector<int> maker_;
+};
+
+}  // namespace
+
+Fusion find_fusions(Graph& graph, const PlanOptions& options) { return Finder(graph, options).find(); }
+
+}  // namespace camd::infer::cuda

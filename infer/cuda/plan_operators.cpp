@@ -1,0 +1,361 @@
+// One function an operator: its step.
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "infer/cuda/handles.hpp"
+#include "infer/cuda/packing.hpp"
+#include "infer/cuda/plan_builder.hpp"
+
+namespace camd::infer::cuda {
+namespace {
+
+ValueId residual_of(const Op& op) { return op.inputs.size() > 3 ? op.inputs[3] : kNoValue; }
+
+}  // namespace
+
+void PlanBuilder::emit(const Op& op, int index) {
+  require_rank(op, shape(op.output));
+  std::visit([&](const auto& operation) { emit(op, operation, index); }, op.operation);
+}
+
+// ---- Convolutions --------------------------------------------------------------------------------------------------
+
+void PlanBuilder::emit(const Op& op, const Conv& conv, int index) {
+  if (fusion_.stem == index) return emit_stem(op);
+  const auto deep = fusion_.depthwise_of.find(index);
+  if (deep != fusion_.depthwise_of.end()) return emit_separable(graph_.ops[static_cast<std::size_t>(deep->second)], op);
+  const auto head = fusion_.head_groups.find(index);
+  if (head != fusion_.head_groups.end()) return emit_heads(head->second);
+  const auto dense = fusion_.siblings.find(index);
+  if (dense != fusion_.siblings.end()) return emit_tensor_core_conv(dense->second);
+  PlainConvArguments a;
+  a.kernel = conv.kernel;
+  a.stride = conv.stride;
+  a.dilation = conv.dilation;
+  a.pad_top = conv.pads.top;
+  a.pad_left = conv.pads.left;
+  a.groups = conv.groups;
+  a.activation_first = conv.activation_first;
+  emit_plain_conv(op, a);
+}
+
+void PlanBuilder::emit(const Op& op, const ConvTranspose& conv, int) {
+  PlainConvArguments a;
+  a.kernel = conv.kernel;
+  a.stride = conv.stride;
+  a.dilation = conv.dilation;
+  a.pad_top = conv.pads.top;
+  a.pad_left = conv.pads.left;
+  a.groups = conv.groups;
+  a.transposed = true;
+  emit_plain_conv(op, a);
+}
+
+void PlanBuilder::emit_plain_conv(const Op& op, const PlainConvArguments& geometry) {
+  PlainConvArguments a = geometry;
+  a.x = image(op.inputs[0]);
+  if (residual_of(op) != kNoValue) a.residual = image(residual_of(op));
+  a.type = options_.type;
+  a.weights = constant_floats(op.inputs[1]);
+  a.bias = constant_floats(op.inputs[2]);
+  a.activation = op.activation;
+  a.y = make_image(op.output, true);
+  add_step(a, op.origin);
+}
+
+void PlanBuilder::emit_stem(const Op& op) {
+  const auto& conv = std::get<Conv>(op.operation);
+  const std::vector<float> w = floats(op.inputs[1]);
+  const auto at = [&](int n, int ky, int kx, int c) { return w[static_cast<std::size_t>(((n * 3 + c) * 3 + ky) * 3 + kx)]; };
+  const Shape& in = shape(op.inputs[0]);
+  StemArguments a;
+  a.planes = static_cast<const float*>(make_handle(kInputBuffer, 0));
+  a.network_height = static_cast<int>(in[2]);
+  a.network_width = static_cast<int>(in[3]);
+  a.weights = constant(pack_stem(static_cast<int>(shape(op.output)[1]), at));
+  a.bias = padded_bias(floats(op.inputs[2]), 8);
+  a.pad_top = conv.pads.top;
+  a.pad_left = conv.pads.left;
+  a.activation = op.activation;
+  a.y = make_image(op.output, true);
+  plan_.stem = static_cast<int>(plan_.steps.size());
+  if (plan_.stem != 0) plan_.stem = -1;  // the picture could not be let go before other steps
+  add_step(a, op.origin);
+}
+
+void PlanBuilder::emit_separable(const Op& depthwise, const Op& pointwise) {
+  const auto& conv = std::get<Conv>(depthwise.operation);
+  const std::vector<float> deep = floats(depthwise.inputs[1]);
+  const std::vector<float> point = floats(pointwise.inputs[1]);
+  SeparableArguments a;
+  a.x = image(depthwise.inputs[0]);
+  const int c = a.x.c;
+  a.depthwise = constant(pack_depthwise(c, [&](int tap, int ch) { return deep[static_cast<std::size_t>(ch * 9 + tap)]; }));
+  a.depthwise_bias = padded_bias(floats(depthwise.inputs[2]), 8);
+  a.depthwise_activation = depthwise.activation;
+  const int n = static_cast<int>(shape(pointwise.output)[1]);
+  a.pointwise = constant(pack_right(n, c, [&](int nn, int k) { return point[static_cast<std::size_t>(nn * c + k)]; }));
+  a.pointwise_bias = padded_bias(floats(pointwise.inputs[2]), 16);
+  a.activation = pointwise.activation;
+  a.stride = conv.stride.y;
+  a.pad_top = conv.pads.top;
+  a.pad_left = conv.pads.left;
+  a.shared_bytes = options_.shared_bytes;
+  a.y = make_image(pointwise.output, true);
+  add_step(a, depthwise.origin + " + " + pointwise.origin);
+}
+
+void PlanBuilder::emit_tensor_core_conv(const std::vector<int>& members) {
+  const Op& first = graph_.ops[static_cast<std::size_t>(members[0])];
+  const auto& conv = std::get<Conv>(first.operation);
+  ConvArguments a;
+  a.x = image(first.inputs[0]);
+  a.kernel = conv.kernel.y;
+  a.stride = conv.stride.y;
+  a.pad_top = conv.pads.top;
+  a.pad_left = conv.pads.left;
+  a.h = static_cast<int>(shape(first.output)[2]);
+  a.w = static_cast<int>(shape(first.output)[3]);
+  a.activation_first = conv.activation_first;
+  a.shared_bytes = options_.shared_bytes;
+  const int c = a.x.c;
+  const int taps = a.kernel * a.kernel;
+  std::vector<std::vector<float>> weights;
+  std::vector<float> bias;
+  std::vector<std::pair<std::size_t, int>> rows;  // output channel -> member and its channel
+  std::string origin;
+  for (std::size_t m = 0; m < members.size(); ++m) {
+    const Op& op = graph_.ops[static_cast<std::size_t>(members[m])];
+    const int channels = static_cast<int>(shape(op.output)[1]);
+    weights.push_back(floats(op.inputs[1]));
+    const std::vector<float> own = floats(op.inputs[2]);
+    Sink& sink = a.sinks[a.sink_count++];
+    sink.first = a.n;
+    sink.stored = round_up(channels, 8);
+    sink.activation = op.activation;
+    for (int n = 0; n < round_up(channels, 16); ++n) {
+      rows.emplace_back(m, n < channels ? n : -1);
+      bias.push_back(n < channels ? own[static_cast<std::size_t>(n)] : 0.0F);
+    }
+    a.n += round_up(channels, 16);
+    origin += (m == 0 ? "" : " + ") + op.origin;
+  }
+  a.weights = constant(pack_taps(a.n, c, taps, [&](int n, int tap, int ch) {
+    const auto [m, row] = rows[static_cast<std::size_t>(n)];
+    return row < 0 ? 0.0F : weights[m][static_cast<std::size_t>((row * c + ch) * taps + tap)];
+  }));
+  a.bias = constant(bias);
+  const ValueId residual = residual_of(first);
+  if (residual != kNoValue) {
+    const auto small = fusion_.enlarged_residual.find(members[0]);
+    a.add = image(small != fusion_.enlarged_residual.end() ? small->second : residual);
+  }
+  for (std::size_t m = 0; m < members.size(); ++m) {
+    const Image y = make_image(graph_.ops[static_cast<std::size_t>(members[m])].output, true);
+    a.sinks[m].data = y.data;
+    a.sinks[m].pitch = y.pitch;
+  }
+  add_step(a, origin);
+}
+
+void PlanBuilder::emit_heads(const std::vector<int>& members) {
+  const Op& first = graph_.ops[static_cast<std::size_t>(members[0])];
+  HeadsArguments a;
+  a.x = image(first.inputs[0]);
+  a.type = options_.output_type;
+  a.shared_bytes = options_.shared_bytes;
+  std::vector<float> weights, bias;
+  std::string origin;
+  for (const int m : members) {
+    const Op& op = graph_.ops[static_cast<std::size_t>(m)];
+    const std::vector<float> w = floats(op.inputs[1]);
+    const std::vector<float> b = floats(op.inputs[2]);
+    PlaneSink& sink = a.sinks[a.sink_count++];
+    sink.first = a.n;
+    sink.channels = static_cast<int>(b.size());
+    sink.activation = op.activation;
+    const int buffer = output_buffers_.at(op.output);
+    sink.data = make_handle(buffer, 0);
+    forms_[static_cast<std::size_t>(op.output)].push_back(Form{buffer, 0, options_.output_type, false, 0});
+    weights.insert(weights.end(), w.begin(), w.end());
+    bias.insert(bias.end(), b.begin(), b.end());
+    a.n += sink.channels;
+    origin += (m == members[0] ? "" : " + ") + op.origin;
+  }
+  const int c = a.x.c;
+  a.weights = constant(pack_left(a.n, c, [&](int n, int k) { return weights[static_cast<std::size_t>(n * c + k)]; }));
+  a.bias = padded_bias(bias, 16);
+  add_step(a, origin);
+}
+
+// ---- Images --------------------------------------------------------------------------------------------------------
+
+void PlanBuilder::emit(const Op& op, const Pool& pool, int) {
+  PoolArguments a;
+  a.x = image(op.inputs[0]);
+  a.type = options_.type;
+  a.pool = pool;
+  a.y = make_image(op.output, true);
+  add_step(a, op.origin);
+}
+
+void PlanBuilder::emit(const Op& op, const Resize& resize, int) {
+  ResizeArguments a;
+  a.x = image(op.inputs[0]);
+  a.type = options_.type;
+  a.row_taps = resize.y.taps;
+  a.column_taps = resize.x.taps;
+  a.rows = constant(resize.y.index);
+  a.row_weights = constant(resize.y.weight);
+  a.columns = constant(resize.x.index);
+  a.column_weights = constant(resize.x.weight);
+  a.y = make_image(op.output, true);
+  add_step(a, op.origin);
+}
+
+void PlanBuilder::emit(const Op& op, const Concat& concat, int) {
+  const bool as_image = concat.axis == 1 && is_picture(op.output) &&
+                        std::any_of(op.inputs.begin(), op.inputs.end(), [&](ValueId in) {
+                          return !graph_.is_constant(in) && has_image(in);
+                        });
+  // Where an input already lies in its slice, the whole exists.
+  if (forms_[static_cast<std::size_t>(op.output)].empty()) (void)make_strided(op.output, as_image);
+  const Strided whole = strided(op.output);
+  std::int64_t first = 0;
+  for (const ValueId in : op.inputs) {
+    const auto slice = slices_.find(in);
+    const bool in_place = slice != slices_.end() && slice->second.first == op.output;
+    if (!in_place) {
+      Strided y = whole;
+      const auto at = static_cast<std::size_t>(first * whole.strides[concat.axis]) * element_size(whole.type);
+      y.data = make_handle(handle_buffer(whole.data), handle_offset(whole.data) + at);
+      add_move(strided(in), y, shape(in), shape(in), op.origin);
+    }
+    first += shape(in)[static_cast<std::size_t>(concat.axis)];
+  }
+}
+
+// ---- Tensors of any layout -----------------------------------------------------------------------------------------
+
+void PlanBuilder::emit(const Op& op, const Unary& unary, int) {
+  const ValueId x = op.inputs[0];
+  const Strided from = strided(x);
+  const Strided to = make_strided(op.output, has_image(x));
+  add_move(from, to, shape(op.output), shape(x), op.origin);
+  std::get<MoveArguments>(plan_.steps.back().arguments).activation = unary.function;
+}
+
+void PlanBuilder::emit(const Op& op, const Binary& binary, int) {
+  const Shape& out = shape(op.output);
+  BinaryArguments a;
+  a.kind = binary.kind;
+  a.a = broadcast(op.inputs[0], out);
+  a.b = broadcast(op.inputs[1], out);
+  const auto lies_as_image = [&](ValueId in) { return !graph_.is_constant(in) && has_image(in); };
+  a.y = make_strided(op.output, lies_as_image(op.inputs[0]) || lies_as_image(op.inputs[1]));
+  a.rank = static_cast<int>(out.size());
+  std::copy(out.begin(), out.end(), a.shape);
+  a.activation = op.activation;
+  add_step(a, op.origin);
+}
+
+void PlanBuilder::emit(const Op& op, const Transpose& transpose, int) {
+  const Strided from = strided(op.inputs[0]);
+  Strided x = from;
+  for (std::size_t d = 0; d < transpose.permutation.size(); ++d) {
+    x.strides[d] = from.strides[transpose.permutation[d]];
+  }
+  const Strided y = make_strided(op.output, false);
+  add_move(x, y, shape(op.output), shape(op.output), op.origin);
+}
+
+void PlanBuilder::emit(const Op& op, const Reshape&, int) {
+  // The same memory under another shape. A network output that aliases it is copied by finish_outputs().
+  forms_[static_cast<std::size_t>(op.output)].push_back(tensor(op.inputs[0]));
+}
+
+void PlanBuilder::emit(const Op& op, const Slice& slice, int) {
+  const ValueId x = op.inputs[0];
+  const Strided from = strided(x);
+  const Strided y = make_strided(op.output, has_image(x));
+  add_move(from, y, shape(op.output), shape(x), op.origin);
+  auto& a = std::get<MoveArguments>(plan_.steps.back().arguments);
+  std::copy(slice.start.begin(), slice.start.end(), a.start);
+  std::copy(slice.step.begin(), slice.step.end(), a.step);
+}
+
+void PlanBuilder::emit(const Op& op, const Gather& gather, int) {
+  const ValueId x = op.inputs[0];
+  const Strided from = strided(x);
+  const Strided y = make_strided(op.output, has_image(x));
+  add_move(from, y, shape(op.output), shape(x), op.origin);
+  auto& a = std::get<MoveArguments>(plan_.steps.back().arguments);
+  a.table_axis = gather.axis;
+  a.table = constant(gather.indices);
+}
+
+void PlanBuilder::emit(const Op& op, const Pad& pad, int) {
+  const ValueId x = op.inputs[0];
+  const Strided from = strided(x);
+  const Strided y = make_strided(op.output, has_image(x));
+  add_move(from, y, shape(op.output), shape(x), op.origin);
+  auto& a = std::get<MoveArguments>(plan_.steps.back().arguments);
+  for (std::size_t d = 0; d < pad.before.size(); ++d) a.start[d] = -pad.before[d];
+  a.pad_mode = pad.mode;
+  a.pad_value = pad.value;
+}
+
+void PlanBuilder::emit(const Op& op, const Softmax& softmax, int) {
+  const Form x = tensor(op.inputs[0]);
+  const Form y = make_tensor(op.output, false);
+  const Shape& s = shape(op.output);
+  SoftmaxArguments a;
+  a.x = static_cast<const float*>(make_handle(x.buffer, x.offset_bytes));
+  a.y = static_cast<float*>(make_handle(y.buffer, y.offset_bytes));
+  for (int d = 0; d < static_cast<int>(s.size()); ++d) {
+    std::int64_t& part = d < softmax.axis ? a.outer : d > softmax.axis ? a.inner : a.axis;
+    part *= s[static_cast<std::size_t>(d)];
+  }
+  a.log = softmax.log;
+  add_step(a, op.origin);
+}
+
+void PlanBuilder::emit(const Op& op, const Reduce& reduce, int) {
+  const ValueId x = op.inputs[0];
+  ReduceArguments a;
+  a.kind = reduce.kind;
+  a.x = strided(x);
+  a.y = make_strided(op.output, has_image(x));
+  const Shape& out = shape(op.output);
+  a.rank = static_cast<int>(out.size());
+  std::copy(out.begin(), out.end(), a.shape);
+  std::fill(std::begin(a.count), std::end(a.count), 1);
+  for (const int axis : reduce.axes) a.count[axis] = shape(x)[static_cast<std::size_t>(axis)];
+  add_step(a, op.origin);
+}
+
+void PlanBuilder::emit(const Op& op, const MatMul&, int) {
+  const Shape& out = shape(op.output);
+  const Shape& left = shape(op.inputs[0]);
+  const std::size_t rank = out.size();
+  // The summed dimension is left out of both: a repeats over y's columns, b over y's rows.
+  Shape a_shape = out, b_shape = out;
+  a_shape[rank - 1] = left.back();
+  b_shape[rank - 2] = left.back();
+  MatMulArguments a;
+  a.a = broadcast(op.inputs[0], a_shape);
+  a.b = broadcast(op.inputs[1], b_shape);
+  a.k = left.back();
+  a.a_k_stride = a.a.strides[rank - 1];
+  a.b_k_stride = a.b.strides[rank - 2];
+  a.a.strides[rank - 1] = 0;
+  a.b.strides[rank - 2] = 0;
+  if (op.inputs.size() > 2 && op.inputs[2] != kNoValue) a.bias = broadcast(op.inputs[2], out);
+  a.y = make_strided(op.output, false);
+  a.rank = static_cast<int>(rank);
+  std::copy(out.begin(), out.end(), a.shape);
+  a.activation = op.activation;
+  add_step(a, op.origin);
+}
+
+}  // namespace camd::infer::cuda

@@ -1,0 +1,173 @@
+// Lanes and memory. Both rest on one relation: step b happens after step a when b waits for a, or b is behind a in a
+// lane, or through others. `after_[b]` holds all such a as bits.
+#include <algorithm>
+
+#include "infer/cuda/plan_builder.hpp"
+
+namespace camd::infer::cuda {
+namespace {
+
+constexpr std::size_t kAlignment = 256;
+
+class Scheduler {
+ public:
+  Scheduler(Plan& plan, int lanes) : plan_(plan), max_lanes_(std::max(lanes, 1)), count_(plan.steps.size()) {}
+
+  void run() {
+    find_needs();
+    find_heights();
+    give_lanes();
+    give_memory();
+  }
+
+ private:
+  using Bits = std::vector<bool>;
+
+  static void merge(Bits& into, const Bits& from) {
+    for (std::size_t i = 0; i < from.size(); ++i) into[i] = into[i] || from[i];
+  }
+
+  // needs_[i]: the steps whose results step i reads; those that others of them come after are left out.
+  void find_needs() {
+    needs_.assign(count_, {});
+    std::vector<Bits> all(count_, Bits(count_, false));
+    for (std::size_t i = 0; i < count_; ++i) {
+      std::vector<std::size_t> direct;
+      for (std::size_t j = 0; j < i; ++j) {
+        if (touches(plan_.steps[j].writes, plan_.steps[i].reads)) direct.push_back(j);
+      }
+      for (const std::size_t j : direct) {
+        const bool implied = std::any_of(direct.begin(), direct.end(), [&](std::size_t k) { return k != j && all[k][j]; });
+        if (!implied) needs_[i].push_back(j);
+        all[i][j] = true;
+        merge(all[i], all[j]);
+      }
+    }
+  }
+  static bool touches(const std::vector<int>& a, const std::vector<int>& b) {
+    return std::any_of(a.begin(), a.end(), [&](int x) { return std::find(b.begin(), b.end(), x) != b.end(); });
+  }
+
+  // Steps from here to the end of the longest chain: the chain to keep in one lane, where launches overlap.
+  void find_heights() {
+    height_.assign(count_, 0);
+    heir_.assign(count_, count_);
+    for (std::size_t i = count_; i-- > 0;) {
+      for (const std::size_t j : needs_[i]) {
+        if (height_[i] + 1 > height_[j]) {
+          height_[j] = height_[i] + 1;
+          heir_[j] = i;
+        }
+      }
+    }
+  }
+
+  void give_lanes() {
+    after_.assign(count_, Bits(count_, false));
+    std::vector<std::size_t> tails;  // the last step of each lane
+    for (std::size_t i = 0; i < count_; ++i) {
+      Step& step = plan_.steps[i];
+      const std::size_t lane = choose_lane(i, tails);
+      if (lane == tails.size()) tails.push_back(count_);
+      const std::size_t tail = tails[lane];
+      if (tail != count_) follow(i, tail);
+      for (const std::size_t j : needs_[i]) {
+        if (after_[i][j]) continue;
+        step.waits.push_back(static_cast<int>(j));
+        plan_.steps[j].signals = true;
+      }
+      for (const int j : step.waits) follow(i, static_cast<std::size_t>(j));
+      step.lane = static_cast<int>(lane);
+      step.overlap_previous = step.waits.empty() && tail != count_;
+      tails[lane] = i;
+    }
+    plan_.lane_count = std::max<int>(1, static_cast<int>(tails.size()));
+  }
+  void follow(std::size_t i, std::size_t before) {
+    after_[i][before] = true;
+    merge(after_[i], after_[before]);
+  }
+  std::size_t choose_lane(std::size_t i, const std::vector<std::size_t>& tails) const {
+    for (std::size_t l = 0; l < tails.size(); ++l) {
+      const bool needed = std::find(needs_[i].begin(), needs_[i].end(), tails[l]) != needs_[i].end();
+      if (needed && heir_[tails[l]] == i) return l;
+    }
+    if (tails.size() < static_cast<std::size_t>(max_lanes_)) return tails.size();
+    // A lane whose last step is done before this one anyway; else the one that ended longest ago.
+    std::size_t oldest = 0;
+    for (std::size_t l = 0; l < tails.size(); ++l) {
+      for (const std::size_t j : needs_[i]) {
+        if (tails[l] == j || after_[j][tails[l]]) return l;
+      }
+      if (tails[l] < tails[oldest]) oldest = l;
+    }
+    return oldest;
+  }
+
+  void give_memory() {
+    struct Life {
+      std::vector<std::size_t> users;  // steps that read or write it
+      std::size_t first = 0;           // the first one
+    };
+    std::vector<Life> lives(plan_.buffers.size());
+    for (std::size_t i = 0; i < count_; ++i) {
+      for (const std::vector<int>* list : {&plan_.steps[i].writes, &plan_.steps[i].reads}) {
+        for (const int b : *list) lives[static_cast<std::size_t>(b)].users.push_back(i);
+      }
+    }
+    std::vector<std::size_t> order;
+    for (std::size_t b = 0; b < plan_.buffers.size(); ++b) {
+      if (plan_.buffers[b].kind != BufferKind::kArena || lives[b].users.empty()) continue;
+      lives[b].first = *std::min_element(lives[b].users.begin(), lives[b].users.end());
+      order.push_back(b);
+    }
+    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      return plan_.buffers[a].size_bytes != plan_.buffers[b].size_bytes
+                 ? plan_.buffers[a].size_bytes > plan_.buffers[b].size_bytes
+                 : a < b;
+    });
+    // True when every user of `early` is done before any writer of `late` starts.
+    const auto before = [&](const Life& early, const Life& late) {
+      return std::all_of(late.users.begin(), late.users.end(), [&](std::size_t l) {
+        return std::all_of(early.users.begin(), early.users.end(), [&](std::size_t e) { return after_[l][e]; });
+      });
+    };
+    std::vector<std::size_t> placed;
+    for (const std::size_t b : order) {
+      Buffer& buffer = plan_.buffers[b];
+      const std::size_t size = aligned(buffer.size_bytes);
+      std::vector<std::size_t> others;
+      for (const std::size_t o : placed) {
+        const bool apart = !buffer.exclusive && !plan_.buffers[o].exclusive &&
+                           (before(lives[o], lives[b]) || before(lives[b], lives[o]));
+        if (!apart) others.push_back(o);
+      }
+      std::sort(others.begin(), others.end(), [&](std::size_t x, std::size_t y) {
+        return plan_.buffers[x].offset_bytes < plan_.buffers[y].offset_bytes;
+      });
+      std::size_t at = 0;
+      for (const std::size_t o : others) {
+        if (at + size <= plan_.buffers[o].offset_bytes) break;
+        at = std::max(at, plan_.buffers[o].offset_bytes + aligned(plan_.buffers[o].size_bytes));
+      }
+      buffer.offset_bytes = at;
+      plan_.arena_bytes = std::max(plan_.arena_bytes, at + size);
+      placed.push_back(b);
+    }
+  }
+  static std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+  Plan& plan_;
+  const int max_lanes_;
+  const std::size_t count_;
+  std::vector<std::vector<std::size_t>> needs_;
+  std::vector<int> height_;
+  std::vector<std::size_t> heir_;
+  std::vector<Bits> after_;
+};
+
+}  // namespace
+
+void schedule(Plan& plan, int lanes) { Scheduler(plan, lanes).run(); }
+
+}  // namespace camd::infer::cuda

@@ -1,0 +1,115 @@
+// The few machine words that our kernels are made of: asynchronous copies to shared memory, matrix fragments and
+// products, programmatic dependent launch. One place that knows which architecture has what.
+//
+// Compiled three ways: by nvcc for sm_80 and later as the instructions themselves; by nvcc for sm_75 as their older
+// equivalents (no asynchronous copies, matrix products of half the depth); and by a C++ compiler with
+// CAMD_CUDA_EMULATION, where infer/cuda/emulation.hpp runs the same kernels on the CPU so that a machine without a
+// GPU tests their indexing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#if defined(CAMD_CUDA_EMULATION)
+#include "infer/cuda/emulation.hpp"
+#else
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#define CAMD_KERNEL(threads, blocks) __global__ void __launch_bounds__(threads, blocks)
+#define CAMD_DEVICE __device__ __forceinline__
+#define CAMD_SHARED(name) extern __shared__ __align__(16) unsigned char name[]
+
+namespace camd::infer::cuda {
+
+CAMD_DEVICE void block_sync() { __syncthreads(); }
+
+// Copies 16 bytes from global to shared memory, or writes zeros when `valid` is false (then `from` is not read).
+CAMD_DEVICE void copy16_async(void* to, const void* from, bool valid) {
+#if __CUDA_ARCH__ >= 800
+  const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(to));
+  const int bytes = valid ? 16 : 0;
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(address), "l"(from), "r"(bytes));
+#else
+  *static_cast<uint4*>(to) = valid ? *static_cast<const uint4*>(from) : make_uint4(0, 0, 0, 0);
+#endif
+}
+// Waits until the calling thread's copies so far have arrived; other threads see them after block_sync().
+CAMD_DEVICE void copy_wait_all() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_all;\n" ::: "memory");
+#endif
+}
+
+// Waits until the kernels before this one in the stream have finished and their writes can be read.
+CAMD_DEVICE void wait_for_previous_kernel() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+// Lets the next kernel of the stream start its preamble as soon as there is room.
+CAMD_DEVICE void let_next_kernel_start() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+// Four 8x8 matrices of halfs: lane l gives the address of row l % 8 of matrix l / 8; lane l receives of each matrix
+// the elements (row l / 4, columns 2 * (l % 4) and + 1).
+CAMD_DEVICE void load_matrices(unsigned (&to)[4], const void* row) {
+  const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(row));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];\n"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(address));
+}
+
+// c += a * b with a 16x16, b 16x8, c 16x8 (f16 in, f32 sums). With g = lane / 4 and t = lane % 4 a lane holds
+//   a: {(g, 2t), (g+8, 2t), (g, 2t+8), (g+8, 2t+8)}, each with the element to its right
+//   b: {(2t, g), (2t+8, g)}, each with the element below
+//   c: {(g, 2t), (g, 2t+1), (g+8, 2t), (g+8, 2t+1)}
+CAMD_DEVICE void multiply_add(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};\n"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+#else
+  asm volatile(
+      "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};\n"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(b0));
+  asm volatile(
+      "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};\n"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[2]), "r"(a[3]), "r"(b1));
+#endif
+}
+
+}  // namespace camd::infer::cuda
+#endif
+
+namespace camd::infer::cuda {
+
+CAMD_DEVICE int lane_index() { return static_cast<int>(threadIdx.x) & 31; }
+CAMD_DEVICE int warp_index() { return static_cast<int>(threadIdx.x) >> 5; }
+
+union Half8 {
+  uint4 bits;
+  __half2 pair[4];
+};
+
+CAMD_DEVICE unsigned pack_halfs(float low, float high) {
+  const __half2 both = __floats2half2_rn(low, high);
+  return *reinterpret_cast<const unsigned*>(&both);
+}
+
+CAMD_DEVICE float to_float(float value) { return value; }
+CAMD_DEVICE float to_float(__half value) { return __half2float(value); }
+template <typename T>
+CAMD_DEVICE T from_float(float value);
+template <>
+CAMD_DEVICE float from_float<float>(float value) { return value; }
+template <>
+CAMD_DEVICE __half from_float<__half>(float value) { return __float2half_rn(value); }
+
+}  // namespace camd::infer::cuda

@@ -1,0 +1,263 @@
+// Depthwise 3x3 and 1x1 convolution as one kernel.
+//
+// A block makes TY x TX pixels of up to WN * NT * 8 output channels. It fetches its weights while the kernel before
+// it still runs, then the input's tile with a border of one; the depthwise results (f32 sums, rounded to f16) stay in
+// shared memory as the left matrix of the 1x1 product, which runs on the tensor cores.
+//
+// Bound: one pass over x and y through L2; the layers of a MobileNet are small, so what counts is the latency of the
+// chain fetch -> depthwise -> product -> store, a few thousand cycles, and that all blocks run at once.
+#include "infer/cuda/activation.cuh"
+#include "infer/cuda/launch.cuh"
+
+namespace camd::infer::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kWarps = kThreads / 32;
+
+struct Shape {
+  int groups;      // of 8 input channels
+  int k_steps;     // of 16 input channels
+  int halo_bytes;  // shared memory: the input tile
+  int left_bytes;  // the depthwise results
+  int right_bytes; // the packed 1x1 weights of this block
+  int taps_bytes;  // the depthwise weights
+};
+
+template <int kStride, int kTy, int kTx, int kNt>
+struct Tile {
+  static constexpr int kPixels = kTy * kTx;
+  static constexpr int kWarpRows = kPixels / 16;
+  static constexpr int kWarpColumns = kWarps / kWarpRows;
+  static constexpr int kChannels = kWarpColumns * kNt * 8;
+  static constexpr int kHaloY = (kTy - 1) * kStride + 3;
+  static constexpr int kHaloX = (kTx - 1) * kStride + 3;
+
+  static Shape shape(int c) {
+    Shape s{};
+    s.groups = (c + 7) / 8;
+    s.k_steps = (c + 15) / 16;
+    s.halo_bytes = kHaloY * kHaloX * s.groups * 16;
+    s.left_bytes = kPixels * (s.k_steps * 32 + 16);
+    s.right_bytes = s.k_steps * (kChannels / 16) * 512;
+    s.taps_bytes = 9 * s.groups * 16;
+    return s;
+  }
+  static std::size_t shared_bytes(int c) {
+    const Shape s = shape(c);
+    return static_cast<std::size_t>(s.halo_bytes + s.left_bytes + s.right_bytes + s.taps_bytes);
+  }
+};
+
+CAMD_DEVICE void widen(const Half8& v, float (&to)[8]) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const float2 f = __half22float2(v.pair[i]);
+    to[2 * i] = f.x;
+    to[2 * i + 1] = f.y;
+  }
+}
+
+// kRun: output pixels side by side that one thread makes, so that neighbouring taps are read once.
+template <int kStride, int kTy, int kTx, int kNt, int kRun>
+CAMD_KERNEL(kThreads, 1) separable_kernel(const SeparableArguments p, const Shape s) {
+  using T = Tile<kStride, kTy, kTx, kNt>;
+  CAMD_SHARED(memory);
+  auto* const halo = reinterpret_cast<uint4*>(memory);                                     // [pixel][group]
+  unsigned char* const left = memory + s.halo_bytes;                                       // [pixel][k], padded rows
+  auto* const right = reinterpret_cast<uint4*>(left + s.left_bytes);                       // [k step][n16][lane]
+  auto* const taps = reinterpret_cast<uint4*>(left + s.left_bytes + s.right_bytes);        // [tap][group]
+  const int thread = static_cast<int>(threadIdx.x);
+  const int left_pitch = s.k_steps * 32 + 16;  // bytes; an odd number of 16-byte words: no bank conflicts
+
+  let_next_kernel_start();
+
+  // Weights do not depend on the kernel before.
+  const int n16_total = (p.y.c + 15) / 16;
+  const int n16_first = static_cast<int>(blockIdx.y) * (T::kChannels / 16);
+  const int n16_here = min(T::kChannels / 16, n16_total - n16_first);
+  for (int i = thread; i < s.k_steps * (T::kChannels / 16) * 32; i += kThreads) {
+    const int lane = i & 31;
+    const int n16 = (i >> 5) % (T::kChannels / 16);
+    const int k = (i >> 5) / (T::kChannels / 16);
+    const auto* from = static_cast<const uint4*>(p.pointwise) + (k * n16_total + n16_first + n16) * 32 + lane;
+    copy16_async(&right[i], from, n16 < n16_here);
+  }
+  for (int i = thread; i < 9 * s.groups; i += kThreads) {
+    copy16_async(&taps[i], static_cast<const uint4*>(p.depthwise) + i, true);
+  }
+
+  wait_for_previous_kernel();
+
+  const int tiles_x = (p.y.w + kTx - 1) / kTx;
+  const int y0 = (static_cast<int>(blockIdx.x) / tiles_x) * kTy;
+  const int x0 = (static_cast<int>(blockIdx.x) % tiles_x) * kTx;
+  const int in_y0 = y0 * kStride - p.pad_top;
+  const int in_x0 = x0 * kStride - p.pad_left;
+  const auto* const x = static_cast<const __half*>(p.x.data);
+  for (int i = thread; i < T::kHaloY * T::kHaloX * s.groups; i += kThreads) {
+    const int group = i % s.groups;
+    const int pixel = i / s.groups;
+    const int iy = in_y0 + pixel / T::kHaloX;
+    const int ix = in_x0 + pixel % T::kHaloX;
+    const bool inside = iy >= 0 && iy < p.x.h && ix >= 0 && ix < p.x.w;
+    copy16_async(&halo[i], x + (static_cast<std::ptrdiff_t>(iy) * p.x.w + ix) * p.x.pitch + group * 8, inside);
+  }
+  copy_wait_all();
+  block_sync();
+
+  // Depthwise: a thread makes kRun pixels of 8 channels.
+  constexpr int kRuns = T::kPixels / kRun;
+  constexpr int kSpan = (kRun - 1) * kStride + 3;
+  for (int i = thread; i < kRuns * s.groups; i += kThreads) {
+    const int group = i % s.groups;
+    const int run = i / s.groups;
+    const int ty = run / (kTx / kRun);
+    const int tx = run % (kTx / kRun) * kRun;
+    float sums[kRun][8];
+#pragma unroll
+    for (int c = 0; c < 8; ++c) {
+      const float bias = p.depthwise_bias[group * 8 + c];
+#pragma unroll
+      for (int r = 0; r < kRun; ++r) sums[r][c] = bias;
+    }
+#pragma unroll
+    for (int ky = 0; ky < 3; ++ky) {
+      const uint4* const row = halo + ((ty * kStride + ky) * T::kHaloX + tx * kStride) * s.groups + group;
+      float weights[3][8];
+#pragma unroll
+      for (int kx = 0; kx < 3; ++kx) {
+        Half8 w;
+        w.bits = taps[(ky * 3 + kx) * s.groups + group];
+        widen(w, weights[kx]);
+      }
+#pragma unroll
+      for (int j = 0; j < kSpan; ++j) {
+        Half8 v;
+        v.bits = row[j * s.groups];
+        float values[8];
+        widen(v, values);
+#pragma unroll
+        for (int kx = 0; kx < 3; ++kx) {
+          const int offset = j - kx;
+          if (offset >= 0 && offset % kStride == 0 && offset / kStride < kRun) {
+            const int r = offset / kStride;
+#pragma unroll
+            for (int c = 0; c < 8; ++c) sums[r][c] = fmaf(values[c], weights[kx][c], sums[r][c]);
+          }
+        }
+      }
+    }
+#pragma unroll
+    for (int r = 0; r < kRun; ++r) {
+      Half8 out;
+#pragma unroll
+      for (int c = 0; c < 4; ++c) {
+        out.pair[c] = __floats2half2_rn(activate(p.depthwise_activation, sums[r][2 * c]),
+                                        activate(p.depthwise_activation, sums[r][2 * c + 1]));
+      }
+      *reinterpret_cast<uint4*>(left + (ty * kTx + tx + r) * left_pitch + group * 16) = out.bits;
+    }
+  }
+  if ((s.groups & 1) != 0) {  // the last product step reads 16 channels where there are 8
+    for (int i = thread; i < T::kPixels; i += kThreads) {
+      *reinterpret_cast<uint4*>(left + i * left_pitch + s.groups * 16) = make_uint4(0, 0, 0, 0);
+    }
+  }
+  block_sync();
+
+  // 1x1: each warp makes 16 pixels of kNt * 8 channels.
+  const int lane = lane_index();
+  const int warp_row = warp_index() % T::kWarpRows;
+  const int warp_column = warp_index() / T::kWarpRows;
+  float sums[kNt][4] = {};
+  const unsigned char* a_row = left + (warp_row * 16 + (lane & 15)) * left_pitch + (lane >> 4) * 16;
+  const uint4* b_row = right + warp_column * (kNt / 2) * 32 + lane;
+#pragma unroll 4
+  for (int k = 0; k < s.k_steps; ++k) {
+    unsigned a[4];
+    load_matrices(a, a_row + k * 32);
+#pragma unroll
+    for (int q = 0; q < kNt / 2; ++q) {
+      const uint4 b = b_row[(k * (T::kChannels / 16) + q) * 32];
+      multiply_add(sums[2 * q], a, b.x, b.y);
+      multiply_add(sums[2 * q + 1], a, b.z, b.w);
+    }
+  }
+
+  // A lane holds 4 neighbouring channels of 2 pixels for every 16 channels (packing.hpp).
+  auto* const y = static_cast<__half*>(p.y.data);
+  const int stored = (p.y.c + 7) / 8 * 8;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int pixel = warp_row * 16 + (lane >> 2) + half * 8;
+    const int oy = y0 + pixel / kTx;
+    const int ox = x0 + pixel % kTx;
+    if (oy >= p.y.h || ox >= p.y.w) continue;
+    __half* const to = y + (static_cast<std::ptrdiff_t>(oy) * p.y.w + ox) * p.y.pitch;
+#pragma unroll
+    for (int q = 0; q < kNt / 2; ++q) {
+      const int channel = (n16_first + warp_column * (kNt / 2) + q) * 16 + (lane & 3) * 4;
+      if (channel >= stored) continue;
+      const float4 bias = *reinterpret_cast<const float4*>(p.pointwise_bias + channel);
+      uint2 out;
+      out.x = pack_halfs(activate(p.activation, sums[2 * q][half * 2] + bias.x),
+                         activate(p.activation, sums[2 * q][half * 2 + 1] + bias.y));
+      out.y = pack_halfs(activate(p.activation, sums[2 * q + 1][half * 2] + bias.z),
+                         activate(p.activation, sums[2 * q + 1][half * 2 + 1] + bias.w));
+      *reinterpret_cast<uint2*>(to + channel) = out;
+    }
+  }
+}
+
+template <int kStride, int kTy, int kTx, int kNt, int kRun>
+int run(const SeparableArguments& p, const LaunchContext& context) {
+  using T = Tile<kStride, kTy, kTx, kNt>;
+  const int tiles = ((p.y.w + kTx - 1) / kTx) * ((p.y.h + kTy - 1) / kTy);
+  const dim3 grid(static_cast<unsigned>(tiles), static_cast<unsigned>((p.y.c + T::kChannels - 1) / T::kChannels), 1);
+  return launch(separable_kernel<kStride, kTy, kTx, kNt, kRun>, grid, kThreads, T::shared_bytes(p.x.c), context, p,
+                T::shape(p.x.c));
+}
+
+struct Choice {
+  int pixels, channels;
+  std::size_t (*shared_bytes)(int c);
+  int (*run)(const SeparableArguments&, const LaunchContext&);
+};
+
+template <int kStride>
+constexpr Choice kChoices[] = {
+    {128, 16, Tile<kStride, 8, 16, 2>::shared_bytes, run<kStride, 8, 16, 2, 1>},
+    {128, 32, Tile<kStride, 8, 16, 4>::shared_bytes, run<kStride, 8, 16, 4, 2>},
+    {64, 64, Tile<kStride, 8, 8, 4>::shared_bytes, run<kStride, 8, 8, 4, 2>},
+    {32, 128, Tile<kStride, 4, 8, 4>::shared_bytes, run<kStride, 4, 8, 4, 2>},
+    {32, 64, Tile<kStride, 4, 8, 2>::shared_bytes, run<kStride, 4, 8, 2, 4>},
+};
+constexpr int kChoiceCount = 5;
+
+const Choice& choice(const SeparableArguments& p, int index) {
+  return p.stride == 1 ? kChoices<1>[index] : kChoices<2>[index];
+}
+
+// Small images want small tiles, so that every multiprocessor has a block; wide outputs want wide ones, so that the
+// depthwise part is not made twice.
+int chosen_tile(const SeparableArguments& p) {
+  if (p.tile >= 0 && p.tile < kChoiceCount) return p.tile;
+  const int pixels = p.y.h * p.y.w;
+  if (p.y.c <= 16) return 0;
+  if (p.y.c <= 32) return 1;
+  if (pixels >= 8192) return 2;
+  return pixels >= 2048 ? 3 : 4;
+}
+
+}  // namespace
+
+bool separable_fits(const SeparableArguments& p) {
+  return (p.stride == 1 || p.stride == 2) && choice(p, chosen_tile(p)).shared_bytes(p.x.c) <= p.shared_bytes;
+}
+
+int separable(const SeparableArguments& p, const LaunchContext& context) {
+  return choice(p, chosen_tile(p)).run(p, context);
+}
+
+}  // namespace camd::infer::cuda

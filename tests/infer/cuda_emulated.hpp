@@ -1,0 +1,58 @@
+// Runs a plan of the CUDA engine on the CPU (infer/cuda/emulation.hpp), on memory full of NaNs.
+#pragma once
+
+#include <cmath>
+#include <cstring>
+#include <stdexcept>
+#include <vector>
+
+#include "infer/cuda/plan.hpp"
+#include "infer/half.hpp"
+
+namespace camd::infer::test {
+
+inline std::vector<std::vector<float>> run_emulated(const cuda::Plan& plan, const std::vector<float>& input) {
+  using cuda::BufferKind;
+  const auto filled = [](std::size_t bytes) { return std::vector<std::uint64_t>(bytes / 8 + 32, 0x7FFF7FFF7FFF7FFFULL); };
+  std::vector<std::uint64_t> arena = filled(plan.arena_bytes), outputs = filled(plan.output_bytes);
+  std::vector<std::uint64_t> constants = filled(plan.constants.size()), planes = filled(input.size() * 4);
+  const auto bytes = [](std::vector<std::uint64_t>& memory) {
+    const auto address = reinterpret_cast<std::uintptr_t>(memory.data());
+    return reinterpret_cast<std::byte*>((address + 15) / 16 * 16);
+  };
+  std::memcpy(bytes(constants), plan.constants.data(), plan.constants.size());
+  std::memcpy(bytes(planes), input.data(), input.size() * sizeof(float));
+  std::vector<std::byte*> bases;
+  for (const cuda::Buffer& buffer : plan.buffers) {
+    switch (buffer.kind) {
+      case BufferKind::kConstants: bases.push_back(bytes(constants)); break;
+      case BufferKind::kInput: bases.push_back(bytes(planes)); break;
+      case BufferKind::kArena: bases.push_back(bytes(arena) + buffer.offset_bytes); break;
+      case BufferKind::kOutput: bases.push_back(bytes(outputs) + buffer.offset_bytes); break;
+    }
+    if (buffer.exclusive) std::memset(bases.back(), 0, buffer.size_bytes);
+  }
+  for (const cuda::Step& step : plan.steps) {
+    cuda::Arguments arguments = step.arguments;
+    cuda::bind(arguments, bases);
+    if (cuda::run(arguments, {}) != 0) throw std::runtime_error("a launch failed: " + step.origin);
+  }
+  std::vector<std::vector<float>> results;
+  for (const cuda::PlannedOutput& output : plan.outputs) {
+    const std::byte* const from = bases[static_cast<std::size_t>(output.buffer)];
+    std::vector<float> values(static_cast<std::size_t>(element_count(output.spec.shape)));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (output.spec.type == DataType::kF32) {
+        std::memcpy(&values[i], from + i * 4, 4);
+      } else {
+        std::uint16_t half;
+        std::memcpy(&half, from + i * 2, 2);
+        values[i] = half_to_float(half);
+      }
+    }
+    results.push_back(std::move(values));
+  }
+  return results;
+}
+
+}  // namespace camd::infer::test

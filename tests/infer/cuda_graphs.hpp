@@ -1,0 +1,145 @@
+// Graphs built by hand for the tests of the CUDA engine, with random weights.
+#pragma once
+
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "infer/graph.hpp"
+
+namespace camd::infer::test {
+
+class GraphBuilder {
+ public:
+  explicit GraphBuilder(Shape input, unsigned seed = 1) : random_(seed) { graph_.input = value(std::move(input)); }
+
+  [[nodiscard]] ValueId input() const { return graph_.input; }
+  [[nodiscard]] const Shape& shape(ValueId id) const { return graph_.shape(id); }
+
+  ValueId value(Shape shape) {
+    graph_.values.push_back(Value{"v" + std::to_string(graph_.values.size()), std::move(shape), nullptr});
+    return static_cast<ValueId>(graph_.values.size()) - 1;
+  }
+  ValueId constant(Shape shape, float scale = 1.0F) {
+    Constant c;
+    c.shape = shape;
+    std::uniform_real_distribution<float> spread(-scale, scale);
+    for (std::int64_t i = 0; i < element_count(shape); ++i) c.f32.push_back(spread(random_));
+    const ValueId id = value(std::move(shape));
+    graph_.values.back().constant = std::make_shared<const Constant>(std::move(c));
+    return id;
+  }
+  ValueId op(Operation operation, std::vector<ValueId> inputs, Shape shape, Activation activation = {}) {
+    const ValueId out = value(std::move(shape));
+    Op made;
+    made.origin = std::string(kind_name(operation)) + " (node '" + graph_.value(out).name + "')";
+    made.operation = std::move(operation);
+    made.inputs = std::move(inputs);
+    made.output = out;
+    made.activation = activation;
+    graph_.ops.push_back(std::move(made));
+    return out;
+  }
+
+  ValueId conv(ValueId x, int channels, int kernel, int stride = 1, int groups = 1, Activation activation = {Function::kRelu},
+               ValueId residual = kNoValue, bool activation_first = false) {
+    Conv c;
+    c.kernel = {kernel, kernel};
+    c.stride = {stride, stride};
+    const int pad = kernel / 2;
+    c.pads = {pad, pad, pad, pad};
+    c.groups = groups;
+    c.activation_first = activation_first;
+    const Shape in = shape(x);
+    const float scale = 1.7F / std::sqrt(static_cast<float>(in[1] / groups * kernel * kernel));
+    const ValueId w = constant({channels, in[1] / groups, kernel, kernel}, scale);
+    const ValueId b = constant({channels}, 0.2F);
+    const auto size = [&](std::int64_t n) { return (n + 2 * pad - kernel) / stride + 1; };
+    return op(c, {x, w, b, residual}, {1, channels, size(in[2]), size(in[3])}, activation);
+  }
+  ValueId separable(ValueId x, int channels, int stride = 1) {
+    const int c = static_cast<int>(shape(x)[1]);
+    return conv(conv(x, c, 3, stride, c), channels, 1);
+  }
+  // Nearest enlargement as ONNX's Resize with asymmetric floor.
+  ValueId enlarge(ValueId x, std::int64_t h, std::int64_t w) {
+    Resize r;
+    const auto fill = [](ResizeAxis& axis, std::int64_t in, std::int64_t out) {
+      for (std::int64_t i = 0; i < out; ++i) {
+        axis.index.push_back(static_cast<int>(i * in / out));
+        axis.weight.push_back(1.0F);
+      }
+    };
+    fill(r.y, shape(x)[2], h);
+    fill(r.x, shape(x)[3], w);
+    return op(r, {x}, {1, shape(x)[1], h, w});
+  }
+  ValueId concat(const std::vector<ValueId>& inputs, int axis = 1) {
+    Shape s = shape(inputs[0]);
+    for (std::size_t i = 1; i < inputs.size(); ++i) s[static_cast<std::size_t>(axis)] += shape(inputs[i])[static_cast<std::size_t>(axis)];
+    return op(Concat{axis}, inputs, s);
+  }
+  ValueId unary(ValueId x, Activation f) { return op(Unary{f}, {x}, shape(x)); }
+  ValueId binary(Binary::Kind kind, ValueId a, ValueId b, Activation f = {}) { return op(Binary{kind}, {a, b}, shape(a), f); }
+
+  Graph finish(const std::vector<ValueId>& outputs) {
+    graph_.outputs = outputs;
+    return graph_;
+  }
+  std::vector<float> random_input() {
+    std::uniform_real_distribution<float> spread(0.0F, 1.0F);
+    std::vector<float> values(static_cast<std::size_t>(element_count(shape(graph_.input))));
+    for (float& v : values) v = spread(random_);
+    return values;
+  }
+
+ private:
+  Graph graph_;
+  std::mt19937 random_;
+};
+
+// The shape of the reference detector, narrower and with any input size: every fusion of the planner happens in it.
+inline Graph small_detector(GraphBuilder& g, int width = 8) {
+  ValueId x = g.conv(g.input(), width, 3, 2);
+  x = g.separable(x, width * 2);
+  x = g.separable(x, width * 4, 2);
+  const ValueId tap0 = g.separable(x, width * 4);
+  const ValueId tap1 = g.separable(tap0, width * 8, 2);
+  const ValueId tap2 = g.separable(tap1, width * 16, 2);
+  const int pyramid = width * 4;
+  const ValueId level2 = g.conv(tap2, pyramid, 1);
+  const Shape s1 = g.shape(tap1), s0 = g.shape(tap0);
+  const ValueId sum1 = g.conv(tap1, pyramid, 1, 1, 1, {Function::kRelu}, g.enlarge(level2, s1[2], s1[3]), true);
+  const ValueId level1 = g.conv(sum1, pyramid, 3);
+  const ValueId sum0 = g.conv(tap0, pyramid, 1, 1, 1, {Function::kRelu}, g.enlarge(level1, s0[2], s0[3]), true);
+  const ValueId level0 = g.conv(sum0, pyramid, 3);
+  std::vector<ValueId> outputs;
+  for (const ValueId level : {level0, level1, level2}) {
+    const ValueId view3 = g.conv(level, pyramid / 2, 3, 1, 1, {});
+    const ValueId reduced = g.conv(level, pyramid / 4, 3);
+    const ValueId view5 = g.conv(reduced, pyramid / 4, 3, 1, 1, {});
+    const ValueId deep = g.conv(reduced, pyramid / 4, 3);
+    const ValueId view7 = g.conv(deep, pyramid / 4, 3, 1, 1, {});
+    const ValueId features = g.unary(g.concat({view3, view5, view7}), {Function::kRelu});
+    outputs.push_back(g.conv(features, 4, 1, 1, 1, {Function::kSigmoid}));
+    outputs.push_back(g.conv(features, 8, 1, 1, 1, {}));
+    outputs.push_back(g.conv(features, 20, 1, 1, 1, {}));
+  }
+  return g.finish(outputs);
+}
+
+// Largest difference relative to the largest value wanted; NaN never passes.
+inline float relative_error(const std::vector<float>& got, const std::vector<float>& want) {
+  float largest = 0.0F, difference = 0.0F;
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    largest = std::max(largest, std::abs(want[i]));
+    const float d = std::abs(got[i] - want[i]);
+    if (!(d <= difference)) difference = d;
+    if (std::isnan(d)) return INFINITY;
+  }
+  return difference / std::max(largest, 1e-6F);
+}
+
+}  // namespace camd::infer::test
