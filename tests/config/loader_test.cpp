@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 TEST(Config, TakesEveryKeyOfTheInterfacesExample) {
   const Config config = load_yaml(R"(device: cuda:1
 model:
-  path: models/marker.onnx
+  path: m/marker.onnx
   engine: opencv
   input: {width: 640, height: 360, color: rgb, mean: [1, 2, 3], scale: 0.5, resize: stretch}
 pipeline:
@@ -43,7 +43,7 @@ postprocess:
 metrics: {period: 250ms}
 )");
   EXPECT_EQ(config.device, (DeviceChoice{DeviceKind::kCuda, 1}));
-  EXPECT_EQ(config.model.path, "models/marker.onnx");
+  EXPECT_EQ(config.model.path, "m/marker.onnx");
   EXPECT_EQ(config.model.engine, EngineChoice::kOpencv);
   EXPECT_EQ(config.model.input, (ModelInput{640, 360, ColorOrder::kRgb, std::array{1.0F, 2.0F, 3.0F},
                                             std::array{0.5F, 0.5F, 0.5F}, ResizeMode::kStretch}));
