@@ -129,6 +129,7 @@ check_tidy() {
 
 check "layers" python3 scripts/check_layers.py
 check "packages" python3 scripts/check_packages.py
+check "links" python3 scripts/check_links.py
 check "machine paths" check_machine_paths
 check "shell scripts" check_shell
 check "format" check_format
