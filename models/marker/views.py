@@ -49,7 +49,8 @@ class Dice:
         return torch.randint(high, shape, generator=self.generator, device=self.device)
 
 
-def _maps(dice: Dice, corners: Tensor, classes: Tensor, scene: tuple[int, int], out: tuple[int, int]) -> Tensor:
+def _maps(dice: Dice, corners: Tensor, classes: Tensor, scene: tuple[int, int], out: tuple[int, int],
+          quarter_turns: float) -> Tensor:  # fmt: skip
     """f32 [B, 2, 3]: affine maps from output pixels to scene pixels."""
     batch = len(corners)
     scene_h, scene_w = scene
@@ -58,6 +59,8 @@ def _maps(dice: Dice, corners: Tensor, classes: Tensor, scene: tuple[int, int], 
     scale = fit * torch.exp(dice.uniform(math.log(0.84), math.log(3.0), batch))
     scale = torch.where(dice.chance(0.3, batch), torch.full_like(scale, fit), scale)
     angle = torch.where(dice.chance(0.4, batch), dice.normal(batch) * 0.12, torch.zeros_like(scale))
+    if quarter_turns > 0:
+        angle = angle + torch.where(dice.chance(quarter_turns, batch), dice.integers(4, batch) * (math.pi / 2), 0.0)
     stretch = torch.where(dice.chance(0.3, batch), torch.exp(dice.normal(batch) * 0.08), torch.ones_like(scale))
     # Look at some code more often than not, else anywhere; but not far beyond the scene's edge.
     count = (classes >= 0).sum(dim=1)
@@ -224,11 +227,11 @@ def side_lengths(corners: Tensor) -> Tensor:
 @torch.no_grad()
 def make_views(
     dice: Dice, scenes: Tensor, corners: Tensor, classes: Tensor, modules: Tensor, width: int, height: int,
-    min_side: float = MIN_SIDE_PX, min_module: float = MIN_MODULE_PX,
+    min_side: float = MIN_SIDE_PX, min_module: float = MIN_MODULE_PX, quarter_turns: float = 0.0,
 ) -> Batch:  # fmt: skip
     """One view of each u8 scene [B, 3, H, W] with corners [B, G, 4, 2], classes and modules [B, G]."""
     out = (height, width)
-    maps = _maps(dice, corners, classes, tuple(scenes.shape[-2:]), out)
+    maps = _maps(dice, corners, classes, tuple(scenes.shape[-2:]), out, quarter_turns)
     image = _sample(scenes, maps, out)
     linear, shift = maps[:, :, :2], maps[:, :, 2]
     moved = torch.linalg.solve(linear[:, None], (corners - shift[:, None, None]).transpose(-1, -2)).transpose(-1, -2)

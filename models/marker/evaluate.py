@@ -1,0 +1,276 @@
+"""Measures the exported detector as a user would run it and compares the figures with their bounds.
+
+  python3 models/marker/evaluate.py                                  # synthetic validation and the demo clip
+  python3 models/marker/evaluate.py --shared ../shared               # and the real photos and videos
+
+Prints a table; exit status 1 when a bound is missed, 0 otherwise. Parts whose pictures are absent are skipped
+and named. The network sees each picture through letterbox, at the card's thresholds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import cv2
+import numpy as np
+import torch
+
+import check_demo
+from codes import MARKER, CodeBank
+from detector import Detections, Detector
+from loss import upright_order
+from scene import MAX_CODES, make_scene
+from views import Dice, make_views
+
+MODELS = Path(__file__).resolve().parent.parent
+SEED = 555_001  # not training's; backgrounds, marker ids and code contents are held out as well
+MIN_SIDE_PX, MIN_MODULE_PX = 20.0, 1.2
+VIEWS_PER_SCENE = 2
+LOWEST_SCORE = 0.02  # for the precision-recall curve
+
+
+@dataclass
+class Truth:
+    corners: np.ndarray  # f32 [n, 4, 2]
+    classes: np.ndarray  # i64 [n]
+    wanted: np.ndarray  # bool [n]
+
+
+@dataclass
+class Bounds:
+    """Figures with what they must reach; remembers whether all did."""
+
+    rows: list[tuple[str, str, str, bool]] = field(default_factory=list)
+
+    def at_least(self, name: str, value: float, bound: float) -> None:
+        self.rows.append((name, f"{value:.4f}", f">= {bound}", value >= bound))
+
+    def at_most(self, name: str, value: float, bound: float) -> None:
+        self.rows.append((name, f"{value:.4f}", f"<= {bound}", value <= bound))
+
+    def note(self, name: str, value: float) -> None:
+        self.rows.append((name, f"{value:.4f}", "", True))
+
+    def show(self) -> bool:
+        width = max(len(r[0]) for r in self.rows)
+        for name, value, bound, fine in self.rows:
+            print(f"{name:{width}}  {value:>8}  {bound:8} {'' if not bound else 'ok' if fine else 'MISSED'}")
+        return all(r[3] for r in self.rows)
+
+
+def iou_matrix(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    low, high = np.maximum(a[:, None, :2], b[None, :, :2]), np.minimum(a[:, None, 2:], b[None, :, 2:])
+    shared = (high - low).clip(min=0).prod(axis=2)
+    area = [(x[:, 2:] - x[:, :2]).prod(axis=1) for x in (a, b)]
+    return shared / np.maximum(area[0][:, None] + area[1][None] - shared, 1e-6)
+
+
+def boxes_of(corners: np.ndarray) -> np.ndarray:
+    return np.concatenate((corners.min(axis=1), corners.max(axis=1)), axis=1).reshape(-1, 4)
+
+
+def mean_side(corners: np.ndarray) -> np.ndarray:
+    return np.linalg.norm(corners - np.roll(corners, 1, axis=-2), axis=-1).mean(axis=-1)
+
+
+def accepted_orders(corners: np.ndarray, class_id: int) -> list[np.ndarray]:
+    """The corner orders that are right; markers are read as they stand in the picture (see README.md)."""
+    if class_id != MARKER:
+        return [corners]
+    return [way.numpy() for way in upright_order(torch.from_numpy(corners.astype(np.float32)))]
+
+
+def corner_error(points: np.ndarray, corners: np.ndarray, class_id: int) -> tuple[float, bool]:
+    """Mean corner distance as a share of the side, and whether the first corner is the right one."""
+    ways = accepted_orders(corners, class_id)
+    error = min(np.linalg.norm(points[:4] - way, axis=1).mean() for way in ways) / mean_side(corners)
+    right = any(np.linalg.norm(way - points[0], axis=1).argmin() == 0 for way in ways)
+    return float(error), right
+
+
+class Curve:
+    """Average precision of one class at one IoU, area under the interpolated precision-recall curve."""
+
+    def __init__(self, class_id: int, limit: float):
+        self.class_id, self.limit, self.total = class_id, limit, 0
+        self.hits: list[tuple[float, bool]] = []
+
+    def add(self, got: Detections, truth: Truth) -> None:
+        mine = got.classes == self.class_id
+        boxes, scores = got.boxes[mine], got.scores[mine]
+        present = truth.classes == self.class_id
+        wanted = boxes_of(truth.corners[present & truth.wanted])
+        spare = boxes_of(truth.corners[present & ~truth.wanted])
+        self.total += len(wanted)
+        overlap, taken = iou_matrix(boxes, wanted), np.zeros(len(wanted), bool)
+        excused = (iou_matrix(boxes, spare) > 0.1).any(axis=1) if len(spare) else np.zeros(len(boxes), bool)
+        for i, score in enumerate(scores):
+            open_ious = np.where(taken, 0, overlap[i]) if len(wanted) else np.zeros(0)
+            if len(wanted) and open_ious.max() >= self.limit:
+                taken[open_ious.argmax()] = True
+                self.hits.append((float(score), True))
+            elif not excused[i]:
+                self.hits.append((float(score), False))
+
+    def value(self) -> float:
+        hits = np.array([h for _, h in sorted(self.hits, key=lambda x: -x[0])], float)
+        if self.total == 0 or len(hits) == 0:
+            return 0.0
+        true = hits.cumsum()
+        precision, recall = true / np.arange(1, len(hits) + 1), true / self.total
+        precision = np.maximum.accumulate(precision[::-1])[::-1]
+        return float((np.diff(np.concatenate(([0], recall))) * precision).sum())
+
+
+def validation_pictures(scenes: int) -> Iterator[tuple[np.ndarray, Truth]]:
+    """Views of 640x360 of unseen scenes, the same on every machine with the same library versions."""
+    rng = np.random.default_rng(SEED)
+    bank = CodeBank(SEED, held_out=True, qr_count=200, marker_count=400)
+    dice = Dice(torch.device("cpu"), SEED)
+    group = 8
+    for start in range(0, scenes, group):
+        made = [make_scene(rng, bank, held_out=True) for _ in range(min(group, scenes - start))]
+        images = torch.stack([torch.from_numpy(s.image).permute(2, 0, 1) for s in made])
+        corners, classes = torch.zeros(len(made), MAX_CODES, 4, 2), torch.full((len(made), MAX_CODES), -1)
+        modules = torch.ones(len(made), MAX_CODES)
+        for i, s in enumerate(made):
+            n = len(s.classes)
+            corners[i, :n], classes[i, :n], modules[i, :n] = (torch.from_numpy(v) for v in (s.corners, s.classes, s.modules))
+        for _ in range(VIEWS_PER_SCENE):
+            batch = make_views(dice, images, corners, classes, modules, 640, 360, MIN_SIDE_PX, MIN_MODULE_PX)
+            for i in range(len(made)):
+                there = batch.classes[i] >= 0
+                picture = (batch.image[i].permute(1, 2, 0).numpy() * 255).round().astype(np.uint8)
+                yield picture, Truth(batch.corners[i][there].numpy(), batch.classes[i][there].numpy(), batch.wanted[i][there].numpy())
+
+
+def check_synthetic(detector: Detector, scenes: int, bounds: Bounds) -> None:
+    names = detector.card["classes"]
+    curves = {limit: [Curve(c, limit) for c in range(len(names))] for limit in (0.5, 0.75)}
+    errors: list[list[float]] = [[] for _ in names]
+    right: list[list[bool]] = [[] for _ in names]
+    wanted = found = 0
+    for picture, truth in validation_pictures(scenes):
+        got = detector.detect(picture, LOWEST_SCORE)
+        for curve in curves[0.5] + curves[0.75]:
+            curve.add(got, truth)
+        sure = got.scores >= detector.card["score"]
+        overlap = iou_matrix(got.boxes, boxes_of(truth.corners)) * (got.classes[:, None] == truth.classes[None]) * sure[:, None]
+        for g in np.nonzero(truth.wanted)[0]:
+            wanted += 1
+            if len(overlap) == 0 or overlap[:, g].max() < 0.5:
+                continue
+            found += 1
+            c = int(truth.classes[g])
+            error, turned = corner_error(got.points[overlap[:, g].argmax()], truth.corners[g], c)
+            errors[c].append(error)
+            right[c].append(turned)
+    bounds.note("synthetic: codes", wanted)
+    bounds.at_least("synthetic: AP50", float(np.mean([c.value() for c in curves[0.5]])), 0.97)
+    bounds.at_least("synthetic: AP75", float(np.mean([c.value() for c in curves[0.75]])), 0.85)
+    bounds.note("synthetic: recall at the card's score", found / max(1, wanted))
+    bounds.at_most("synthetic: median corner error / side", float(np.median(sum(errors, []))), 0.02)
+    bounds.at_least("synthetic: first corner right", float(np.mean(sum(right, []))), 0.97)
+    for c, name in enumerate(names):
+        bounds.note(f"synthetic: {name}: AP50", curves[0.5][c].value())
+        bounds.note(f"synthetic: {name}: AP75", curves[0.75][c].value())
+        bounds.note(f"synthetic: {name}: median corner error / side", float(np.median(errors[c])))
+        bounds.note(f"synthetic: {name}: first corner right", float(np.mean(right[c])))
+
+
+def read_photos(folder: Path) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    with (folder / "corners.csv").open(newline="") as file:
+        for row in csv.DictReader(file):
+            yield cv2.imread(str(folder / row["file"])), np.array([[float(row[f"x{i}"]), float(row[f"y{i}"])] for i in range(4)])
+
+
+def read_video(path: Path) -> Iterator[np.ndarray]:
+    video = cv2.VideoCapture(str(path))
+    while True:
+        fine, frame = video.read()
+        if not fine:
+            return
+        yield frame
+
+
+def check_photos(detector: Detector, name: str, pictures: Iterator[tuple[np.ndarray, np.ndarray]], bounds: Bounds) -> None:
+    errors, right, total = [], [], 0
+    for picture, corners in pictures:
+        total += 1
+        got = detector.detect(picture)
+        overlap = iou_matrix(got.boxes, boxes_of(corners[None]))[:, 0] * (got.classes == 0) if len(got.scores) else np.zeros(1)
+        if overlap.max() >= 0.5:
+            error, turned = corner_error(got.points[overlap.argmax()], corners, 0)
+            errors.append(error)
+            right.append(turned)
+    bounds.at_least(f"{name}: recall at IoU 0.5", len(errors) / max(1, total), 0.95)
+    bounds.at_most(f"{name}: median corner error / side", float(np.median(errors)) if errors else 1.0, 0.04)
+    bounds.note(f"{name}: first corner right", float(np.mean(right)) if right else 0.0)
+
+
+def pasted(photos: Path, videos: list[Path]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Each photo at a quarter of the picture's height, at three places of frames that have nothing to do with it."""
+    frames = []
+    for video in videos:
+        every = list(read_video(video))
+        frames += [cv2.resize(f, (1280, 720), interpolation=cv2.INTER_LINEAR) for f in every[:: max(1, len(every) // 21)]]
+    rng = np.random.default_rng(SEED)
+    side = 720 // 4
+    for photo, corners in read_photos(photos):
+        scale = side / photo.shape[0]
+        small = cv2.resize(photo, (side, side), interpolation=cv2.INTER_AREA)
+        for _ in range(3):
+            frame = frames[rng.integers(len(frames))].copy()
+            x, y = int(rng.integers(0, 1280 - side)), int(rng.integers(0, 720 - side))
+            frame[y : y + side, x : x + side] = small
+            yield frame, (corners + 0.5) * scale - 0.5 + (x, y)
+
+
+def check_false_alarms(detector: Detector, videos: list[Path], bounds: Bounds) -> None:
+    frames = alarms = 0
+    for video in videos:
+        for frame in read_video(video):
+            frames += 1
+            alarms += len(detector.detect(frame).scores)
+    bounds.note("videos: frames", frames)
+    bounds.at_most("videos: false alarms per 100 frames", 100 * alarms / max(1, frames), 1.0)
+
+
+def check_clip(detector: Detector, folder: Path, bounds: Bounds) -> None:
+    names = detector.card["classes"]
+    rows = []
+    for number, frame in enumerate(read_video(folder / "demo.mp4")):
+        got = detector.detect(frame)
+        rows.append((number, [(names[c], tuple(box)) for c, box in zip(got.classes, got.boxes)]))
+    bounds.at_least("demo clip: every code in 98 % of its frames", float(check_demo.report(rows, folder / "truth.csv")), 1)
+    print()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", type=Path, default=MODELS / "marker-640x360.onnx")
+    parser.add_argument("--card", type=Path, default=MODELS / "marker.yaml")
+    parser.add_argument("--shared", type=Path, help="folder with photos/qr and video; not part of the repository")
+    parser.add_argument("--scenes", type=int, default=300, help="synthetic scenes, two views each")
+    args = parser.parse_args()
+    torch.set_num_threads(2)
+    detector, bounds = Detector(args.model, args.card), Bounds()
+    check_synthetic(detector, args.scenes, bounds)
+    check_clip(detector, MODELS / "demo", bounds)
+    if args.shared and (args.shared / "photos" / "qr").is_dir():
+        photos, videos = args.shared / "photos" / "qr", sorted((args.shared / "video").glob("*.m[kp][v4]"))
+        check_photos(detector, "photos, letterboxed", read_photos(photos), bounds)
+        check_photos(detector, "photos, pasted at a quarter", pasted(photos, videos), bounds)
+        check_false_alarms(detector, videos, bounds)
+    else:
+        print("photos and videos: skipped, no --shared folder\n")
+    sys.exit(0 if bounds.show() else 1)
+
+
+if __name__ == "__main__":
+    main()

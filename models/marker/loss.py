@@ -1,0 +1,179 @@
+"""What the network is taught: which anchors answer for which code, and the three losses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from codes import MARKER
+from model import CLASSES, decode
+from views import Batch, side_lengths
+
+_CANDIDATES = 12  # anchors a code can have at most
+_SHARE_OF_BEST = 0.7  # a candidate's IoU must reach this share of the best one's
+_IGNORE_IOU = 0.15
+# Corner errors count by their logarithm, in units of this share of the side: keeps pulling where the error
+# is small already, and where the turn of a code cannot be seen it settles on one of the four instead of
+# their mean, which would fold the corners into the centre.
+_CORNER_UNIT = 0.02
+# The logarithm alone hardly pulls at a corner that is a whole side off, so the turn of QR codes is never
+# learned from it; the linear part does that, once the corners are sharp.
+_LOGARITHM_SHARE, _LINEAR_SHARE = 0.5, 12.0
+# A marker whose two candidates for first corner differ by less than this share of its side (8 degrees of
+# turn) may take either.
+TIE = 0.2
+
+
+def boxes_of(corners: Tensor) -> Tensor:
+    """[..., 4, 2] to x0 y0 x1 y1."""
+    return torch.cat((corners.amin(dim=-2), corners.amax(dim=-2)), dim=-1)
+
+
+def box_iou(a: Tensor, b: Tensor) -> Tensor:
+    """IoU of boxes whose leading dimensions broadcast."""
+    overlap = (torch.minimum(a[..., 2:], b[..., 2:]) - torch.maximum(a[..., :2], b[..., :2])).clamp(min=0).prod(dim=-1)
+    area_a, area_b = (a[..., 2:] - a[..., :2]).prod(dim=-1), (b[..., 2:] - b[..., :2]).prod(dim=-1)
+    return overlap / (area_a + area_b - overlap).clamp(min=1e-6)
+
+
+def upright_order(corners: Tensor) -> tuple[Tensor, Tensor]:
+    """The same quadrilaterals [..., 4, 2] begun at the corner nearest to the picture's top left (least x + y),
+    and begun at the second nearest where the two tie, else the first again."""
+    rank = corners.sum(dim=-1)
+    least, order = rank.sort(dim=-1)
+    tied = (least[..., 1] - least[..., 0]) < TIE * side_lengths(corners)
+    steps = torch.arange(4, device=corners.device)
+
+    def begun_at(first: Tensor) -> Tensor:
+        index = (first[..., None] + steps) % 4
+        return corners.gather(-2, index[..., None].expand(*index.shape, 2))
+
+    return begun_at(order[..., 0]), begun_at(torch.where(tied, order[..., 1], order[..., 0]))
+
+
+def taught_corners(corners: Tensor, classes: Tensor, marker_order: str) -> tuple[Tensor, Tensor]:
+    """Corner order that is asked for, and the one accepted as well. QR codes carry their own top left;
+    markers do so only through their dictionary ("true"), or are read as they stand in the picture ("upright")."""
+    if marker_order == "true":
+        return corners, corners
+    first, second = upright_order(corners)
+    is_marker = (classes == MARKER)[..., None, None]
+    return torch.where(is_marker, first, corners), torch.where(is_marker, second, corners)
+
+
+@dataclass
+class Assignment:
+    positive: Tensor  # bool [B, N]
+    ignored: Tensor  # bool [B, N], no class loss
+    code: Tensor  # i64 [B, N], index of the code that an anchor answers for
+
+
+@torch.no_grad()
+def assign(batch: Batch, anchors: Tensor) -> Assignment:
+    half = anchors[:, 2:] / 2
+    anchor_boxes = torch.cat((anchors[:, :2] - half, anchors[:, :2] + half), dim=1)
+    boxes = boxes_of(batch.corners)
+    iou = box_iou(boxes[:, :, None], anchor_boxes[None, None])  # [B, G, N]
+    present = batch.classes >= 0
+    wanted_iou = torch.where(batch.wanted[..., None], iou, torch.zeros_like(iou))
+    top, index = wanted_iou.topk(_CANDIDATES, dim=2)
+    good = (top >= _SHARE_OF_BEST * top[..., :1]) & (top > 0.05)
+    chosen = torch.zeros_like(iou).scatter_(2, index, torch.where(good, top, torch.zeros_like(top)))
+    best, code = chosen.max(dim=1)
+    unwanted = (present & ~batch.wanted)[..., None]
+    x, y = anchors[:, 0], anchors[:, 1]
+    inside = (x > boxes[..., :1]) & (x < boxes[..., 2:3]) & (y > boxes[..., 1:2]) & (y < boxes[..., 3:4])
+    positive = best > 0
+    # An anchor several times a code's size shares its centre but has no business with it; `inside` alone
+    # would silence the large anchors around every tiny code.
+    ignored = (unwanted & ((iou > _IGNORE_IOU) | (inside & (iou > 0.02)))).any(dim=1) & ~positive
+    return Assignment(positive, ignored, code)
+
+
+@dataclass
+class Losses:
+    total: Tensor
+    cls: Tensor
+    box: Tensor
+    kps: Tensor
+    iou: Tensor  # mean IoU of the positive anchors' boxes
+
+
+def detection_loss(cls: Tensor, box: Tensor, kps: Tensor, batch: Batch, anchors: Tensor, marker_order: str,
+                   learn_turn: bool) -> Losses:  # fmt: skip
+    """Losses of flattened f32 outputs (class scores as logits)."""
+    match = assign(batch, anchors)
+    b, n = match.positive.nonzero(as_tuple=True)
+    code = match.code[b, n]
+    classes = batch.classes[b, code]
+    corners = batch.corners[b, code]
+    count = max(1, len(b))
+
+    boxes, points = decode(box[b, n], kps[b, n], anchors[n])
+    target = boxes_of(corners)
+    iou = box_iou(boxes, target)
+    box_loss = (1 - _diou(boxes, target, iou)).sum() / count
+
+    ways = taught_corners(corners, classes, marker_order)
+    side = side_lengths(corners).clamp(min=1)
+    centre = corners.mean(dim=1, keepdim=True)
+    costs = []
+    for way in ways:
+        error = (points - torch.cat((way, centre), dim=1)).square().sum(dim=-1).add(1e-6).sqrt() / side[:, None]
+        cost = torch.log1p(error / _CORNER_UNIT)
+        if learn_turn:
+            cost = _LOGARITHM_SHARE * cost + _LINEAR_SHARE * error
+        costs.append(cost.sum(dim=1))
+    kps_loss = torch.minimum(*costs).sum() / count
+
+    # Varifocal loss (Zhang et al., 2021): the score also learns how well its box sits, so that suppression
+    # keeps the best of several.
+    wanted = torch.zeros_like(cls)
+    wanted[b, n, classes] = 0.4 + 0.6 * iou.detach().clamp(0, 1)
+    score = cls.sigmoid().detach()
+    weight = torch.where(wanted > 0, wanted, 0.75 * score.square())
+    weight = weight * (~match.ignored)[..., None]
+    cls_loss = (F.binary_cross_entropy_with_logits(cls, wanted, reduction="none") * weight).sum() / count
+
+    total = 2.0 * cls_loss + 2.0 * box_loss + 0.4 * kps_loss
+    return Losses(total, cls_loss.detach(), box_loss.detach(), kps_loss.detach(), iou.detach().sum() / count)
+
+
+def _diou(a: Tensor, b: Tensor, iou: Tensor) -> Tensor:
+    """Distance-IoU (Zheng et al., 2020): pulls boxes together that do not overlap yet."""
+    hull = torch.maximum(a[:, 2:], b[:, 2:]) - torch.minimum(a[:, :2], b[:, :2])
+    apart = (a[:, :2] + a[:, 2:] - b[:, :2] - b[:, 2:]) / 2
+    return iou - apart.square().sum(dim=1) / hull.square().sum(dim=1).clamp(min=1e-6)
+
+
+@torch.no_grad()
+def probe(cls: Tensor, box: Tensor, kps: Tensor, batch: Batch, anchors: Tensor, marker_order: str) -> dict[str, float]:
+    """Quick figures of one batch: of each wanted code's best-scored anchor, is it found, how far are its corners,
+    is the first one right?"""
+    match = assign(batch, anchors)
+    rows: dict[str, list[Tensor]] = {}
+    score = cls.sigmoid()
+    for class_id, name in enumerate(CLASSES):
+        found, errors, turned = [], [], []
+        for i, g in (batch.wanted & (batch.classes == class_id)).nonzero().tolist():
+            mine = (match.positive[i] & (match.code[i] == g)).nonzero()[:, 0]
+            if len(mine) == 0:
+                continue
+            best = mine[score[i, mine, class_id].argmax()]
+            _, points = decode(box[i, best][None], kps[i, best][None], anchors[best][None])
+            ways = torch.stack(taught_corners(batch.corners[i, g], batch.classes[i, g], marker_order))
+            side = side_lengths(ways[0])
+            error = torch.stack([(points[0, :4] - w).norm(dim=-1).mean() for w in ways]).min() / side
+            nearest = (points[0, :1] - ways[0]).norm(dim=-1).argmin()
+            allowed = [int((ways[0] - w[0]).norm(dim=-1).argmin()) for w in ways]
+            found.append(score[i, best, class_id] > 0.5)
+            errors.append(error)
+            turned.append(torch.tensor(int(nearest) in allowed))
+        if found:
+            rows[f"{name}_found"] = torch.stack(found).float().mean().item()
+            rows[f"{name}_corner"] = torch.stack(errors).median().item()
+            rows[f"{name}_turn"] = torch.stack(turned).float().mean().item()
+    return rows
