@@ -55,8 +55,9 @@ LatencySummary Histogram::take() {
     }
     return summary;
   }
-  // record() may be caught between its steps with other counts present: the highest counted bucket bounds the maximum.
-  const double max_seen = std::max(max_ns, middle_of(highest));
+  // A record() that is caught between its steps may leave its maximum to another take(): then the highest bucket tells.
+  const bool exact = bucket_of(static_cast<std::uint64_t>(max_ns)) >= highest;
+  const double max_seen = exact ? max_ns : middle_of(highest);
   std::size_t bucket = 0;
   std::uint64_t below = 0;  // values in the buckets before `bucket`
   const auto value_at = [&](double quantile) {

@@ -2,8 +2,9 @@
 // every power of two is cut into 64 equal buckets.
 //
 // Error bound: below 64 ns values are exact; above, a percentile is the middle of a bucket whose width is at most
-// 1/64 of its lower edge, so it is within 1/128 (0.79 %) of a recorded value. The maximum is exact.
-// Range: 0 .. 2^42 ns (73 minutes); negative durations count as 0, longer ones as 2^42 ns in the buckets.
+// 1/64 of its lower edge, so it is within 1/128 (0.79 %) of a recorded value. The maximum is exact, unless it is
+// recorded just while take() runs: then it has the error of a percentile. Range: 0 .. 2^42 ns (73 minutes); negative
+// durations count as 0, longer ones as 2^42 ns in the buckets.
 //
 // Threads: record() [any], wait-free, [no-alloc]; take() one thread at a time, concurrently with record().
 // Invariants: every recorded value is in exactly one take().

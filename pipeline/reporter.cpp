@@ -117,7 +117,9 @@ void Reporter::write_period(base::TimePoint now) {
     last_totals_[i] = line.totals;
     sink_(camera_line(line, now));
   }
-  sink_(process_line(sampler_.sample(), device_->allocated_bytes(), now));
+  // On the host device what is allocated is the process's own memory, which rss_bytes tells.
+  const bool gpu = device_->info().kind == device::DeviceKind::kCuda;
+  sink_(process_line(sampler_.sample(), gpu ? device_->allocated_bytes() : 0, now));
   last_period_ = now;
 }
 

@@ -15,28 +15,6 @@ namespace {
 using base::Error;
 using base::ErrorKind;
 
-infer::EngineOptions engine_options(const config::Model& model) {
-  infer::EngineOptions options;
-  switch (model.engine) {
-    case config::EngineChoice::kAuto: options.kind = infer::EngineKind::kAuto; break;
-    case config::EngineChoice::kCuda: options.kind = infer::EngineKind::kCuda; break;
-    case config::EngineChoice::kOpencv: options.kind = infer::EngineKind::kOpenCv; break;
-  }
-  const config::ModelInput& input = model.input;
-  if (input.width) options.input.width = *input.width;
-  if (input.height) options.input.height = *input.height;
-  if (input.color) {
-    options.input.color = *input.color == config::ColorOrder::kRgb ? infer::ColorOrder::kRgb : infer::ColorOrder::kBgr;
-  }
-  if (input.mean) options.input.mean = *input.mean;
-  if (input.scale) options.input.scale = *input.scale;
-  if (input.resize) {
-    options.input.resize =
-        *input.resize == config::ResizeMode::kStretch ? infer::ResizeMode::kStretch : infer::ResizeMode::kLetterbox;
-  }
-  return options;
-}
-
 StreamStrategy stream_strategy(config::StreamMode mode) noexcept {
   switch (mode) {
     case config::StreamMode::kSplit: return StreamStrategy::kSplit;
@@ -72,6 +50,28 @@ std::string_view to_string(EndReason reason) noexcept {
     case EndReason::kDeviceLost: return "device lost";
   }
   return "?";
+}
+
+infer::EngineOptions engine_options(const config::Model& model) {
+  infer::EngineOptions options;
+  switch (model.engine) {
+    case config::EngineChoice::kAuto: options.kind = infer::EngineKind::kAuto; break;
+    case config::EngineChoice::kCuda: options.kind = infer::EngineKind::kCuda; break;
+    case config::EngineChoice::kOpencv: options.kind = infer::EngineKind::kOpenCv; break;
+  }
+  const config::ModelInput& input = model.input;
+  if (input.width) options.input.width = *input.width;
+  if (input.height) options.input.height = *input.height;
+  if (input.color) {
+    options.input.color = *input.color == config::ColorOrder::kRgb ? infer::ColorOrder::kRgb : infer::ColorOrder::kBgr;
+  }
+  if (input.mean) options.input.mean = *input.mean;
+  if (input.scale) options.input.scale = *input.scale;
+  if (input.resize) {
+    options.input.resize =
+        *input.resize == config::ResizeMode::kStretch ? infer::ResizeMode::kStretch : infer::ResizeMode::kLetterbox;
+  }
+  return options;
 }
 
 struct Session::Parts {

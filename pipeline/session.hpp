@@ -48,4 +48,7 @@ class Session {
 
 [[nodiscard]] std::string_view to_string(EndReason reason) noexcept;
 
+// What a configuration asks of the engine.
+[[nodiscard]] infer::EngineOptions engine_options(const config::Model& model);
+
 }  // namespace camd::pipeline

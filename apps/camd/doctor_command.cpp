@@ -1,5 +1,22 @@
+#include <cstdio>
+#include <optional>
+
 #include "apps/camd/commands.hpp"
 #include "base/error.hpp"
+#include "base/log.hpp"
+#include "config/loader.hpp"
+#include "pipeline/doctor.hpp"
+
 namespace camd::app {
-int doctor_command(const std::string&, bool) { throw base::Error(base::ErrorKind::kInternal, "doctor: not here yet"); }
+
+int doctor_command(const std::string& config_path, bool json) {
+  base::set_log_level("error");  // what the rooms log while they are looked at is in the findings
+  std::optional<config::Config> config;
+  if (!config_path.empty()) config = config::load(config_path);
+  const std::vector<pipeline::Finding> findings = pipeline::examine(config ? &*config : nullptr);
+  const std::string text = json ? pipeline::findings_json(findings) : pipeline::findings_text(findings);
+  std::fputs(text.c_str(), stdout);
+  return pipeline::all_usable(findings) ? 0 : base::exit_code(base::ErrorKind::kDevice);
+}
+
 }  // namespace camd::app

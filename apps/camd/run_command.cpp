@@ -90,12 +90,15 @@ class Signals {
   }
 
   [[noreturn]] void leave_at_once(const std::string& why) {
+    std::function<void()> on_leave;
     {
       base::MutexLock lock(mutex_);
       base::log().error("{}: leaving at once{}{}", why, session_ != nullptr ? ", " : "",
                         session_ != nullptr ? session_->stuck_line() : std::string());
-      if (on_leave_) on_leave_();
+      on_leave = on_leave_;
     }
+    // Outside the lock: closing the dashboard waits for its thread, which may be asking to stop (the q key) right now.
+    if (on_leave) on_leave();
     // Threads that hang in foreign code cannot be joined; nothing may run destructors under them.
     std::_Exit(kInternal);
   }
@@ -144,10 +147,8 @@ int run_command(const RunOptions& options) {
   const base::Clock& clock = base::system_clock();
   config::Config config = config::load(options.config, options.overrides);
   Signals signals;
-  // Whatever is written to stdout by a library must not mix with the lines: it goes to stderr. (Nothing of ours does.)
   std::unique_ptr<Output> output;
-  const base::TimePoint deadline =
-      options.duration.count() > 0 ? clock.now() + options.duration : base::TimePoint::max();
+  std::optional<base::TimePoint> deadline;  // counts from the first start, not from the set-up before it
   for (;;) {
     pipeline::SessionOptions session_options;
     session_options.frame_limit = options.frames;
@@ -155,11 +156,14 @@ int run_command(const RunOptions& options) {
     // The terminal is taken over only once everything that can be checked has been: errors stay readable.
     if (!output) output = std::make_unique<Output>(options.metrics, signals);
     session.start();
+    if (!deadline) {
+      deadline = options.duration.count() > 0 ? clock.now() + options.duration : base::TimePoint::max();
+    }
     signals.attach(&session);
     EndReason reason = EndReason::kRequested;
     std::optional<config::Config> next;
     do {
-      reason = session.wait(deadline);
+      reason = session.wait(*deadline);
       if (reason != EndReason::kRequested || signals.stop_asked() || !signals.take_reload()) break;
       try {
         next = config::load(options.config, options.overrides);

@@ -44,6 +44,14 @@ TEST(Histogram, PutsEveryValueIntoABucketWhoseMiddleIsNear) {
   }
 }
 
+TEST(Histogram, TellsTheMaximumExactlyWhereverItLiesInItsBucket) {
+  for (const int ns : {3'504'623, 64'001, 127, 1'000'003}) {
+    Histogram histogram;
+    histogram.record(Duration(ns));
+    EXPECT_DOUBLE_EQ(histogram.take().max, ns / 1000.0);
+  }
+}
+
 TEST(Histogram, StartsAnewAfterEveryTake) {
   Histogram histogram;
   histogram.record(std::chrono::milliseconds(5));

@@ -34,12 +34,11 @@ TEST(Ledger, ShowsAFrameThatWasClosedTwiceAsUnbalanced) {
 
 // Something that takes a random while, without sleeping: stalls must vary in kind, not be long.
 void stall(std::mt19937& random) {
-  const unsigned kind = random() % 16;
+  const auto kind = random() % 16;
   if (kind == 0) {
-    for (unsigned i = random() % 64; i > 0; --i) std::this_thread::yield();
+    for (auto i = random() % 64; i > 0; --i) std::this_thread::yield();
   } else if (kind == 1) {
-    for (volatile unsigned i = random() % 20000; i > 0; i = i - 1) {
-    }
+    test::spin(random() % 20000);
   }
 }
 
@@ -64,7 +63,7 @@ Tally random_run(unsigned seed) {
       [&salt](const camd_frame&, const camd_tensors&, camd_results& results, camd_error&) {
         thread_local std::mt19937 own(salt++);
         stall(own);
-        const unsigned fate = own() % 1000;
+        const auto fate = own() % 1000;
         if (fate == 0) return static_cast<int>(CAMD_ERROR_FAILED);
         if (fate == 1) results.count = -1;
         return static_cast<int>(CAMD_OK);

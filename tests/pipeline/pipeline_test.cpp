@@ -175,12 +175,12 @@ TEST(Pipeline, KeepsTheAgeOfFramesAndItsMemoryBoundedOverTenMinutesOfAPluginThat
   ending = true;
   pipeline.stop(false);
 
-  ASSERT_GT(ages.size(), 2'900U);  // 600 s / 200 ms, the last frames cut off
+  ASSERT_GT(ages.size(), 2'500U);  // 600 s of 200 ms each, rounded up to the next tick of the clock (233 ms)
   base::Duration first_minute{0};
   base::Duration last_minute{0};
   for (const auto& [when, age] : ages) {
-    // Two stays with the plug-in (its own, and the one of the frame before) and the frame period.
-    EXPECT_LE(age, milliseconds(470));
+    // Two stays with the plug-in (its own, and the one of the frame before) and the frame period, in ticks.
+    EXPECT_LE(age, milliseconds(501));
     if (when < start + std::chrono::minutes(1)) first_minute = std::max(first_minute, age);
     if (when > start + std::chrono::minutes(9)) last_minute = std::max(last_minute, age);
   }
@@ -191,8 +191,7 @@ TEST(Pipeline, KeepsTheAgeOfFramesAndItsMemoryBoundedOverTenMinutesOfAPluginThat
 
 TEST(Pipeline, ReportsTheTotalLatencyThatThePixelsThemselvesProve) {
   Rig rig(base::system_clock(), [](const infer::PictureView&) -> Status {
-    for (volatile int i = 0; i < 3'000'000; i = i + 1) {  // a network of a few milliseconds
-    }
+    test::spin(3'000'000);  // a network of a millisecond or more
     return {};
   });
   std::vector<double> real_us;

@@ -1,0 +1,31 @@
+// Doctor: what works on this machine, what does not, and the command that mends it.
+//
+// Threads: examine() [any], [blocks]: opens devices and loads models.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "config/config.hpp"
+
+namespace camd::pipeline {
+
+enum class Health { kOk, kAbsent, kBroken };  // kAbsent: camd works without it, but for what the finding says
+
+struct Finding {
+  std::string area;  // "GPU", "GStreamer", "cameras", ...
+  std::string name;
+  Health health = Health::kOk;
+  std::string detail;  // one line
+  std::string mend;    // a command or an action; empty when there is nothing to mend
+};
+
+// `config` may be null; with one its model, plug-ins and sources are looked at too. Never throws for what it finds.
+[[nodiscard]] std::vector<Finding> examine(const config::Config* config);
+
+// A table for people, or one JSON object for programs: {"ok":..., "findings":[...]}.
+[[nodiscard]] std::string findings_text(const std::vector<Finding>& findings);
+[[nodiscard]] std::string findings_json(const std::vector<Finding>& findings);
+[[nodiscard]] bool all_usable(const std::vector<Finding>& findings) noexcept;  // nothing is kBroken
+
+}  // namespace camd::pipeline
