@@ -7,8 +7,8 @@
 namespace camd::plugins {
 namespace {
 
-std::array<const camd_plugin*, 2> tables() noexcept {
-  return {detections_table(), jsonl_table()};
+std::array<const camd_plugin*, 4> tables() noexcept {
+  return {annotate_table(), detections_table(), jsonl_table(), tensors_table()};
 }
 
 }  // namespace

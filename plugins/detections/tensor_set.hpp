@@ -13,9 +13,6 @@
 
 namespace camd::plugins {
 
-// IEEE 754 binary16 to binary32, exact.
-[[nodiscard]] float half_to_float(std::uint16_t half) noexcept;
-
 class TensorSet {
  public:
   // `used`: indices of the model's outputs. Throws std::invalid_argument for a type that is neither f32 nor f16.

@@ -3,8 +3,13 @@
 // Threads: as the plug-in under test; the log is guarded.
 #pragma once
 
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <filesystem>
 #include <fstream>
 #include <mutex>
 #include <sstream>
@@ -155,6 +160,29 @@ class Instance {
   std::vector<const DLTensor*> pointers;
   camd_results results{};
   std::vector<camd_detection> items;
+};
+
+// A folder of its own for every test, gone afterwards.
+class InFolder : public ::testing::Test {
+ protected:
+  InFolder() {
+    const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
+    folder_ = std::filesystem::temp_directory_path() /
+              ("camd_" + std::string(info->test_suite_name()) + "_" + info->name() + "_" + std::to_string(::getpid()));
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+  }
+  ~InFolder() override { std::filesystem::remove_all(folder_); }
+  [[nodiscard]] std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  // Names of what lies in the folder, sorted.
+  [[nodiscard]] std::vector<std::string> listing(const std::string& below = ".") const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_ / below)) names.push_back(entry.path().filename());
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  std::filesystem::path folder_;
 };
 
 inline std::string read_file(const std::string& path) {

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <csignal>
 #include <cstring>
@@ -20,16 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class JsonlTest : public ::testing::Test {
+class JsonlTest : public InFolder {
  protected:
-  JsonlTest() : folder_(fs::temp_directory_path() / ("camd_jsonl_" + std::to_string(::getpid()) + "_" + test_name())) {
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-  }
-  ~JsonlTest() override { fs::remove_all(folder_); }
-
-  static std::string test_name() { return ::testing::UnitTest::GetInstance()->current_test_info()->name(); }
-  [[nodiscard]] std::string path(const std::string& name) const { return (folder_ / name).string(); }
   [[nodiscard]] std::string config(const std::string& name) const { return R"({"path":")" + path(name) + "\"}"; }
 
   static camd_detection detection() {
@@ -49,7 +40,6 @@ class JsonlTest : public ::testing::Test {
     return d;
   }
 
-  fs::path folder_;
   FakeModel model_{4, 4};
   const camd_plugin* table_ = find_builtin("jsonl");
 };

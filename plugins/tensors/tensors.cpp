@@ -1,0 +1,129 @@
+// The built-in `tensors`: the network's input and outputs of chosen frames as .npy, to look into a model and to compare
+// engines.
+//
+// Threads: as every plug-in (camd_plugin.h). process() writes files: a tool for looking, not for every frame.
+// Invariants: a file appears whole or not at all.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plugins/camd_plugin.hpp"
+#include "plugins/json_object.hpp"
+#include "plugins/paths.hpp"
+#include "plugins/tables.hpp"
+#include "plugins/tensors/npy.hpp"
+
+namespace camd::plugins {
+namespace {
+
+// A tensor's name in a file's name: INTERFACE's rule, stricter than that for cameras.
+std::string tensor_part(std::string_view name) {
+  std::string part(name);
+  for (char& c : part) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+    if (!plain) c = '_';
+  }
+  return part;
+}
+
+class TensorFiles final : public camd::plugin::Postprocessor {
+ public:
+  TensorFiles(camd::plugin::Host host, std::string_view config_json) {
+    static_cast<void>(host);
+    JsonObject config("config", config_json);
+    const auto dir = config.text("dir");
+    if (!config.has("dir") || (dir && dir->empty())) config.fail("dir", "is needed: the folder to write, e.g. out/tensors");
+    dir_ = dir.value_or("");
+    every_ = static_cast<std::uint64_t>(config.integer("every", 1, 1'000'000'000).value_or(30));
+    input_ = config.boolean("input").value_or(true);
+    wanted_ = config.texts("outputs").value_or(std::vector<std::string>{});
+    config.finish();
+  }
+
+  void outputs(const camd_model& model, camd::plugin::Needs& needs) override {
+    if (input_) needs.input(CAMD_NEED_HOST);
+    names_.assign(static_cast<std::size_t>(model.output_count), "");
+    input_name_ = model.input.name;
+    std::vector<std::string> known;
+    for (int i = 0; i < model.output_count; ++i) known.emplace_back(model.outputs[i].name);
+    for (const std::string& name : wanted_) {
+      if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+      const auto near = nearest(name, known);
+      throw std::invalid_argument("config.outputs: undeclared output '" + name + "'" +
+                                  (near ? " (did you mean '" + *near + "'?)" : "") + ": the model's outputs are " +
+                                  joined(known));
+    }
+    for (int i = 0; i < model.output_count; ++i) {
+      const std::string& name = known[static_cast<std::size_t>(i)];
+      if (!wanted_.empty() && std::find(wanted_.begin(), wanted_.end(), name) == wanted_.end()) continue;
+      needs.output(i, CAMD_NEED_HOST);
+      names_[static_cast<std::size_t>(i)] = name;
+    }
+    check_files(input_ ? input_name_ : "");
+    const bool placed = dir_.find("{camera}") != std::string::npos;
+    for (const std::string& part : camera_parts(model)) {
+      std::filesystem::path folder = replaced(dir_, "{camera}", part);
+      if (!placed && model.camera_count > 1) folder /= part;
+      create_parents((folder / "x").string());
+      folders_.push_back(folder.string());
+    }
+  }
+
+  void process(const camd_frame& frame, const camd::plugin::Tensors& tensors,
+               camd::plugin::Results& results) override {
+    static_cast<void>(results);
+    if (frame.sequence % every_ != 0) return;
+    const std::string& folder = folders_.at(static_cast<std::size_t>(frame.camera_index));
+    if (input_) write(folder, frame, input_name_, tensors.input());
+    for (std::size_t i = 0; i < names_.size(); ++i) {
+      if (!names_[i].empty()) write(folder, frame, names_[i], tensors.output(static_cast<int>(i)));
+    }
+  }
+
+ private:
+  // Two tensors must not write one file.
+  void check_files(const std::string& input) const {
+    std::map<std::string, std::string> taken;  // by the part of the file name
+    if (!input.empty()) taken[tensor_part(input)] = input;
+    for (const std::string& name : names_) {
+      if (name.empty()) continue;
+      const auto [at, fresh] = taken.emplace(tensor_part(name), name);
+      if (!fresh) {
+        throw std::invalid_argument("tensors '" + at->second + "' and '" + name + "' would both write SEQUENCE." +
+                                    at->first + ".npy: name one of them in config.outputs, or set input: false");
+      }
+    }
+  }
+
+  void write(const std::string& folder, const camd_frame& frame, const std::string& name, const DLTensor* tensor) {
+    if (tensor == nullptr) throw std::runtime_error("tensor '" + name + "' that was asked for is not there");
+    to_npy(*tensor, name, file_);
+    write_whole_file(fmt::format("{}/{:06}.{}.npy", folder, frame.sequence, tensor_part(name)), file_.data(),
+                     file_.size());
+  }
+
+  std::string dir_;
+  std::uint64_t every_ = 30;
+  bool input_ = true;
+  std::vector<std::string> wanted_;   // output names; empty: all
+  std::string input_name_;
+  std::vector<std::string> names_;    // by the model's index; empty: not written
+  std::vector<std::string> folders_;  // by camera
+  std::vector<std::uint8_t> file_;
+};
+
+}  // namespace
+
+const camd_plugin* tensors_table() noexcept {
+  static constexpr camd_plugin kTable = camd::plugin::make_table<TensorFiles>(
+      "tensors", "1.0.0", "writes the network's input and outputs of chosen frames as .npy files");
+  return &kTable;
+}
+
+}  // namespace camd::plugins

@@ -1,0 +1,157 @@
+// The C interface's layout, field by field. A change here breaks every plug-in that users have built: new fields go to
+// the end of structs that begin with `size`, anything else needs a new CAMD_PLUGIN_ABI_VERSION and symbol.
+#define CAMD_PLUGIN_OWN_DLPACK  // our own copy of DLPack's structs; dlpack_layout.hpp has the real ones
+#include "plugins/camd_plugin.h"
+
+#include <gtest/gtest.h>
+
+#include "dlpack_layout.hpp"
+
+namespace {
+
+TEST(Abi, HasVersionOne) {
+  EXPECT_EQ(CAMD_PLUGIN_ABI_VERSION, 1U);
+  EXPECT_STREQ(CAMD_PLUGIN_SYMBOL, "camd_plugin_v1");
+}
+
+TEST(Abi, KeepsItsConstants) {
+  EXPECT_EQ(CAMD_OK, 0);
+  EXPECT_EQ(CAMD_ERROR_CONFIG, 1);
+  EXPECT_EQ(CAMD_ERROR_FAILED, 2);
+  EXPECT_EQ(CAMD_LOG_ERROR, 0);
+  EXPECT_EQ(CAMD_LOG_DEBUG, 3);
+  EXPECT_EQ(CAMD_NEED_NONE, 0);
+  EXPECT_EQ(CAMD_NEED_DEVICE, 3);
+  EXPECT_EQ(CAMD_PIXEL_BGR, 0);
+  EXPECT_EQ(CAMD_PIXEL_GRAY8, 5);
+  EXPECT_EQ(CAMD_MAX_KEYPOINTS, 32);
+  EXPECT_EQ(CAMD_CLASS_NAME_BYTES, 48);
+  EXPECT_EQ(CAMD_ERROR_BYTES, 512);
+}
+
+#define EXPECT_OFFSET(type, member, bytes) EXPECT_EQ(offsetof(type, member), static_cast<std::size_t>(bytes))
+#define EXPECT_SIZE(type, bytes) EXPECT_EQ(sizeof(type), static_cast<std::size_t>(bytes))
+
+TEST(Abi, KeepsTheLayoutOfThePluginsTable) {
+  EXPECT_OFFSET(camd_plugin, abi_version, 0);
+  EXPECT_OFFSET(camd_plugin, struct_size, 4);
+  EXPECT_OFFSET(camd_plugin, name, 8);
+  EXPECT_OFFSET(camd_plugin, version, 16);
+  EXPECT_OFFSET(camd_plugin, description, 24);
+  EXPECT_OFFSET(camd_plugin, create, 32);
+  EXPECT_OFFSET(camd_plugin, outputs, 40);
+  EXPECT_OFFSET(camd_plugin, process, 48);
+  EXPECT_OFFSET(camd_plugin, destroy, 56);
+  EXPECT_SIZE(camd_plugin, 64);
+}
+
+TEST(Abi, KeepsTheLayoutOfTheHostAndErrors) {
+  EXPECT_OFFSET(camd_host, size, 0);
+  EXPECT_OFFSET(camd_host, camd_version, 8);
+  EXPECT_OFFSET(camd_host, log, 16);
+  EXPECT_OFFSET(camd_host, now_mono_ns, 24);
+  EXPECT_SIZE(camd_host, 32);
+  EXPECT_OFFSET(camd_error, message, 0);
+  EXPECT_SIZE(camd_error, 512);
+}
+
+TEST(Abi, KeepsTheLayoutOfTheModel) {
+  EXPECT_OFFSET(camd_tensor_spec, name, 0);
+  EXPECT_OFFSET(camd_tensor_spec, ndim, 8);
+  EXPECT_OFFSET(camd_tensor_spec, shape, 16);
+  EXPECT_OFFSET(camd_tensor_spec, dtype, 24);
+  EXPECT_SIZE(camd_tensor_spec, 32);
+  EXPECT_OFFSET(camd_model, size, 0);
+  EXPECT_OFFSET(camd_model, path, 8);
+  EXPECT_OFFSET(camd_model, input, 16);
+  EXPECT_OFFSET(camd_model, output_count, 48);
+  EXPECT_OFFSET(camd_model, outputs, 56);
+  EXPECT_OFFSET(camd_model, card_json, 64);
+  EXPECT_OFFSET(camd_model, camera_count, 72);
+  EXPECT_OFFSET(camd_model, camera_names, 80);
+  EXPECT_SIZE(camd_model, 88);
+  EXPECT_OFFSET(camd_needs, size, 0);
+  EXPECT_OFFSET(camd_needs, outputs, 8);
+  EXPECT_OFFSET(camd_needs, input, 16);
+  EXPECT_OFFSET(camd_needs, picture, 20);
+  EXPECT_SIZE(camd_needs, 24);
+}
+
+TEST(Abi, KeepsTheLayoutOfFrameAndPicture) {
+  EXPECT_OFFSET(camd_plane, data, 0);
+  EXPECT_OFFSET(camd_plane, stride_bytes, 8);
+  EXPECT_OFFSET(camd_plane, width, 12);
+  EXPECT_OFFSET(camd_plane, height, 16);
+  EXPECT_SIZE(camd_plane, 24);
+  EXPECT_OFFSET(camd_picture, format, 0);
+  EXPECT_OFFSET(camd_picture, bt709, 4);
+  EXPECT_OFFSET(camd_picture, full_range, 8);
+  EXPECT_OFFSET(camd_picture, plane_count, 12);
+  EXPECT_OFFSET(camd_picture, planes, 16);
+  EXPECT_SIZE(camd_picture, 88);
+  EXPECT_OFFSET(camd_frame, size, 0);
+  EXPECT_OFFSET(camd_frame, camera, 8);
+  EXPECT_OFFSET(camd_frame, camera_index, 16);
+  EXPECT_OFFSET(camd_frame, width, 20);
+  EXPECT_OFFSET(camd_frame, height, 24);
+  EXPECT_OFFSET(camd_frame, sequence, 32);
+  EXPECT_OFFSET(camd_frame, captured_mono_ns, 40);
+  EXPECT_OFFSET(camd_frame, arrived_mono_ns, 48);
+  EXPECT_OFFSET(camd_frame, captured_unix_ns, 56);
+  EXPECT_OFFSET(camd_frame, scale_x, 64);
+  EXPECT_OFFSET(camd_frame, scale_y, 68);
+  EXPECT_OFFSET(camd_frame, offset_x, 72);
+  EXPECT_OFFSET(camd_frame, offset_y, 76);
+  EXPECT_OFFSET(camd_frame, picture, 80);
+  EXPECT_SIZE(camd_frame, 88);
+}
+
+TEST(Abi, KeepsTheLayoutOfTensorsAndResults) {
+  EXPECT_OFFSET(camd_tensors, size, 0);
+  EXPECT_OFFSET(camd_tensors, output_count, 8);
+  EXPECT_OFFSET(camd_tensors, outputs, 16);
+  EXPECT_OFFSET(camd_tensors, device_outputs, 24);
+  EXPECT_OFFSET(camd_tensors, input, 32);
+  EXPECT_OFFSET(camd_tensors, stream, 40);
+  EXPECT_SIZE(camd_tensors, 48);
+  EXPECT_OFFSET(camd_detection, class_id, 0);
+  EXPECT_OFFSET(camd_detection, score, 4);
+  EXPECT_OFFSET(camd_detection, box, 8);
+  EXPECT_OFFSET(camd_detection, keypoint_count, 24);
+  EXPECT_OFFSET(camd_detection, keypoints, 28);
+  EXPECT_OFFSET(camd_detection, class_name, 284);
+  EXPECT_SIZE(camd_detection, 332);
+  EXPECT_OFFSET(camd_results, size, 0);
+  EXPECT_OFFSET(camd_results, capacity, 8);
+  EXPECT_OFFSET(camd_results, count, 12);
+  EXPECT_OFFSET(camd_results, items, 16);
+  EXPECT_SIZE(camd_results, 24);
+}
+
+// A plug-in built without dlpack.h and a camd built with it hand the same tensors to each other.
+TEST(Abi, DeclaresDLPackAsItsOwnHeaderDoes) {
+  const DlpackLayout real = dlpack_layout();
+  const DlpackLayout ours = {sizeof(DLTensor),
+                             offsetof(DLTensor, data),
+                             offsetof(DLTensor, device),
+                             offsetof(DLTensor, ndim),
+                             offsetof(DLTensor, dtype),
+                             offsetof(DLTensor, shape),
+                             offsetof(DLTensor, strides),
+                             offsetof(DLTensor, byte_offset),
+                             sizeof(DLDevice),
+                             offsetof(DLDevice, device_id),
+                             sizeof(DLDataType),
+                             offsetof(DLDataType, bits),
+                             offsetof(DLDataType, lanes),
+                             kDLCPU,
+                             kDLCUDA,
+                             kDLCUDAHost,
+                             kDLInt,
+                             kDLUInt,
+                             kDLFloat,
+                             kDLBfloat};
+  EXPECT_EQ(ours, real);
+}
+
+}  // namespace

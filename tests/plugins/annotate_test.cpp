@@ -1,0 +1,337 @@
+// The built-in `annotate`: films and pictures on disk, read back with GStreamer.
+#include <gmock/gmock.h>
+#include <gst/app/gstappsink.h>
+#include <gst/gst.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "harness.hpp"
+#include "plugins/annotate/canvas.hpp"
+#include "plugins/annotate/gst_writer.hpp"
+#include "plugins/builtin.hpp"
+#include "plugins/camd_plugin.hpp"
+
+namespace camd::plugins::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct Shown {
+  std::int64_t pts_ns;
+  int width, height;
+  std::vector<std::uint8_t> luma;  // rows without padding
+};
+
+// Decodes a film or picture.
+std::vector<Shown> decode(const std::string& path) {
+  init_gstreamer();
+  std::vector<Shown> shown;
+  const GstPtr<GstElement> pipeline(gst_parse_launch(
+      "filesrc name=file ! decodebin ! videoconvert ! video/x-raw,format=GRAY8 ! appsink name=sink sync=false", nullptr));
+  gst_object_ref_sink(pipeline.get());
+  const GstPtr<GstElement> file(gst_bin_get_by_name(GST_BIN(pipeline.get()), "file"));
+  const GstPtr<GstElement> sink(gst_bin_get_by_name(GST_BIN(pipeline.get()), "sink"));
+  g_object_set(file.get(), "location", path.c_str(), nullptr);
+  gst_element_set_state(pipeline.get(), GST_STATE_PLAYING);
+  while (GstSample* sample = gst_app_sink_try_pull_sample(GST_APP_SINK(sink.get()), 20 * GST_SECOND)) {
+    Shown one{};
+    const GstStructure* caps = gst_caps_get_structure(gst_sample_get_caps(sample), 0);
+    gst_structure_get_int(caps, "width", &one.width);
+    gst_structure_get_int(caps, "height", &one.height);
+    GstBuffer* buffer = gst_sample_get_buffer(sample);
+    one.pts_ns = static_cast<std::int64_t>(GST_BUFFER_PTS(buffer));
+    GstMapInfo map{};
+    gst_buffer_map(buffer, &map, GST_MAP_READ);
+    const int stride = (one.width + 3) / 4 * 4;
+    for (int y = 0; y < one.height; ++y) {
+      one.luma.insert(one.luma.end(), map.data + y * stride, map.data + y * stride + one.width);
+    }
+    gst_buffer_unmap(buffer, &map);
+    shown.push_back(std::move(one));
+    gst_sample_unref(sample);
+  }
+  gst_element_set_state(pipeline.get(), GST_STATE_NULL);
+  return shown;
+}
+
+class AnnotateTest : public InFolder {
+ protected:
+  static constexpr int kWidth = 320, kHeight = 240;
+  static constexpr std::int64_t kPeriodNs = 33'333'333;
+
+  AnnotateTest() : luma_(static_cast<std::size_t>(kWidth * kHeight), 100), chroma_(static_cast<std::size_t>(kWidth * kHeight / 4), 128) {
+    picture_.format = CAMD_PIXEL_I420;
+    picture_.plane_count = 3;
+    picture_.planes[0] = {luma_.data(), kWidth, kWidth, kHeight};
+    picture_.planes[1] = {chroma_.data(), kWidth / 2, kWidth / 2, kHeight / 2};
+    picture_.planes[2] = {chroma_.data(), kWidth / 2, kWidth / 2, kHeight / 2};
+    set_frame(run_, 0);
+  }
+  void set_frame(Instance& run, std::uint64_t sequence) {
+    run.frame.width = kWidth;
+    run.frame.height = kHeight;
+    run.frame.picture = &picture_;
+    run.frame.sequence = sequence;
+    run.frame.captured_mono_ns = 5'000'000'000 + static_cast<std::int64_t>(sequence) * kPeriodNs;
+  }
+  [[nodiscard]] std::string config(const std::string& name, const std::string& more = "") const {
+    return R"({"path":")" + path(name) + "\"" + more + "}";
+  }
+  void start(const std::string& name, const std::string& more = "") {
+    ASSERT_EQ(run_.create(config(name, more)), CAMD_OK) << run_.error();
+    ASSERT_EQ(run_.outputs(model_), CAMD_OK) << run_.error();
+    EXPECT_EQ(run_.need.picture, CAMD_NEED_HOST);
+  }
+  // Frames until `count` of them have been drawn: a busy machine's encoder may leave some out.
+  void feed(std::uint64_t frames) {
+    for (std::uint64_t i = 0; i < frames; ++i) {
+      set_frame(run_, i);
+      ASSERT_EQ(run_.process(model_, {detection()}), CAMD_OK) << run_.error();
+      ::usleep(2000);  // the film's tests need an encoder that keeps up, not a full queue
+    }
+  }
+  static camd_detection detection() {
+    camd_detection d{};
+    d.score = 0.9F;
+    d.box[0] = 100;
+    d.box[1] = 100;
+    d.box[2] = 80;
+    d.box[3] = 60;
+    d.keypoint_count = 4;
+    const float corners[4][2] = {{105, 105}, {175, 105}, {175, 155}, {105, 155}};
+    for (int i = 0; i < 4; ++i) std::copy(corners[i], corners[i] + 2, d.keypoints[i]);
+    camd::plugin::copy_text(d.class_name, "qr");
+    return d;
+  }
+  static int luma(const Shown& shown, int x, int y) { return shown.luma[static_cast<std::size_t>(y * shown.width + x)]; }
+
+  std::vector<std::uint8_t> luma_, chroma_;
+  camd_picture picture_{};
+  FakeModel model_{4, 4};
+  Instance run_{find_builtin("annotate")};
+};
+
+TEST_F(AnnotateTest, WritesAFilmWithTheFramesOwnTimes) {
+  start("a/film.mp4");
+  feed(20);
+  ASSERT_EQ(run_.destroy(), CAMD_OK) << run_.error();
+  EXPECT_EQ(listing("a"), std::vector<std::string>{"film.mp4"});
+  const auto shown = decode(path("a/film.mp4"));
+  ASSERT_GE(shown.size(), 15U);
+  EXPECT_EQ(shown[0].width, kWidth);
+  EXPECT_EQ(shown[0].height, kHeight);
+  for (std::size_t i = 1; i < shown.size(); ++i) {
+    const std::int64_t step = shown[i].pts_ns - shown[i - 1].pts_ns;
+    const std::int64_t frames = (step + kPeriodNs / 2) / kPeriodNs;
+    EXPECT_GE(frames, 1);
+    EXPECT_NEAR(static_cast<double>(step), static_cast<double>(frames * kPeriodNs), 1e6);
+  }
+}
+
+TEST_F(AnnotateTest, DrawsBoxCornersAndLabels) {
+  start("film.mp4", R"(,"crf":5)");
+  feed(3);
+  ASSERT_EQ(run_.destroy(), CAMD_OK) << run_.error();
+  const auto shown = decode(path("film.mp4"));
+  ASSERT_FALSE(shown.empty());
+  const int background = luma(shown[0], 300, 200);
+  EXPECT_GT(luma(shown[0], 140, 160), background + 20);  // lower side of the box
+  EXPECT_GT(luma(shown[0], 140, 155), background + 60);  // corners joined in white
+  EXPECT_NEAR(luma(shown[0], 140, 130), background, 6);  // nothing inside
+  EXPECT_LT(luma(shown[0], 1, 1), background - 30);      // latency label's dark ground
+}
+
+TEST_F(AnnotateTest, DrawsOnlyWhatIsAskedFor) {
+  start("film.mp4", R"(,"crf":5,"boxes":false,"labels":false,"latency":false,"keypoints":false)");
+  feed(3);
+  ASSERT_EQ(run_.destroy(), CAMD_OK) << run_.error();
+  const auto shown = decode(path("film.mp4"));
+  ASSERT_FALSE(shown.empty());
+  for (const std::uint8_t value : shown[0].luma) EXPECT_NEAR(value, shown[0].luma[0], 3);
+}
+
+TEST_F(AnnotateTest, ScalesTheFilm) {
+  start("film.mp4", R"(,"scale":0.5)");
+  feed(3);
+  ASSERT_EQ(run_.destroy(), CAMD_OK) << run_.error();
+  const auto shown = decode(path("film.mp4"));
+  ASSERT_FALSE(shown.empty());
+  EXPECT_EQ(shown[0].width, kWidth / 2);
+  EXPECT_EQ(shown[0].height, kHeight / 2);
+}
+
+TEST_F(AnnotateTest, LimitsTheFilmsRate) {
+  start("film.mp4", R"(,"fps":10)");
+  feed(12);
+  ASSERT_EQ(run_.destroy(), CAMD_OK) << run_.error();
+  const auto shown = decode(path("film.mp4"));
+  ASSERT_GE(shown.size(), 3U);
+  ASSERT_LE(shown.size(), 4U);
+  EXPECT_GE(shown[1].pts_ns - shown[0].pts_ns, 99'000'000);
+}
+
+TEST_F(AnnotateTest, KeepsTimesRisingWhenStampsDoNot) {
+  start("film.mp4");
+  for (const std::int64_t stamp : {1'000'000'000, 1'000'000'000, 900'000'000, 1'100'000'000}) {
+    run_.frame.captured_mono_ns = stamp;
+    ASSERT_EQ(run_.process(model_), CAMD_OK);
+  }
+  ASSERT_EQ(run_.destroy(), CAMD_OK) << run_.error();
+  const auto shown = decode(path("film.mp4"));
+  ASSERT_EQ(shown.size(), 4U);
+  for (std::size_t i = 1; i < shown.size(); ++i) EXPECT_GT(shown[i].pts_ns, shown[i - 1].pts_ns);
+}
+
+TEST_F(AnnotateTest, FitsAPictureOfAnotherSizeIntoTheFilm) {
+  start("film.mp4");
+  ASSERT_EQ(run_.process(model_), CAMD_OK);
+  picture_.planes[0] = {luma_.data(), kWidth, kWidth / 2, kHeight / 2};
+  picture_.planes[1] = picture_.planes[2] = {chroma_.data(), kWidth / 2, kWidth / 4, kHeight / 4};
+  run_.frame.width = kWidth / 2;
+  run_.frame.height = kHeight / 2;
+  run_.frame.captured_mono_ns += kPeriodNs;
+  ASSERT_EQ(run_.process(model_), CAMD_OK) << run_.error();
+  ASSERT_EQ(run_.destroy(), CAMD_OK) << run_.error();
+  const auto shown = decode(path("film.mp4"));
+  ASSERT_EQ(shown.size(), 2U);
+  EXPECT_EQ(shown[1].width, kWidth);
+}
+
+TEST_F(AnnotateTest, LeavesNothingBehindWithoutAPicture) {
+  start("film.mp4");
+  EXPECT_EQ(listing(), std::vector<std::string>{"film.partial.mp4"});
+  ASSERT_EQ(run_.destroy(), CAMD_OK) << run_.error();
+  EXPECT_TRUE(listing().empty());
+}
+
+TEST_F(AnnotateTest, KeepsTheEarlierFilmUntilTheNewOneIsWhole) {
+  std::ofstream(path("film.mp4")) << "earlier";
+  start("film.mp4");
+  ASSERT_EQ(run_.process(model_), CAMD_OK);
+  EXPECT_EQ(read_file(path("film.mp4")), "earlier");
+  ASSERT_EQ(run_.destroy(), CAMD_OK) << run_.error();
+  EXPECT_EQ(decode(path("film.mp4")).size(), 1U);
+}
+
+// SIGKILL gives no chance to finish anything: the fragments written so far must play all the same.
+TEST_F(AnnotateTest, LeavesAFilmThatPlaysWhenKilled) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::execl("/proc/self/exe", "test_plugins", "--gtest_also_run_disabled_tests",
+            "--gtest_filter=AnnotateTest.DISABLED_FilmsUntilKilled", static_cast<char*>(nullptr));
+    ::_exit(1);
+  }
+  ASSERT_GT(child, 0);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+  const std::string left = "/tmp/camd_killed_" + std::to_string(child) + ".partial.mp4";
+  EXPECT_GE(decode(left).size(), 25U);  // at least the first whole fragments
+  std::filesystem::remove(left);
+}
+
+TEST_F(AnnotateTest, DISABLED_FilmsUntilKilled) {
+  const std::string film = "/tmp/camd_killed_" + std::to_string(::getpid()) + ".mp4";
+  ASSERT_EQ(run_.create(R"({"path":")" + film + "\"}"), CAMD_OK);
+  ASSERT_EQ(run_.outputs(model_), CAMD_OK);
+  feed(120);
+  // Fragments go to the file on the encoder's thread: wait until two of them are there.
+  const std::string partial = "/tmp/camd_killed_" + std::to_string(::getpid()) + ".partial.mp4";
+  for (int i = 0; i < 1000; ++i) {
+    const std::string bytes = read_file(partial);
+    std::size_t fragments = 0;
+    for (std::size_t at = bytes.find("moof"); at != std::string::npos; at = bytes.find("moof", at + 1)) ++fragments;
+    if (fragments >= 3) break;
+    ::usleep(10'000);
+  }
+  ::kill(::getpid(), SIGKILL);
+}
+
+TEST_F(AnnotateTest, RefusesAFilmThatAnotherPostprocessorWrites) {
+  start("film.mp4");
+  Instance second(find_builtin("annotate"));
+  ASSERT_EQ(second.create(config("film.mp4")), CAMD_OK);
+  EXPECT_EQ(second.outputs(model_), CAMD_ERROR_CONFIG);
+  EXPECT_EQ(second.error(), path("film.mp4") + ": is being written by another postprocessor or another camd");
+}
+
+TEST_F(AnnotateTest, NamesFilmsByCameraWhereThereAreSeveral) {
+  model_.cameras = {"door", "yard"};
+  start("film.mp4");
+  run_.frame.camera_index = 1;
+  ASSERT_EQ(run_.process(model_), CAMD_OK);
+  ASSERT_EQ(run_.destroy(), CAMD_OK) << run_.error();
+  EXPECT_EQ(listing(), std::vector<std::string>{"film-yard.mp4"});
+}
+
+TEST_F(AnnotateTest, WritesPicturesNamedByTheirSequence) {
+  start("p/{camera}-{sequence}.png", R"(,"every":2)");
+  for (const std::uint64_t sequence : {7, 8, 9}) {
+    set_frame(run_, sequence);
+    ASSERT_EQ(run_.process(model_, {detection()}), CAMD_OK);
+  }
+  ASSERT_EQ(run_.destroy(), CAMD_OK) << run_.error();
+  EXPECT_EQ(listing("p"), (std::vector<std::string>{"door-000007.png", "door-000009.png"}));
+  const auto shown = decode(path("p/door-000007.png"));
+  ASSERT_EQ(shown.size(), 1U);
+  EXPECT_EQ(shown[0].width, kWidth);
+}
+
+TEST_F(AnnotateTest, KeepsTheLatestPictureWhereThePathHasNoSequence) {
+  start("latest.jpg");
+  ASSERT_EQ(run_.process(model_), CAMD_OK);
+  set_frame(run_, 1);
+  ASSERT_EQ(run_.process(model_), CAMD_OK);
+  ASSERT_EQ(run_.destroy(), CAMD_OK) << run_.error();
+  EXPECT_EQ(listing(), std::vector<std::string>{"latest.jpg"});
+}
+
+TEST_F(AnnotateTest, ReportsAFolderThatIsGoneOnceAndLetsFramesPass) {
+  start("p/{sequence}.png");
+  std::filesystem::remove_all(path("p"));
+  for (std::uint64_t i = 0; i < 1000 && run_.host.lines.empty(); ++i) {
+    set_frame(run_, i);
+    ASSERT_EQ(run_.process(model_), CAMD_OK);
+    ::usleep(1000);
+  }
+  ASSERT_EQ(run_.host.lines.size(), 1U);
+  EXPECT_THAT(run_.host.lines[0], HasSubstr("0 annotate: no more pictures of camera 'door': cannot write " + path("p/")));
+  EXPECT_EQ(run_.process(model_), CAMD_OK);
+  EXPECT_EQ(run_.host.lines.size(), 1U);
+  EXPECT_EQ(run_.destroy(), CAMD_ERROR_FAILED);
+}
+
+TEST_F(AnnotateTest, NeverWaitsForTheEncoderAndSaysHowManyPicturesItLeftOut) {
+  start("film.mp4", R"(,"fps":1000)");
+  for (std::uint64_t i = 0; i < 400; ++i) {
+    set_frame(run_, i);
+    ASSERT_EQ(run_.process(model_), CAMD_OK);
+  }
+  ASSERT_EQ(run_.destroy(), CAMD_OK) << run_.error();
+  ASSERT_EQ(run_.host.lines.size(), 1U);
+  EXPECT_THAT(run_.host.lines[0], HasSubstr(" of 400 pictures of camera 'door' were left out because the encoder was busy"));
+}
+
+TEST_F(AnnotateTest, NamesEveryWrongKey) {
+  EXPECT_EQ(run_.create(R"({"path":"x.avi","scale":2,"lables":true})"), CAMD_ERROR_CONFIG);
+  EXPECT_EQ(run_.error(),
+            "config.path: is needed and ends in .mp4, .png or .jpg, e.g. out/annotated.mp4 or "
+            "out/frames/{camera}-{sequence}.png; config.scale: must be a number in 0.05..1, not 2; "
+            "config.lables: unknown key (did you mean 'labels'?)");
+}
+
+TEST_F(AnnotateTest, SaysWhyAFilmCannotBeWritten) {
+  std::ofstream(path("file")) << "in the way";
+  ASSERT_EQ(run_.create(config("file/film.mp4")), CAMD_OK);
+  EXPECT_EQ(run_.outputs(model_), CAMD_ERROR_CONFIG);
+  EXPECT_EQ(run_.error(), "cannot create the folder " + path("file") + ": Not a directory");
+}
+
+}  // namespace
+}  // namespace camd::plugins::testing
