@@ -28,6 +28,10 @@ namespace camd::infer {
 
 struct OnnxFile;
 
+// Bounds that keep a hostile model from taking all memory: of one value, and of one folded constant.
+inline constexpr std::int64_t kMaxValueElements = std::int64_t{1} << 27;
+inline constexpr std::int64_t kMaxFoldedElements = std::int64_t{1} << 24;
+
 // A tensor that is known before the first frame. f32 and i64 only: other float types were widened, other integers and
 // booleans too.
 struct Constant {
@@ -234,7 +238,7 @@ struct LowerOptions {
 // batch normalisation and other per-channel arithmetic folded into convolutions, padding folded into convolutions,
 // activations and residuals fused, no-ops removed, chains of data movement that only permute channels made one Gather.
 // Throws Error(kModel) in one line: file, operator and node that the set above cannot express, and why.
-// Memory: the weights once, plus what folding makes; folding refuses results over kMaxTensorElements.
+// Memory: the weights once, plus what folding makes; folding refuses results over kMaxFoldedElements.
 [[nodiscard]] Graph lower_model(const OnnxFile& file, const TensorSpec& input, const LowerOptions& options = {});
 
 // ONNX operators that lower_model() takes, sorted; the manual's table is made from this.

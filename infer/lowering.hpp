@@ -1,0 +1,106 @@
+// Lowering: the state in which ONNX nodes become the operators of infer/graph.hpp, one node at a time, and the tools
+// that the handlers of the node types share.
+//
+// Threads: one thread, during lower_model() only. Private to infer/.
+// How constants fold: emit() runs an op at once by infer/reference.hpp when all its inputs are constants, so shape
+// arithmetic and weight preparation need no code of their own.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "infer/graph.hpp"
+#include "infer/onnx_file.hpp"
+
+namespace camd::infer {
+
+class Lowering {
+ public:
+  Lowering(const OnnxFile& file, const TensorSpec& input);
+  [[nodiscard]] Graph run();
+
+  // ---- The current node, for handlers.
+  [[nodiscard]] int opset() const noexcept { return opset_; }
+  [[nodiscard]] const onnx::NodeProto& node() const noexcept { return *node_; }
+  [[nodiscard]] std::size_t input_count() const noexcept { return static_cast<std::size_t>(node_->input_size()); }
+  [[nodiscard]] bool has_input(std::size_t i) const noexcept;
+  [[nodiscard]] ValueId input(std::size_t i);  // refuses when it is missing
+  // The input's constant, or null when the picture decides it.
+  [[nodiscard]] const Constant* constant_input(std::size_t i);
+  // The same, refusing with "its `what` must be known beforehand" when it is not an i64 constant.
+  [[nodiscard]] const std::vector<std::int64_t>& integers_input(std::size_t i, std::string_view what);
+  [[nodiscard]] const Constant& weights_input(std::size_t i, std::string_view what);
+  [[nodiscard]] std::size_t output_count() const noexcept { return static_cast<std::size_t>(node_->output_size()); }
+  // Whether anybody wants output i.
+  [[nodiscard]] bool output_wanted(std::size_t i) const;
+  void set_output(std::size_t i, ValueId value);
+
+  // ---- Attributes of the current node.
+  [[nodiscard]] const onnx::AttributeProto* attribute(std::string_view name) const;
+  [[nodiscard]] std::int64_t integer(std::string_view name, std::int64_t otherwise) const;
+  [[nodiscard]] float number(std::string_view name, float otherwise) const;
+  [[nodiscard]] std::string text(std::string_view name, std::string_view otherwise) const;
+  [[nodiscard]] std::optional<std::vector<std::int64_t>> integers(std::string_view name) const;
+
+  // ---- Shapes.
+  [[nodiscard]] const Shape& shape(ValueId id) const { return graph_.shape(id); }
+  [[nodiscard]] int rank(ValueId id) const { return static_cast<int>(shape(id).size()); }
+  // Axis in [0, rank); refuses when it is out of range.
+  [[nodiscard]] int axis(std::int64_t given, int rank) const;
+  [[nodiscard]] std::vector<int> axes(const std::vector<std::int64_t>& given, int rank) const;  // ascending, unique
+
+  // ---- Making ops. Refuse shapes beyond the bounds.
+  ValueId emit(Operation operation, std::vector<ValueId> inputs, Shape shape, Activation activation = {});
+  ValueId constant(Constant constant);
+  ValueId constant(float value);  // a scalar
+  ValueId reshape(ValueId x, Shape shape);
+  ValueId transpose(ValueId x, std::vector<int> permutation);
+  ValueId slice(ValueId x, std::vector<std::int64_t> start, std::vector<std::int64_t> step, Shape shape);
+  ValueId unary(ValueId x, Activation function);
+  ValueId binary(Binary::Kind kind, ValueId a, ValueId b);
+  ValueId reduce(Reduce::Kind kind, ValueId x, std::vector<int> axes);
+  ValueId concat(const std::vector<ValueId>& parts, int axis);
+
+  // Throws Error(kModel): "FILE: Conv (node 'x'): why".
+  [[noreturn]] void refuse(const std::string& why) const;
+  void require(bool condition, const std::string& why) const {
+    if (!condition) refuse(why);
+  }
+  [[nodiscard]] Constant read_tensor(const onnx::TensorProto& tensor) const;
+
+ private:
+  [[nodiscard]] std::vector<bool> needed_nodes() const;
+  [[nodiscard]] ValueId find(const std::string& name);
+  ValueId add_value(Value value);
+  [[nodiscard]] std::string external_bytes(const onnx::TensorProto& tensor, std::size_t size) const;
+
+  const OnnxFile& file_;
+  TensorSpec input_;
+  int opset_ = 0;
+  Graph graph_;
+  std::unordered_map<std::string, ValueId> names_;
+  std::unordered_map<std::string, const onnx::TensorProto*> initializers_;
+  std::unordered_map<std::string, int> reads_;  // of each name, by needed nodes and outputs
+  const onnx::NodeProto* node_ = nullptr;
+  std::int64_t folded_elements_ = 0;
+};
+
+using Handler = void (*)(Lowering&);
+// The handler tables of the three families (lower_network.cpp, lower_elementwise.cpp, lower_movement.cpp).
+struct HandlerEntry {
+  std::string_view type;
+  Handler handler;
+};
+[[nodiscard]] const std::vector<HandlerEntry>& network_handlers();
+[[nodiscard]] const std::vector<HandlerEntry>& resize_handlers();
+[[nodiscard]] const std::vector<HandlerEntry>& elementwise_handlers();
+[[nodiscard]] const std::vector<HandlerEntry>& movement_handlers();
+
+// numpy's broadcasting; refuses shapes that do not fit.
+[[nodiscard]] Shape broadcast(const Lowering& l, const Shape& a, const Shape& b);
+
+}  // namespace camd::infer
