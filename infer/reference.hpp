@@ -1,0 +1,23 @@
+// Reference evaluator: each operator of infer/graph.hpp in the plainest form that is obviously right, f32 with sums in
+// f64. Folds constants at set-up and is the truth that engines are tested against; far too slow for frames.
+//
+// Threads: functions of their arguments, [any].
+#pragma once
+
+#include <vector>
+
+#include "infer/graph.hpp"
+
+namespace camd::infer {
+
+// The result of one op. inputs[i] is null where the op has kNoValue. Operators that only move data, and elementwise
+// arithmetic, also take i64 constants. Throws Error(kModel) when the types do not suit the operator.
+[[nodiscard]] Constant evaluate(const Op& op, const std::vector<const Constant*>& inputs, const Shape& output_shape);
+
+// All outputs of the graph for an input of its shape.
+[[nodiscard]] std::vector<Constant> run_reference(const Graph& graph, const std::vector<float>& input);
+
+// f(x), in f64.
+[[nodiscard]] double apply(const Activation& activation, double x) noexcept;
+
+}  // namespace camd::infer

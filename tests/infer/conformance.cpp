@@ -1,0 +1,110 @@
+#include "conformance.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "infer/lowering.hpp"
+
+namespace camd::infer::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Cases of supported operators that camd refuses, or where it differs, on purpose.
+constexpr const char* kLeftOut[] = {
+    // three spatial dimensions
+    "test_averagepool_3d_default", "test_convtranspose_3d", "test_maxpool_3d_default",
+    // training
+    "test_batchnorm_epsilon_training_mode", "test_batchnorm_example_training_mode", "test_training_dropout",
+    "test_training_dropout_default", "test_training_dropout_default_mask", "test_training_dropout_mask",
+    "test_training_dropout_zero_ratio_mask",
+    // integer or boolean outputs
+    "test_dropout_default_mask", "test_dropout_default_mask_ratio", "test_maxpool_with_argmax_2d_precomputed_pads",
+    "test_maxpool_with_argmax_2d_precomputed_strides",
+    // tensors without elements
+    "test_reshape_allowzero_reordered", "test_slice_start_out_of_bounds", "test_split_zero_size_splits",
+    // a mode no detector uses
+    "test_resize_tf_crop_and_resize",
+    // the cases take the fractional output size for align_corners; PyTorch and ONNX Runtime take the whole one
+    "test_resize_downsample_scales_cubic_align_corners", "test_resize_downsample_scales_linear_align_corners",
+};
+
+onnx::TensorProto read_tensor(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  onnx::TensorProto tensor;
+  tensor.ParseFromIstream(&file);
+  return tensor;
+}
+
+}  // namespace
+
+std::vector<ConformanceCase> conformance_cases() {
+  const fs::path folder = fs::path(CAMD_BINARY_DIR) / "onnx_conformance";
+  if (!fs::exists(folder / "done")) {
+    fs::create_directories(folder);
+    const std::string command = fmt::format("/usr/bin/python3 '{}/tests/infer/make_conformance.py' '{}' >/dev/null 2>&1",
+                                            CAMD_SOURCE_DIR, folder.string());
+    if (std::system(command.c_str()) != 0) return {};
+  }
+  const auto supported = supported_operators();
+  std::vector<fs::path> folders;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.is_directory()) folders.push_back(entry.path());
+  }
+  std::sort(folders.begin(), folders.end());
+  std::vector<ConformanceCase> cases;
+  for (const fs::path& path : folders) {
+    const std::string name = path.filename().string();
+    if (std::find(std::begin(kLeftOut), std::end(kLeftOut), name) != std::end(kLeftOut)) continue;
+    std::ifstream stream(path / "model.onnx", std::ios::binary);
+    const std::string bytes{std::istreambuf_iterator<char>(stream), {}};
+    ConformanceCase c;
+    c.name = name;
+    try {
+      c.file = parse_onnx(bytes, name);
+    } catch (const std::exception&) {
+      continue;  // foreign domains and sequences
+    }
+    const auto& nodes = c.file.proto.graph().node();
+    if (!std::all_of(nodes.begin(), nodes.end(), [&](const auto& node) {
+          return std::find(supported.begin(), supported.end(), node.op_type()) != supported.end();
+        })) {
+      continue;
+    }
+    c.input.name = c.file.proto.graph().input(0).name();
+    const Lowering reader(c.file, c.input);
+    if (!fs::exists(path / "output_0.pb") || read_tensor(path / "output_0.pb").data_type() != onnx::TensorProto::FLOAT) {
+      continue;  // camd hands on f32 only
+    }
+    const Constant input = reader.read_tensor(read_tensor(path / "input.pb"));
+    c.input.shape = input.shape;
+    c.values = input.f32;
+    for (int i = 0; fs::exists(path / fmt::format("output_{}.pb", i)); ++i) {
+      c.expected.push_back(reader.read_tensor(read_tensor(path / fmt::format("output_{}.pb", i))));
+    }
+    cases.push_back(std::move(c));
+  }
+  return cases;
+}
+
+std::string difference(const Constant& expected, const float* got, const Shape& shape) {
+  if (shape != expected.shape) return fmt::format("shape {} instead of {}", to_string(shape), to_string(expected.shape));
+  for (std::size_t i = 0; i < expected.f32.size(); ++i) {
+    const float want = expected.f32[i];
+    if (std::isnan(want) && std::isnan(got[i])) continue;
+    if (want == got[i]) continue;
+    // onnx/backend/test/loader: rtol 1e-3, atol 1e-7.
+    if (!(std::abs(want - got[i]) <= 1e-6F + 1e-3F * std::abs(want))) {
+      return fmt::format("element {}: {} instead of {}", i, got[i], want);
+    }
+  }
+  return {};
+}
+
+}  // namespace camd::infer::test
