@@ -18,10 +18,11 @@ namespace {
 constexpr std::int64_t kFinishTimeoutNs = 10'000'000'000;
 
 // The encoder that is there, best first. All of them without look-ahead: every picture that is kept back is memory.
+// x264enc writes MP4's form of H.264 itself: h264parse would give the last picture no duration where rates vary.
 std::string encoder_text(const VideoOptions& options) {
   if (has_element("x264enc")) {
     return "x264enc name=encoder speed-preset=ultrafast tune=zerolatency pass=qual key-int-max=60 threads=1 quantizer=" +
-           std::to_string(options.crf) + " ! h264parse";
+           std::to_string(options.crf) + " ! video/x-h264,stream-format=avc,alignment=au";
   }
   if (has_element("openh264enc")) {
     return "openh264enc complexity=low rate-control=off gop-size=60 qp-min=" + std::to_string(options.crf) +
