@@ -5,6 +5,10 @@
 #include "base/error.hpp"
 #include "infer/engine_setup.hpp"
 #include "infer/opencv_engine.hpp"
+#if defined(CAMD_HAVE_CUDA)
+#include "infer/cuda/cuda_engine.hpp"
+#include "infer/graph.hpp"
+#endif
 
 namespace camd::infer {
 namespace {
@@ -13,6 +17,21 @@ using base::Error;
 using base::ErrorKind;
 
 constexpr std::int64_t kMaxInputSide = 16384;
+
+// The engine of CUDA devices: camd's own.
+std::unique_ptr<Engine> make_gpu_engine(const std::string& model_path, const EngineOptions& options, device::Device& device) {
+#if defined(CAMD_HAVE_CUDA)
+  const OnnxFile file = read_onnx_file(model_path);
+  ModelDescription model = describe_onnx(file);
+  EngineOptions resolved = options;
+  const TensorSpec input = resolve_input(model, resolved.input);
+  return make_cuda_engine(lower_model(file, input), std::move(model), input, resolved, device);
+#else
+  (void)options;
+  (void)device;
+  throw Error(ErrorKind::kModel, fmt::format("{}: this build of camd has no CUDA engine", model_path));
+#endif
+}
 
 // One side of the input: what the model fixes and what the configuration asks for must agree.
 std::int64_t resolve_side(const ModelDescription& model, std::int64_t fixed, int asked, std::string_view name) {
@@ -94,9 +113,7 @@ std::unique_ptr<Engine> make_engine(const std::string& model_path, const EngineO
   if (options.kind == EngineKind::kCuda && on_host) {
     throw Error(ErrorKind::kModel, fmt::format("{}: engine cuda needs a CUDA device, this one is host", model_path));
   }
-  if (!on_host) {
-    throw Error(ErrorKind::kModel, fmt::format("{}: this build of camd has no CUDA engine", model_path));
-  }
+  if (!on_host) return make_gpu_engine(model_path, options, device);
   return make_opencv_engine(read_onnx_file(model_path), options, device);
 }
 

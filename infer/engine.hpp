@@ -57,9 +57,20 @@ class Execution {
   // Enqueues colour conversion, resize and normalisation of `picture` into the network's input.
   // The picture's memory must stay valid until the stream has passed this point.
   virtual base::Status enqueue_preprocess(const PictureView& picture, device::StreamRef stream) = 0;
+  // [setup] From now on preprocessing fills input() and the network starts from it, so that input() may be read, or
+  // written in preprocessing's place. Without it an engine is free to compute its first layer from the picture itself
+  // and leave input() untouched. (Engines of the host always fill it.)
+  virtual void keep_input() {}
+  // [setup] Makes the network write output i to `address`, which the device can reach (mapped host memory, an arena of
+  // the caller's), aligned to 16 bytes; output(i) then is that address. False: this engine cannot.
+  virtual bool bind_output(std::size_t i, void* address) {
+    (void)i;
+    (void)address;
+    return false;
+  }
   // Enqueues the network. output_ready(i) is recorded as soon as output i is final.
   virtual base::Status enqueue_network(device::StreamRef stream) = 0;
-  // Device memory of the network's input [1,3,H,W] (for `tensors` and tests), in input_spec()'s type.
+  // Device memory of the network's input [1,3,H,W] (for `tensors` and tests; see keep_input()), in Engine::input()'s type.
   [[nodiscard]] virtual TensorView input() const noexcept = 0;
   // Device memory of output i, of Engine::outputs()[i]. On the host device the CPU reads it in place.
   [[nodiscard]] virtual TensorView output(std::size_t i) const noexcept = 0;
@@ -86,6 +97,8 @@ struct EngineOptions {
   EngineKind kind = EngineKind::kAuto;
   InputOptions input;
   int threads = 0;  // host engines: CPU threads for the network, 0 = all cores
+  DataType compute_type = DataType::kF16;  // cuda: of activations and weights; kF32 is for comparison
+  DataType output_type = DataType::kF32;   // cuda: of the outputs; kF16 halves what crosses the bus
 };
 
 // [setup] [blocks] Reads the model, chooses an engine (kAuto: the device's best that can run the model) and prepares

@@ -1,6 +1,6 @@
 // Dense 1x1 and 3x3 convolution as an implicit matrix product on the tensor cores.
 //
-// A block makes TY x TX pixels of WN * NT * 8 output channels. The input's tile with its border lies in shared memory
+// A block makes a tile of pixels (tiles.hpp) of as many output channels as its warps hold. The input's tile with its border lies in shared memory
 // once; each of the kernel's taps is a product whose left matrix is that tile, moved by the tap. Weights arrive in
 // pieces of up to 64 input channels of one tap, as many at once as shared memory holds, and, where that is all of
 // them, before the kernel in front has ended.
@@ -9,55 +9,35 @@
 // products; 2 x 4 balances the two units.
 #include "infer/cuda/activation.cuh"
 #include "infer/cuda/launch.cuh"
+#include "infer/cuda/tiles.hpp"
+
+#include <array>
+#include <utility>
 
 namespace camd::infer::cuda {
 namespace {
 
-constexpr int kPieceSteps = 4;  // of 16 input channels
+constexpr int kPieceSteps = kConvPieceSteps;
 
-struct Shape {
-  int k_steps;     // of 16 input channels, per tap
-  int pieces;      // of weights, over all taps
-  int per_tap;     // pieces of one tap
-  int slots;       // pieces that shared memory holds
-  int pixel_bytes; // of the input tile, padded
-};
-
-template <int kKernel, int kStride, int kTy, int kTx, int kMt, int kWn, int kNt>
+template <int kTile>
 struct Tile {
-  static constexpr int kPixels = kTy * kTx;
-  static constexpr int kWm = kPixels / (16 * kMt);
-  static constexpr int kThreads = kWm * kWn * 32;
-  static constexpr int kN16 = kWn * kNt / 2;
-  static constexpr int kHaloY = (kTy - 1) * kStride + kKernel;
-  static constexpr int kHaloX = (kTx - 1) * kStride + kKernel;
+  static constexpr ConvTile kShape = kConvTiles[kTile];
+  static constexpr int kThreads = kShape.threads();
+  static constexpr int kWm = kShape.warp_rows();
+  static constexpr int kN16 = kShape.channels() / 16;
+  static constexpr int kHaloY = (kShape.ty - 1) * kShape.stride + kShape.kernel;
+  static constexpr int kHaloX = (kShape.tx - 1) * kShape.stride + kShape.kernel;
   static constexpr int kPieceBytes = kPieceSteps * kN16 * 512;
-
-  static Shape shape(const ConvArguments& p, std::size_t limit) {
-    Shape s{};
-    s.k_steps = (p.x.c + 15) / 16;
-    s.per_tap = (s.k_steps + kPieceSteps - 1) / kPieceSteps;
-    s.pieces = s.per_tap * kKernel * kKernel;
-    s.pixel_bytes = s.k_steps * 32 + 16;  // an odd number of 16-byte words: no bank conflicts
-    const std::size_t halo = halo_bytes(s);
-    const std::size_t room = limit > halo ? (limit - halo) / kPieceBytes : 0;
-    s.slots = room < static_cast<std::size_t>(s.pieces) ? static_cast<int>(room) : s.pieces;
-    return s;
-  }
-  static std::size_t halo_bytes(const Shape& s) {
-    return static_cast<std::size_t>(kHaloY * kHaloX) * static_cast<std::size_t>(s.pixel_bytes);
-  }
-  static std::size_t shared_bytes(const Shape& s) {
-    return halo_bytes(s) + static_cast<std::size_t>(s.slots) * kPieceBytes;
-  }
 };
 
-template <int kKernel, int kStride, int kTy, int kTx, int kMt, int kWn, int kNt>
-CAMD_KERNEL(kTy * kTx * kWn * 2 / kMt, 1) conv_kernel(const ConvArguments p, const Shape s) {
-  using T = Tile<kKernel, kStride, kTy, kTx, kMt, kWn, kNt>;
+template <int kTile>
+CAMD_KERNEL(Tile<kTile>::kThreads, 1) conv_kernel(const ConvArguments p, const ConvMemory s) {
+  using T = Tile<kTile>;
+  constexpr int kKernel = T::kShape.kernel, kStride = T::kShape.stride, kTy = T::kShape.ty, kTx = T::kShape.tx;
+  constexpr int kMt = T::kShape.mt, kNt = T::kShape.nt;
   CAMD_SHARED(memory);
   unsigned char* const halo = memory;
-  auto* const weights = reinterpret_cast<uint4*>(memory + T::kHaloY * T::kHaloX * s.pixel_bytes);
+  auto* const weights = reinterpret_cast<uint4*>(memory + s.halo_bytes);
   const int thread = static_cast<int>(threadIdx.x);
   const int n16_total = p.n / 16;
   const int n16_first = static_cast<int>(blockIdx.y) * T::kN16;
@@ -202,82 +182,27 @@ CAMD_KERNEL(kTy * kTx * kWn * 2 / kMt, 1) conv_kernel(const ConvArguments p, con
   }
 }
 
-// Shared memory that a block of this kernel takes at most, whatever the GPU has: two blocks shall fit one
-// multiprocessor of an sm_90.
-constexpr std::size_t kMostShared = 110 * 1024;
-
-template <int kKernel, int kStride, int kTy, int kTx, int kMt, int kWn, int kNt>
-struct Variant {
-  using T = Tile<kKernel, kStride, kTy, kTx, kMt, kWn, kNt>;
-
-  static Shape shape(const ConvArguments& p, std::size_t limit) {
-    return T::shape(p, limit < kMostShared ? limit : kMostShared);
-  }
-  static bool fits(const ConvArguments& p, std::size_t limit) { return shape(p, limit).slots > 0; }
-  static int run(const ConvArguments& p, const LaunchContext& context) {
-    const Shape s = shape(p, p.shared_bytes);
-    const int tiles = ((p.w + kTx - 1) / kTx) * ((p.h + kTy - 1) / kTy);
-    const dim3 grid(static_cast<unsigned>(tiles), static_cast<unsigned>((p.n / 16 + T::kN16 - 1) / T::kN16), 1);
-    return launch(conv_kernel<kKernel, kStride, kTy, kTx, kMt, kWn, kNt>, grid, T::kThreads, T::shared_bytes(s), context,
-                  p, s);
-  }
-};
-
-struct Choice {
-  int kernel, stride, pixels, channels;
-  bool (*fits)(const ConvArguments&, std::size_t);
-  int (*run)(const ConvArguments&, const LaunchContext&);
-};
-
-template <int kKernel, int kStride, int kTy, int kTx, int kMt, int kWn, int kNt>
-constexpr Choice row() {
-  using V = Variant<kKernel, kStride, kTy, kTx, kMt, kWn, kNt>;
-  return {kKernel, kStride, kTy * kTx, kWn * kNt * 8, V::fits, V::run};
+template <int kTile>
+int run(const ConvArguments& p, const LaunchContext& context) {
+  using T = Tile<kTile>;
+  const ConvMemory memory = conv_memory(T::kShape, p.x.c, p.shared_bytes);
+  const int tiles = ((p.w + T::kShape.tx - 1) / T::kShape.tx) * ((p.h + T::kShape.ty - 1) / T::kShape.ty);
+  const dim3 grid(static_cast<unsigned>(tiles), static_cast<unsigned>((p.n / 16 + T::kN16 - 1) / T::kN16), 1);
+  return launch(conv_kernel<kTile>, grid, T::kThreads, memory.total(), context, p, memory);
 }
 
-constexpr Choice kChoices[] = {
-    // kernel, stride, tile y and x, m16 blocks a warp, warps side by side, n8 blocks a warp
-    row<3, 1, 8, 16, 2, 2, 4>(), row<3, 1, 8, 8, 1, 2, 4>(), row<3, 1, 4, 8, 1, 2, 4>(),
-    row<3, 1, 8, 8, 1, 3, 2>(),  row<3, 1, 4, 8, 1, 3, 2>(), row<3, 1, 8, 8, 1, 2, 2>(),
-    row<3, 1, 4, 8, 1, 2, 2>(),  row<3, 1, 8, 8, 1, 1, 2>(), row<3, 1, 4, 8, 1, 1, 2>(),
-    row<3, 2, 8, 8, 1, 2, 4>(),  row<3, 2, 4, 8, 1, 2, 2>(), row<1, 1, 8, 8, 1, 2, 4>(),
-    row<1, 1, 4, 8, 1, 2, 4>(),  row<1, 1, 4, 8, 1, 2, 2>(), row<1, 2, 4, 8, 1, 2, 4>(),
-};
-constexpr int kChoiceCount = static_cast<int>(sizeof(kChoices) / sizeof(kChoices[0]));
+using Run = int (*)(const ConvArguments&, const LaunchContext&);
 
-// The fewest channels computed for nothing, then the largest tile that still gives most multiprocessors a block.
-int chosen_tile(const ConvArguments& p) {
-  if (p.tile >= 0 && p.tile < kChoiceCount) return p.tile;
-  constexpr int kWantedBlocks = 120;
-  int best = -1;
-  int best_waste = 0, best_blocks = 0;
-  for (int i = 0; i < kChoiceCount; ++i) {
-    const Choice& c = kChoices[i];
-    if (c.kernel != p.kernel || c.stride != p.stride) continue;
-    const int columns = (p.n + c.channels - 1) / c.channels;
-    const int waste = columns * c.channels - p.n;
-    const int blocks = ((p.h * p.w + c.pixels - 1) / c.pixels) * columns;
-    bool better = best < 0 || waste < best_waste;
-    if (best >= 0 && waste == best_waste) {
-      const bool enough = blocks >= kWantedBlocks, best_enough = best_blocks >= kWantedBlocks;
-      better = enough != best_enough ? enough : enough ? blocks < best_blocks : blocks > best_blocks;
-    }
-    if (better) {
-      best = i;
-      best_waste = waste;
-      best_blocks = blocks;
-    }
-  }
-  return best;
+template <int... kTiles>
+constexpr std::array<Run, sizeof...(kTiles)> table(std::integer_sequence<int, kTiles...>) {
+  return {run<kTiles>...};
 }
 
 }  // namespace
 
-bool conv_fits(const ConvArguments& p) {
-  const int tile = chosen_tile(p);
-  return tile >= 0 && kChoices[tile].fits(p, p.shared_bytes);
+int conv(const ConvArguments& p, const LaunchContext& context) {
+  static constexpr auto kRuns = table(std::make_integer_sequence<int, kConvTileCount>{});
+  return kRuns[static_cast<std::size_t>(p.tile)](p, context);
 }
-
-int conv(const ConvArguments& p, const LaunchContext& context) { return kChoices[chosen_tile(p)].run(p, context); }
 
 }  // namespace camd::infer::cuda

@@ -2,6 +2,7 @@
 // whose columns are pixels, so that the planes of the outputs are written as they lie.
 #include "infer/cuda/activation.cuh"
 #include "infer/cuda/launch.cuh"
+#include "infer/cuda/tiles.hpp"
 
 namespace camd::infer::cuda {
 namespace {
@@ -9,22 +10,7 @@ namespace {
 constexpr int kWarps = 4;
 constexpr int kThreads = kWarps * 32;
 constexpr int kPixels = kWarps * 16;
-
-struct Shape {
-  int k_steps;
-  int pixel_bytes;
-};
-
-Shape shape_of(const HeadsArguments& p) {
-  Shape s{};
-  s.k_steps = (p.x.c + 15) / 16;
-  s.pixel_bytes = s.k_steps * 32 + 16;
-  return s;
-}
-
-std::size_t shared_bytes_of(const HeadsArguments& p, const Shape& s) {
-  return static_cast<std::size_t>(kPixels * s.pixel_bytes + (p.n + 15) / 16 * s.k_steps * 512);
-}
+static_assert(kPixels == kHeadsPixels);
 
 template <typename T>
 CAMD_DEVICE void store_pair(void* plane_data, std::ptrdiff_t at, float first, float second, bool both, bool aligned) {
@@ -39,10 +25,10 @@ CAMD_DEVICE void store_pair(void* plane_data, std::ptrdiff_t at, float first, fl
 }
 
 template <int kBlocks>
-CAMD_KERNEL(kThreads, 1) heads_kernel(const HeadsArguments p, const Shape s) {
+CAMD_KERNEL(kThreads, 1) heads_kernel(const HeadsArguments p, const HeadsMemory s) {
   CAMD_SHARED(memory);
   unsigned char* const tile = memory;
-  auto* const weights = reinterpret_cast<uint4*>(memory + kPixels * s.pixel_bytes);  // [n16][k step][lane]
+  auto* const weights = reinterpret_cast<uint4*>(memory + s.tile_bytes);  // [n16][k step][lane]
   const int thread = static_cast<int>(threadIdx.x);
   let_next_kernel_start();
   for (int i = thread; i < kBlocks * s.k_steps * 32; i += kThreads) {
@@ -112,14 +98,10 @@ CAMD_KERNEL(kThreads, 1) heads_kernel(const HeadsArguments p, const Shape s) {
 
 }  // namespace
 
-bool heads_fit(const HeadsArguments& p) {
-  return p.n <= 16 * kMaxHeadBlocks && shared_bytes_of(p, shape_of(p)) <= p.shared_bytes;
-}
-
 int heads(const HeadsArguments& p, const LaunchContext& context) {
-  const Shape s = shape_of(p);
+  const HeadsMemory s = heads_memory(p.x.c, p.n);
   const dim3 grid(static_cast<unsigned>((p.x.h * p.x.w + kPixels - 1) / kPixels), 1, 1);
-  const std::size_t bytes = shared_bytes_of(p, s);
+  const std::size_t bytes = s.total();
   switch ((p.n + 15) / 16) {
     case 1: return launch(heads_kernel<1>, grid, kThreads, bytes, context, p, s);
     case 2: return launch(heads_kernel<2>, grid, kThreads, bytes, context, p, s);

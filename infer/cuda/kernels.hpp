@@ -7,7 +7,7 @@
 // row-major, as the model orders its dimensions.
 //
 // Threads: every function enqueues one kernel and does not synchronise; [no-alloc]; one thread at a time a stream.
-// They answer a cudaError_t (0 is success). Arguments are not checked: infer/cuda/plan.cpp makes them right.
+// They answer a cudaError_t (0 is success). Arguments are not checked: the planner (plan.hpp) makes them right.
 // Weights are packed by infer/cuda/packing.hpp.
 #pragma once
 
@@ -71,11 +71,8 @@ struct SeparableArguments {
   Image y;  // f16
   int stride = 1;
   int pad_top = 1, pad_left = 1;
-  int tile = -1;  // a row of the kernel's table, -1: chosen by size
-  std::size_t shared_bytes = 48 * 1024;  // that a block may have on this GPU
+  int tile = 0;  // kSeparableTiles
 };
-// False when there is no variant for this shape that the GPU's shared memory holds.
-[[nodiscard]] bool separable_fits(const SeparableArguments& arguments);
 int separable(const SeparableArguments& arguments, const LaunchContext& context);
 
 // Dense convolution, 1x1 or 3x3, stride 1 or 2, dilation 1, with up to kMaxSinks destinations. `add`, when its data is
@@ -93,10 +90,9 @@ struct ConvArguments {
   Sink sinks[kMaxSinks];
   Image add;
   bool activation_first = false;
-  int tile = -1;                          // a row of the kernel's table, -1: chosen by size
-  std::size_t shared_bytes = 48 * 1024;   // that a block may have on this GPU
+  int tile = 0;  // kConvTiles
+  std::size_t shared_bytes = 48 * 1024;  // that a block may have on this GPU
 };
-[[nodiscard]] bool conv_fits(const ConvArguments& arguments);
 int conv(const ConvArguments& arguments, const LaunchContext& context);
 
 // 1x1 convolutions side by side whose results are network outputs: planes [c][h][w] of f32 or f16.
@@ -114,10 +110,8 @@ struct HeadsArguments {
   DataType type = DataType::kF32;  // of the outputs: f32 or f16
   int sink_count = 0;
   PlaneSink sinks[kMaxSinks];
-  std::size_t shared_bytes = 48 * 1024;  // that a block may have on this GPU
 };
 inline constexpr int kMaxHeadBlocks = 4;
-[[nodiscard]] bool heads_fit(const HeadsArguments& arguments);
 int heads(const HeadsArguments& arguments, const LaunchContext& context);
 
 // First convolution of a network, 3x3 with stride 2 and 3 input channels: reads the camera's picture as

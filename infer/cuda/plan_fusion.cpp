@@ -2,6 +2,7 @@
 
 #include "infer/cuda/packing.hpp"
 #include "infer/cuda/plan_builder.hpp"
+#include "infer/cuda/tiles.hpp"
 
 namespace camd::infer::cuda {
 namespace {
@@ -143,8 +144,7 @@ class Finder {
       a.y.h = static_cast<int>(out[2]);
       a.y.w = static_cast<int>(out[3]);
       a.stride = deep->stride.y;
-      a.shared_bytes = options_.shared_bytes;
-      if (!separable_fits(a)) continue;
+      if (choose_tile(a, options_.shared_bytes) < 0) continue;
       fusion_.depthwise_of[i] = d;
       fusion_.absorbed.insert(d);
     }
@@ -169,11 +169,8 @@ class Finder {
         channels += more;
         members.push_back(j);
       }
-      HeadsArguments a;
-      a.x.c = static_cast<int>(graph_.shape(op(i).inputs[0])[1]);
-      a.n = static_cast<int>(channels);
-      a.shared_bytes = options_.shared_bytes;
-      if (!heads_fit(a)) continue;
+      const int in = static_cast<int>(graph_.shape(op(i).inputs[0])[1]);
+      if (!heads_fit(in, static_cast<int>(channels), options_.shared_bytes)) continue;
       for (const int j : members) fusion_.absorbed.insert(j);
       fusion_.absorbed.erase(i);
       fusion_.head_groups[i] = members;
@@ -217,8 +214,7 @@ class Finder {
     a.h = static_cast<int>(out[2]);
     a.w = static_cast<int>(out[3]);
     for (const int j : members) a.n += round_up(static_cast<int>(graph_.shape(op(j).output)[1]), 16);
-    a.shared_bytes = options_.shared_bytes;
-    return conv_fits(a);
+    return choose_tile(a, options_.shared_bytes) >= 0;
   }
 
   Graph& graph_;

@@ -5,6 +5,7 @@
 #include "infer/cuda/handles.hpp"
 #include "infer/cuda/packing.hpp"
 #include "infer/cuda/plan_builder.hpp"
+#include "infer/cuda/tiles.hpp"
 
 namespace camd::infer::cuda {
 namespace {
@@ -100,8 +101,8 @@ void PlanBuilder::emit_separable(const Op& depthwise, const Op& pointwise) {
   a.stride = conv.stride.y;
   a.pad_top = conv.pads.top;
   a.pad_left = conv.pads.left;
-  a.shared_bytes = options_.shared_bytes;
   a.y = make_image(pointwise.output, true);
+  a.tile = choose_tile(a, options_.shared_bytes);
   add_step(a, depthwise.origin + " + " + pointwise.origin);
 }
 
@@ -140,6 +141,7 @@ void PlanBuilder::emit_tensor_core_conv(const std::vector<int>& members) {
     a.n += round_up(channels, 16);
     origin += (m == 0 ? "" : " + ") + op.origin;
   }
+  a.tile = choose_tile(a, options_.shared_bytes);
   a.weights = constant(pack_taps(a.n, c, taps, [&](int n, int tap, int ch) {
     const auto [m, row] = rows[static_cast<std::size_t>(n)];
     return row < 0 ? 0.0F : weights[m][static_cast<std::size_t>((row * c + ch) * taps + tap)];
@@ -163,7 +165,6 @@ void PlanBuilder::emit_heads(const std::vector<int>& members) {
   HeadsArguments a;
   a.x = image(first.inputs[0]);
   a.type = options_.output_type;
-  a.shared_bytes = options_.shared_bytes;
   std::vector<float> weights, bias;
   std::string origin;
   for (const int m : members) {

@@ -1,6 +1,6 @@
 // Depthwise 3x3 and 1x1 convolution as one kernel.
 //
-// A block makes TY x TX pixels of up to WN * NT * 8 output channels. It fetches its weights while the kernel before
+// A block makes a tile of pixels (tiles.hpp) of as many output channels as its warps hold. It fetches its weights while the kernel before
 // it still runs, then the input's tile with a border of one; the depthwise results (f32 sums, rounded to f16) stay in
 // shared memory as the left matrix of the 1x1 product, which runs on the tensor cores.
 //
@@ -8,45 +8,24 @@
 // chain fetch -> depthwise -> product -> store, a few thousand cycles, and that all blocks run at once.
 #include "infer/cuda/activation.cuh"
 #include "infer/cuda/launch.cuh"
+#include "infer/cuda/tiles.hpp"
+
+#include <array>
+#include <utility>
 
 namespace camd::infer::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kWarps = kThreads / 32;
+constexpr int kThreads = SeparableTile::kThreads;
 
-struct Shape {
-  int groups;      // of 8 input channels
-  int k_steps;     // of 16 input channels
-  int halo_bytes;  // shared memory: the input tile
-  int left_bytes;  // the depthwise results
-  int right_bytes; // the packed 1x1 weights of this block
-  int taps_bytes;  // the depthwise weights
-};
-
-template <int kStride, int kTy, int kTx, int kNt>
+template <int kStride, int kTile>
 struct Tile {
-  static constexpr int kPixels = kTy * kTx;
-  static constexpr int kWarpRows = kPixels / 16;
-  static constexpr int kWarpColumns = kWarps / kWarpRows;
-  static constexpr int kChannels = kWarpColumns * kNt * 8;
-  static constexpr int kHaloY = (kTy - 1) * kStride + 3;
-  static constexpr int kHaloX = (kTx - 1) * kStride + 3;
-
-  static Shape shape(int c) {
-    Shape s{};
-    s.groups = (c + 7) / 8;
-    s.k_steps = (c + 15) / 16;
-    s.halo_bytes = kHaloY * kHaloX * s.groups * 16;
-    s.left_bytes = kPixels * (s.k_steps * 32 + 16);
-    s.right_bytes = s.k_steps * (kChannels / 16) * 512;
-    s.taps_bytes = 9 * s.groups * 16;
-    return s;
-  }
-  static std::size_t shared_bytes(int c) {
-    const Shape s = shape(c);
-    return static_cast<std::size_t>(s.halo_bytes + s.left_bytes + s.right_bytes + s.taps_bytes);
-  }
+  static constexpr SeparableTile kShape = kSeparableTiles[kTile];
+  static constexpr int kPixels = kShape.ty * kShape.tx;
+  static constexpr int kWarpRows = kShape.warp_rows();
+  static constexpr int kChannels = kShape.channels();
+  static constexpr int kHaloY = (kShape.ty - 1) * kStride + 3;
+  static constexpr int kHaloX = (kShape.tx - 1) * kStride + 3;
 };
 
 CAMD_DEVICE void widen(const Half8& v, float (&to)[8]) {
@@ -58,10 +37,10 @@ CAMD_DEVICE void widen(const Half8& v, float (&to)[8]) {
   }
 }
 
-// kRun: output pixels side by side that one thread makes, so that neighbouring taps are read once.
-template <int kStride, int kTy, int kTx, int kNt, int kRun>
-CAMD_KERNEL(kThreads, 1) separable_kernel(const SeparableArguments p, const Shape s) {
-  using T = Tile<kStride, kTy, kTx, kNt>;
+template <int kStride, int kTile>
+CAMD_KERNEL(kThreads, 1) separable_kernel(const SeparableArguments p, const SeparableMemory s) {
+  using T = Tile<kStride, kTile>;
+  constexpr int kTy = T::kShape.ty, kTx = T::kShape.tx, kNt = T::kShape.nt, kRun = T::kShape.run;
   CAMD_SHARED(memory);
   auto* const halo = reinterpret_cast<uint4*>(memory);                                     // [pixel][group]
   unsigned char* const left = memory + s.halo_bytes;                                       // [pixel][k], padded rows
@@ -210,54 +189,30 @@ CAMD_KERNEL(kThreads, 1) separable_kernel(const SeparableArguments p, const Shap
   }
 }
 
-template <int kStride, int kTy, int kTx, int kNt, int kRun>
+template <int kStride, int kTile>
 int run(const SeparableArguments& p, const LaunchContext& context) {
-  using T = Tile<kStride, kTy, kTx, kNt>;
-  const int tiles = ((p.y.w + kTx - 1) / kTx) * ((p.y.h + kTy - 1) / kTy);
+  using T = Tile<kStride, kTile>;
+  const SeparableMemory memory = separable_memory(T::kShape, kStride, p.x.c);
+  const int tiles = ((p.y.w + T::kShape.tx - 1) / T::kShape.tx) * ((p.y.h + T::kShape.ty - 1) / T::kShape.ty);
   const dim3 grid(static_cast<unsigned>(tiles), static_cast<unsigned>((p.y.c + T::kChannels - 1) / T::kChannels), 1);
-  return launch(separable_kernel<kStride, kTy, kTx, kNt, kRun>, grid, kThreads, T::shared_bytes(p.x.c), context, p,
-                T::shape(p.x.c));
+  return launch(separable_kernel<kStride, kTile>, grid, kThreads, memory.total(), context, p, memory);
 }
 
-struct Choice {
-  int pixels, channels;
-  std::size_t (*shared_bytes)(int c);
-  int (*run)(const SeparableArguments&, const LaunchContext&);
-};
+using Run = int (*)(const SeparableArguments&, const LaunchContext&);
 
-template <int kStride>
-constexpr Choice kChoices[] = {
-    {128, 16, Tile<kStride, 8, 16, 2>::shared_bytes, run<kStride, 8, 16, 2, 1>},
-    {128, 32, Tile<kStride, 8, 16, 4>::shared_bytes, run<kStride, 8, 16, 4, 2>},
-    {64, 64, Tile<kStride, 8, 8, 4>::shared_bytes, run<kStride, 8, 8, 4, 2>},
-    {32, 128, Tile<kStride, 4, 8, 4>::shared_bytes, run<kStride, 4, 8, 4, 2>},
-    {32, 64, Tile<kStride, 4, 8, 2>::shared_bytes, run<kStride, 4, 8, 2, 4>},
-};
-constexpr int kChoiceCount = 5;
-
-const Choice& choice(const SeparableArguments& p, int index) {
-  return p.stride == 1 ? kChoices<1>[index] : kChoices<2>[index];
-}
-
-// Small images want small tiles, so that every multiprocessor has a block; wide outputs want wide ones, so that the
-// depthwise part is not made twice.
-int chosen_tile(const SeparableArguments& p) {
-  if (p.tile >= 0 && p.tile < kChoiceCount) return p.tile;
-  const int pixels = p.y.h * p.y.w;
-  if (p.y.c <= 16) return 0;
-  if (p.y.c <= 32) return 1;
-  if (pixels >= 8192) return 2;
-  return pixels >= 2048 ? 3 : 4;
+template <int kStride, int... kTiles>
+constexpr std::array<Run, sizeof...(kTiles)> table(std::integer_sequence<int, kTiles...>) {
+  return {run<kStride, kTiles>...};
 }
 
 }  // namespace
 
-bool separable_fits(const SeparableArguments& p) {
-  return (p.stride == 1 || p.stride == 2) && choice(p, chosen_tile(p)).shared_bytes(p.x.c) <= p.shared_bytes;
-}
-
 int separable(const SeparableArguments& p, const LaunchContext& context) {
-  return choice(p, chosen_tile(p)).run(p, context);
+  using All = std::make_integer_sequence<int, kSeparableTileCount>;
+  static constexpr auto kStride1 = table<1>(All{});
+  static constexpr auto kStride2 = table<2>(All{});
+  const auto tile = static_cast<std::size_t>(p.tile);
+  return p.stride == 1 ? kStride1[tile](p, context) : kStride2[tile](p, context);
 }
 
 }  // namespace camd::infer::cuda

@@ -1,0 +1,310 @@
+#include "infer/cuda/cuda_engine.hpp"
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+
+#include "base/log.hpp"
+#include "device/cuda/cuda_device.hpp"
+#include "infer/sample.hpp"
+
+namespace camd::infer {
+namespace {
+
+using base::Error;
+using base::ErrorKind;
+using base::Status;
+using cuda::BufferKind;
+using cuda::Plan;
+using cuda::Step;
+using device::CudaDevice;
+using device::StreamRef;
+
+cudaStream_t native(StreamRef stream) { return static_cast<cudaStream_t>(stream.native()); }
+
+void require(const Status& status) {
+  if (!status) throw Error(status.kind(), status.message());
+}
+
+class CudaExecution final : public Execution {
+ public:
+  CudaExecution(CudaDevice& device, const Plan& plan, const TensorSpec& input_spec, const InputOptions& input,
+                const device::DeviceBuffer& constants)
+      : device_(device),
+        plan_(plan),
+        input_spec_(input_spec),
+        input_options_(input),
+        constants_(constants),
+        arena_(device.allocate_device(plan.arena_bytes)),
+        outputs_(device.allocate_device(plan.output_bytes)),
+        planes_(device.allocate_device(plan.buffers[cuda::kInputBuffer].size_bytes)),
+        own_stream_(device.make_urgent_stream("network")),
+        forked_(device.make_event()) {
+    for (int lane = 1; lane < plan.lane_count; ++lane) {
+      lanes_.push_back(device.make_urgent_stream("lane " + std::to_string(lane)));
+    }
+    for (std::size_t i = 0; i < plan.steps.size(); ++i) step_done_.push_back(device.make_event());
+    for (const cuda::PlannedOutput& output : plan.outputs) {
+      addresses_.push_back(outputs_.data() + buffer(output.buffer).offset_bytes);
+      // Outputs of one step become final together: they share its event.
+      const auto same = std::find_if(ready_.begin(), ready_.end(), [&](const Ready& r) { return r.step == output.step; });
+      if (same == ready_.end()) ready_.push_back(Ready{output.step, device.make_event()});
+    }
+    bind_steps();
+    cudaStream_t stream = native(own_stream_);
+    // Padding that no kernel writes must be finite.
+    require(device_.check(cudaMemsetAsync(arena_.data(), 0, std::max<std::size_t>(arena_.size_bytes(), 1), stream), "cudaMemsetAsync"));
+    require(device_.check(cudaMemsetAsync(planes_.data(), 0, planes_.size_bytes(), stream), "cudaMemsetAsync"));
+    // Once as it is: loads every kernel, which a capture must not do.
+    require(enqueue_steps(own_stream_, 0, Marks::kNone));
+    require(device_.synchronize(own_stream_.ref()));
+    capture();
+  }
+
+  Status enqueue_preprocess(const PictureView& picture, StreamRef stream) override {
+    if (!(picture.layout == layout_)) {
+      layout_ = picture.layout;
+      sample_plan_ = make_sample_plan(layout_, input_options_);
+    }
+    const auto* const bytes = reinterpret_cast<const std::uint8_t*>(picture.data);
+    const cuda::LaunchContext context{stream.native(), false};
+    Status selected = device_.select();
+    if (!selected) return selected;
+    if (plan_.stem < 0 || keep_input_) {
+      const cuda::PreprocessArguments arguments{sample_plan_, bytes, reinterpret_cast<float*>(planes_.data())};
+      return device_.check(cuda::preprocess(arguments, context), "preprocess");
+    }
+    cuda::StemArguments arguments = std::get<cuda::StemArguments>(steps_[0]);
+    arguments.plan = sample_plan_;
+    arguments.picture = bytes;
+    return device_.check(cuda::stem(arguments, context), "stem");
+  }
+
+  Status enqueue_network(StreamRef stream) override {
+    if (device_.capturing(stream)) return enqueue_steps(stream, first_step(), Marks::kInside);
+    return device_.launch(graph_, stream);
+  }
+
+  void keep_input() override {
+    if (keep_input_) return;
+    keep_input_ = true;
+    capture();
+  }
+
+  bool bind_output(std::size_t i, void* address) override {
+    addresses_[i] = static_cast<std::byte*>(address);
+    bind_steps();
+    capture();
+    return true;
+  }
+
+  [[nodiscard]] TensorView input() const noexcept override { return {planes_.data(), &input_spec_}; }
+  [[nodiscard]] TensorView output(std::size_t i) const noexcept override { return {addresses_[i], &plan_.outputs[i].spec}; }
+  [[nodiscard]] const device::Event& output_ready(std::size_t i) const noexcept override {
+    const int step = plan_.outputs[i].step;
+    return std::find_if(ready_.begin(), ready_.end(), [&](const Ready& r) { return r.step == step; })->event;
+  }
+  [[nodiscard]] Status result() const noexcept override { return device_.status(); }
+
+  // Times step i, launched `repeats` times from one graph.
+  base::Duration time_step(std::size_t i, int repeats) {
+    device::TimedEvent begin = device_.make_timed_event(), end = device_.make_timed_event();
+    const cuda::LaunchContext context{own_stream_.ref().native(), false};
+    device::GraphExec graph;
+    require(device_.begin_capture(own_stream_));
+    int error = 0;
+    for (int r = 0; r < repeats && error == 0; ++r) error = cuda::run(steps_[i], context);
+    require(device_.check(error, "capturing a step"));
+    require(device_.end_capture(own_stream_, graph));
+    std::vector<base::Duration> times;
+    for (int round = 0; round < 5; ++round) {
+      require(device_.record(begin, own_stream_));
+      require(device_.launch(graph, own_stream_));
+      require(device_.record(end, own_stream_));
+      require(device_.synchronize(own_stream_.ref()));
+      times.push_back(device_.elapsed(begin, end) / repeats);
+    }
+    std::sort(times.begin(), times.end());
+    return times[times.size() / 2];
+  }
+
+ private:
+  // How the outputs' events are recorded.
+  enum class Marks : std::uint8_t {
+    kNone,
+    kInside,   // as part of the caller's capture
+    kOutside,  // as nodes of our own graph, that streams outside may wait for
+  };
+  struct Ready {
+    int step;
+    device::Event event;
+  };
+
+  [[nodiscard]] const cuda::Buffer& buffer(int i) const { return plan_.buffers[static_cast<std::size_t>(i)]; }
+  // The stem runs in enqueue_preprocess() unless the input is kept.
+  [[nodiscard]] std::size_t first_step() const { return plan_.stem == 0 && !keep_input_ ? 1 : 0; }
+
+  void bind_steps() {
+    std::vector<std::byte*> bases;
+    for (const cuda::Buffer& b : plan_.buffers) {
+      switch (b.kind) {
+        case BufferKind::kConstants: bases.push_back(constants_.data()); break;
+        case BufferKind::kInput: bases.push_back(planes_.data()); break;
+        case BufferKind::kArena: bases.push_back(arena_.data() + b.offset_bytes); break;
+        case BufferKind::kOutput: bases.push_back(nullptr); break;
+      }
+    }
+    for (std::size_t i = 0; i < plan_.outputs.size(); ++i) {
+      bases[static_cast<std::size_t>(plan_.outputs[i].buffer)] = addresses_[i];
+    }
+    steps_.clear();
+    for (const Step& step : plan_.steps) {
+      steps_.push_back(step.arguments);
+      cuda::bind(steps_.back(), bases);
+    }
+  }
+
+  void capture() {
+    require(device_.begin_capture(own_stream_));
+    const Status enqueued = enqueue_steps(own_stream_, first_step(), Marks::kOutside);
+    device::GraphExec graph;
+    require(device_.end_capture(own_stream_, graph));
+    require(enqueued);
+    graph_ = std::move(graph);
+    require(device_.synchronize(own_stream_.ref()));
+  }
+
+  // Enqueues all steps from `first` on; `stream` is lane 0 and is behind all of them at the end.
+  Status enqueue_steps(StreamRef stream, std::size_t first, Marks marks) {
+    Status status = device_.select();
+    if (!status) return status;
+    const auto lane_stream = [&](int lane) { return lane == 0 ? stream : lanes_[static_cast<std::size_t>(lane - 1)].ref(); };
+    if (plan_.lane_count > 1) status = device_.record(forked_, stream);
+    std::vector<int>& last = last_of_lane_;
+    last.assign(static_cast<std::size_t>(plan_.lane_count), -1);
+    for (std::size_t i = first; i < steps_.size() && status; ++i) {
+      const Step& step = plan_.steps[i];
+      const StreamRef own = lane_stream(step.lane);
+      int& before = last[static_cast<std::size_t>(step.lane)];
+      if (before < 0 && step.lane != 0) status = device_.wait(forked_, own);
+      for (const int other : step.waits) {
+        if (status && other >= static_cast<int>(first)) status = device_.wait(step_done_[static_cast<std::size_t>(other)], own);
+      }
+      if (!status) return status;
+      const cuda::LaunchContext context{own.native(), step.overlap_previous && before >= 0};
+      status = device_.check(cuda::run(steps_[i], context), plan_.steps[i].origin.c_str());
+      before = static_cast<int>(i);
+      if (status && step.signals) status = device_.record(step_done_[i], own);
+      if (status && marks != Marks::kNone) status = mark_outputs(static_cast<int>(i), own, marks);
+    }
+    for (int lane = 1; lane < plan_.lane_count && status; ++lane) {
+      const int end = last[static_cast<std::size_t>(lane)];
+      if (end < 0) continue;
+      device::Event& done = step_done_[static_cast<std::size_t>(end)];
+      status = device_.record(done, lane_stream(lane));
+      if (status) status = device_.wait(done, stream);
+    }
+    return status;
+  }
+
+  Status mark_outputs(int step, StreamRef stream, Marks marks) {
+    for (Ready& ready : ready_) {
+      if (ready.step != step) continue;
+      if (marks == Marks::kInside) return device_.record(ready.event, stream);
+      const auto event = static_cast<cudaEvent_t>(device_.native(ready.event));
+      return device_.check(cudaEventRecordWithFlags(event, native(stream), cudaEventRecordExternal), "cudaEventRecordWithFlags");
+    }
+    return {};
+  }
+
+  CudaDevice& device_;
+  const Plan& plan_;
+  const TensorSpec& input_spec_;
+  const InputOptions& input_options_;
+  const device::DeviceBuffer& constants_;
+  device::DeviceBuffer arena_, outputs_, planes_;
+  device::Stream own_stream_;
+  std::vector<device::Stream> lanes_;
+  device::Event forked_;
+  std::vector<device::Event> step_done_;
+  std::vector<Ready> ready_;
+  std::vector<std::byte*> addresses_;  // of the outputs
+  std::vector<cuda::Arguments> steps_;
+  std::vector<int> last_of_lane_;
+  device::GraphExec graph_;
+  bool keep_input_ = false;
+  base::PictureLayout layout_;
+  SamplePlan sample_plan_;
+};
+
+class CudaEngineImpl final : public CudaEngine {
+ public:
+  CudaEngineImpl(const Graph& graph, ModelDescription model, TensorSpec input, const EngineOptions& options, CudaDevice& device)
+      : device_(device),
+        model_(std::move(model)),
+        input_(std::move(input)),
+        input_options_(options.input),
+        plan_(cuda::make_plan(graph, plan_options(options, device), model_.path)),
+        constants_(device.allocate_device(plan_.constants.size())) {
+    for (const cuda::PlannedOutput& output : plan_.outputs) outputs_.push_back(output.spec);
+    device::Stream stream = device.make_stream("weights");
+    require(device.copy(constants_.data(), plan_.constants.data(), plan_.constants.size(), device::CopyKind::kHostToDevice, stream));
+    require(device.synchronize(stream.ref()));
+    base::log().info("engine cuda: {}: {}", model_.path, plan_.summary());
+  }
+
+  [[nodiscard]] std::string_view name() const noexcept override { return "cuda"; }
+  [[nodiscard]] const ModelDescription& model() const noexcept override { return model_; }
+  [[nodiscard]] const InputOptions& input_options() const noexcept override { return input_options_; }
+  [[nodiscard]] const TensorSpec& input() const noexcept override { return input_; }
+  [[nodiscard]] const std::vector<TensorSpec>& outputs() const noexcept override { return outputs_; }
+  [[nodiscard]] std::unique_ptr<Execution> make_execution() override { return make(); }
+  [[nodiscard]] const Plan& plan() const noexcept override { return plan_; }
+
+  [[nodiscard]] std::vector<StepTime> profile(int repeats) override {
+    const std::unique_ptr<CudaExecution> execution = make();
+    std::vector<StepTime> times;
+    for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
+      const Step& step = plan_.steps[i];
+      times.push_back({std::string(cuda::kernel_name(step.arguments)), step.origin, execution->time_step(i, repeats)});
+    }
+    return times;
+  }
+
+ private:
+  [[nodiscard]] std::unique_ptr<CudaExecution> make() {
+    return std::make_unique<CudaExecution>(device_, plan_, input_, input_options_, constants_);
+  }
+
+  static cuda::PlanOptions plan_options(const EngineOptions& options, CudaDevice& device) {
+    cuda::PlanOptions plan;
+    plan.type = options.compute_type;
+    plan.output_type = options.output_type;
+    int shared = 0;
+    require(device.check(cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device.info().index),
+                         "cudaDeviceGetAttribute"));
+    plan.shared_bytes = static_cast<std::size_t>(shared);
+    return plan;
+  }
+
+  CudaDevice& device_;
+  const ModelDescription model_;
+  const TensorSpec input_;
+  const InputOptions input_options_;
+  const Plan plan_;
+  device::DeviceBuffer constants_;
+  std::vector<TensorSpec> outputs_;
+};
+
+}  // namespace
+
+std::unique_ptr<CudaEngine> make_cuda_engine(const Graph& graph, ModelDescription model, const TensorSpec& input,
+                                             const EngineOptions& options, device::Device& device) {
+  auto* const cuda_device = dynamic_cast<CudaDevice*>(&device);
+  if (cuda_device == nullptr) {
+    throw Error(ErrorKind::kModel, model.path + ": engine cuda needs a CUDA device, this one is " + device.info().name);
+  }
+  return std::make_unique<CudaEngineImpl>(graph, std::move(model), input, options, *cuda_device);
+}
+
+}  // namespace camd::infer

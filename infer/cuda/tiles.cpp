@@ -1,0 +1,51 @@
+#include "infer/cuda/tiles.hpp"
+
+namespace camd::infer::cuda {
+
+// Small images want small tiles, so that every multiprocessor has a block; wide outputs want wide ones, so that the
+// depthwise part is not made twice.
+int choose_tile(const SeparableArguments& a, std::size_t shared_bytes) {
+  const int pixels = a.y.h * a.y.w;
+  int tile = 4;
+  if (a.y.c <= 16) tile = 0;
+  else if (a.y.c <= 32) tile = 1;
+  else if (pixels >= 8192) tile = 2;
+  else if (pixels >= 2048) tile = 3;
+  // Where it does not fit, a smaller one might.
+  for (; tile < kSeparableTileCount; ++tile) {
+    if (separable_memory(kSeparableTiles[tile], a.stride, a.x.c).total() <= shared_bytes) return tile;
+  }
+  return -1;
+}
+
+// The fewest channels computed for nothing, then the largest tile that still gives most multiprocessors a block.
+int choose_tile(const ConvArguments& a, std::size_t shared_bytes) {
+  constexpr int kWantedBlocks = 120;
+  int best = -1;
+  int best_waste = 0, best_blocks = 0;
+  for (int i = 0; i < kConvTileCount; ++i) {
+    const ConvTile& tile = kConvTiles[i];
+    if (tile.kernel != a.kernel || tile.stride != a.stride) continue;
+    if (conv_memory(tile, a.x.c, shared_bytes).slots < 1) continue;
+    const int columns = (a.n + tile.channels() - 1) / tile.channels();
+    const int waste = columns * tile.channels() - a.n;
+    const int blocks = ((a.h + tile.ty - 1) / tile.ty) * ((a.w + tile.tx - 1) / tile.tx) * columns;
+    bool better = best < 0 || waste < best_waste;
+    if (best >= 0 && waste == best_waste) {
+      const bool enough = blocks >= kWantedBlocks, best_enough = best_blocks >= kWantedBlocks;
+      better = enough != best_enough ? enough : enough ? blocks < best_blocks : blocks > best_blocks;
+    }
+    if (better) {
+      best = i;
+      best_waste = waste;
+      best_blocks = blocks;
+    }
+  }
+  return best;
+}
+
+bool heads_fit(int c, int n, std::size_t shared_bytes) {
+  return n <= 16 * kMaxHeadBlocks && heads_memory(c, n).total() <= shared_bytes;
+}
+
+}  // namespace camd::infer::cuda

@@ -1,0 +1,117 @@
+// The block shapes that the tensor-core kernels are built for, and which of them a layer gets. Shared by the planner,
+// which knows no CUDA, and the kernels, which are instantiated from these tables.
+//
+// Threads: functions of their arguments, [any].
+#pragma once
+
+#include <cstddef>
+
+#include "infer/cuda/kernels.hpp"
+
+namespace camd::infer::cuda {
+
+struct SeparableTile {
+  int ty, tx;  // output pixels of a block
+  int nt;      // groups of 8 output channels a warp
+  int run;     // pixels side by side that a thread makes in the depthwise part
+  static constexpr int kThreads = 256;
+  [[nodiscard]] constexpr int warp_rows() const { return ty * tx / 16; }
+  [[nodiscard]] constexpr int channels() const { return kThreads / 32 / warp_rows() * nt * 8; }
+};
+inline constexpr SeparableTile kSeparableTiles[] = {
+    {8, 16, 2, 1}, {8, 16, 4, 2}, {8, 8, 4, 2}, {4, 8, 4, 2}, {4, 8, 2, 4},
+};
+inline constexpr int kSeparableTileCount = static_cast<int>(sizeof(kSeparableTiles) / sizeof(kSeparableTiles[0]));
+
+// Shared memory of a block, in bytes: the parts in their order.
+struct SeparableMemory {
+  int groups;       // of 8 input channels
+  int k_steps;      // of 16 input channels
+  int halo_bytes;   // the input tile
+  int left_bytes;   // the depthwise results
+  int right_bytes;  // the packed 1x1 weights
+  int taps_bytes;   // the depthwise weights
+  [[nodiscard]] constexpr std::size_t total() const {
+    return static_cast<std::size_t>(halo_bytes + left_bytes + right_bytes + taps_bytes);
+  }
+};
+[[nodiscard]] constexpr SeparableMemory separable_memory(const SeparableTile& tile, int stride, int c) {
+  SeparableMemory m{};
+  m.groups = (c + 7) / 8;
+  m.k_steps = (c + 15) / 16;
+  m.halo_bytes = ((tile.ty - 1) * stride + 3) * ((tile.tx - 1) * stride + 3) * m.groups * 16;
+  m.left_bytes = tile.ty * tile.tx * (m.k_steps * 32 + 16);
+  m.right_bytes = m.k_steps * (tile.channels() / 16) * 512;
+  m.taps_bytes = 9 * m.groups * 16;
+  return m;
+}
+
+struct ConvTile {
+  int kernel, stride;
+  int ty, tx;
+  int mt;  // groups of 16 pixels a warp
+  int wn;  // warps side by side
+  int nt;  // groups of 8 output channels a warp
+  [[nodiscard]] constexpr int warp_rows() const { return ty * tx / (16 * mt); }
+  [[nodiscard]] constexpr int threads() const { return warp_rows() * wn * 32; }
+  [[nodiscard]] constexpr int channels() const { return wn * nt * 8; }
+};
+inline constexpr ConvTile kConvTiles[] = {
+    {3, 1, 8, 16, 2, 2, 4}, {3, 1, 8, 8, 1, 2, 4}, {3, 1, 4, 8, 1, 2, 4}, {3, 1, 8, 8, 1, 3, 2},
+    {3, 1, 4, 8, 1, 3, 2},  {3, 1, 8, 8, 1, 2, 2}, {3, 1, 4, 8, 1, 2, 2}, {3, 1, 8, 8, 1, 1, 2},
+    {3, 1, 4, 8, 1, 1, 2},  {3, 2, 8, 8, 1, 2, 4}, {3, 2, 4, 8, 1, 2, 2}, {1, 1, 8, 8, 1, 2, 4},
+    {1, 1, 4, 8, 1, 2, 4},  {1, 1, 4, 8, 1, 2, 2}, {1, 2, 4, 8, 1, 2, 4},
+};
+inline constexpr int kConvTileCount = static_cast<int>(sizeof(kConvTiles) / sizeof(kConvTiles[0]));
+inline constexpr int kConvPieceSteps = 4;  // of 16 input channels: the weights that are fetched at a time
+
+struct ConvMemory {
+  int k_steps;      // of 16 input channels, per tap
+  int per_tap;      // pieces of weights of one tap
+  int pieces;       // over all taps
+  int slots;        // pieces that shared memory holds; 0: does not fit
+  int pixel_bytes;  // of the input tile, padded
+  int halo_bytes;
+  int piece_bytes;
+  [[nodiscard]] constexpr std::size_t total() const { return static_cast<std::size_t>(halo_bytes + slots * piece_bytes); }
+};
+// Two blocks shall fit a multiprocessor of sm_90, whatever one may have.
+inline constexpr std::size_t kMostConvMemory = 110 * 1024;
+[[nodiscard]] constexpr ConvMemory conv_memory(const ConvTile& tile, int c, std::size_t limit) {
+  ConvMemory m{};
+  m.k_steps = (c + 15) / 16;
+  m.per_tap = (m.k_steps + kConvPieceSteps - 1) / kConvPieceSteps;
+  m.pieces = m.per_tap * tile.kernel * tile.kernel;
+  m.pixel_bytes = m.k_steps * 32 + 16;  // an odd number of 16-byte words: no bank conflicts
+  m.halo_bytes = ((tile.ty - 1) * tile.stride + tile.kernel) * ((tile.tx - 1) * tile.stride + tile.kernel) * m.pixel_bytes;
+  m.piece_bytes = kConvPieceSteps * (tile.channels() / 16) * 512;
+  const std::size_t most = limit < kMostConvMemory ? limit : kMostConvMemory;
+  const auto halo = static_cast<std::size_t>(m.halo_bytes);
+  const std::size_t room = most > halo ? (most - halo) / static_cast<std::size_t>(m.piece_bytes) : 0;
+  m.slots = room < static_cast<std::size_t>(m.pieces) ? static_cast<int>(room) : m.pieces;
+  return m;
+}
+
+inline constexpr int kHeadsPixels = 64;  // of a block
+struct HeadsMemory {
+  int k_steps;
+  int pixel_bytes;
+  int tile_bytes;
+  int weight_bytes;
+  [[nodiscard]] constexpr std::size_t total() const { return static_cast<std::size_t>(tile_bytes + weight_bytes); }
+};
+[[nodiscard]] constexpr HeadsMemory heads_memory(int c, int n) {
+  HeadsMemory m{};
+  m.k_steps = (c + 15) / 16;
+  m.pixel_bytes = m.k_steps * 32 + 16;
+  m.tile_bytes = kHeadsPixels * m.pixel_bytes;
+  m.weight_bytes = (n + 15) / 16 * m.k_steps * 512;
+  return m;
+}
+
+// The tile for a layer on a GPU of about `multiprocessors`, or -1 when none fits `shared_bytes`.
+[[nodiscard]] int choose_tile(const SeparableArguments& arguments, std::size_t shared_bytes);
+[[nodiscard]] int choose_tile(const ConvArguments& arguments, std::size_t shared_bytes);
+[[nodiscard]] bool heads_fit(int c, int n, std::size_t shared_bytes);
+
+}  // namespace camd::infer::cuda

@@ -1,0 +1,213 @@
+// The CUDA device against its contract. Without a GPU everything but the refusals is skipped, visibly.
+#include "device/cuda/cuda_device.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "device/make_device.hpp"
+
+namespace camd::device {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr std::size_t kSize = 3 << 20;
+
+class CudaDeviceTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const CudaDevices found = cuda_devices();
+    if (found.count == 0) GTEST_SKIP() << "no GPU: " << found.reason;
+    device_ = make_cuda_device(0);
+  }
+  std::unique_ptr<CudaDevice> device_;
+};
+
+TEST(CudaDevices, AMachineWithoutAGpuGetsAReasonAndNoCrash) {
+  const CudaDevices found = cuda_devices();
+  EXPECT_EQ(found.count == 0, !found.reason.empty());
+  if (found.count != 0) return;
+  try {
+    (void)make_device("cuda");
+    FAIL() << "a device was made of nothing";
+  } catch (const base::Error& error) {
+    EXPECT_EQ(error.kind(), base::ErrorKind::kDevice);
+    EXPECT_EQ(found.reason, error.what());
+  }
+}
+
+TEST(MakeDevice, AutoFallsToTheHostOnlyWithoutAGpu) {
+  const auto device = make_device("auto");
+  EXPECT_EQ(device->info().kind, count_gpus().count > 0 ? DeviceKind::kCuda : DeviceKind::kHost);
+}
+
+TEST(MakeDevice, RefusesWordsAndNumbersThatNameNoDevice) {
+  for (const char* spec : {"gpu", "cuda:", "cuda:x", "cuda:-1", "CUDA", ""}) {
+    EXPECT_THROW((void)make_device(spec), base::Error) << spec;
+  }
+  EXPECT_THROW((void)make_device("cuda:99"), base::Error);
+}
+
+TEST_F(CudaDeviceTest, CopiesThereAndBackFromEveryKindOfHostMemory) {
+  const DeviceBuffer memory = device_->allocate_device(kSize);
+  const Stream stream = device_->make_stream("test");
+  for (const HostMemory kind : {HostMemory::kPageable, HostMemory::kPinned, HostMemory::kMapped}) {
+    const HostBuffer from = device_->allocate_host(kind, kSize);
+    const HostBuffer to = device_->allocate_host(kind, kSize);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(from.data()) % 4096, 0U);
+    EXPECT_EQ(from.device_data() != nullptr, kind == HostMemory::kMapped);
+    for (std::size_t i = 0; i < kSize; ++i) from.data()[i] = static_cast<std::byte>(i * 7 + static_cast<std::size_t>(kind));
+    std::memset(to.data(), 0, kSize);
+    ASSERT_TRUE(device_->copy(memory.data(), from.data(), kSize, CopyKind::kHostToDevice, stream).ok());
+    ASSERT_TRUE(device_->copy(to.data(), memory.data(), kSize, CopyKind::kDeviceToHost, stream).ok());
+    ASSERT_TRUE(device_->synchronize(stream.ref()).ok());
+    EXPECT_EQ(std::memcmp(from.data(), to.data(), kSize), 0);
+  }
+}
+
+TEST_F(CudaDeviceTest, PageLocksMemoryOwnedBySomebodyElse) {
+  std::vector<std::byte> mine(kSize, std::byte{42});
+  const DeviceBuffer memory = device_->allocate_device(kSize);
+  const Stream stream = device_->make_stream("test");
+  {
+    const HostBuffer registered = device_->register_host(mine.data(), mine.size(), HostMemory::kMapped);
+    EXPECT_EQ(registered.data(), mine.data());
+    EXPECT_NE(registered.device_data(), nullptr);
+    ASSERT_TRUE(device_->copy(memory.data(), registered.device_data(), kSize, CopyKind::kDeviceToDevice, stream).ok());
+    ASSERT_TRUE(device_->synchronize(stream.ref()).ok());
+    EXPECT_THROW((void)device_->register_host(mine.data(), mine.size(), HostMemory::kPinned), base::Error);
+  }
+  EXPECT_TRUE(device_->status().ok()) << "a refusal at set-up must not end the device";
+  (void)device_->register_host(mine.data(), mine.size(), HostMemory::kPinned);
+}
+
+TEST_F(CudaDeviceTest, AnEventOrdersTwoStreams) {
+  const Stream first = device_->make_stream("first");
+  const Stream second = device_->make_urgent_stream("second");
+  Event done = device_->make_event();
+  EXPECT_TRUE(device_->reached(done)) << "never recorded";
+  const HostBuffer a = device_->allocate_host(HostMemory::kPinned, kSize * 8);
+  const HostBuffer b = device_->allocate_host(HostMemory::kPinned, kSize * 8);
+  const DeviceBuffer memory = device_->allocate_device(kSize * 8);
+  for (int round = 0; round < 20; ++round) {
+    std::memset(a.data(), round + 1, kSize * 8);
+    ASSERT_TRUE(device_->copy(memory.data(), a.data(), kSize * 8, CopyKind::kHostToDevice, first).ok());
+    ASSERT_TRUE(device_->record(done, first).ok());
+    ASSERT_TRUE(device_->wait(done, second).ok());
+    ASSERT_TRUE(device_->copy(b.data(), memory.data(), kSize * 8, CopyKind::kDeviceToHost, second).ok());
+    ASSERT_TRUE(device_->record(done, second).ok());
+    ASSERT_TRUE(device_->synchronize(done).ok());
+    ASSERT_EQ(static_cast<int>(b.data()[kSize * 8 - 1]), round + 1);
+  }
+}
+
+TEST_F(CudaDeviceTest, TimedEventsMeasureACopy) {
+  const Stream stream = device_->make_stream("test");
+  TimedEvent begin = device_->make_timed_event(), end = device_->make_timed_event();
+  EXPECT_EQ(device_->elapsed(begin, end), Duration::zero());
+  const HostBuffer from = device_->allocate_host(HostMemory::kPinned, kSize);
+  const DeviceBuffer memory = device_->allocate_device(kSize);
+  ASSERT_TRUE(device_->record(begin, stream).ok());
+  ASSERT_TRUE(device_->copy(memory.data(), from.data(), kSize, CopyKind::kHostToDevice, stream).ok());
+  ASSERT_TRUE(device_->record(end, stream).ok());
+  ASSERT_TRUE(device_->synchronize(stream.ref()).ok());
+  EXPECT_GT(device_->elapsed(begin, end), std::chrono::microseconds(10));
+  EXPECT_LT(device_->elapsed(begin, end), std::chrono::seconds(1));
+}
+
+TEST_F(CudaDeviceTest, AGraphRunsItsCopiesOverTwoStreamsAtEveryLaunch) {
+  const Stream main = device_->make_stream("main");
+  const Stream side = device_->make_stream("side");
+  Event fork = device_->make_event(), join = device_->make_event();
+  TimedEvent begin = device_->make_timed_event(), end = device_->make_timed_event();
+  const HostBuffer from = device_->allocate_host(HostMemory::kPinned, kSize);
+  const HostBuffer to = device_->allocate_host(HostMemory::kPinned, kSize);
+  const DeviceBuffer memory = device_->allocate_device(kSize);
+  ASSERT_TRUE(device_->begin_capture(main).ok());
+  EXPECT_TRUE(device_->capturing(main));
+  ASSERT_TRUE(device_->record(begin, main).ok());
+  ASSERT_TRUE(device_->copy(memory.data(), from.data(), kSize, CopyKind::kHostToDevice, main).ok());
+  ASSERT_TRUE(device_->record(fork, main).ok());
+  ASSERT_TRUE(device_->wait(fork, side).ok());
+  ASSERT_TRUE(device_->copy(to.data(), memory.data(), kSize, CopyKind::kDeviceToHost, side).ok());
+  ASSERT_TRUE(device_->record(join, side).ok());
+  ASSERT_TRUE(device_->wait(join, main).ok());
+  ASSERT_TRUE(device_->record(end, main).ok());
+  GraphExec graph;
+  ASSERT_TRUE(device_->end_capture(main, graph).ok());
+  ASSERT_TRUE(graph);
+  Event done = device_->make_event();
+  for (int round = 0; round < 3; ++round) {
+    std::memset(from.data(), round + 1, kSize);
+    ASSERT_TRUE(device_->launch(graph, main).ok());
+    ASSERT_TRUE(device_->record(done, main).ok());
+    ASSERT_TRUE(device_->synchronize(done).ok());
+    EXPECT_EQ(static_cast<int>(to.data()[kSize - 1]), round + 1);
+    EXPECT_GT(device_->elapsed(begin, end), Duration::zero());
+  }
+}
+
+TEST_F(CudaDeviceTest, CountsTheMemoryItHolds) {
+  const std::size_t before = device_->allocated_bytes();
+  {
+    const DeviceBuffer memory = device_->allocate_device(kSize);
+    EXPECT_EQ(device_->allocated_bytes(), before + kSize);
+  }
+  EXPECT_EQ(device_->allocated_bytes(), before);
+}
+
+TEST_F(CudaDeviceTest, MemoryThatIsNotThereIsAnErrorAndTheDeviceGoesOn) {
+  EXPECT_THROW((void)device_->allocate_device(std::size_t{1} << 50), base::Error);
+  EXPECT_TRUE(device_->status().ok());
+  (void)device_->allocate_device(kSize);
+}
+
+struct Fault {
+  std::string call;
+  int error = 0;
+};
+int inject(const char* call, void* argument) noexcept {
+  const auto* fault = static_cast<const Fault*>(argument);
+  return fault->call == call ? fault->error : 0;
+}
+constexpr int kIllegalAddress = 700;
+constexpr int kOutOfMemory = 2;
+
+TEST_F(CudaDeviceTest, TheFirstErrorStaysAndEverythingAfterItReturnsIt) {
+  Fault fault;
+  CudaDeviceOptions options;
+  options.fault = inject;
+  options.fault_argument = &fault;
+  const auto device = make_cuda_device(0, options);
+  const Stream stream = device->make_stream("test");
+  Event event = device->make_event();
+  ASSERT_TRUE(device->record(event, stream).ok());
+  fault = {"cudaEventRecord", kIllegalAddress};
+  const Status failed = device->record(event, stream);
+  EXPECT_EQ(failed.kind(), base::ErrorKind::kDeviceLost);
+  EXPECT_THAT(failed.message(), HasSubstr("cudaEventRecord"));
+  fault = {};
+  EXPECT_EQ(device->record(event, stream).message(), failed.message());
+  EXPECT_EQ(device->wait(event, stream).message(), failed.message());
+  EXPECT_EQ(device->synchronize(event).message(), failed.message());
+  EXPECT_EQ(device->status().message(), failed.message());
+  EXPECT_TRUE(device->reached(event)) << "nobody shall wait for a lost device";
+}
+
+TEST_F(CudaDeviceTest, PageLockingThatFailsIsAnErrorAndNeverPageableMemory) {
+  Fault fault{"cudaHostAlloc", kOutOfMemory};
+  CudaDeviceOptions options;
+  options.fault = inject;
+  options.fault_argument = &fault;
+  const auto device = make_cuda_device(0, options);
+  EXPECT_THROW((void)device->allocate_host(HostMemory::kPinned, kSize), base::Error);
+  EXPECT_TRUE(device->status().ok());
+}
+
+}  // namespace
+}  // namespace camd::device
