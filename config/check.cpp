@@ -131,6 +131,10 @@ class Checker {
       case ValueType::kMap:
       case ValueType::kList:
       case ValueType::kFree: check_container(node, row, key, source_type); return;
+      case ValueType::kAny:
+        if (node.kind == NodeKind::kNull) wrong(node, row, key);
+        (void)to_json(node, key, problems_);
+        return;
       case ValueType::kNumberOrList:
         if (node.kind == NodeKind::kList) {
           check_container(node, row, key, source_type);

@@ -51,6 +51,7 @@ enum class RtspTransport { kTcp, kUdp };
 struct Model {
   std::filesystem::path path;                   // the ONNX file
   std::optional<std::filesystem::path> card{};  // the model card that was read, asked for or found beside the model
+  std::string card_json = "{}";                 // the card's keys for the plug-in `detections`, as one JSON object
   EngineChoice engine = EngineChoice::kAuto;
   // What the file says, completed from the card. Empty: neither says it, the model or the engine decides.
   ModelInput input{};
@@ -141,8 +142,7 @@ struct Camera {
 
 struct Postprocessor {
   std::string plugin;  // a built-in's name, or the path of a .so (then it contains a '/')
-  // The `config:` block as one JSON object ("{}" when absent), for the plug-in to read and check. For the built-in
-  // `detections` it is completed from the model card; what the file says wins.
+  // The `config:` block as one JSON object ("{}" when absent), for the plug-in to read and check.
   std::string config_json = "{}";
   // Where the entry stands and its dotted key, for located().
   SourcePlace place{};
@@ -184,7 +184,7 @@ struct Config {
 // The effective configuration, every value spelled out, as JSON (which is YAML: load_text() reads it back).
 // The same settings give the same text, whatever the order or the comments of the file were.
 [[nodiscard]] std::string effective_text(const Config& config);
-// 64 hexadecimal digits: SHA-256 of effective_text().
+// 64 hexadecimal digits: SHA-256 of effective_text() and, where there is a model card, of its keys for `detections`.
 [[nodiscard]] std::string effective_sha256(const Config& config);
 
 }  // namespace camd::config

@@ -97,6 +97,9 @@ std::string effective_text(const Config& config) {
   return root.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
-std::string effective_sha256(const Config& config) { return base::sha256(effective_text(config)); }
+std::string effective_sha256(const Config& config) {
+  // The card decides what is detected, too, but its keys have no place in a configuration.
+  return base::sha256(effective_text(config) + (config.model.card ? config.model.card_json : ""));
+}
 
 }  // namespace camd::config

@@ -163,7 +163,7 @@ class Loader {
     }
     if (const Node* list = reader.node("postprocess")) {
       for (std::size_t i = 0; i < list->items.size(); ++i) {
-        config.postprocess.push_back(read_postprocessor(list->items[i], fmt::format("postprocess.{}", i), config));
+        config.postprocess.push_back(read_postprocessor(list->items[i], fmt::format("postprocess.{}", i)));
       }
     }
     config.metrics.period = reader.map("metrics").duration("period");
@@ -180,21 +180,22 @@ class Loader {
     if (input.node("height") != nullptr) model.input.height = static_cast<int>(input.integer("height"));
     model.card = card_path_;
     if (!card_tree_) return model;
-    card_ = to_model_card(*card_path_, *card_tree_);
+    const ModelCard card = to_model_card(*card_path_, *card_tree_);
+    model.card_json = card.detections_json;
     const Node* card_input = card_tree_->find("input");
     const auto complete = [&](std::string_view name, auto& value, const auto& from_card) {
       if (value || !from_card) return;
       value = from_card;
       config.places.emplace(fmt::format("model.input.{}", name), card_input->find(name)->place);
     };
-    complete("color", model.input.color, card_->input.color);
-    complete("mean", model.input.mean, card_->input.mean);
-    complete("scale", model.input.scale, card_->input.scale);
-    complete("resize", model.input.resize, card_->input.resize);
+    complete("color", model.input.color, card.input.color);
+    complete("mean", model.input.mean, card.input.mean);
+    complete("scale", model.input.scale, card.input.scale);
+    complete("resize", model.input.resize, card.input.resize);
     return model;
   }
 
-  Postprocessor read_postprocessor(const Node& entry, const std::string& key, Config& config) {
+  Postprocessor read_postprocessor(const Node& entry, const std::string& key) {
     const Node& plugin = *entry.find("plugin");
     Postprocessor result;
     result.place = entry.place;
@@ -205,17 +206,10 @@ class Loader {
       // dlopen() searches the system's folders for a name without a '/'.
       if (result.plugin.find('/') == std::string::npos) result.plugin = "./" + result.plugin;
     }
-    nlohmann::json settings = nlohmann::json::object();
-    if (card_ && plugin.text == "detections") {
-      settings = nlohmann::json::parse(card_->detections_json);
-      for (const auto& item : settings.items()) {
-        config.places.emplace(fmt::format("{}.config.{}", key, item.key()), card_tree_->find(item.key())->place);
-      }
-    }
     const Node* written = entry.find("config");
-    if (written != nullptr && written->kind == NodeKind::kMap)
-      settings.update(to_json(*written, key + ".config", problems_));
-    result.config_json = settings.dump();
+    if (written != nullptr && written->kind == NodeKind::kMap) {
+      result.config_json = to_json(*written, key + ".config", problems_).dump();
+    }
     return result;
   }
 
@@ -224,7 +218,6 @@ class Loader {
   std::vector<Problem> problems_;
   std::optional<std::filesystem::path> card_path_;
   std::optional<Node> card_tree_;
-  std::optional<ModelCard> card_;
 };
 
 }  // namespace

@@ -59,13 +59,12 @@ std::optional<Node> read_card_tree(const std::filesystem::path& path, std::vecto
     return std::nullopt;
   }
   check_tree(model_card_keys(), *tree, {}, problems);
-  if (const Node* strides = tree->find("strides"); strides != nullptr && strides->kind == NodeKind::kList) {
-    for (const std::string_view per_stride : {"anchors", "anchor_offset"}) {
-      const Node* list = tree->find(per_stride);
-      if (list == nullptr || list->kind != NodeKind::kList || list->items.size() == strides->items.size()) continue;
-      problems.push_back({list->place, std::string(per_stride),
-                          fmt::format("has {} elements for {} strides", list->items.size(), strides->items.size())});
-    }
+  const Node* strides = tree->find("strides");
+  const Node* anchors = tree->find("anchors");
+  const auto is_list = [](const Node* node) { return node != nullptr && node->kind == NodeKind::kList; };
+  if (is_list(strides) && is_list(anchors) && strides->items.size() != anchors->items.size()) {
+    problems.push_back({anchors->place, "anchors",
+                        fmt::format("has {} elements for {} strides", anchors->items.size(), strides->items.size())});
   }
   if (problems.size() != before) return std::nullopt;
   return tree;
@@ -92,8 +91,10 @@ ModelCard to_model_card(const std::filesystem::path& path, const Node& tree) {
     if (entry.key != "name" && entry.key != "input") detections[entry.key] = to_json(entry.value, entry.key, none);
   }
   // Class names are texts, even those that look like numbers.
-  if (const Node* classes = tree.find("classes")) {
-    for (std::size_t i = 0; i < classes->items.size(); ++i) detections["classes"][i] = classes->items[i].text;
+  if (const Node* classes = tree.find("classes"); classes != nullptr && classes->kind == NodeKind::kList) {
+    for (std::size_t i = 0; i < classes->items.size(); ++i) {
+      if (classes->items[i].kind == NodeKind::kScalar) detections["classes"][i] = classes->items[i].text;
+    }
   }
   card.detections_json = detections.dump();
   return card;

@@ -37,8 +37,7 @@ struct ModelCard {
   std::filesystem::path path;
   std::string name;  // empty: not said
   ModelInput input;  // width and height come from the model, never from the card
-  // The keys for the built-in `detections` (layout, classes, score, nms, strides, anchors, anchor_offset, variances,
-  // keypoints) that the card gives, as one JSON object.
+  // The card's keys but for name and input, as one JSON object: what the built-in `detections` reads.
   std::string detections_json = "{}";
 };
 

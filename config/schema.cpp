@@ -75,6 +75,7 @@ class SchemaWriter {
       case ValueType::kList: return list(row, type);
       case ValueType::kNumberOrList: return {{"anyOf", {element(row, type), list(row, type)}}};
       case ValueType::kFree: return {{"type", {"object", "null"}}};
+      case ValueType::kAny: return {{"description", row.words}};
       case ValueType::kText:
       case ValueType::kFile:
       case ValueType::kPlugin: return {{"type", "string"}, {"minLength", 1}};

@@ -12,7 +12,6 @@ namespace camd::config {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 TEST(DefaultConfig, Loads) { EXPECT_THAT(problems_of(default_config_text()), ElementsAre()); }
 

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "base/sha256.hpp"
 #include "tests/config/helpers.hpp"
@@ -12,7 +13,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 TEST(Config, TakesEveryKeyOfTheInterfacesExample) {
   const Config config = load_yaml(R"(device: cuda:1
@@ -178,9 +178,11 @@ TEST(Config, EffectiveHashIgnoresOrderAndCommentsButNotValues) {
 TEST(Sha256, EqualsThePublishedExamples) {
   EXPECT_EQ(base::sha256("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   EXPECT_EQ(base::sha256(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
-  const std::filesystem::path file = std::filesystem::path(::testing::TempDir()) / "camd_sha256" / "million_a";
+  const std::filesystem::path file =
+      std::filesystem::path(::testing::TempDir()) / ("camd_sha256_" + std::to_string(::getpid())) / "million_a";
   write_file(file, std::string(1'000'000, 'a'));
   EXPECT_EQ(base::sha256_file(file), "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+  std::filesystem::remove_all(file.parent_path());
 }
 
 TEST(Sha256, NamesAFileThatCannotBeRead) {

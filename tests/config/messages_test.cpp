@@ -1,6 +1,7 @@
 // What a wrong configuration is told: exact lines.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "tests/config/helpers.hpp"
 
@@ -8,7 +9,6 @@ namespace camd::config {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::StartsWith;
 
 constexpr const char* kRootKeys = "unknown key; known here: device, model, pipeline, cameras, postprocess, metrics";
 
@@ -155,7 +155,8 @@ TEST(Config, NeverRepeatsAnAddressThatMayHoldAPassword) {
 }
 
 TEST(Config, ReportsMissingFilesAndFoldersInTheirPlace) {
-  const std::filesystem::path folder = std::filesystem::path(::testing::TempDir()) / "camd_config_files";
+  const std::filesystem::path folder =
+      std::filesystem::path(::testing::TempDir()) / ("camd_config_files_" + std::to_string(::getpid()));
   std::filesystem::create_directories(folder / "folder.mp4");
   const std::string file = (folder / "c.yaml").string();
   try {
@@ -173,6 +174,7 @@ TEST(Config, ReportsMissingFilesAndFoldersInTheirPlace) {
                   file + ":2:48: cameras.0.source.path: is a folder, not a file: " + at + "/folder.mp4\n" +  //
                   file + ":3:24: postprocess.0.plugin: no such file: " + at + "/none.so");
   }
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Config, ReportsAFileThatCannotBeRead) {

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "tests/config/helpers.hpp"
 
@@ -26,11 +27,10 @@ constexpr std::string_view kCard =
 class ModelCardTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = std::filesystem::path(::testing::TempDir()) / "camd_card" /
-              ::testing::UnitTest::GetInstance()->current_test_info()->name();
-    std::filesystem::remove_all(folder_);
+    folder_ = std::filesystem::path(::testing::TempDir()) / ("camd_card_" + std::to_string(::getpid()));
     std::filesystem::create_directories(folder_);
   }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
   [[nodiscard]] Config load_model(const std::string& model, const std::string& postprocess = "[]") const {
     return load_text(
         (folder_ / "c.yaml").string(),
@@ -62,22 +62,25 @@ TEST_F(ModelCardTest, IsFoundBesideTheModelByItsNameWithOrWithoutSize) {
   EXPECT_EQ(find_model_card(folder_ / "marker-640x360.onnx"), folder_ / "marker-640x360.yaml");
 }
 
-TEST_F(ModelCardTest, CompletesTheInputAndDetectionsButTheFileWins) {
+TEST_F(ModelCardTest, CompletesTheInputButTheFileWins) {
   write_file(folder_ / "m.yaml", kCard);
   const Config config = load_model("{path: m-64x32.onnx, input: {color: bgr, width: 64}}",
-                                   "[{plugin: detections, config: {score: 0.9, classes: [a]}}, {plugin: jsonl}]");
+                                   "[{plugin: detections, config: {score: 0.9}}]");
   EXPECT_EQ(config.model.card, folder_ / "m.yaml");
   EXPECT_EQ(config.model.input, (ModelInput{64, std::nullopt, ColorOrder::kBgr, std::array{1.0F, 2.0F, 3.0F},
                                             std::array{0.5F, 0.5F, 0.5F}, ResizeMode::kStretch}));
-  EXPECT_EQ(config.postprocess[0].config_json,
-            R"({"anchor_offset":0.5,"anchors":[[16,32],[64,128],[256,512]],"classes":["a"],"keypoints":5,)"
-            R"("layout":"anchors","nms":0.4,"score":0.9,"strides":[8,16,32],"variances":[0.1,0.2]})");
-  EXPECT_EQ(config.postprocess[1].config_json, "{}");
-  const std::string card = (folder_ / "m.yaml").string();
-  EXPECT_EQ(config.at("model.input.mean", "x"), card + ":4:27: model.input.mean: x");
-  EXPECT_EQ(config.at("postprocess.0.config.nms", "x"), card + ":6:6: postprocess.0.config.nms: x");
-  EXPECT_EQ(config.at("postprocess.0.config.score", "x"),
-            (folder_ / "c.yaml").string() + ":3:52: postprocess.0.config.score: x");
+  EXPECT_EQ(config.model.card_json, load_model_card(folder_ / "m.yaml").detections_json);
+  EXPECT_EQ(config.postprocess[0].config_json, R"({"score":0.9})");
+  EXPECT_EQ(config.at("model.input.mean", "x"), (folder_ / "m.yaml").string() + ":4:27: model.input.mean: x");
+  EXPECT_EQ(config.at("model.input.width", "x"), (folder_ / "c.yaml").string() + ":1:56: model.input.width: x");
+}
+
+TEST_F(ModelCardTest, ChangesTheHashOfTheConfiguration) {
+  write_file(folder_ / "m.yaml", "score: 0.5\n");
+  const std::string before = effective_sha256(load_model("{path: m.onnx}"));
+  EXPECT_EQ(effective_sha256(load_model("{path: m.onnx}")), before);
+  write_file(folder_ / "m.yaml", "score: 0.6\n");
+  EXPECT_NE(effective_sha256(load_model("{path: m.onnx}")), before);
 }
 
 TEST_F(ModelCardTest, IsTakenFromWhereTheConfigurationSays) {
@@ -95,11 +98,13 @@ TEST_F(ModelCardTest, IsNotTheConfigurationThatHasTheModelsName) {
 }
 
 TEST_F(ModelCardTest, IsRefusedTogetherWithTheConfiguration) {
-  write_file(folder_ / "m.yaml", "clases: [a]\nscore: 1.5\nstrides: [8, 16]\nanchors: [[1], [2], [3]]\n");
+  write_file(folder_ / "m.yaml", "clases: [a]\nnms: 1.5\nstrides: [8, 16]\nanchors: [[1], [2], [3]]\n");
   const std::string card = (folder_ / "m.yaml").string();
   const std::string known =
-      "unknown key; known here: name, layout, classes, input, score, nms, strides, anchors, anchor_offset, variances, "
-      "keypoints (did you mean classes?)";
+      "unknown key; known here: name, layout, classes, input, score, nms, max, strides, anchors, anchors_per_cell, "
+      "anchor_offset, anchor_shift, variances, keypoints, scores, background, boxes, relative, decoded, outputs (did "
+      "you "
+      "mean classes?)";
   try {
     (void)load_model("{path: m.onnx, engine: gpu}");
     FAIL() << "no error";
@@ -109,7 +114,7 @@ TEST_F(ModelCardTest, IsRefusedTogetherWithTheConfiguration) {
     EXPECT_THAT(
         lines, ElementsAre(
                    (folder_ / "c.yaml").string() + ":1:31: model.engine: expected one of auto, cuda, opencv, found gpu",
-                   card + ":1:1: clases: " + known, card + ":2:8: score: expected a number from 0 to 1, found 1.5",
+                   card + ":1:1: clases: " + known, card + ":2:6: nms: expected a number from 0 to 1, found 1.5",
                    card + ":4:10: anchors: has 3 elements for 2 strides"));
   }
 }

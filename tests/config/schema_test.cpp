@@ -1,6 +1,7 @@
 // The JSON Schema accepts what the loader accepts and refuses what it refuses, judged by the few keywords it uses.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <regex>
 
