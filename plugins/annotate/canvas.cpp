@@ -83,14 +83,19 @@ void Canvas::fill(const camd_picture& picture, Scratch& scratch) {
       return;
     case CAMD_PIXEL_NV12: {
       scale_into(plane_of(planes[0], CV_8UC1, width, height), y_);
-      cv::Mat chroma = plane_of(planes[1], CV_8UC2, half.width, half.height);
-      if (chroma.size() != u_.size()) {
-        scratch.half.create(u_.size(), CV_8UC2);
-        scale_into(chroma, scratch.half);
-        chroma = scratch.half;
+      const cv::Mat chroma = plane_of(planes[1], CV_8UC2, half.width, half.height);
+      if (half == u_.size()) {
+        std::array<cv::Mat, 2> parts = {u_, v_};
+        cv::split(chroma, parts.data());
+        return;
       }
-      std::array<cv::Mat, 2> parts = {u_, v_};
+      // Split first: OpenCV scales one channel several times faster than two.
+      scratch.half.create(half, CV_8UC1);
+      scratch.converted.create(half, CV_8UC1);
+      std::array<cv::Mat, 2> parts = {scratch.half, scratch.converted};
       cv::split(chroma, parts.data());
+      scale_into(scratch.half, u_);
+      scale_into(scratch.converted, v_);
       return;
     }
     case CAMD_PIXEL_YUY2: {

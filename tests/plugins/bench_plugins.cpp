@@ -1,0 +1,141 @@
+// What the built-ins cost a frame. Run: build/bin/bench_plugins (configure with -DCAMD_BUILD_BENCHMARKS=ON).
+#include <benchmark/benchmark.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "harness.hpp"
+#include "plugins/annotate/canvas.hpp"
+#include "plugins/builtin.hpp"
+#include "plugins/camd_plugin.hpp"
+
+namespace camd::plugins::testing {
+namespace {
+
+FakeModel marker(std::int64_t height, std::int64_t width) {
+  FakeModel model(height, width);
+  for (const std::int64_t stride : {8, 16, 32}) {
+    const std::int64_t h = (height + stride - 1) / stride, w = (width + stride - 1) / stride;
+    model.output("cls_" + std::to_string(stride), {1, 4, h, w});
+    model.output("box_" + std::to_string(stride), {1, 8, h, w});
+    model.output("kps_" + std::to_string(stride), {1, 20, h, w});
+  }
+  model.card = R"({"layout":"anchors","classes":["qr","marker"],"strides":[8,16,32],"keypoints":5})";
+  return model;
+}
+
+// The reference detector's outputs with `range(0)` cells that pass.
+void detections(benchmark::State& state) {
+  FakeModel model = marker(360, 640);
+  Instance run(find_builtin("detections"));
+  if (run.create("{}") != CAMD_OK || run.outputs(model) != CAMD_OK) state.SkipWithError(run.error().c_str());
+  auto& scores = model.outputs[0].values;
+  for (std::int64_t i = 0; i < state.range(0); ++i) {
+    scores[static_cast<std::size_t>(i) * 7919 % scores.size()] = 0.6F + 0.3F * static_cast<float>(i) / 4096.0F;
+  }
+  run.results.capacity = 256;
+  static_cast<void>(run.process(model));
+  for (auto _ : state) {
+    run.results.count = 0;
+    benchmark::DoNotOptimize(run.table->process(run.instance, &run.frame, &run.tensors, &run.results, &run.problem));
+  }
+  state.counters["detections"] = run.results.count;
+}
+BENCHMARK(detections)->Arg(0)->Arg(10)->Arg(4096)->Unit(benchmark::kMicrosecond);
+
+void jsonl(benchmark::State& state) {
+  FakeModel model(4, 4);
+  Instance run(find_builtin("jsonl"));
+  if (run.create(R"({"path":"/dev/null"})") != CAMD_OK) state.SkipWithError(run.error().c_str());
+  std::vector<camd_detection> found(3);
+  for (camd_detection& d : found) {
+    d.score = 0.87654F;
+    d.keypoint_count = 5;
+    for (int k = 0; k < 5; ++k) d.keypoints[k][0] = d.keypoints[k][1] = 123.456F;
+    for (float& b : d.box) b = 1234.567F;
+    camd::plugin::copy_text(d.class_name, "marker");
+  }
+  static_cast<void>(run.process(model, found));
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(run.table->process(run.instance, &run.frame, &run.tensors, &run.results, &run.problem));
+  }
+}
+BENCHMARK(jsonl)->Unit(benchmark::kMicrosecond);
+
+// annotate's share of a frame without the encoder: 720p copied, converted, scaled by range(1) percent.
+void canvas_fill(benchmark::State& state) {
+  const auto format = static_cast<camd_pixel_format>(state.range(0));
+  constexpr int kWidth = 1280, kHeight = 720;
+  std::vector<std::uint8_t> pixels(static_cast<std::size_t>(kWidth * kHeight * 3), 99);
+  camd_picture picture{};
+  picture.format = format;
+  const int bytes = format == CAMD_PIXEL_BGR || format == CAMD_PIXEL_RGB ? 3 : format == CAMD_PIXEL_YUY2 ? 2 : 1;
+  picture.planes[0] = {pixels.data(), kWidth * bytes, kWidth, kHeight};
+  const std::uint8_t* chroma = pixels.data() + kWidth * kHeight;
+  if (format == CAMD_PIXEL_NV12) picture.planes[1] = {chroma, kWidth, kWidth / 2, kHeight / 2};
+  if (format == CAMD_PIXEL_I420) {
+    picture.planes[1] = {chroma, kWidth / 2, kWidth / 2, kHeight / 2};
+    picture.planes[2] = {chroma + kWidth * kHeight / 4, kWidth / 2, kWidth / 2, kHeight / 2};
+  }
+  const Size size = canvas_size(kWidth, kHeight, static_cast<double>(state.range(1)) / 100.0);
+  std::vector<std::uint8_t> to(i420_bytes(size));
+  Canvas canvas(to.data(), size);
+  Canvas::Scratch scratch;
+  for (auto _ : state) canvas.fill(picture, scratch);
+}
+BENCHMARK(canvas_fill)
+    ->ArgsProduct({{CAMD_PIXEL_BGR, CAMD_PIXEL_RGB, CAMD_PIXEL_NV12, CAMD_PIXEL_I420, CAMD_PIXEL_YUY2, CAMD_PIXEL_GRAY8},
+                   {100, 50}})
+    ->Unit(benchmark::kMicrosecond);
+
+void canvas_draw(benchmark::State& state) {
+  const Size size{1280, 720};
+  std::vector<std::uint8_t> to(i420_bytes(size));
+  Canvas canvas(to.data(), size);
+  for (auto _ : state) {
+    canvas.rectangle(100, 100, 400, 400, class_color(0), canvas.line_thickness());
+    for (int i = 0; i < 4; ++i) canvas.line(100 + 50 * i, 100, 300, 400, class_color(1), canvas.line_thickness());
+    for (int i = 0; i < 5; ++i) canvas.disc(100 + 50 * i, 100, 3, class_color(1));
+    canvas.label(100, 100, "marker 0.98", class_color(0));
+  }
+}
+BENCHMARK(canvas_draw)->Unit(benchmark::kMicrosecond);
+
+// Everything that annotate takes of the postprocess thread for a 720p I420 picture, film included; paced by the encoder.
+void annotate_film(benchmark::State& state) {
+  const std::string film = (std::filesystem::temp_directory_path() / "camd_bench.mp4").string();
+  FakeModel model(4, 4);
+  Instance run(find_builtin("annotate"));
+  if (run.create(R"({"path":")" + film + "\"}") != CAMD_OK || run.outputs(model) != CAMD_OK) {
+    state.SkipWithError(run.error().c_str());
+  }
+  std::vector<std::uint8_t> pixels(1280 * 720 * 3 / 2, 99);
+  camd_picture picture{};
+  picture.format = CAMD_PIXEL_I420;
+  picture.planes[0] = {pixels.data(), 1280, 1280, 720};
+  picture.planes[1] = {pixels.data() + 1280 * 720, 640, 640, 360};
+  picture.planes[2] = {pixels.data() + 1280 * 720 * 5 / 4, 640, 640, 360};
+  run.frame.width = 1280;
+  run.frame.height = 720;
+  run.frame.picture = &picture;
+  camd_detection d{};
+  d.box[0] = d.box[1] = 100;
+  d.box[2] = d.box[3] = 200;
+  camd::plugin::copy_text(d.class_name, "marker");
+  for (auto _ : state) {
+    run.frame.captured_mono_ns += 33'333'333;
+    benchmark::DoNotOptimize(run.process(model, {d}));
+    state.PauseTiming();
+    ::usleep(33'333);
+    state.ResumeTiming();
+  }
+  static_cast<void>(run.destroy());
+  std::filesystem::remove(film);
+}
+BENCHMARK(annotate_film)->Unit(benchmark::kMicrosecond)->Iterations(90);
+
+}  // namespace
+}  // namespace camd::plugins::testing
+
+BENCHMARK_MAIN();
