@@ -1,0 +1,261 @@
+"""Writes golden.json: what each decoding layout makes of pseudo-random tensors, computed with NumPy.
+
+An independent second implementation, written from the papers' formulas in whole-array form; the test
+(golden_test.cpp) makes the same tensors from the same generator and compares.
+
+  python3 tests/plugins/golden/make_golden.py   # needs numpy
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+HEIGHT, WIDTH = 96, 160
+NMS, TOP = 0.4, 12
+
+
+class Generator:
+    """Numerical Recipes' 32-bit linear congruential generator; the upper 24 bits become [0, 1)."""
+
+    def __init__(self, seed: int) -> None:
+        self.state = seed
+
+    def fill(self, shape: list[int], low: float, high: float) -> np.ndarray:
+        count = int(np.prod(shape))
+        values = np.empty(count, np.float32)
+        for i in range(count):
+            self.state = (self.state * 1664525 + 1013904223) & 0xFFFFFFFF
+            values[i] = np.float32(self.state >> 8) / np.float32(1 << 24)
+        return (np.float32(low) + values * np.float32(high - low)).reshape(shape)
+
+
+def cells(stride: int) -> tuple[int, int]:
+    return -(-HEIGHT // stride), -(-WIDTH // stride)
+
+
+def grid(stride: int, anchors: int = 1) -> np.ndarray:
+    """f64 [h*w*anchors, 2]: column and row of every row of flattened outputs."""
+    h, w = cells(stride)
+    y, x = np.mgrid[:h, :w]
+    return np.repeat(np.stack([x, y], -1).reshape(-1, 2), anchors, axis=0).astype(np.float64)
+
+
+def rows(nchw: np.ndarray, per_anchor: int) -> np.ndarray:
+    """[1, A*k, h, w] to [h*w*A, k]."""
+    _, channels, h, w = nchw.shape
+    return nchw.reshape(channels // per_anchor, per_anchor, h * w).transpose(2, 0, 1).reshape(-1, per_anchor)
+
+
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-x))
+
+
+def from_centre(c: np.ndarray, size: np.ndarray) -> np.ndarray:
+    return np.concatenate([c - size / 2, c + size / 2], -1)
+
+
+def select(boxes: np.ndarray, scores: np.ndarray, points: np.ndarray | None, threshold: float) -> list[dict]:
+    """Class-aware NMS over [N,4], [N,C]; boxes clipped to the picture afterwards."""
+    found = [(float(scores[i, c]), int(c), int(i)) for i, c in zip(*np.nonzero(scores >= threshold))]
+    found.sort(key=lambda f: (-f[0], f[1], f[2]))
+    kept: list[tuple[int, np.ndarray]] = []
+    result = []
+    for score, c, i in found:
+        if len(kept) == TOP:
+            break
+        b = boxes[i]
+        clipped = np.clip(b, 0, [WIDTH, HEIGHT, WIDTH, HEIGHT])
+        if b[2] <= b[0] or b[3] <= b[1] or clipped[2] <= clipped[0] or clipped[3] <= clipped[1]:
+            continue
+
+        def iou(a: np.ndarray) -> float:
+            lt, rb = np.maximum(a[:2], b[:2]), np.minimum(a[2:], b[2:])
+            both = np.prod(np.maximum(rb - lt, 0))
+            return both / (np.prod(a[2:] - a[:2]) + np.prod(b[2:] - b[:2]) - both)
+
+        if any(k == c and iou(a) > NMS for k, a in kept):
+            continue
+        kept.append((c, b))
+        x0, y0, x1, y1 = clipped
+        entry = {"class_id": c, "score": round(score, 6), "box": [round(float(v), 4) for v in (x0, y0, x1 - x0, y1 - y0)]}
+        if points is not None:
+            entry["keypoints"] = [[round(float(v), 4) for v in p] for p in points[i]]
+        result.append(entry)
+    return result
+
+
+def case(name: str, config: dict, outputs: list[tuple[str, list[int], float, float]], seed: int, decode) -> dict:
+    generator = Generator(seed)
+    tensors = {n: generator.fill(s, lo, hi).astype(np.float64) for n, s, lo, hi in outputs}
+    config = {"nms": NMS, "max": TOP, **config}
+    detections = decode(tensors, config["score"])
+    assert len(detections) >= 4, (name, len(detections))
+    return {"name": name, "config": config, "seed": seed, "detections": detections,
+            "outputs": [{"name": n, "shape": s, "low": lo, "high": hi} for n, s, lo, hi in outputs]}  # fmt: skip
+
+
+def anchors() -> dict:
+    sides = {8: (16, 32), 16: (64, 128), 32: (256, 512)}
+    outputs = []
+    for s in sides:
+        h, w = cells(s)
+        outputs += [(f"cls_{s}", [1, 4, h, w], -0.6, 0.9), (f"box_{s}", [1, 8, h, w], -4.0, 4.0),
+                    (f"kps_{s}", [1, 20, h, w], -3.0, 3.0)]  # fmt: skip
+
+    def decode(t, threshold):
+        b, p, k = [], [], []
+        for s, (small, large) in sides.items():
+            c = (grid(s, 2) + 0.5) * s
+            side = np.tile([small, large], len(c) // 2)[:, None]
+            d, l = rows(t[f"box_{s}"], 4), rows(t[f"kps_{s}"], 10).reshape(-1, 5, 2)
+            b.append(from_centre(c + d[:, :2] * 0.1 * side, side * np.exp(d[:, 2:] * 0.2)))
+            k.append(c[:, None] + l * 0.1 * side[:, None])
+            p.append(rows(t[f"cls_{s}"], 2))
+        return select(np.concatenate(b), np.concatenate(p), np.concatenate(k), threshold)
+
+    config = {"layout": "anchors", "classes": ["qr", "marker"], "score": 0.8, "keypoints": 5}
+    return case("anchors", config, outputs, 1, decode)
+
+
+def pairs() -> dict:
+    h, w = cells(16)
+    outputs = [("prob", [1, 4, h, w], -3.0, 3.0), ("bbox", [1, 8, h, w], -0.5, 0.5)]
+
+    def decode(t, threshold):
+        background, face = t["prob"][0, :2], t["prob"][0, 2:]
+        p = (np.exp(face) / (np.exp(face) + np.exp(background))).reshape(2, -1).T.reshape(-1, 1)
+        c = grid(16, 2) * 16 + 7.5
+        side = np.tile([128, 64], h * w)[:, None]
+        d = rows(t["bbox"], 4)
+        return select(from_centre(c + d[:, :2] * side, side * np.exp(d[:, 2:])), p, None, threshold)
+
+    config = {"layout": "anchors", "classes": ["face"], "strides": [16], "anchors": [[128, 64]], "scores": "logits",
+              "variances": [1, 1], "anchor_offset": 0, "anchor_shift": 7.5, "score": 0.9}  # fmt: skip
+    return case("pairs of logits", config, outputs, 2, decode)
+
+
+def scrfd() -> dict:
+    outputs = []
+    for kind, k, lo, hi in (("score", 1, -0.5, 0.95), ("bbox", 4, 0.2, 3.0), ("kps", 10, -2.0, 2.0)):
+        outputs += [(f"{kind}_{s}", [1, int(np.prod(cells(s))) * 2, k], lo, hi) for s in (8, 16, 32)]
+
+    def decode(t, threshold):
+        b, p, k = [], [], []
+        for s in (8, 16, 32):
+            c = grid(s, 2) * s
+            d = t[f"bbox_{s}"][0] * s
+            b.append(np.concatenate([c - d[:, :2], c + d[:, 2:]], -1))
+            k.append(c[:, None] + t[f"kps_{s}"][0].reshape(-1, 5, 2) * s)
+            p.append(t[f"score_{s}"][0])
+        return select(np.concatenate(b), np.concatenate(p), np.concatenate(k), threshold)
+
+    return case("scrfd", {"layout": "scrfd", "classes": ["face"], "score": 0.85}, outputs, 3, decode)
+
+
+def yunet() -> dict:
+    outputs = []
+    for kind, k, lo, hi in (("cls", 1, 0.0, 1.0), ("obj", 1, 0.0, 1.1), ("bbox", 4, -1.0, 1.5), ("kps", 10, -2.0, 2.0)):
+        outputs += [(f"{kind}_{s}", [1, int(np.prod(cells(s))), k], lo, hi) for s in (8, 16, 32)]
+
+    def decode(t, threshold):
+        b, p, k = [], [], []
+        for s in (8, 16, 32):
+            d = t[f"bbox_{s}"][0]
+            b.append(from_centre((grid(s) + d[:, :2]) * s, np.exp(d[:, 2:]) * s))
+            k.append((grid(s)[:, None] + t[f"kps_{s}"][0].reshape(-1, 5, 2)) * s)
+            p.append(np.sqrt(np.clip(t[f"cls_{s}"][0], 0, 1) * np.clip(t[f"obj_{s}"][0], 0, 1)))
+        return select(np.concatenate(b), np.concatenate(p), np.concatenate(k), threshold)
+
+    return case("yunet", {"layout": "yunet", "classes": ["face"], "score": 0.85}, outputs, 4, decode)
+
+
+def ssd() -> dict:
+    outputs = [("scores", [1, 300, 3], -2.0, 4.0), ("boxes", [1, 300, 4], -0.1, 1.1)]
+
+    def decode(t, threshold):
+        p = np.exp(t["scores"][0])
+        p /= p.sum(-1, keepdims=True)
+        return select(t["boxes"][0] * [WIDTH, HEIGHT, WIDTH, HEIGHT], p[:, 1:], None, threshold)
+
+    config = {"layout": "ssd", "classes": ["a", "b"], "scores": "logits", "score": 0.7}
+    return case("ssd", config, outputs, 5, decode)
+
+
+def priors() -> dict:
+    sizes = {8: ((10, 10), (16, 12)), 16: ((32, 32),)}
+    n = sum(int(np.prod(cells(s))) * len(a) for s, a in sizes.items())
+    outputs = [("scores", [1, n, 2], 0.0, 1.0), ("boxes", [1, n, 4], -3.0, 3.0), ("landmarks", [1, n, 10], -2.0, 2.0)]
+
+    def decode(t, threshold):
+        c = np.concatenate([(grid(s, len(a)) + 0.5) * s for s, a in sizes.items()])
+        size = np.concatenate([np.tile(np.array(a, float), (int(np.prod(cells(s))), 1)) for s, a in sizes.items()])
+        d, l = t["boxes"][0], t["landmarks"][0].reshape(-1, 5, 2)
+        boxes = from_centre(c + d[:, :2] * 0.1 * size, size * np.exp(d[:, 2:] * 0.2))
+        return select(boxes, t["scores"][0][:, 1:], c[:, None] + l * 0.1 * size[:, None], threshold)
+
+    config = {"layout": "ssd", "boxes": "priors", "classes": ["face"], "strides": [8, 16], "score": 0.9,
+              "anchors": [[10, [16, 12]], [32]]}  # fmt: skip
+    return case("ssd priors", config, outputs, 6, decode)
+
+
+def yolox() -> dict:
+    n = sum(int(np.prod(cells(s))) for s in (8, 16, 32))
+
+    def decode(t, threshold):
+        v = t["output"][0]
+        g = np.concatenate([grid(s) for s in (8, 16, 32)])
+        s = np.concatenate([np.full((int(np.prod(cells(s))), 1), s) for s in (8, 16, 32)])
+        boxes = from_centre((g + v[:, :2]) * s, np.exp(v[:, 2:4]) * s)
+        p = sigmoid(v[:, 4:5]) * sigmoid(v[:, 5:])
+        p *= p == p.max(-1, keepdims=True)  # the best class alone
+        return select(boxes, p, None, threshold)
+
+    config = {"layout": "yolox", "classes": ["a", "b", "c"], "scores": "logits", "score": 0.6}
+    return case("yolox", config, [("output", [1, n, 8], -2.0, 2.5)], 7, decode)
+
+
+def nanodet() -> dict:
+    outputs = [(f"cls_pred_stride_{s}", [1, int(np.prod(cells(s))), 3], 0.0, 0.9) for s in (8, 16, 32)]
+    outputs += [(f"dis_pred_stride_{s}", [1, int(np.prod(cells(s))), 32], -4.0, 4.0) for s in (8, 16, 32)]
+
+    def decode(t, threshold):
+        b, p = [], []
+        for s in (8, 16, 32):
+            c = (grid(s) + 0.5) * s
+            e = np.exp(t[f"dis_pred_stride_{s}"][0].reshape(-1, 4, 8))
+            d = (e / e.sum(-1, keepdims=True) * np.arange(8)).sum(-1) * s
+            b.append(np.concatenate([c - d[:, :2], c + d[:, 2:]], -1))
+            p.append(t[f"cls_pred_stride_{s}"][0])
+        return select(np.concatenate(b), np.concatenate(p), None, threshold)
+
+    return case("nanodet", {"layout": "nanodet", "classes": ["a", "b", "c"], "score": 0.85}, outputs, 8, decode)
+
+
+def fastestdet() -> dict:
+    h, w = cells(16)
+
+    def decode(t, threshold):
+        v = t["758"][0].reshape(8, -1).T
+        c = (grid(16) + np.tanh(v[:, 1:3])) * 16
+        size = sigmoid(v[:, 3:5]) * [w * 16, h * 16]
+        p = np.clip(v[:, :1], 0, None) ** 0.6 * np.clip(v[:, 5:], 0, None) ** 0.4
+        p *= v[:, 5:] == v[:, 5:].max(-1, keepdims=True)
+        return select(from_centre(c, size), p, None, threshold)
+
+    config = {"layout": "fastestdet", "classes": ["a", "b", "c"], "score": 0.6}
+    return case("fastestdet", config, [("758", [1, 8, h, w], -1.0, 1.0)], 9, decode)
+
+
+def main() -> None:
+    cases = [anchors(), pairs(), scrfd(), yunet(), ssd(), priors(), yolox(), nanodet(), fastestdet()]
+    path = Path(__file__).with_name("golden.json")
+    text = ",\n".join(json.dumps(c) for c in cases)
+    path.write_text(f'{{"height": {HEIGHT}, "width": {WIDTH}, "cases": [\n{text}\n]}}\n')
+    print(f"{path}: {len(cases)} layouts, {sum(len(c['detections']) for c in cases)} detections")
+
+
+if __name__ == "__main__":
+    main()
