@@ -344,11 +344,19 @@ def photograph(rng: Rng, h: int, w: int) -> np.ndarray:
     return picture_crop(rng, h, w, False)
 
 
+def strands(rng: Rng, h: int, w: int) -> np.ndarray:
+    """Hair, folds of cloth, cables: wavy lines that run side by side."""
+    x = np.arange(w, dtype=np.float32)[None] + smooth_noise(rng, h, w, 3)[..., 0] * rng.uniform(5, 30)
+    wave = np.sin(x * 2 * np.pi / rng.uniform(3, 20) + smooth_noise(rng, h, w, 8)[..., 0] * rng.uniform(1, 6))
+    mix = np.clip(wave * rng.uniform(0.3, 1.0) + smooth_noise(rng, h, w, 4)[..., 0], -1, 1)[..., None] / 2 + 0.5
+    return colour(rng, 0, 90) * mix + colour(rng, 60, 230) * (1 - mix)
+
+
 HARD_NEGATIVES: tuple[Callable[[Rng, int, int], np.ndarray], ...] = (
     text_block, barcode, checkerboard, keyboard, blinds, circuit, halftone, modules_without_frame, nested_squares,
-    framed, face, table, photograph,
+    framed, face, table, photograph, strands,
 )  # fmt: skip
-_NEGATIVE_WEIGHT = np.array([2, 1.2, 1.2, 1, 0.8, 1, 0.8, 2, 1, 2, 0.8, 0.8, 1])
+_NEGATIVE_WEIGHT = np.array([2, 1.2, 1.2, 1, 0.8, 1, 0.8, 2, 1, 2, 0.8, 0.8, 1, 1.5])
 
 
 def hard_negative(rng: Rng) -> np.ndarray:

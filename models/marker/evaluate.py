@@ -256,7 +256,7 @@ def main() -> None:
     parser.add_argument("--model", type=Path, default=MODELS / "marker-640x360.onnx")
     parser.add_argument("--card", type=Path, default=MODELS / "marker.yaml")
     parser.add_argument("--shared", type=Path, help="folder with photos/qr and video; not part of the repository")
-    parser.add_argument("--scenes", type=int, default=300, help="synthetic scenes, two views each")
+    parser.add_argument("--scenes", type=int, default=150, help="synthetic scenes, two views each")
     args = parser.parse_args()
     torch.set_num_threads(2)
     detector, bounds = Detector(args.model, args.card), Bounds()

@@ -138,7 +138,7 @@ def detection_loss(cls: Tensor, box: Tensor, kps: Tensor, batch: Batch, anchors:
     weight = weight * (~match.ignored)[..., None]
     cls_loss = (F.binary_cross_entropy_with_logits(cls, wanted, reduction="none") * weight).sum() / count
 
-    total = 2.0 * cls_loss + 2.0 * box_loss + 0.4 * kps_loss
+    total = 2.0 * cls_loss + 2.0 * box_loss + (0.6 if learn_turn else 0.4) * kps_loss
     return Losses(total, cls_loss.detach(), box_loss.detach(), kps_loss.detach(), iou.detach().sum() / count)
 
 

@@ -173,7 +173,13 @@ def board_patch(rng: Rng, bank: CodeBank, side_px: float) -> Patch:
 
 def negative_patch(rng: Rng) -> Patch:
     image = backgrounds.hard_negative(rng).astype(np.float32)
-    return Patch(image, np.ones(image.shape[:2], np.float32))
+    h, w = image.shape[:2]
+    if rng.random() < 0.7:
+        return Patch(image, np.ones((h, w), np.float32))
+    # An irregular outline, as people, plants and crumpled things have.
+    y, x = np.mgrid[-1 : 1 : h * 1j, -1 : 1 : w * 1j].astype(np.float32)
+    edge = 0.75 - np.hypot(x, y) + backgrounds.smooth_noise(rng, h, w, 4)[..., 0] * 0.3
+    return Patch(image, np.clip(edge * min(h, w) / 2, 0, 1))
 
 
 def random_pose(rng: Rng, steep: float = 1.0) -> np.ndarray:
