@@ -1,0 +1,272 @@
+// Bad input, as a user meets it: one clear line that names file and cause, the right exit code, nothing half-written.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/daemon/run_camd.hpp"
+#include "tests/infer/onnx_builder.hpp"
+
+namespace camd::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+constexpr int kDone = 0;
+constexpr int kConfiguration = 2;
+constexpr int kCannotBeUsed = 3;
+constexpr int kCamerasFailed = 4;
+
+class BadInput : public testing::Test {
+ protected:
+  // A configuration that works: the test source for a few frames, the reference detector, jsonl.
+  [[nodiscard]] static std::string config(const std::string& model, const std::string& source,
+                                          const std::string& postprocess) {
+    return "device: host\nmodel: {path: " + model + "}\ncameras:\n  - name: door\n    source: " + source +
+           "\npostprocess:\n" + postprocess;
+  }
+  [[nodiscard]] static std::string marker() { return source_path("models/marker-640x360.onnx"); }
+  static constexpr const char* kTestSource = "{type: test, width: 320, height: 180, frames: 3, realtime: false}";
+  static constexpr const char* kJsonl = "  - plugin: detections\n  - plugin: jsonl\n    config: {path: out/d.jsonl}\n";
+
+  Finished run(const std::string& text) {
+    return run_camd({"run", folder_.write("camd.yaml", text), "--metrics", "json"}, folder_.path().string());
+  }
+  Finished run_model(const std::string& model) { return run(config(model, kTestSource, kJsonl)); }
+  Finished run_source(const std::string& source) { return run(config(marker(), source, kJsonl)); }
+  Finished run_plugins(const std::string& postprocess) { return run(config(marker(), kTestSource, postprocess)); }
+  [[nodiscard]] bool wrote_something() const { return std::filesystem::exists(folder_ / "out"); }
+
+  // The lines of stderr that are no log line of a level below error.
+  static int error_lines(const std::string& err) {
+    int lines = 0;
+    std::istringstream stream(err);
+    for (std::string line; std::getline(stream, line);) {
+      if (!line.empty() && line.find(" info ") == std::string::npos) ++lines;
+    }
+    return lines;
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(BadInput, TheConfigurationThatTheOthersSpoilWorks) {
+  const Finished done = run_plugins(kJsonl);
+  EXPECT_EQ(done.code, kDone) << done.err;
+  EXPECT_THAT(done.out, HasSubstr("\"event\":\"stop\""));
+  EXPECT_TRUE(wrote_something());
+}
+
+// ---- Sources
+
+TEST_F(BadInput, AMissingVideoFileIsAConfigurationErrorWithItsPlace) {
+  const Finished done = run_source("{type: file, path: nowhere.mp4}");
+  EXPECT_EQ(done.code, kConfiguration);
+  EXPECT_THAT(done.err, AllOf(HasSubstr("camd.yaml:5:"), HasSubstr("cameras.0.source.path"), HasSubstr("nowhere.mp4")));
+  EXPECT_FALSE(wrote_something());
+}
+
+TEST_F(BadInput, AnEmptyVideoFileIsNamedAsSuch) {
+  folder_.write("empty.mp4", "");
+  const Finished done = run_source("{type: file, path: empty.mp4}");
+  EXPECT_EQ(done.code, kCamerasFailed);
+  EXPECT_THAT(done.err, AllOf(HasSubstr("empty.mp4"), HasSubstr("empty")));
+  EXPECT_EQ(error_lines(done.err), 1) << done.err;
+}
+
+TEST_F(BadInput, AFileThatIsNoVideoIsNamedAsSuch) {
+  folder_.write("text.mp4", std::string(20'000, 'x'));
+  const Finished done = run_source("{type: file, path: text.mp4}");
+  EXPECT_EQ(done.code, kCamerasFailed);
+  EXPECT_THAT(done.err, HasSubstr("text.mp4"));
+  EXPECT_EQ(error_lines(done.err), 1) << done.err;
+}
+
+TEST_F(BadInput, ATruncatedVideoFileIsNamedWithItsCause) {
+  const std::string clip = read_file(source_path("models/demo/demo.mp4"));
+  folder_.write("cut.mp4", clip.substr(0, 2000));
+  const Finished done = run_source("{type: file, path: cut.mp4, loop: false}");
+  EXPECT_EQ(done.code, kCamerasFailed) << done.err;
+  EXPECT_THAT(done.err, HasSubstr("cut.mp4"));
+}
+
+TEST_F(BadInput, AGStreamerPipelineThatCannotBeParsedIsAConfigurationError) {
+  const Finished done = run_source("{type: gstreamer, pipeline: \"videotestsrc ! nosuchelement\"}");
+  EXPECT_EQ(done.code, kConfiguration);
+  EXPECT_THAT(done.err, HasSubstr("nosuchelement"));
+  EXPECT_EQ(error_lines(done.err), 1) << done.err;
+}
+
+// ---- Models
+
+TEST_F(BadInput, AMissingModelIsAConfigurationErrorWithItsPlace) {
+  const Finished done = run_model("nowhere.onnx");
+  EXPECT_EQ(done.code, kConfiguration);
+  EXPECT_THAT(done.err, AllOf(HasSubstr("camd.yaml:2:"), HasSubstr("model.path"), HasSubstr("nowhere.onnx")));
+}
+
+TEST_F(BadInput, AnEmptyModelIsNamedAsSuch) {
+  folder_.write("empty.onnx", "");
+  const Finished done = run_model("empty.onnx");
+  EXPECT_EQ(done.code, kCannotBeUsed);
+  EXPECT_THAT(done.err, AllOf(HasSubstr("camd.yaml:2:"), HasSubstr("empty.onnx"), HasSubstr("empty")));
+  EXPECT_EQ(error_lines(done.err), 1) << done.err;
+  EXPECT_FALSE(wrote_something());
+}
+
+TEST_F(BadInput, ATruncatedModelIsRefusedWhereverItIsCut) {
+  const std::string model = read_file(marker());
+  for (const std::size_t kept : {std::size_t{1}, std::size_t{100}, model.size() / 2, model.size() - 1}) {
+    folder_.write("cut.onnx", model.substr(0, kept));
+    const Finished done = run_model("cut.onnx");
+    EXPECT_EQ(done.code, kCannotBeUsed) << "kept " << kept << "\n" << done.err;
+    EXPECT_THAT(done.err, HasSubstr("cut.onnx"));
+    EXPECT_EQ(error_lines(done.err), 1) << done.err;
+    EXPECT_FALSE(wrote_something());
+  }
+}
+
+TEST_F(BadInput, AModelWithFlippedBitsEndsInAnErrorOrRunsButNeverCrashes) {
+  const std::string model = read_file(marker());
+  folder_.write("flipped.yaml", read_file(source_path("models/marker.yaml")));
+  for (const std::size_t at : {std::size_t{0}, std::size_t{3}, std::size_t{40}, model.size() / 3, model.size() - 40}) {
+    std::string flipped = model;
+    flipped[at] = static_cast<char>(flipped[at] ^ 0x20);
+    folder_.write("flipped.onnx", flipped);
+    const Finished done = run_model("flipped.onnx");
+    EXPECT_TRUE(done.code == kCannotBeUsed || done.code == kDone) << "byte " << at << ": " << done.code << done.err;
+    if (done.code == kCannotBeUsed) {
+      EXPECT_THAT(done.err, HasSubstr("flipped.onnx"));
+    }
+  }
+}
+
+TEST_F(BadInput, AnUnsupportedOperatorIsNamedWithItsNode) {
+  infer::test::OnnxBuilder builder;
+  builder.input("input", {1, 3, 8, 8}).output("out", {1, 3, 8, 8}).node("Frobnicate", {"input"}, {"out"}, "the_node");
+  folder_.write("strange.onnx", builder.bytes());
+  const Finished done = run_model("strange.onnx");
+  EXPECT_EQ(done.code, kCannotBeUsed);
+  EXPECT_THAT(done.err, AllOf(HasSubstr("strange.onnx"), HasSubstr("Frobnicate"), HasSubstr("the_node")));
+  EXPECT_EQ(error_lines(done.err), 1) << done.err;
+}
+
+TEST_F(BadInput, AModelWhoseInputDoesNotFitIsRefusedWithItsShape) {
+  infer::test::OnnxBuilder builder;
+  builder.input("input", {1, 7, 8, 8}).output("out", {1, 7, 8, 8}).node("Relu", {"input"}, {"out"}, "relu");
+  folder_.write("seven.onnx", builder.bytes());
+  const Finished done = run_model("seven.onnx");
+  EXPECT_EQ(done.code, kCannotBeUsed);
+  EXPECT_THAT(done.err, AllOf(HasSubstr("seven.onnx"), HasSubstr("[1,7,8,8]")));
+  EXPECT_EQ(error_lines(done.err), 1) << done.err;
+}
+
+TEST_F(BadInput, AConfiguredSizeThatTheModelDoesNotTakeIsRefused) {
+  const Finished done =
+      run("device: host\nmodel: {path: " + marker() +
+          ", input: {width: 320, height: 320}}\ncameras:\n  - {name: a, source: " + kTestSource + "}\n");
+  EXPECT_EQ(done.code, kCannotBeUsed);
+  EXPECT_THAT(done.err, HasSubstr("640"));
+}
+
+// ---- Configuration
+
+TEST_F(BadInput, EveryProblemOfAConfigurationIsToldInOnePass) {
+  folder_.write("camd.yaml",
+                "device: gpu\nmodle: {path: x.onnx}\npipeline: {slots: 1, max_age: 200}\ncameras:\n"
+                "  - {name: a, source: {type: test, widht: 5}}\n  - {name: a, source: {type: test}}\n");
+  const Finished done = run_camd({"check", "camd.yaml"}, folder_.path().string());
+  EXPECT_EQ(done.code, kConfiguration);
+  EXPECT_THAT(done.err,
+              AllOf(HasSubstr("camd.yaml:1:9: device"), HasSubstr("camd.yaml:2:1: modle"), HasSubstr("did you mean"),
+                    HasSubstr("pipeline.slots"), HasSubstr("200ms"), HasSubstr("widht"), HasSubstr("cameras.1.name")));
+}
+
+TEST_F(BadInput, AConfigurationThatIsNoYamlIsToldWithItsPlace) {
+  folder_.write("camd.yaml", "cameras: [\n  {name: a\n");
+  const Finished done = run_camd({"check", "camd.yaml"}, folder_.path().string());
+  EXPECT_EQ(done.code, kConfiguration);
+  EXPECT_THAT(done.err, StartsWith("camd.yaml:"));
+}
+
+TEST_F(BadInput, HugeDeepAndSelfReferringConfigurationsAreRefusedAtOnce) {
+  std::string bomb = "a: &a [x,x,x,x,x,x,x,x,x,x]\n";
+  for (char c = 'b'; c < 'k'; ++c) {
+    bomb += std::string(1, c) + ": &" + c + " [";
+    for (int i = 0; i < 10; ++i) bomb += std::string(i ? "," : "") + "*" + static_cast<char>(c - 1);
+    bomb += "]\n";
+  }
+  for (const std::string& text : {std::string(10 << 20, '#'), "cameras: " + std::string(100'000, '['), bomb}) {
+    folder_.write("camd.yaml", text);
+    const auto start = std::chrono::steady_clock::now();
+    const Finished done = run_camd({"check", "camd.yaml"}, folder_.path().string());
+    EXPECT_EQ(done.code, kConfiguration) << text.substr(0, 40);
+    EXPECT_THAT(done.err, HasSubstr("camd.yaml"));
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+  }
+}
+
+TEST_F(BadInput, AMissingConfigurationIsNamed) {
+  const Finished done = run_camd({"run", "nowhere.yaml"}, folder_.path().string());
+  EXPECT_EQ(done.code, kConfiguration);
+  EXPECT_THAT(done.err, HasSubstr("nowhere.yaml"));
+  EXPECT_EQ(error_lines(done.err), 1) << done.err;
+}
+
+TEST_F(BadInput, AnUnknownSubcommandOrOptionIsAUsageError) {
+  EXPECT_EQ(run_camd({"fly"}).code, kConfiguration);
+  EXPECT_EQ(run_camd({"run"}).code, kConfiguration);
+  EXPECT_EQ(run_camd({"run", "x.yaml", "--duration", "10"}).code, kConfiguration);
+  EXPECT_EQ(run_camd({"--help"}).code, kDone);
+}
+
+// ---- Plug-ins
+
+std::string bad_plugin(const std::string& name) { return std::string(CAMD_BINARY_DIR) + "/lib/bad/" + name + ".so"; }
+
+TEST_F(BadInput, PluginsThatCannotBeUsedAreRefusedByNameAndReason) {
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {"./nowhere.so", "nowhere.so"},
+      {bad_plugin("wrong_abi"), "ABI version"},
+      {bad_plugin("no_symbol"), "camd_plugin_v1"},
+      {bad_plugin("short_table"), "bytes"},
+      {bad_plugin("no_table"), "no table"},
+      {bad_plugin("missing_function"), "its table has no"},
+      {bad_plugin("no_name"), "no name"},
+      {"detectoins", "built-ins are"},
+  };
+  for (const auto& [plugin, reason] : cases) {
+    const Finished done = run_plugins("  - plugin: " + plugin + "\n");
+    EXPECT_TRUE(done.code == kCannotBeUsed || done.code == kConfiguration) << plugin << done.err;
+    EXPECT_THAT(done.err, HasSubstr(reason)) << plugin;
+    EXPECT_THAT(done.err, HasSubstr("camd.yaml:")) << plugin;
+    EXPECT_EQ(error_lines(done.err), 1) << done.err;
+  }
+}
+
+TEST_F(BadInput, APluginThatIsNoLibraryIsRefused) {
+  folder_.write("text.so", "not a library");
+  const Finished done = run_plugins("  - plugin: ./text.so\n");
+  EXPECT_EQ(done.code, kCannotBeUsed) << done.err;
+  EXPECT_THAT(done.err, AllOf(HasSubstr("text.so"), HasSubstr("cannot be loaded")));
+}
+
+TEST_F(BadInput, AnUnwritableOutputIsRefusedBeforeTheFirstFrame) {
+  const Finished done =
+      run_plugins("  - plugin: detections\n  - plugin: jsonl\n    config: {path: /proc/nowhere/d.jsonl}\n");
+  EXPECT_EQ(done.code, kCannotBeUsed) << done.err;
+  EXPECT_THAT(done.err, HasSubstr("/proc/nowhere"));
+  EXPECT_EQ(error_lines(done.err), 1) << done.err;
+}
+
+TEST_F(BadInput, AFullDiskCostsTheFramesButNotTheDaemonAndIsTold) {
+  const Finished done = run_plugins("  - plugin: detections\n  - plugin: jsonl\n    config: {path: /dev/full}\n");
+  EXPECT_THAT(done.err, AllOf(HasSubstr("/dev/full"), HasSubstr("No space left on device")));
+  EXPECT_THAT(done.out, HasSubstr("\"event\":\"stop\""));
+  EXPECT_THAT(done.out, HasSubstr("\"plugin_error\":3"));
+}
+
+}  // namespace
+}  // namespace camd::test
