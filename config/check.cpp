@@ -20,7 +20,7 @@ std::string child_key(const std::string& parent, std::string_view name) {
   return parent.empty() ? shortened(name) : fmt::format("{}.{}", parent, shortened(name));
 }
 
-std::string found(const Node& node) {
+std::string found(const TreeNode& node) {
   switch (node.kind) {
     case NodeKind::kNull: return "nothing";
     case NodeKind::kList: return "a list";
@@ -57,7 +57,8 @@ class Checker {
 
   // `pattern` is the map's path in the table, `key` its dotted key in the file.
   // NOLINTNEXTLINE(misc-no-recursion): a tree's depth is limited
-  void check_map(const Node& map, const std::string& pattern, const std::string& key, std::string_view source_type) {
+  void check_map(const TreeNode& map, const std::string& pattern, const std::string& key,
+                 std::string_view source_type) {
     const KeyRow* type_row = find_row(table_, pattern + ".type");
     if (type_row != nullptr) source_type = known_word(*type_row, map.find("type"));
     const auto rows = rows_under(table_, pattern, source_type);
@@ -88,7 +89,7 @@ class Checker {
   }
 
   // The row's word that the node says, or nothing.
-  static std::string_view known_word(const KeyRow& row, const Node* node) {
+  static std::string_view known_word(const KeyRow& row, const TreeNode* node) {
     if (node == nullptr || node->kind != NodeKind::kScalar) return {};
     for (const std::string_view word : split_words(row.words)) {
       if (word == node->text) return word;
@@ -121,12 +122,12 @@ class Checker {
     add(entry.place, full, fmt::format("unknown key; known here: {}{}", fmt::join(known, ", "), did_you_mean(meant)));
   }
 
-  void wrong(const Node& node, const KeyRow& row, const std::string& key, std::string_view hint = {}) {
+  void wrong(const TreeNode& node, const KeyRow& row, const std::string& key, std::string_view hint = {}) {
     add(node.place, key, fmt::format("expected {}, found {}{}", allowed(table_, row), found(node), hint));
   }
 
   // NOLINTNEXTLINE(misc-no-recursion): a tree's depth is limited
-  void check_value(const Node& node, const KeyRow& row, const std::string& key, std::string_view source_type) {
+  void check_value(const TreeNode& node, const KeyRow& row, const std::string& key, std::string_view source_type) {
     switch (row.type) {
       case ValueType::kMap:
       case ValueType::kList:
@@ -153,7 +154,7 @@ class Checker {
   }
 
   // NOLINTNEXTLINE(misc-no-recursion): a tree's depth is limited
-  void check_container(const Node& node, const KeyRow& row, const std::string& key, std::string_view source_type) {
+  void check_container(const TreeNode& node, const KeyRow& row, const std::string& key, std::string_view source_type) {
     // `metrics:` with every line below it commented out says nothing, and that is allowed where nothing is needed.
     if (node.kind == NodeKind::kNull && !row.required && (row.min.empty() || row.type == ValueType::kMap)) return;
     const NodeKind needed =
@@ -185,7 +186,7 @@ class Checker {
     }
   }
 
-  void check_scalar(const Node& node, const KeyRow& row, const std::string& key) {
+  void check_scalar(const TreeNode& node, const KeyRow& row, const std::string& key) {
     switch (row.type) {
       case ValueType::kInteger: check_integer(node, row, key); break;
       case ValueType::kNumber:
@@ -234,16 +235,16 @@ class Checker {
     return value && in_range(row, *value, parse_number);
   }
 
-  static std::string_view unquote_hint(const Node& node) {
+  static std::string_view unquote_hint(const TreeNode& node) {
     return node.quoted && parse_number(node.text) ? " (write it without quotes)" : "";
   }
 
-  void check_integer(const Node& node, const KeyRow& row, const std::string& key) {
+  void check_integer(const TreeNode& node, const KeyRow& row, const std::string& key) {
     const auto value = parse_integer(node.text);
     if (node.quoted || !value || !in_range(row, *value, parse_integer)) wrong(node, row, key, unquote_hint(node));
   }
 
-  void check_duration(const Node& node, const KeyRow& row, const std::string& key) {
+  void check_duration(const TreeNode& node, const KeyRow& row, const std::string& key) {
     const auto value = parse_duration(node.text);
     if (value && in_range(row, *value, parse_duration)) return;
     if (!value && parse_number(node.text) && !node.text.starts_with('-')) {
@@ -253,13 +254,13 @@ class Checker {
     }
   }
 
-  void check_word(const Node& node, const KeyRow& row, const std::string& key) {
+  void check_word(const TreeNode& node, const KeyRow& row, const std::string& key) {
     if (!known_word(row, &node).empty()) return;
     wrong(node, row, key, did_you_mean(nearest(node.text, split_words(row.words))));
   }
 
   // The address is not repeated: it may hold a password.
-  void check_url(const Node& node, const KeyRow& row, const std::string& key) {
+  void check_url(const TreeNode& node, const KeyRow& row, const std::string& key) {
     for (const std::string_view scheme : {"rtsp://", "rtsps://"}) {
       if (node.text.starts_with(scheme) && node.text.size() > scheme.size() &&
           node.text.find(' ') == std::string::npos) {
@@ -269,7 +270,7 @@ class Checker {
     add(node.place, key, fmt::format("expected {} and a host, without spaces", allowed(table_, row)));
   }
 
-  void check_file(const Node& node, const KeyRow& row, const std::string& key) {
+  void check_file(const TreeNode& node, const KeyRow& row, const std::string& key) {
     if (node.text.empty()) {
       wrong(node, row, key);
       return;
@@ -294,17 +295,17 @@ class Checker {
   std::vector<Problem>& problems_;
 };
 
-void check_reconnect(const Node& source, const std::string& key, std::vector<Problem>& problems) {
-  const Node* reconnect = source.find("reconnect");
+void check_reconnect(const TreeNode& source, const std::string& key, std::vector<Problem>& problems) {
+  const TreeNode* reconnect = source.find("reconnect");
   const auto wait = [&](std::string_view name) -> std::optional<base::Duration> {
-    const Node* node = reconnect == nullptr ? nullptr : reconnect->find(name);
+    const TreeNode* node = reconnect == nullptr ? nullptr : reconnect->find(name);
     if (node != nullptr) return parse_duration(node->text);
     return parse_duration(find_row(config_keys(), fmt::format("cameras[].source.reconnect.{}", name))->fallback);
   };
   const auto initial = wait("initial");
   const auto max = wait("max");
   if (reconnect == nullptr || !initial || !max || *initial <= *max) return;
-  const Node* written = reconnect->find("initial") != nullptr ? reconnect->find("initial") : reconnect->find("max");
+  const TreeNode* written = reconnect->find("initial") != nullptr ? reconnect->find("initial") : reconnect->find("max");
   problems.push_back({written->place, key + ".reconnect.initial",
                       fmt::format("the first wait, {}, is longer than the longest, reconnect.max = {}",
                                   duration_text(*initial), duration_text(*max))});
@@ -312,17 +313,17 @@ void check_reconnect(const Node& source, const std::string& key, std::vector<Pro
 
 }  // namespace
 
-void check_tree(Table table, const Node& root, const FileRules& files, std::vector<Problem>& problems) {
+void check_tree(Table table, const TreeNode& root, const FileRules& files, std::vector<Problem>& problems) {
   Checker(table, files, problems).check_map(root, "", "", {});
 }
 
-void check_relations(const Node& root, std::vector<Problem>& problems) {
-  const Node* cameras = root.find("cameras");
+void check_relations(const TreeNode& root, std::vector<Problem>& problems) {
+  const TreeNode* cameras = root.find("cameras");
   if (cameras == nullptr) return;
   std::map<std::string, SourcePlace> names;
   for (std::size_t i = 0; i < cameras->items.size(); ++i) {
     const std::string key = fmt::format("cameras.{}", i);
-    if (const Node* name = cameras->items[i].find("name"); name != nullptr && !name->text.empty()) {
+    if (const TreeNode* name = cameras->items[i].find("name"); name != nullptr && !name->text.empty()) {
       const auto [seen, is_new] = names.emplace(name->text, name->place);
       if (!is_new) {
         problems.push_back({name->place, key + ".name",
@@ -330,11 +331,11 @@ void check_relations(const Node& root, std::vector<Problem>& problems) {
                                         to_string(seen->second))});
       }
     }
-    if (const Node* source = cameras->items[i].find("source")) check_reconnect(*source, key + ".source", problems);
+    if (const TreeNode* source = cameras->items[i].find("source")) check_reconnect(*source, key + ".source", problems);
   }
 }
 
-std::filesystem::path resolve(const Node& value, const FileRules& files) {
+std::filesystem::path resolve(const TreeNode& value, const FileRules& files) {
   // Line 0: given on the command line.
   const std::filesystem::path path(value.text);
   return (value.place.line == 0 ? path : files.folder / path).lexically_normal();

@@ -22,13 +22,13 @@ struct FileRules {
 };
 
 // Appends everything that is wrong with the tree to `problems`.
-void check_tree(Table table, const Node& root, const FileRules& files, std::vector<Problem>& problems);
+void check_tree(Table table, const TreeNode& root, const FileRules& files, std::vector<Problem>& problems);
 
 // What no single row can say: two cameras of one name, a first wait longer than the longest.
-void check_relations(const Node& root, std::vector<Problem>& problems);
+void check_relations(const TreeNode& root, std::vector<Problem>& problems);
 
 // The path that a text value names. Those of a file count from its folder, those of --set from the working directory.
-[[nodiscard]] std::filesystem::path resolve(const Node& value, const FileRules& files);
+[[nodiscard]] std::filesystem::path resolve(const TreeNode& value, const FileRules& files);
 
 // True for a `plugin:` that is the path of a library, false for a built-in's name.
 [[nodiscard]] bool is_library_path(std::string_view plugin);

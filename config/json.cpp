@@ -21,7 +21,7 @@ std::optional<std::uint64_t> parse_based_integer(std::string_view text) {
   return value;
 }
 
-nlohmann::json scalar(const Node& node, const std::string& key, std::vector<Problem>& problems) {
+nlohmann::json scalar(const TreeNode& node, const std::string& key, std::vector<Problem>& problems) {
   if (node.quoted) return node.text;
   if (const auto value = parse_bool(node.text)) return *value;
   if (const auto value = parse_integer(node.text)) return *value;
@@ -39,7 +39,7 @@ nlohmann::json scalar(const Node& node, const std::string& key, std::vector<Prob
 }  // namespace
 
 // NOLINTNEXTLINE(misc-no-recursion): a tree is at most kMaxDepth deep
-nlohmann::json to_json(const Node& node, const std::string& key, std::vector<Problem>& problems) {
+nlohmann::json to_json(const TreeNode& node, const std::string& key, std::vector<Problem>& problems) {
   switch (node.kind) {
     case NodeKind::kNull: return nullptr;
     case NodeKind::kScalar: return scalar(node, key, problems);

@@ -14,6 +14,6 @@ namespace camd::config {
 
 // Types follow the YAML 1.2 core schema (yaml.org/spec/1.2.2, section 10.3): null, booleans, integers, numbers, and
 // text for everything else. Numbers that JSON cannot hold are problems. `key` is the node's dotted key.
-[[nodiscard]] nlohmann::json to_json(const Node& node, const std::string& key, std::vector<Problem>& problems);
+[[nodiscard]] nlohmann::json to_json(const TreeNode& node, const std::string& key, std::vector<Problem>& problems);
 
 }  // namespace camd::config

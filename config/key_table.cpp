@@ -374,7 +374,7 @@ std::string_view parent_of(std::string_view path) noexcept {
 }
 
 std::string range(const KeyRow& row) {
-  const std::string unit = row.unit.empty() ? "" : fmt::format(" {}", row.unit);
+  std::string unit = row.unit.empty() ? "" : fmt::format(" {}", row.unit);
   if (row.min.empty() && row.max.empty()) return unit;
   if (row.max.empty()) return fmt::format(" from {}{}", row.min, unit);
   return fmt::format(" from {} to {}{}", row.min, row.max, unit);

@@ -50,7 +50,7 @@ void sort_by_place(const std::string& file, std::vector<Problem>& problems) {
 }
 
 // NOLINTNEXTLINE(misc-no-recursion): a tree is at most kMaxDepth deep
-void collect_places(const Node& node, const std::string& key, Config& config) {
+void collect_places(const TreeNode& node, const std::string& key, Config& config) {
   if (!key.empty()) config.places.emplace(key, node.place);
   const auto child = [&key](const std::string& name) { return key.empty() ? name : key + "." + name; };
   for (std::size_t i = 0; i < node.items.size(); ++i) collect_places(node.items[i], child(std::to_string(i)), config);
@@ -65,7 +65,7 @@ Recovery read_recovery(const Reader& source) {
   return recovery;
 }
 
-Source read_source(const Node& node, const FileRules& files) {
+Source read_source(const TreeNode& node, const FileRules& files) {
   const std::string type = node.find("type")->text;
   const Reader source(config_keys(), &node, "cameras[].source", type);
   if (type == "file") {
@@ -94,7 +94,7 @@ class Loader {
       : name_(name), files_{std::filesystem::path(name).parent_path(), options.check_files} {}
 
   Config run(std::string_view text, Overrides overrides) {
-    Node root = read_tree(text);
+    TreeNode root = read_tree(text);
     apply_overrides(root, overrides, problems_);
     check_tree(config_keys(), root, files_, problems_);
     check_relations(root, problems_);
@@ -110,8 +110,8 @@ class Loader {
   }
 
   // Problems that leave a tree (duplicate keys) wait for the others.
-  Node read_tree(std::string_view text) {
-    std::optional<Node> root = parse_yaml(name_, text, problems_);
+  TreeNode read_tree(std::string_view text) {
+    std::optional<TreeNode> root = parse_yaml(name_, text, problems_);
     if (root && root->kind == NodeKind::kMap) return std::move(*root);
     if (root && root->kind != NodeKind::kNull) {
       problems_.push_back({root->place, {}, "expected a map of keys such as model and cameras"});
@@ -122,11 +122,11 @@ class Loader {
     refuse();
   }
 
-  void read_card(const Node& root) {
-    const Node* model = root.find("model");
+  void read_card(const TreeNode& root) {
+    const TreeNode* model = root.find("model");
     if (model == nullptr) return;
-    const Node* path = model->find("path");
-    const Node* card = model->find("card");
+    const TreeNode* path = model->find("path");
+    const TreeNode* card = model->find("card");
     if (card != nullptr) {
       std::error_code error;
       const bool is_text = card->kind == NodeKind::kScalar && !card->text.empty();
@@ -141,7 +141,7 @@ class Loader {
     if (card_path_) card_tree_ = read_card_tree(*card_path_, problems_);
   }
 
-  Config build(const Node& root) {
+  Config build(const TreeNode& root) {
     Config config;
     config.file = {name_, 0, 0};
     collect_places(root, "", config);
@@ -155,13 +155,13 @@ class Loader {
     config.pipeline.streams = pipeline.word("streams", kStreams);
     config.pipeline.max_age = pipeline.duration("max_age");
 
-    const std::vector<Node>& cameras = root.find("cameras")->items;
+    const std::vector<TreeNode>& cameras = root.find("cameras")->items;
     for (std::size_t i = 0; i < cameras.size(); ++i) {
-      const Node& source = *cameras[i].find("source");
+      const TreeNode& source = *cameras[i].find("source");
       config.cameras.push_back(Camera{cameras[i].find("name")->text, read_source(source, files_), source.place,
                                       fmt::format("cameras.{}.source", i)});
     }
-    if (const Node* list = reader.node("postprocess")) {
+    if (const TreeNode* list = reader.node("postprocess")) {
       for (std::size_t i = 0; i < list->items.size(); ++i) {
         config.postprocess.push_back(read_postprocessor(list->items[i], fmt::format("postprocess.{}", i)));
       }
@@ -182,7 +182,7 @@ class Loader {
     if (!card_tree_) return model;
     const ModelCard card = to_model_card(*card_path_, *card_tree_);
     model.card_json = card.detections_json;
-    const Node* card_input = card_tree_->find("input");
+    const TreeNode* card_input = card_tree_->find("input");
     const auto complete = [&](std::string_view name, auto& value, const auto& from_card) {
       if (value || !from_card) return;
       value = from_card;
@@ -195,8 +195,8 @@ class Loader {
     return model;
   }
 
-  Postprocessor read_postprocessor(const Node& entry, const std::string& key) {
-    const Node& plugin = *entry.find("plugin");
+  Postprocessor read_postprocessor(const TreeNode& entry, const std::string& key) {
+    const TreeNode& plugin = *entry.find("plugin");
     Postprocessor result;
     result.place = entry.place;
     result.key = key;
@@ -206,7 +206,7 @@ class Loader {
       // dlopen() searches the system's folders for a name without a '/'.
       if (result.plugin.find('/') == std::string::npos) result.plugin = "./" + result.plugin;
     }
-    const Node* written = entry.find("config");
+    const TreeNode* written = entry.find("config");
     if (written != nullptr && written->kind == NodeKind::kMap) {
       result.config_json = to_json(*written, key + ".config", problems_).dump();
     }
@@ -217,7 +217,7 @@ class Loader {
   FileRules files_;
   std::vector<Problem> problems_;
   std::optional<std::filesystem::path> card_path_;
-  std::optional<Node> card_tree_;
+  std::optional<TreeNode> card_tree_;
 };
 
 }  // namespace

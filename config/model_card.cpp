@@ -47,21 +47,21 @@ std::optional<std::filesystem::path> find_model_card(const std::filesystem::path
   return std::nullopt;
 }
 
-std::optional<Node> read_card_tree(const std::filesystem::path& path, std::vector<Problem>& problems) {
+std::optional<TreeNode> read_card_tree(const std::filesystem::path& path, std::vector<Problem>& problems) {
   const std::size_t before = problems.size();
   const std::string file = path.string();
   const auto text = read_text(file, problems);
   if (!text) return std::nullopt;
-  std::optional<Node> tree = parse_yaml(file, *text, problems);
+  std::optional<TreeNode> tree = parse_yaml(file, *text, problems);
   if (problems.size() != before) return std::nullopt;
   if (!tree || tree->kind != NodeKind::kMap) {
     problems.push_back({{file, 0, 0}, {}, "is not a model card: expected a map of keys such as layout and classes"});
     return std::nullopt;
   }
   check_tree(model_card_keys(), *tree, {}, problems);
-  const Node* strides = tree->find("strides");
-  const Node* anchors = tree->find("anchors");
-  const auto is_list = [](const Node* node) { return node != nullptr && node->kind == NodeKind::kList; };
+  const TreeNode* strides = tree->find("strides");
+  const TreeNode* anchors = tree->find("anchors");
+  const auto is_list = [](const TreeNode* node) { return node != nullptr && node->kind == NodeKind::kList; };
   if (is_list(strides) && is_list(anchors) && strides->items.size() != anchors->items.size()) {
     problems.push_back({anchors->place, "anchors",
                         fmt::format("has {} elements for {} strides", anchors->items.size(), strides->items.size())});
@@ -79,7 +79,7 @@ ModelInput read_input(const Reader& input) {
   return result;
 }
 
-ModelCard to_model_card(const std::filesystem::path& path, const Node& tree) {
+ModelCard to_model_card(const std::filesystem::path& path, const TreeNode& tree) {
   const Reader reader(model_card_keys(), &tree, "");
   ModelCard card;
   card.path = path;
@@ -91,7 +91,7 @@ ModelCard to_model_card(const std::filesystem::path& path, const Node& tree) {
     if (entry.key != "name" && entry.key != "input") detections[entry.key] = to_json(entry.value, entry.key, none);
   }
   // Class names are texts, even those that look like numbers.
-  if (const Node* classes = tree.find("classes"); classes != nullptr && classes->kind == NodeKind::kList) {
+  if (const TreeNode* classes = tree.find("classes"); classes != nullptr && classes->kind == NodeKind::kList) {
     for (std::size_t i = 0; i < classes->items.size(); ++i) {
       if (classes->items[i].kind == NodeKind::kScalar) detections["classes"][i] = classes->items[i].text;
     }

@@ -36,9 +36,9 @@ std::optional<std::size_t> as_index(std::string_view part) {
 }
 
 // NOLINTNEXTLINE(misc-no-recursion): a tree is at most kMaxDepth deep
-void set_place(Node& node, const SourcePlace& place) {
+void set_place(TreeNode& node, const SourcePlace& place) {
   node.place = place;
-  for (Node& item : node.items) set_place(item, place);
+  for (TreeNode& item : node.items) set_place(item, place);
   for (Entry& entry : node.entries) {
     entry.place = place;
     set_place(entry.value, place);
@@ -51,13 +51,13 @@ class Walk {
   Walk(SourcePlace place, std::vector<Problem>& problems) : place_(std::move(place)), problems_(problems) {}
 
   // The node that `part` names in `node`, made when it is absent; nullptr and a problem when it cannot be.
-  Node* step(Node& node, const std::string& part, const std::string& key) {
+  TreeNode* step(TreeNode& node, const std::string& part, const std::string& key) {
     if (node.kind == NodeKind::kNull) {
       node.kind = as_index(part) ? NodeKind::kList : NodeKind::kMap;
       node.place = place_;
     }
     if (node.kind == NodeKind::kMap) {
-      if (Node* value = node.find(part)) return value;
+      if (TreeNode* value = node.find(part)) return value;
       node.entries.push_back(Entry{part, place_, new_node()});
       return &node.entries.back().value;
     }
@@ -69,13 +69,13 @@ class Walk {
   void fail(std::string message) { problems_.push_back({place_, {}, std::move(message)}); }
 
  private:
-  [[nodiscard]] Node new_node() const {
-    Node node;
+  [[nodiscard]] TreeNode new_node() const {
+    TreeNode node;
     node.place = place_;
     return node;
   }
 
-  Node* element(Node& list, const std::string& part, const std::string& key) {
+  TreeNode* element(TreeNode& list, const std::string& part, const std::string& key) {
     if (const auto index = as_index(part)) {
       if (*index == list.items.size()) list.items.push_back(new_node());
       if (*index < list.items.size()) return &list.items[*index];
@@ -84,8 +84,8 @@ class Walk {
     }
     const std::string_view label = key == "cameras" ? "name" : key == "postprocess" ? "plugin" : "";
     std::vector<std::string_view> known;
-    for (Node& item : list.items) {
-      const Node* name = label.empty() ? nullptr : item.find(label);
+    for (TreeNode& item : list.items) {
+      const TreeNode* name = label.empty() ? nullptr : item.find(label);
       if (name == nullptr) continue;
       if (name->text == part) return &item;
       known.push_back(name->text);
@@ -101,7 +101,7 @@ class Walk {
   std::vector<Problem>& problems_;
 };
 
-void apply(Node& root, std::string_view text, std::vector<Problem>& problems) {
+void apply(TreeNode& root, std::string_view text, std::vector<Problem>& problems) {
   const auto equals = text.find('=');
   const std::string key(text.substr(0, equals));
   const SourcePlace place{key.empty() ? "--set" : fmt::format("--set {}", shortened(key)), 0, 0};
@@ -112,7 +112,7 @@ void apply(Node& root, std::string_view text, std::vector<Problem>& problems) {
   if (parts.size() > kMaxDepth) return walk.fail(fmt::format("nested more than {} levels deep", kMaxDepth));
 
   std::vector<Problem> value_problems;
-  std::optional<Node> value = parse_yaml(place.file, text.substr(equals + 1), value_problems);
+  std::optional<TreeNode> value = parse_yaml(place.file, text.substr(equals + 1), value_problems);
   for (Problem& problem : value_problems) {
     problem.place = place;  // line and column of a command-line argument help nobody
     problems.push_back(std::move(problem));
@@ -121,7 +121,7 @@ void apply(Node& root, std::string_view text, std::vector<Problem>& problems) {
   if (!value) value.emplace();  // "key=": nothing
   set_place(*value, place);
 
-  Node* node = &root;
+  TreeNode* node = &root;
   std::string walked;
   for (const std::string& part : parts) {
     node = walk.step(*node, part, walked);
@@ -133,7 +133,7 @@ void apply(Node& root, std::string_view text, std::vector<Problem>& problems) {
 
 }  // namespace
 
-void apply_overrides(Node& root, std::span<const std::string> overrides, std::vector<Problem>& problems) {
+void apply_overrides(TreeNode& root, std::span<const std::string> overrides, std::vector<Problem>& problems) {
   for (const std::string& text : overrides) apply(root, text, problems);
 }
 

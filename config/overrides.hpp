@@ -14,6 +14,6 @@ namespace camd::config {
 // Applies each "key.path=value" to the map `root`, the later after the earlier. An element of a list is named by its
 // number (cameras.0, or cameras[0]), a camera also by its name (cameras.door), a postprocessor by its plug-in
 // (postprocess.jsonl); the number one past the end appends. Places of changed values read "--set KEY".
-void apply_overrides(Node& root, std::span<const std::string> overrides, std::vector<Problem>& problems);
+void apply_overrides(TreeNode& root, std::span<const std::string> overrides, std::vector<Problem>& problems);
 
 }  // namespace camd::config

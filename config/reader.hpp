@@ -21,18 +21,18 @@ namespace camd::config {
 class Reader {
  public:
   // `map` may be null: then every value is its default. `pattern` is its path in the table.
-  Reader(Table table, const Node* map, std::string pattern, std::string source_type = {})
+  Reader(Table table, const TreeNode* map, std::string pattern, std::string source_type = {})
       : table_(table), map_(map), pattern_(std::move(pattern)), source_type_(std::move(source_type)) {}
 
-  [[nodiscard]] const Node* node(std::string_view name) const {
-    const Node* value = map_ == nullptr ? nullptr : map_->find(name);
+  [[nodiscard]] const TreeNode* node(std::string_view name) const {
+    const TreeNode* value = map_ == nullptr ? nullptr : map_->find(name);
     return value == nullptr || value->kind == NodeKind::kNull ? nullptr : value;
   }
   [[nodiscard]] Reader map(std::string_view name) const { return {table_, node(name), path(name), source_type_}; }
 
   // The value as written, else the default.
   [[nodiscard]] std::string text(std::string_view name) const {
-    if (const Node* value = node(name)) return value->text;
+    if (const TreeNode* value = node(name)) return value->text;
     const KeyRow* row = find_row(table_, path(name), source_type_);
     if (row == nullptr || row->fallback.empty()) bug(name);
     return std::string(row->fallback);
@@ -52,11 +52,11 @@ class Reader {
   }
   // Three numbers, or one that stands for all three. Only of keys without a default.
   [[nodiscard]] std::optional<std::array<float, 3>> triple(std::string_view name) const {
-    const Node* value = node(name);
+    const TreeNode* value = node(name);
     if (value == nullptr) return std::nullopt;
     std::array<float, 3> result{};
     for (std::size_t i = 0; i < result.size(); ++i) {
-      const Node& element = value->kind == NodeKind::kList ? value->items.at(i) : *value;
+      const TreeNode& element = value->kind == NodeKind::kList ? value->items.at(i) : *value;
       result[i] = static_cast<float>(need(parse_number(element.text), name));
     }
     return result;
@@ -77,7 +77,7 @@ class Reader {
   }
 
   Table table_;
-  const Node* map_;
+  const TreeNode* map_;
   std::string pattern_;
   std::string source_type_;
 };

@@ -34,7 +34,7 @@ class TreeBuilder final : public YAML::EventHandler {
       : file_(file), text_(text), problems_(problems) {}
 
   // After the last event.
-  [[nodiscard]] std::optional<Node> take() {
+  [[nodiscard]] std::optional<TreeNode> take() {
     if (bad_key_) throw Refused{*bad_key_};
     return std::move(root_);
   }
@@ -44,7 +44,7 @@ class TreeBuilder final : public YAML::EventHandler {
   }
   void OnDocumentEnd() override {}
   void OnNull(const YAML::Mark& mark, YAML::anchor_t /*anchor*/) override {
-    Node node = make(mark, NodeKind::kNull);
+    TreeNode node = make(mark, NodeKind::kNull);
     // yaml-cpp marks an absent value where the next token stands; the user looks for it beside its key or its dash.
     if (!stack_.empty() && stack_.back().has_key) {
       node.place = stack_.back().key_place;
@@ -63,7 +63,7 @@ class TreeBuilder final : public YAML::EventHandler {
                 const std::string& value) override {
     check_tag(mark, tag);
     check_closing_quote(mark);
-    Node node = make(mark, NodeKind::kScalar);
+    TreeNode node = make(mark, NodeKind::kScalar);
     node.text = value;
     node.quoted = tag == "!";
     attach(std::move(node));
@@ -81,7 +81,7 @@ class TreeBuilder final : public YAML::EventHandler {
 
  private:
   struct Open {
-    Node node;
+    TreeNode node;
     bool has_key = false;
     std::string key;
     SourcePlace key_place;
@@ -128,9 +128,9 @@ class TreeBuilder final : public YAML::EventHandler {
     }
   }
 
-  [[nodiscard]] Node make(const YAML::Mark& mark, NodeKind kind) {
+  [[nodiscard]] TreeNode make(const YAML::Mark& mark, NodeKind kind) {
     if (++nodes_ > kMaxNodes) refuse(mark, fmt::format("more than {} values", kMaxNodes));
-    Node node;
+    TreeNode node;
     node.kind = kind;
     node.place = place(mark);
     return node;
@@ -145,12 +145,12 @@ class TreeBuilder final : public YAML::EventHandler {
   }
 
   void close() {
-    Node node = std::move(stack_.back().node);
+    TreeNode node = std::move(stack_.back().node);
     stack_.pop_back();
     attach(std::move(node));
   }
 
-  void attach(Node node) {
+  void attach(TreeNode node) {
     if (stack_.empty()) {
       root_ = std::move(node);
       return;
@@ -194,7 +194,7 @@ class TreeBuilder final : public YAML::EventHandler {
   std::vector<Problem>& problems_;
   std::vector<Open> stack_;
   std::optional<Problem> bad_key_;
-  std::optional<Node> root_;
+  std::optional<TreeNode> root_;
   std::size_t nodes_ = 0;
   int documents_ = 0;
 };
@@ -276,21 +276,21 @@ std::string size_problem() {
 
 }  // namespace
 
-const Node* Node::find(std::string_view key) const {
+const TreeNode* TreeNode::find(std::string_view key) const {
   for (const Entry& entry : entries) {
     if (entry.key == key) return &entry.value;
   }
   return nullptr;
 }
 
-Node* Node::find(std::string_view key) {
+TreeNode* TreeNode::find(std::string_view key) {
   for (Entry& entry : entries) {
     if (entry.key == key) return &entry.value;
   }
   return nullptr;
 }
 
-std::optional<Node> parse_yaml(const std::string& file, std::string_view text, std::vector<Problem>& problems) {
+std::optional<TreeNode> parse_yaml(const std::string& file, std::string_view text, std::vector<Problem>& problems) {
   if (text.size() > kMaxTextBytes) {
     problems.push_back({{file, 0, 0}, {}, size_problem()});
     return std::nullopt;

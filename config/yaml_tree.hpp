@@ -24,29 +24,29 @@ enum class NodeKind { kNull, kScalar, kList, kMap };
 
 struct Entry;
 
-struct Node {
+struct TreeNode {
   NodeKind kind = NodeKind::kNull;
   SourcePlace place;
-  std::string text;            // of a scalar
-  bool quoted = false;         // written in quotes or as a block: text, whatever it looks like
-  std::vector<Node> items;     // of a list
-  std::vector<Entry> entries;  // of a map, in the text's order
+  std::string text;             // of a scalar
+  bool quoted = false;          // written in quotes or as a block: text, whatever it looks like
+  std::vector<TreeNode> items;  // of a list
+  std::vector<Entry> entries;   // of a map, in the text's order
 
   // The value of `key`, or nullptr. Of maps; of everything else there is none.
-  [[nodiscard]] const Node* find(std::string_view key) const;
-  [[nodiscard]] Node* find(std::string_view key);
+  [[nodiscard]] const TreeNode* find(std::string_view key) const;
+  [[nodiscard]] TreeNode* find(std::string_view key);
 };
 
 struct Entry {
   std::string key;
   SourcePlace place;  // of the key
-  Node value;
+  TreeNode value;
 };
 
 // The tree of a text with exactly one document, or nothing when it cannot be read. What is wrong is appended to
 // `problems`; duplicate keys leave a tree that holds the first.
-[[nodiscard]] std::optional<Node> parse_yaml(const std::string& file, std::string_view text,
-                                             std::vector<Problem>& problems);
+[[nodiscard]] std::optional<TreeNode> parse_yaml(const std::string& file, std::string_view text,
+                                                 std::vector<Problem>& problems);
 
 // The whole text of a file of at most kMaxTextBytes, or nothing and a problem.
 [[nodiscard]] std::optional<std::string> read_text(const std::string& file, std::vector<Problem>& problems);
