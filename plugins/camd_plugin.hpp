@@ -182,8 +182,7 @@ template <class T>
   bool same = view.ndim() == ndim;
   for (int i = 0; same && i < ndim; ++i) same = view.dim(i) == shape[i];
   if (!same) {
-    detail::bad_tensor(name,
-                       "is " + shape_text(tensor->shape, tensor->ndim) + ", wanted " + shape_text(shape, ndim));
+    detail::bad_tensor(name, "is " + shape_text(tensor->shape, tensor->ndim) + ", wanted " + shape_text(shape, ndim));
   }
   return view;
 }
@@ -341,11 +340,11 @@ template <class T>
 }  // namespace camd::plugin
 
 // Exports class `Type` as the plug-in of this shared library. Once a library, outside of any namespace.
-#define CAMD_PLUGIN(Type, name, version, description)                                                        \
-  extern "C" CAMD_PLUGIN_EXPORT const camd_plugin* camd_plugin_v1(void);                                     \
-  extern "C" CAMD_PLUGIN_EXPORT const camd_plugin* camd_plugin_v1(void) {                                    \
-    static constexpr camd_plugin kTable = ::camd::plugin::make_table<Type>(name, version, description);      \
-    return &kTable;                                                                                          \
+#define CAMD_PLUGIN(Type, name, version, description)                                                   \
+  extern "C" CAMD_PLUGIN_EXPORT const camd_plugin* camd_plugin_v1(void);                                \
+  extern "C" CAMD_PLUGIN_EXPORT const camd_plugin* camd_plugin_v1(void) {                               \
+    static constexpr camd_plugin kTable = ::camd::plugin::make_table<Type>(name, version, description); \
+    return &kTable;                                                                                     \
   }
 
 #endif  // CAMD_PLUGIN_HPP_

@@ -99,11 +99,13 @@ std::optional<std::int64_t> JsonObject::integer(std::string_view key, std::int64
   const json* value = raw(key);
   if (value == nullptr) return std::nullopt;
   if (value->is_number_integer()) {
-    const bool fits = !value->is_number_unsigned() || value->get<std::uint64_t>() <= static_cast<std::uint64_t>(INT64_MAX);
+    const bool fits =
+        !value->is_number_unsigned() || value->get<std::uint64_t>() <= static_cast<std::uint64_t>(INT64_MAX);
     const auto got = fits ? value->get<std::int64_t>() : low - 1;
     if (fits && got >= low && got <= high) return got;
   }
-  fail(key, "must be a whole number in " + std::to_string(low) + ".." + std::to_string(high) + ", not " + shown(*value));
+  fail(key,
+       "must be a whole number in " + std::to_string(low) + ".." + std::to_string(high) + ", not " + shown(*value));
   return std::nullopt;
 }
 
@@ -163,7 +165,8 @@ void JsonObject::finish(bool strict) {
     for (const auto& item : object_.items()) {
       if (std::find(known_.begin(), known_.end(), item.key()) != known_.end()) continue;
       const auto near = nearest(item.key(), known_);
-      fail(item.key(), near ? "unknown key (did you mean '" + *near + "'?)" : "unknown key, known are " + joined(known_));
+      fail(item.key(),
+           near ? "unknown key (did you mean '" + *near + "'?)" : "unknown key, known are " + joined(known_));
     }
   }
   if (problems_.empty()) return;

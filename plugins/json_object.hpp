@@ -33,7 +33,7 @@ class JsonObject {
   std::optional<bool> boolean(std::string_view key);
   std::optional<std::string> text(std::string_view key);
   std::optional<std::string> one_of(std::string_view key, const std::vector<std::string>& allowed);
-  std::optional<std::vector<std::string>> texts(std::string_view key);            // a list; one text counts as a list
+  std::optional<std::vector<std::string>> texts(std::string_view key);  // a list; one text counts as a list
   std::optional<std::vector<double>> numbers(std::string_view key, double low, double high);
   // The raw value for what the readers above cannot say; nullptr when absent or null.
   const nlohmann::json* raw(std::string_view key);

@@ -15,8 +15,8 @@ namespace camd::plugins {
 std::string file_part(std::string_view name) {
   std::string part(name);
   for (char& c : part) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-                       c == '_' || c == '.';
+    const bool plain =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
     if (!plain) c = '_';
   }
   // "." and ".." are folders, and a leading dot hides the file.

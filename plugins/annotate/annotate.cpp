@@ -51,8 +51,8 @@ bool are_corners(const camd_detection& d) {
 }
 
 const char* colorimetry_of(const camd_picture& picture) {
-  const bool ycbcr = picture.format == CAMD_PIXEL_NV12 || picture.format == CAMD_PIXEL_I420 ||
-                     picture.format == CAMD_PIXEL_YUY2;
+  const bool ycbcr =
+      picture.format == CAMD_PIXEL_NV12 || picture.format == CAMD_PIXEL_I420 || picture.format == CAMD_PIXEL_YUY2;
   // GStreamer's range:matrix:transfer:primaries (GstVideoColorimetry).
   if (ycbcr && picture.full_range != 0) return picture.bt709 != 0 ? "1:3:5:1" : "1:4:16:4";
   return ycbcr && picture.bt709 != 0 ? "bt709" : "bt601";
@@ -66,9 +66,11 @@ class Annotate final : public camd::plugin::Postprocessor {
     path_ = path.value_or("");
     const auto extension = std::filesystem::path(path_).extension();
     video_ = extension == ".mp4";
-    if (!config.has("path") || (path && !video_ && extension != ".png" && extension != ".jpg" && extension != ".jpeg")) {
-      config.fail("path", "is needed and ends in .mp4, .png or .jpg, e.g. out/annotated.mp4 or "
-                          "out/frames/{camera}-{sequence}.png");
+    if (!config.has("path") ||
+        (path && !video_ && extension != ".png" && extension != ".jpg" && extension != ".jpeg")) {
+      config.fail("path",
+                  "is needed and ends in .mp4, .png or .jpg, e.g. out/annotated.mp4 or "
+                  "out/frames/{camera}-{sequence}.png");
     }
     every_ = static_cast<std::uint64_t>(config.integer("every", 1, 1'000'000).value_or(1));
     if (const auto fps = config.number("fps", 0.001, 1000.0)) period_ns_ = static_cast<std::int64_t>(1e9 / *fps);
@@ -97,8 +99,7 @@ class Annotate final : public camd::plugin::Postprocessor {
     }
   }
 
-  void process(const camd_frame& frame, const camd::plugin::Tensors& tensors,
-               camd::plugin::Results& results) override {
+  void process(const camd_frame& frame, const camd::plugin::Tensors& tensors, camd::plugin::Results& results) override {
     static_cast<void>(tensors);
     if (frame.picture == nullptr) throw std::runtime_error("the picture that was asked for is not there");
     Film& film = films_.at(static_cast<std::size_t>(frame.camera_index));
@@ -197,8 +198,8 @@ class Annotate final : public camd::plugin::Postprocessor {
   void draw_keypoints(Canvas& canvas, const camd_detection& d, double sx, double sy, int thickness) const {
     static const Color kCornerColor = color_of(255, 255, 255);
     static const Color kFirstColor = color_of(255, 40, 40);
-    const int joined = draw_.polygon ? std::min(*draw_.polygon, static_cast<int>(d.keypoint_count))
-                                     : (are_corners(d) ? 4 : 0);
+    const int joined =
+        draw_.polygon ? std::min(*draw_.polygon, static_cast<int>(d.keypoint_count)) : (are_corners(d) ? 4 : 0);
     for (int i = 0; i < joined && joined > 1; ++i) {
       const float* a = d.keypoints[i];
       const float* b = d.keypoints[(i + 1) % joined];

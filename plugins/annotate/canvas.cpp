@@ -43,8 +43,8 @@ Color color_of(std::uint8_t red, std::uint8_t green, std::uint8_t blue) noexcept
 }
 
 Color class_color(int class_id) noexcept {
-  static const std::array<Color, 8> colors = {color_of(60, 220, 80),   color_of(255, 140, 0), color_of(40, 160, 255),
-                                              color_of(240, 60, 160),  color_of(250, 230, 40), color_of(160, 90, 255),
+  static const std::array<Color, 8> colors = {color_of(60, 220, 80),  color_of(255, 140, 0),  color_of(40, 160, 255),
+                                              color_of(240, 60, 160), color_of(250, 230, 40), color_of(160, 90, 255),
                                               color_of(40, 220, 220), color_of(255, 80, 60)};
   return colors[static_cast<std::size_t>(class_id < 0 ? -(class_id + 1) : class_id) % colors.size()];
 }

@@ -1,5 +1,5 @@
-// An I420 picture to draw on: filled from a camera's picture in any of the six formats, drawn on plane by plane. There is
-// no detour over BGR where the source is Y'CbCr already: that would cost more than the drawing.
+// An I420 picture to draw on: filled from a camera's picture in any of the six formats, drawn on plane by plane. There
+// is no detour over BGR where the source is Y'CbCr already: that would cost more than the drawing.
 //
 // Threads: [post], one canvas at a time.
 // Invariants: width and height are even; drawing clips, any finite coordinate is allowed.

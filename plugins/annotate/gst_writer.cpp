@@ -82,10 +82,10 @@ void GstWriter::start() {
 
 void GstWriter::configure(Size size, const char* colorimetry) {
   sized(size);
-  GstCaps* caps = gst_caps_new_simple("video/x-raw", "format", G_TYPE_STRING, "I420", "width", G_TYPE_INT, size.width,
-                                      "height", G_TYPE_INT, size.height, "framerate", GST_TYPE_FRACTION, 0, 1,
-                                      "pixel-aspect-ratio", GST_TYPE_FRACTION, 1, 1, "colorimetry", G_TYPE_STRING,
-                                      colorimetry, nullptr);
+  GstCaps* caps =
+      gst_caps_new_simple("video/x-raw", "format", G_TYPE_STRING, "I420", "width", G_TYPE_INT, size.width, "height",
+                          G_TYPE_INT, size.height, "framerate", GST_TYPE_FRACTION, 0, 1, "pixel-aspect-ratio",
+                          GST_TYPE_FRACTION, 1, 1, "colorimetry", G_TYPE_STRING, colorimetry, nullptr);
   gst_app_src_set_caps(GST_APP_SRC(source_.get()), caps);
   pool_.reset(gst_buffer_pool_new());
   GstStructure* config = gst_buffer_pool_get_config(pool_.get());
@@ -138,9 +138,8 @@ std::string GstWriter::drain(std::int64_t timeout_ns) {
   if (pipeline_ == nullptr) return problem_;
   if (problem().empty()) {
     gst_app_src_end_of_stream(GST_APP_SRC(source_.get()));
-    GstMessage* message =
-        gst_bus_timed_pop_filtered(bus_.get(), static_cast<GstClockTime>(timeout_ns),
-                                   static_cast<GstMessageType>(GST_MESSAGE_EOS | GST_MESSAGE_ERROR));
+    GstMessage* message = gst_bus_timed_pop_filtered(bus_.get(), static_cast<GstClockTime>(timeout_ns),
+                                                     static_cast<GstMessageType>(GST_MESSAGE_EOS | GST_MESSAGE_ERROR));
     if (message == nullptr) {
       problem_ = "the encoder did not finish within " + std::to_string(timeout_ns / 1'000'000'000) + " s";
     } else {

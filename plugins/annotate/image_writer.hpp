@@ -1,5 +1,5 @@
-// Single pictures of one camera, PNG or JPEG, encoded and written on the pipeline's thread; each appears whole or not at
-// all. A path without {sequence} is replaced every time: the latest picture.
+// Single pictures of one camera, PNG or JPEG, encoded and written on the pipeline's thread; each appears whole or not
+// at all. A path without {sequence} is replaced every time: the latest picture.
 //
 // Threads: as GstWriter; write_picture() on the pipeline's streaming thread.
 #pragma once

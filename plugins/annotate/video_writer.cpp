@@ -21,7 +21,8 @@ constexpr std::int64_t kFinishTimeoutNs = 10'000'000'000;
 // x264enc writes MP4's form of H.264 itself: h264parse would give the last picture no duration where rates vary.
 std::string encoder_text(const VideoOptions& options) {
   if (has_element("x264enc")) {
-    return "x264enc name=encoder speed-preset=ultrafast tune=zerolatency pass=qual key-int-max=60 threads=1 quantizer=" +
+    return "x264enc name=encoder speed-preset=ultrafast tune=zerolatency pass=qual key-int-max=60 threads=1 "
+           "quantizer=" +
            std::to_string(options.crf) + " ! video/x-h264,stream-format=avc,alignment=au";
   }
   if (has_element("openh264enc")) {

@@ -24,16 +24,16 @@ std::vector<int> Decoder::used_outputs() const {
 
 HeadRules usual_rules(const Options& options, std::vector<int> anchors) {
   HeadRules rules;
-  RoleRule cls{Role::kCls, {}, 1, true};
+  RoleRule cls{Role::kCls, {}, 1, true, 1};
   if (!options.classes.empty()) {
     const int classes = static_cast<int>(options.classes.size());
     if (!options.background.value_or(false)) cls.channels.push_back(classes);
     if (options.background.value_or(true)) cls.channels.push_back(classes + 1);
   }
   rules.roles.push_back(cls);
-  rules.roles.push_back({Role::kBox, {4}, 1, true});
+  rules.roles.push_back({Role::kBox, {4}, 1, true, 4});
   if (options.keypoints.value_or(1) > 0) {
-    RoleRule kps{Role::kKps, {}, 2, false};
+    RoleRule kps{Role::kKps, {}, 2, false, 2};
     if (options.keypoints) {
       kps.channels = {2 * *options.keypoints};
       kps.required = true;

@@ -45,8 +45,7 @@ class Detections final : public camd::plugin::Postprocessor {
     kept_.reserve(static_cast<std::size_t>(max_));
   }
 
-  void process(const camd_frame& frame, const camd::plugin::Tensors& tensors,
-               camd::plugin::Results& results) override {
+  void process(const camd_frame& frame, const camd::plugin::Tensors& tensors, camd::plugin::Results& results) override {
     tensors_->load(tensors);
     candidates_.clear();
     decoder_->scan(*tensors_, candidates_);
@@ -128,6 +127,8 @@ class Detections final : public camd::plugin::Postprocessor {
         continue;  // does not fit
       }
     }
+    // `ssd` takes any list of rows: one that knows strides says more.
+    if (fitting.size() > 1) fitting.erase(std::remove(fitting.begin(), fitting.end(), "ssd"), fitting.end());
     if (fitting.empty()) return "known are " + joined(layout_names());
     return "the model's outputs look like " + joined(fitting);
   }

@@ -86,7 +86,7 @@ std::optional<std::vector<Head>> fit_all(const Shape& s, const std::vector<Level
 }
 
 bool allowed(const RoleRule& rule, int channels) {
-  if (channels < 1 || channels % rule.multiple_of != 0) return false;
+  if (channels < rule.least || channels % rule.multiple_of != 0) return false;
   return rule.channels.empty() ||
          std::find(rule.channels.begin(), rule.channels.end(), channels) != rule.channels.end();
 }
@@ -94,8 +94,7 @@ bool allowed(const RoleRule& rule, int channels) {
 // What an output's name says about its role: exporters name them in many ways, these parts are common.
 bool hints_at(const std::string& name, Role role) {
   static const std::array<std::vector<std::string>, kRoleCount> parts = {
-      std::vector<std::string>{"cls", "class", "score", "conf", "prob"},
-      std::vector<std::string>{"obj"},
+      std::vector<std::string>{"cls", "class", "score", "conf", "prob"}, std::vector<std::string>{"obj"},
       std::vector<std::string>{"box", "reg", "loc", "dis_pred", "dist", "delta"},
       std::vector<std::string>{"kps", "land", "ldmk", "lmk", "point", "pts"}};
   std::string lower = name;
@@ -211,8 +210,7 @@ std::vector<Reading> possible_readings(const camd_model& model, const Options& o
         const auto& names = options.outputs[static_cast<std::size_t>(rules.roles[r].role)];
         if (!names.empty()) {
           const bool one = names.size() == 1;
-          if (one ? names[0] != name
-                  : level == kAllLevels || names[static_cast<std::size_t>(level)] != name) {
+          if (one ? names[0] != name : level == kAllLevels || names[static_cast<std::size_t>(level)] != name) {
             continue;
           }
         }
@@ -243,9 +241,8 @@ void settle(std::vector<Reading>& readings) {
   while (changed) {
     changed = false;
     for (const Reading& sure : std::vector<Reading>(readings)) {
-      const auto rivals = std::count_if(readings.begin(), readings.end(), [&](const Reading& r) {
-        return r.rule == sure.rule && r.level == sure.level;
-      });
+      const auto rivals = std::count_if(readings.begin(), readings.end(),
+                                        [&](const Reading& r) { return r.rule == sure.rule && r.level == sure.level; });
       if (rivals != 1) continue;
       const std::size_t before = readings.size();
       readings.erase(std::remove_if(readings.begin(), readings.end(),
@@ -316,10 +313,19 @@ void bind_roles(const camd_model& model, const Options& options, const HeadRules
 
 // Sets of strides that detectors of this kind use, largest first, so that no output is left out.
 const std::vector<std::vector<int>>& usual_strides() {
-  static const std::vector<std::vector<int>> sets = {
-      {8, 16, 32, 64, 128}, {4, 8, 16, 32, 64}, {8, 16, 32, 64}, {4, 8, 16, 32}, {8, 16, 32}, {4, 8, 16},
-      {16, 32, 64},         {8, 16},            {16, 32},        {4},            {8},         {16},
-      {32}};
+  static const std::vector<std::vector<int>> sets = {{8, 16, 32, 64, 128},
+                                                     {4, 8, 16, 32, 64},
+                                                     {8, 16, 32, 64},
+                                                     {4, 8, 16, 32},
+                                                     {8, 16, 32},
+                                                     {4, 8, 16},
+                                                     {16, 32, 64},
+                                                     {8, 16},
+                                                     {16, 32},
+                                                     {4},
+                                                     {8},
+                                                     {16},
+                                                     {32}};
   return sets;
 }
 

@@ -46,9 +46,10 @@ struct Level {
 // What a layout expects of one role.
 struct RoleRule {
   Role role;
-  std::vector<int> channels;    // allowed values per anchor; empty: any
-  int multiple_of = 1;          // and a multiple of this
+  std::vector<int> channels;  // allowed values per anchor; empty: any
+  int multiple_of = 1;        // and a multiple of this
   bool required = true;
+  int least = 1;  // channels
 };
 
 struct HeadRules {
@@ -56,7 +57,7 @@ struct HeadRules {
   // One tensor holding all roles' channels one after the other, in the order of `fused` (yolox: box, obj, cls);
   // empty: the layout has no such form.
   std::vector<Role> fused;
-  std::vector<int> anchors;     // per stride; one entry: the same for every stride
+  std::vector<int> anchors;  // per stride; one entry: the same for every stride
 };
 
 // The declared shape of output `i` as text for messages: "cls_8 [1,4,45,80]".

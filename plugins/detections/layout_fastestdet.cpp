@@ -2,6 +2,8 @@
 //   score = obj^0.6 * (best class)^0.4
 //   cx = (column + tanh(d0)) * stride   w = sigmoid(d2) * input width
 #include <cmath>
+#include <stdexcept>
+#include <string>
 #include <utility>
 
 #include "plugins/detections/decoder.hpp"
@@ -32,8 +34,7 @@ class FastestDet final : public Decoder {
                            if (of_cell[k * cls.channel_step] > of_cell[best * cls.channel_step]) best = k;
                          }
                          const float p = probability(of_cell, best, cls.channel_step);
-                         const float score =
-                             std::pow(logits_ ? sigmoid(object) : object, 0.6F) * std::pow(p, 0.4F);
+                         const float score = std::pow(logits_ ? sigmoid(object) : object, 0.6F) * std::pow(p, 0.4F);
                          if (!scores_.passes(score, best)) return;
                          candidates.push({score < 1.0F ? score : 1.0F, best, static_cast<std::int32_t>(l), 0,
                                           static_cast<std::int32_t>(cell)});
@@ -71,9 +72,12 @@ std::unique_ptr<Decoder> make_fastestdet(const camd_model& model, const Options&
   without_keypoints.keypoints = 0;
   without_keypoints.background = false;
   HeadRules rules = usual_rules(without_keypoints, {1});
-  rules.roles.push_back({Role::kObj, {1}, 1, true});
+  rules.roles.push_back({Role::kObj, {1}, 1, true, 1});
   rules.fused = {Role::kObj, Role::kBox, Role::kCls};
   auto levels = bind_heads(model, options, rules);
+  if (levels.size() != 1 && options.strides.empty()) {
+    throw std::invalid_argument("FastestDet has one stride, these outputs have " + std::to_string(levels.size()));
+  }
   Scores scores(without_keypoints, levels.front().head(Role::kCls).channels, false);
   return std::make_unique<FastestDet>(std::move(levels), std::move(scores), options.logits);
 }

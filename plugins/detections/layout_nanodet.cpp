@@ -1,6 +1,7 @@
 // Layout `nanodet`: each side's distance is the mean of a distribution over bins (Li et al., "Generalized Focal Loss",
 // 2020, eq. 4; RangiLyu/nanodet, model/head/gfl_head.py):
-//   point p = (cell + offset) * stride   distance = stride * sum_i i * softmax(bins)_i   x0 = px - left, x1 = px + right
+//   point p = (cell + offset) * stride   distance = stride * sum_i i * softmax(bins)_i   x0 = px - left, x1 = px +
+//   right
 // offset is 0.5 for NanoDet and 0 for NanoDet-Plus (nanodet_plus_head.py).
 #include <algorithm>
 #include <cmath>
@@ -47,8 +48,8 @@ std::unique_ptr<Decoder> make_nanodet(const camd_model& model, const Options& op
   without_keypoints.keypoints = 0;
   without_keypoints.background = false;
   HeadRules rules = usual_rules(without_keypoints, {1});
-  rules.roles[1] = {Role::kBox, {}, 4, true};  // four times the number of bins
-  rules.fused = {Role::kCls, Role::kBox};      // NanoDet-Plus
+  rules.roles[1] = {Role::kBox, {}, 4, true, 8};  // four times the number of bins, two at least
+  rules.fused = {Role::kCls, Role::kBox};         // NanoDet-Plus
   auto levels = bind_heads(model, options, rules);
   Scores scores(without_keypoints, levels.front().head(Role::kCls).channels, false);
   return std::make_unique<Nanodet>(std::move(levels), std::move(scores), options.anchor_offset.value_or(0.5F));

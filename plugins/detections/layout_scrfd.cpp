@@ -38,8 +38,10 @@ class Scrfd final : public Decoder {
 
 std::unique_ptr<Decoder> make_scrfd(const camd_model& model, const Options& options) {
   // Two anchors per cell (differing in what they were trained for, not in their formula) in every published model.
-  auto levels = bind_heads(model, options, usual_rules(options, {options.anchors_per_cell.value_or(2)}));
-  Scores scores(options, levels.front().head(Role::kCls).channels, false);
+  Options no_background = options;
+  no_background.background = false;
+  auto levels = bind_heads(model, options, usual_rules(no_background, {options.anchors_per_cell.value_or(2)}));
+  Scores scores(no_background, levels.front().head(Role::kCls).channels, false);
   return std::make_unique<Scrfd>(std::move(levels), std::move(scores), options.anchor_offset.value_or(0.0F));
 }
 

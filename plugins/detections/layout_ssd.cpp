@@ -1,6 +1,8 @@
 // Layout `ssd`: a list of boxes and a list of class scores, decoded inside the graph (`boxes: corners`, `corners_yx`,
 // `centre`), or still relative to priors (`boxes: priors`: the formulas of layout `anchors`, with all strides in one
 // tensor; Liu et al., "SSD: Single Shot MultiBox Detector", 2016). Score 0 of each row is the background.
+// One tensor with four box values and the classes in each row ([1,N,4+C] or [1,4+C,N]) is taken as well: YOLOv8 and its
+// kind are `boxes: centre, relative: false`.
 #include <algorithm>
 #include <optional>
 #include <stdexcept>
@@ -38,13 +40,17 @@ class Ssd final : public Decoder {
   float width_, height_;  // network pixels that a value of 1 means
 };
 
-// The number of boxes: the one dimension of a tensor [1,N,4] or [1,4,N] that is not its four.
-std::optional<std::int64_t> box_count(const camd_tensor_spec& spec) {
+struct BoxList {
+  std::int64_t count = 0;
+  bool alone = true;  // [1,N,4] or [1,4,N]; otherwise with the classes in the same rows, N being the larger side
+};
+
+std::optional<BoxList> box_list(const camd_tensor_spec& spec) {
   if (spec.ndim != 2 && !(spec.ndim == 3 && spec.shape[0] == 1)) return std::nullopt;
   const std::int64_t a = spec.shape[spec.ndim - 2], b = spec.shape[spec.ndim - 1];
-  if (b == 4) return a;
-  if (a == 4) return b;
-  return std::nullopt;
+  if (b == 4) return BoxList{a, true};
+  if (a == 4) return BoxList{b, true};
+  return BoxList{std::max(a, b), false};
 }
 
 }  // namespace
@@ -58,12 +64,17 @@ std::unique_ptr<Decoder> make_ssd(const camd_model& model, const Options& option
     if (!priors.background && priors.classes.empty()) priors.background = true;
     return make_anchors(model, priors);
   }
+  bool any_alone = false;
+  for (int i = 0; i < model.output_count; ++i) {
+    const auto list = box_list(model.outputs[i]);
+    any_alone = any_alone || (list && list->alone);
+  }
   // Every box is one cell of one row: try the row lengths that the model's outputs suggest.
   std::string problem = "no output of boxes, wanted [1,N,4]; the model's outputs are " + describe_outputs(model);
   for (int i = 0; i < model.output_count; ++i) {
-    const auto count = box_count(model.outputs[i]);
-    if (!count || *count > INT32_MAX) continue;
-    std::array<std::int64_t, 4> shape = {1, 3, 1, *count};
+    const auto list = box_list(model.outputs[i]);
+    if (!list || list->alone != any_alone || list->count > INT32_MAX) continue;
+    std::array<std::int64_t, 4> shape = {1, 3, 1, list->count};
     camd_model row = model;
     row.input.ndim = 4;
     row.input.shape = shape.data();
@@ -71,12 +82,16 @@ std::unique_ptr<Decoder> make_ssd(const camd_model& model, const Options& option
     one.strides = {1};
     std::vector<Level> levels;
     try {
-      levels = bind_heads(row, one, usual_rules(options, {1}));
+      HeadRules rules = usual_rules(options, {1});
+      if (!list->alone) rules.fused = {Role::kBox, Role::kCls};
+      levels = bind_heads(row, one, rules);
     } catch (const std::invalid_argument& e) {
       problem = e.what();
       continue;
     }
-    Scores scores(options, levels.front().head(Role::kCls).channels, true);
+    // Rows of boxes and classes in one have no background: it came from SSD's softmax.
+    const bool fused = levels.front().head(Role::kCls).output == levels.front().head(Role::kBox).output;
+    Scores scores(options, levels.front().head(Role::kCls).channels, !fused);
     const bool relative = options.relative.value_or(true);
     return std::make_unique<Ssd>(std::move(levels), std::move(scores), options.boxes,
                                  relative ? static_cast<float>(model.input.shape[3]) : 1.0F,

@@ -1,7 +1,9 @@
 // Layout `yolox` (Ge et al., "YOLOX: Exceeding YOLO Series in 2021"; Megvii-BaseDetection/YOLOX, utils/demo_utils.py):
 //   score = obj * best class   cx = (column + offset + d0) * stride   w = exp(d2) * stride
-// With `decoded: true` the four values are centre and size in network pixels already.
+// With `decoded: true` the four values are centre and size in network pixels already; so do YOLOv5 and its kind, with
+// three anchors per cell.
 #include <cmath>
+#include <stdexcept>
 #include <utility>
 
 #include "plugins/detections/decoder.hpp"
@@ -24,20 +26,22 @@ class Yolox final : public Decoder {
       const Head& obj = level.head(Role::kObj);
       const Head& cls = level.head(Role::kCls);
       const float* classes = tensors.data(cls.output);
-      // A class is at most 1, so `obj` alone must reach the threshold.
-      Scores::scan_run(tensors.data(obj.output) + obj.first, level.cells(), obj.cell_step, floor_,
-                       [&](std::int64_t cell, float object) {
-                         const float* of_cell = classes + cls.at(cell, 0);
-                         int best = 0;
-                         for (int k = 1; k < scores_.classes(); ++k) {
-                           if (of_cell[k * cls.channel_step] > of_cell[best * cls.channel_step]) best = k;
-                         }
-                         const float raw = of_cell[best * cls.channel_step];
-                         const float score = logits_ ? sigmoid(object) * sigmoid(raw) : object * raw;
-                         if (!scores_.passes(score, best)) return;
-                         candidates.push({score < 1.0F ? score : 1.0F, best, static_cast<std::int32_t>(l), 0,
-                                          static_cast<std::int32_t>(cell)});
-                       });
+      for (std::int64_t a = 0; a < level.anchors; ++a) {
+        // A class is at most 1, so `obj` alone must reach the threshold.
+        Scores::scan_run(tensors.data(obj.output) + obj.at(0, a), level.cells(), obj.cell_step, floor_,
+                         [&](std::int64_t cell, float object) {
+                           const float* of_cell = classes + cls.at(cell, a);
+                           int best = 0;
+                           for (int k = 1; k < scores_.classes(); ++k) {
+                             if (of_cell[k * cls.channel_step] > of_cell[best * cls.channel_step]) best = k;
+                           }
+                           const float raw = of_cell[best * cls.channel_step];
+                           const float score = logits_ ? sigmoid(object) * sigmoid(raw) : object * raw;
+                           if (!scores_.passes(score, best)) return;
+                           candidates.push({score < 1.0F ? score : 1.0F, best, static_cast<std::int32_t>(l),
+                                            static_cast<std::int32_t>(a), static_cast<std::int32_t>(cell)});
+                         });
+      }
     }
   }
 
@@ -63,10 +67,17 @@ std::unique_ptr<Decoder> make_yolox(const camd_model& model, const Options& opti
   Options without_keypoints = options;
   without_keypoints.keypoints = 0;
   without_keypoints.background = false;
-  HeadRules rules = usual_rules(without_keypoints, {1});
-  rules.roles.push_back({Role::kObj, {1}, 1, true});
+  const int per_cell = options.anchors_per_cell.value_or(1);
+  if (per_cell > 1 && !options.decoded) {
+    throw std::invalid_argument("`anchors_per_cell` above 1 needs `decoded: true`: YOLOX has no anchors to decode by");
+  }
+  HeadRules rules = usual_rules(without_keypoints, {per_cell});
+  rules.roles.push_back({Role::kObj, {1}, 1, true, 1});
   rules.fused = {Role::kBox, Role::kObj, Role::kCls};
   auto levels = bind_heads(model, options, rules);
+  if (levels.size() == 1 && options.strides.empty()) {
+    throw std::invalid_argument("YOLOX has several strides, these outputs have one");
+  }
   Scores scores(without_keypoints, levels.front().head(Role::kCls).channels, false);
   return std::make_unique<Yolox>(std::move(levels), std::move(scores), options);
 }

@@ -57,9 +57,7 @@ class Yunet final : public Decoder {
 
  private:
   // The network's probabilities clamped as its own decoder does; NaN stays NaN and inf becomes it.
-  static float unit(float p) noexcept {
-    return std::isfinite(p) ? std::clamp(p, 0.0F, 1.0F) : std::nanf("");
-  }
+  static float unit(float p) noexcept { return std::isfinite(p) ? std::clamp(p, 0.0F, 1.0F) : std::nanf(""); }
 
   bool logits_;
   float offset_;
@@ -70,7 +68,7 @@ class Yunet final : public Decoder {
 
 std::unique_ptr<Decoder> make_yunet(const camd_model& model, const Options& options) {
   HeadRules rules = usual_rules(options, {1});
-  rules.roles.push_back({Role::kObj, {1}, 1, true});
+  rules.roles.push_back({Role::kObj, {1}, 1, true, 1});
   // Without class names there is one class: anything else could be taken for another role.
   if (options.classes.empty()) rules.roles.front().channels = {1};
   auto levels = bind_heads(model, options, rules);

@@ -86,7 +86,8 @@ void read_anchors(JsonObject& in, Options& options) {
     }
   }
   if (!good) {
-    in.fail("anchors", "must be one list per stride of sides or [width, height] in network pixels, e.g. [[16, 32], [64, 128]]");
+    in.fail("anchors",
+            "must be one list per stride of sides or [width, height] in network pixels, e.g. [[16, 32], [64, 128]]");
     return;
   }
   options.anchors = std::move(anchors);
@@ -96,7 +97,8 @@ void read_outputs(JsonObject& in, Options& options) {
   const json* value = in.raw("outputs");
   if (value == nullptr) return;
   if (!value->is_object()) {
-    in.fail("outputs", "must map cls, obj, box, kps to output names, e.g. {cls: [cls_8, cls_16], box: [box_8, box_16]}");
+    in.fail("outputs",
+            "must map cls, obj, box, kps to output names, e.g. {cls: [cls_8, cls_16], box: [box_8, box_16]}");
     return;
   }
   JsonObject roles("config.outputs", *value);
@@ -170,8 +172,8 @@ std::string_view to_string(Layout layout) noexcept {
 }
 
 Layout parse_layout(std::string_view name) noexcept {
-  for (const Layout layout : {Layout::kScrfd, Layout::kYunet, Layout::kSsd, Layout::kYolox, Layout::kNanodet,
-                              Layout::kFastestdet}) {
+  for (const Layout layout :
+       {Layout::kScrfd, Layout::kYunet, Layout::kSsd, Layout::kYolox, Layout::kNanodet, Layout::kFastestdet}) {
     if (name == to_string(layout)) return layout;
   }
   return Layout::kAnchors;

@@ -40,18 +40,18 @@ struct Options {
   float nms = 0.4F;  // boxes of one class that overlap by more (intersection over union) are one object
   int max = 100;     // detections a frame
   std::vector<std::string> classes;
-  std::vector<int> strides;  // empty: found from the outputs' shapes
+  std::vector<int> strides;                      // empty: found from the outputs' shapes
   std::vector<std::vector<AnchorSize>> anchors;  // one list per stride
   std::optional<int> anchors_per_cell;           // scrfd
   std::optional<float> anchor_offset;            // anchor centre = (cell + offset) * stride + shift
   float anchor_shift = 0.0F;                     // network pixels
   std::optional<std::array<float, 2>> variances;
   std::optional<int> keypoints;
-  bool logits = false;                  // scores still need their sigmoid or softmax
-  std::optional<bool> background;       // the first class is the background; unset: seen from the class count
-  BoxForm boxes = BoxForm::kCorners;    // ssd
-  std::optional<bool> relative;         // ssd: boxes in 0..1 of the input rather than network pixels
-  bool decoded = false;                 // yolox: boxes are network pixels already
+  bool logits = false;                // scores still need their sigmoid or softmax
+  std::optional<bool> background;     // the first class is the background; unset: seen from the class count
+  BoxForm boxes = BoxForm::kCorners;  // ssd
+  std::optional<bool> relative;       // ssd: boxes in 0..1 of the input rather than network pixels
+  bool decoded = false;               // yolox: boxes are network pixels already
   std::array<std::vector<std::string>, kRoleCount> outputs;  // by role: one name, or one per stride
 };
 

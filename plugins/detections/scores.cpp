@@ -55,9 +55,8 @@ void Scores::scan(const Level& level, int level_index, const TensorSet& tensors,
   for (std::int64_t a = 0; a < level.anchors; ++a) {
     for (int c = 0; c < classes(); ++c) {
       const float* run = values + a * head.anchor_step + (c + skip) * head.channel_step;
-      scan_run(run, cells, head.cell_step, floor_, [&](std::int64_t cell, float raw) {
-        offer(probability(raw), c, level_index, a, cell, candidates);
-      });
+      scan_run(run, cells, head.cell_step, floor_,
+               [&](std::int64_t cell, float raw) { offer(probability(raw), c, level_index, a, cell, candidates); });
     }
   }
 }

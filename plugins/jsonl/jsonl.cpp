@@ -112,8 +112,7 @@ class Jsonl final : public camd::plugin::Postprocessor {
     }
   }
 
-  void process(const camd_frame& frame, const camd::plugin::Tensors& tensors,
-               camd::plugin::Results& results) override {
+  void process(const camd_frame& frame, const camd::plugin::Tensors& tensors, camd::plugin::Results& results) override {
     static_cast<void>(tensors);
     line_.clear();
     put(line_, "{\"camera\":");

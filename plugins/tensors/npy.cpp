@@ -61,8 +61,8 @@ void to_npy(const DLTensor& tensor, const std::string& name, std::vector<std::ui
     case kDLInt * 1000U + 32: widen<std::int32_t>(tensor, name, numbers); return;
     case kDLInt * 1000U + 64: widen<std::int64_t>(tensor, name, numbers); return;
     default:
-      throw std::runtime_error("tensor '" + name + "' holds DLPack type " + std::to_string(tensor.dtype.code) +
-                               " of " + std::to_string(tensor.dtype.bits) + " bits, which `tensors` cannot write");
+      throw std::runtime_error("tensor '" + name + "' holds DLPack type " + std::to_string(tensor.dtype.code) + " of " +
+                               std::to_string(tensor.dtype.bits) + " bits, which `tensors` cannot write");
   }
 }
 

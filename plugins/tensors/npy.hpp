@@ -1,5 +1,5 @@
-// NumPy's .npy format, version 1.0 (numpy.org/doc/stable/reference/generated/numpy.lib.format.html): f32, little-endian,
-// row-major.
+// NumPy's .npy format, version 1.0 (numpy.org/doc/stable/reference/generated/numpy.lib.format.html): f32,
+// little-endian, row-major.
 //
 // Threads: [any], no shared state.
 #pragma once

@@ -26,7 +26,8 @@ namespace {
 std::string tensor_part(std::string_view name) {
   std::string part(name);
   for (char& c : part) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+    const bool plain =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
     if (!plain) c = '_';
   }
   return part;
@@ -38,7 +39,8 @@ class TensorFiles final : public camd::plugin::Postprocessor {
     static_cast<void>(host);
     JsonObject config("config", config_json);
     const auto dir = config.text("dir");
-    if (!config.has("dir") || (dir && dir->empty())) config.fail("dir", "is needed: the folder to write, e.g. out/tensors");
+    if (!config.has("dir") || (dir && dir->empty()))
+      config.fail("dir", "is needed: the folder to write, e.g. out/tensors");
     dir_ = dir.value_or("");
     every_ = static_cast<std::uint64_t>(config.integer("every", 1, 1'000'000'000).value_or(30));
     input_ = config.boolean("input").value_or(true);
@@ -75,8 +77,7 @@ class TensorFiles final : public camd::plugin::Postprocessor {
     }
   }
 
-  void process(const camd_frame& frame, const camd::plugin::Tensors& tensors,
-               camd::plugin::Results& results) override {
+  void process(const camd_frame& frame, const camd::plugin::Tensors& tensors, camd::plugin::Results& results) override {
     static_cast<void>(results);
     if (frame.sequence % every_ != 0) return;
     const std::string& folder = folders_.at(static_cast<std::size_t>(frame.camera_index));
@@ -111,7 +112,7 @@ class TensorFiles final : public camd::plugin::Postprocessor {
   std::string dir_;
   std::uint64_t every_ = 30;
   bool input_ = true;
-  std::vector<std::string> wanted_;   // output names; empty: all
+  std::vector<std::string> wanted_;  // output names; empty: all
   std::string input_name_;
   std::vector<std::string> names_;    // by the model's index; empty: not written
   std::vector<std::string> folders_;  // by camera

@@ -85,7 +85,8 @@ void canvas_fill(benchmark::State& state) {
   for (auto _ : state) canvas.fill(picture, scratch);
 }
 BENCHMARK(canvas_fill)
-    ->ArgsProduct({{CAMD_PIXEL_BGR, CAMD_PIXEL_RGB, CAMD_PIXEL_NV12, CAMD_PIXEL_I420, CAMD_PIXEL_YUY2, CAMD_PIXEL_GRAY8},
+    ->ArgsProduct({{CAMD_PIXEL_BGR, CAMD_PIXEL_RGB, CAMD_PIXEL_NV12, CAMD_PIXEL_I420, CAMD_PIXEL_YUY2,
+                    CAMD_PIXEL_GRAY8},
                    {100, 50}})
     ->Unit(benchmark::kMicrosecond);
 
@@ -102,7 +103,8 @@ void canvas_draw(benchmark::State& state) {
 }
 BENCHMARK(canvas_draw)->Unit(benchmark::kMicrosecond);
 
-// Everything that annotate takes of the postprocess thread for a 720p I420 picture, film included; paced by the encoder.
+// Everything that annotate takes of the postprocess thread for a 720p I420 picture, film included; paced by the
+// encoder.
 void annotate_film(benchmark::State& state) {
   const std::string film = (std::filesystem::temp_directory_path() / "camd_bench.mp4").string();
   FakeModel model(4, 4);

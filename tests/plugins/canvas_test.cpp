@@ -34,8 +34,12 @@ struct Picture {
     const auto u = [&](bool right, int, int) { return right ? full.u : 128; };
     const auto v = [&](bool right, int, int) { return right ? full.v : 128; };
     switch (format) {
-      case CAMD_PIXEL_BGR: pixels(0, 3, width, height, [](bool r, int c, int) { return r ? (c == 0 ? 40 : c == 1 ? 120 : 200) : 0; }); break;
-      case CAMD_PIXEL_RGB: pixels(0, 3, width, height, [](bool r, int c, int) { return r ? (c == 2 ? 40 : c == 1 ? 120 : 200) : 0; }); break;
+      case CAMD_PIXEL_BGR:
+        pixels(0, 3, width, height, [](bool r, int c, int) { return r ? (c == 0 ? 40 : c == 1 ? 120 : 200) : 0; });
+        break;
+      case CAMD_PIXEL_RGB:
+        pixels(0, 3, width, height, [](bool r, int c, int) { return r ? (c == 2 ? 40 : c == 1 ? 120 : 200) : 0; });
+        break;
       case CAMD_PIXEL_I420:
         pixels(0, 1, width, height, luma);
         pixels(1, 1, half_width, half_height, u);
@@ -46,7 +50,8 @@ struct Picture {
         pixels(1, 2, half_width, half_height, [&](bool r, int c, int) { return c == 0 ? u(r, 0, 0) : v(r, 0, 0); });
         break;
       case CAMD_PIXEL_YUY2:
-        pixels(0, 2, width, height, [&](bool r, int c, int x) { return c == 0 ? luma(r, 0, 0) : (x % 2 == 0 ? u(r, 0, 0) : v(r, 0, 0)); });
+        pixels(0, 2, width, height,
+               [&](bool r, int c, int x) { return c == 0 ? luma(r, 0, 0) : (x % 2 == 0 ? u(r, 0, 0) : v(r, 0, 0)); });
         break;
       case CAMD_PIXEL_GRAY8: pixels(0, 1, width, height, [](bool r, int, int) { return r ? 255 : 0; }); break;
     }
@@ -63,7 +68,8 @@ struct I420 {
   [[nodiscard]] int luma_stride() const { return (size.width + 3) / 4 * 4; }
   [[nodiscard]] int chroma(int plane, int x, int row) const {
     const int stride = (size.width / 2 + 3) / 4 * 4;
-    return bytes[static_cast<std::size_t>(luma_stride() * size.height + plane * stride * size.height / 2 + row * stride + x)];
+    return bytes[static_cast<std::size_t>(luma_stride() * size.height + plane * stride * size.height / 2 +
+                                          row * stride + x)];
   }
   Size size;
   std::vector<std::uint8_t> bytes;

@@ -69,10 +69,10 @@ TEST_F(Detections, DecodesTheReferenceDetectorFromItsCardAlone) {
   ASSERT_TRUE(start(model, "{}")) << error_;
   // Stride 8, row 2, column 3, second anchor (side 32, centre 28, 20), class marker.
   at(model.outputs[0], 1 * 2 + 1, 2, 3) = 0.75F;
-  at(model.outputs[1], 4, 2, 3) = 1.0F;                  // cx = 28 + 0.1 * 32 = 31.2
-  at(model.outputs[1], 5, 2, 3) = -1.0F;                 // cy = 20 - 3.2 = 16.8
+  at(model.outputs[1], 4, 2, 3) = 1.0F;                   // cx = 28 + 0.1 * 32 = 31.2
+  at(model.outputs[1], 5, 2, 3) = -1.0F;                  // cy = 20 - 3.2 = 16.8
   at(model.outputs[1], 6, 2, 3) = std::log(0.5F) / 0.2F;  // w = 16
-  at(model.outputs[1], 7, 2, 3) = 0.0F;                  // h = 32
+  at(model.outputs[1], 7, 2, 3) = 0.0F;                   // h = 32
   for (int k = 0; k < 5; ++k) {
     at(model.outputs[2], 10 + 2 * k, 2, 3) = static_cast<float>(k);       // x = 28 + 3.2 k
     at(model.outputs[2], 10 + 2 * k + 1, 2, 3) = -static_cast<float>(k);  // y = 20 - 3.2 k
@@ -139,9 +139,9 @@ TEST_F(Detections, DecodesPairsOfBackgroundAndObject) {
   at(cls, 0, 1, 1) = 0.99F;            // background: no candidate
   at(cls, 1, 1, 1) = 0.2F;
   at(cls, 2, 1, 1) = 0.01F;
-  at(cls, 3, 1, 1) = 0.8F;                       // face, second anchor: side 16, centre 15.5, 15.5
-  at(model.outputs[7], 4, 1, 1) = 0.5F;          // cx = 15.5 + 8
-  at(model.outputs[8], 10, 1, 1) = -0.25F;       // x = 15.5 - 4
+  at(cls, 3, 1, 1) = 0.8F;                  // face, second anchor: side 16, centre 15.5, 15.5
+  at(model.outputs[7], 4, 1, 1) = 0.5F;     // cx = 15.5 + 8
+  at(model.outputs[8], 10, 1, 1) = -0.25F;  // x = 15.5 - 4
   const auto found = detect(model);
   ASSERT_EQ(found.size(), 1U);
   EXPECT_FLOAT_EQ(found[0].score, 0.8F);
@@ -165,9 +165,12 @@ TEST_F(Detections, TakesTheSigmoidOfLogits) {
 
 TEST_F(Detections, DecodesScrfd) {
   FakeModel model(64, 64);
-  for (const std::int64_t stride : {8, 16, 32}) model.output("score_" + std::to_string(stride), {64 / stride * 64 / stride * 2, 1});
-  for (const std::int64_t stride : {8, 16, 32}) model.output("bbox_" + std::to_string(stride), {64 / stride * 64 / stride * 2, 4});
-  for (const std::int64_t stride : {8, 16, 32}) model.output("kps_" + std::to_string(stride), {64 / stride * 64 / stride * 2, 10});
+  for (const std::int64_t stride : {8, 16, 32})
+    model.output("score_" + std::to_string(stride), {64 / stride * 64 / stride * 2, 1});
+  for (const std::int64_t stride : {8, 16, 32})
+    model.output("bbox_" + std::to_string(stride), {64 / stride * 64 / stride * 2, 4});
+  for (const std::int64_t stride : {8, 16, 32})
+    model.output("kps_" + std::to_string(stride), {64 / stride * 64 / stride * 2, 10});
   ASSERT_TRUE(start(model, R"({"layout":"scrfd","classes":["face"]})")) << error_;
   const std::size_t row = (1 * 4 + 2) * 2 + 1;  // stride 16: row 1, column 2, second anchor: point 32, 16
   model.outputs[1].values[row] = 0.9F;
@@ -198,10 +201,10 @@ TEST_F(Detections, DecodesYunet) {
   const std::int64_t cell = 1 * 4 + 2;  // stride 16: row 1, column 2
   at(model.outputs[1], cell, 0) = 0.64F;
   at(model.outputs[4], cell, 0) = 1.0F;
-  at(model.outputs[7], cell, 0) = 0.5F;             // cx = 2.5 * 16
-  at(model.outputs[7], cell, 1) = 0.25F;            // cy = 1.25 * 16
-  at(model.outputs[7], cell, 2) = std::log(2.0F);   // w = 32
-  at(model.outputs[10], cell, 2) = -1.0F;           // second keypoint: (1, 1) * 16
+  at(model.outputs[7], cell, 0) = 0.5F;            // cx = 2.5 * 16
+  at(model.outputs[7], cell, 1) = 0.25F;           // cy = 1.25 * 16
+  at(model.outputs[7], cell, 2) = std::log(2.0F);  // w = 32
+  at(model.outputs[10], cell, 2) = -1.0F;          // second keypoint: (1, 1) * 16
   const auto found = detect(model);
   ASSERT_EQ(found.size(), 1U);
   EXPECT_FLOAT_EQ(found[0].score, 0.8F);
@@ -262,9 +265,9 @@ TEST_F(Detections, DecodesSsdPriorsOfAllStridesInOneTensor) {
   FakeTensor& scores = model.output("scores", {1, 36, 2});
   ASSERT_TRUE(start(model, R"({"layout":"ssd","boxes":"priors","strides":[8,16],"anchors":[[10,20],[[30,40]]]})"))
       << error_;
-  at(scores, 32 + 1, 1) = 0.9F;  // stride 16, row 0, column 1: centre 24, 8, prior 30 x 40
-  at(boxes, 33, 0) = 1.0F;       // cx = 24 + 0.1 * 30
-  at(boxes, 33, 1) = 1.0F;       // cy = 8 + 0.1 * 40
+  at(scores, 32 + 1, 1) = 0.9F;                         // stride 16, row 0, column 1: centre 24, 8, prior 30 x 40
+  at(boxes, 33, 0) = 1.0F;                              // cx = 24 + 0.1 * 30
+  at(boxes, 33, 1) = 1.0F;                              // cy = 8 + 0.1 * 40
   run_.frame.offset_x = run_.frame.offset_y = -100.0F;  // away from the picture's rim
   const auto found = detect(model);
   ASSERT_EQ(found.size(), 1U);
@@ -301,10 +304,38 @@ TEST_F(Detections, TakesYoloxBoxesThatTheGraphDecoded) {
   expect_box(found[0], 25, 16, 10, 8);
 }
 
+// YOLOv5 and its kind: three anchors per cell, decoded in the graph.
+TEST_F(Detections, TakesThreeDecodedAnchorsPerCell) {
+  FakeModel model(64, 64);
+  model.output("output0", {1, 84 * 3, 7});
+  ASSERT_TRUE(start(model, R"({"layout":"yolox","decoded":true,"anchors_per_cell":3})")) << error_;
+  const float row[7] = {30, 20, 10, 8, 0.9F, 0.1F, 1.0F};
+  std::copy(row, row + 7, model.outputs[0].values.begin() + 200 * 7);
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].class_id, 1);
+  expect_box(found[0], 25, 16, 10, 8);
+}
+
+// YOLOv8 and its kind: [1,4+C,N], centre and size in pixels, no background.
+TEST_F(Detections, DecodesBoxesAndClassesInOneTransposedTensor) {
+  FakeModel model(64, 64);
+  FakeTensor& output = model.output("output0", {1, 6, 84});
+  ASSERT_TRUE(start(model, R"({"layout":"ssd","boxes":"centre","relative":false})")) << error_;
+  const float column[6] = {30, 20, 10, 8, 0.1F, 0.9F};
+  for (std::int64_t i = 0; i < 6; ++i) at(output, i, 50) = column[i];
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_STREQ(found[0].class_name, "class1");
+  expect_box(found[0], 25, 16, 10, 8);
+}
+
 TEST_F(Detections, DecodesNanodet) {
   FakeModel model(64, 64);
-  for (const std::int64_t stride : {8, 16, 32}) model.output("cls_pred_stride_" + std::to_string(stride), {1, 64 / stride * 64 / stride, 2});
-  for (const std::int64_t stride : {8, 16, 32}) model.output("dis_pred_stride_" + std::to_string(stride), {1, 64 / stride * 64 / stride, 32});
+  for (const std::int64_t stride : {8, 16, 32})
+    model.output("cls_pred_stride_" + std::to_string(stride), {1, 64 / stride * 64 / stride, 2});
+  for (const std::int64_t stride : {8, 16, 32})
+    model.output("dis_pred_stride_" + std::to_string(stride), {1, 64 / stride * 64 / stride, 32});
   ASSERT_TRUE(start(model, R"({"layout":"nanodet","classes":["person","bicycle"]})")) << error_;
   const std::int64_t cell = 1 * 4 + 2;  // stride 16: point 40, 24
   at(model.outputs[1], cell, 1) = 0.6F;
@@ -458,7 +489,8 @@ TEST_F(Detections, FindsTheSameAmongTooManyCandidates) {
   for (const std::int64_t stride : {8, 16, 32}) {
     const std::int64_t n = 640 / stride;
     FakeTensor& cls = model.output("cls_" + std::to_string(stride), {1, 4, n, n});
-    for (std::size_t i = 0; i < cls.values.size(); ++i) cls.values[i] = 0.5F + 0.4F * static_cast<float>(i % 977) / 977.0F;
+    for (std::size_t i = 0; i < cls.values.size(); ++i)
+      cls.values[i] = 0.5F + 0.4F * static_cast<float>(i % 977) / 977.0F;
     model.output("box_" + std::to_string(stride), {1, 8, n, n});
   }
   ASSERT_TRUE(start(model, R"({"layout":"anchors","classes":["a","b"],"max":16})")) << error_;
@@ -524,6 +556,25 @@ TEST_F(Detections, SuggestsLayoutsWhereNoneIsNamed) {
   EXPECT_FALSE(start(model, "{}"));
   EXPECT_EQ(error_,
             "config.layout: missing, and the model has no card that names one; the model's outputs look like yunet");
+}
+
+TEST_F(Detections, SuggestsOnlyLayoutsThatReadMost) {
+  const auto suggestion = [](FakeModel& model) {
+    Instance run(find_builtin("detections"));
+    EXPECT_EQ(run.create("{}"), CAMD_OK);
+    EXPECT_EQ(run.outputs(model), CAMD_ERROR_CONFIG);
+    const std::string all = run.error();
+    return all.substr(all.find("look like ") + 10);
+  };
+  FakeModel one = yolox();
+  EXPECT_EQ(suggestion(one), "yolox");
+  FakeModel fastest(64, 64);
+  fastest.output("758", {1, 7, 4, 4});
+  EXPECT_EQ(suggestion(fastest), "fastestdet");
+  FakeModel ssd(64, 64);
+  ssd.output("scores", {1, 84, 2});
+  ssd.output("boxes", {1, 84, 4});
+  EXPECT_EQ(suggestion(ssd), "ssd");
 }
 
 TEST_F(Detections, NamesEveryWrongKeyBeforeItSeesAModel) {

@@ -122,8 +122,13 @@ class Instance {
     pointers.clear();
     for (std::size_t i = 0; i < model.outputs.size(); ++i) {
       FakeTensor& output = model.outputs[i];
-      output.tensor = DLTensor{output.values.data(), {kDLCPU, 0},          static_cast<std::int32_t>(output.shape.size()),
-                               {kDLFloat, 32, 1},    output.shape.data(), nullptr, 0};
+      output.tensor = DLTensor{output.values.data(),
+                               {kDLCPU, 0},
+                               static_cast<std::int32_t>(output.shape.size()),
+                               {kDLFloat, 32, 1},
+                               output.shape.data(),
+                               nullptr,
+                               0};
       pointers.push_back(needs[i] == CAMD_NEED_NONE ? nullptr : &output.tensor);
     }
     tensors = camd_tensors{};
@@ -144,9 +149,7 @@ class Instance {
     return table->destroy(gone, &problem);
   }
   [[nodiscard]] std::string error() const { return problem.message; }
-  [[nodiscard]] std::vector<camd_detection> found() const {
-    return {items.begin(), items.begin() + results.count};
-  }
+  [[nodiscard]] std::vector<camd_detection> found() const { return {items.begin(), items.begin() + results.count}; }
 
   const camd_plugin* table;
   FakeHost host;
@@ -177,7 +180,8 @@ class InFolder : public ::testing::Test {
   // Names of what lies in the folder, sorted.
   [[nodiscard]] std::vector<std::string> listing(const std::string& below = ".") const {
     std::vector<std::string> names;
-    for (const auto& entry : std::filesystem::directory_iterator(folder_ / below)) names.push_back(entry.path().filename());
+    for (const auto& entry : std::filesystem::directory_iterator(folder_ / below))
+      names.push_back(entry.path().filename());
     std::sort(names.begin(), names.end());
     return names;
   }

@@ -135,8 +135,9 @@ TEST_F(JsonlTest, RefusesCamerasWhoseFilesWouldBeTheSame) {
   Instance jsonl(table_);
   ASSERT_EQ(jsonl.create(config("{camera}.jsonl")), CAMD_OK);
   EXPECT_EQ(jsonl.outputs(model_), CAMD_ERROR_CONFIG);
-  EXPECT_EQ(jsonl.error(),
-            "cameras 'a b' and 'a/b' would both write 'a_b': give them names that differ in letters, digits, '-' or '_'");
+  EXPECT_EQ(
+      jsonl.error(),
+      "cameras 'a b' and 'a/b' would both write 'a_b': give them names that differ in letters, digits, '-' or '_'");
 }
 
 TEST_F(JsonlTest, RefusesStdout) {

@@ -10,7 +10,8 @@ int main(int argc, char** argv) {
   using namespace camd::plugins::testing;
   if (argc != 2) return 2;
   void* library = ::dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
-  const auto entry = library != nullptr ? reinterpret_cast<camd_plugin_entry>(::dlsym(library, CAMD_PLUGIN_SYMBOL)) : nullptr;
+  const auto entry =
+      library != nullptr ? reinterpret_cast<camd_plugin_entry>(::dlsym(library, CAMD_PLUGIN_SYMBOL)) : nullptr;
   if (entry == nullptr) {
     std::fprintf(stderr, "%s\n", ::dlerror());
     return 1;
@@ -21,7 +22,9 @@ int main(int argc, char** argv) {
   bool good = run.create("{}") == CAMD_OK && run.outputs(model) == CAMD_OK;
   for (int frame = 0; good && frame < 3; ++frame) {
     std::vector<camd_detection> found(3);
-    for (int i = 0; i < 3; ++i) found[static_cast<std::size_t>(i)].box[2] = found[static_cast<std::size_t>(i)].box[3] = static_cast<float>(1 + (i + frame) % 3);
+    for (int i = 0; i < 3; ++i)
+      found[static_cast<std::size_t>(i)].box[2] = found[static_cast<std::size_t>(i)].box[3] =
+          static_cast<float>(1 + (i + frame) % 3);
     good = run.process(model, found) == CAMD_OK;
     std::printf("frame %d:", frame);
     for (const camd_detection& d : run.found()) std::printf(" %g", static_cast<double>(d.box[2]));

@@ -1,0 +1,81 @@
+// After the first frame `detections` and `jsonl` allocate nothing. A binary of its own: it replaces operator new.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "harness.hpp"
+#include "plugins/builtin.hpp"
+#include "plugins/camd_plugin.hpp"
+
+namespace {
+std::atomic<std::uint64_t> allocations{0};
+}
+
+void* operator new(std::size_t size) {
+  ++allocations;
+  if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace camd::plugins::testing {
+namespace {
+
+// Allocations of ten frames after the first two.
+std::uint64_t steady_allocations(Instance& run) {
+  std::uint64_t before = 0;
+  for (int frame = 0; frame < 12; ++frame) {
+    if (frame == 2) before = allocations;
+    run.results.count = 3;
+    EXPECT_EQ(run.table->process(run.instance, &run.frame, &run.tensors, &run.results, &run.problem), CAMD_OK);
+  }
+  return allocations - before;
+}
+
+TEST(Allocations, AreNoneInDetectionsWithEveryCellAbove) {
+  struct Case {
+    const char* config;
+    std::vector<std::vector<std::int64_t>> outputs;
+  };
+  const std::vector<Case> cases = {
+      {R"({"layout":"anchors","classes":["a"],"strides":[8],"anchors":[[16,32]]})",
+       {{1, 2, 40, 40}, {1, 8, 40, 40}, {1, 20, 40, 40}}},
+      {R"({"layout":"scrfd","classes":["a"],"strides":[8]})", {{3200, 1}, {3200, 4}, {3200, 10}}},
+      {R"({"layout":"ssd","classes":["a"],"scores":"logits"})", {{1, 9000, 2}, {1, 9000, 4}}},
+      {R"({"layout":"yolox","strides":[8]})", {{1, 1600, 85}}},
+      {R"({"layout":"nanodet","classes":["a"],"strides":[8]})", {{1, 1600, 33}}},
+      {R"({"layout":"fastestdet","strides":[8]})", {{1, 85, 40, 40}}}};
+  for (const Case& one : cases) {
+    SCOPED_TRACE(one.config);
+    FakeModel model(320, 320);
+    for (const auto& shape : one.outputs) {
+      FakeTensor& output = model.output("output" + std::to_string(model.outputs.size()), shape);
+      for (std::size_t i = 0; i < output.values.size(); ++i)
+        output.values[i] = 0.6F + 0.3F * static_cast<float>(i % 1009) / 1009.0F;
+    }
+    Instance run(find_builtin("detections"));
+    ASSERT_EQ(run.create(one.config), CAMD_OK) << run.error();
+    ASSERT_EQ(run.outputs(model), CAMD_OK) << run.error();
+    run.results.capacity = 200;
+    ASSERT_EQ(run.process(model), CAMD_OK) << run.error();
+    EXPECT_EQ(steady_allocations(run), 0U);
+  }
+}
+
+TEST(Allocations, AreNoneInJsonl) {
+  FakeModel model(4, 4);
+  Instance run(find_builtin("jsonl"));
+  ASSERT_EQ(run.create(R"({"path":"/dev/null"})"), CAMD_OK) << run.error();
+  ASSERT_EQ(run.outputs(model), CAMD_OK);
+  camd_detection d{};
+  d.keypoint_count = CAMD_MAX_KEYPOINTS;
+  camd::plugin::copy_text(d.class_name, "marker");
+  ASSERT_EQ(run.process(model, {d, d, d}), CAMD_OK);
+  EXPECT_EQ(steady_allocations(run), 0U);
+}
+
+}  // namespace
+}  // namespace camd::plugins::testing
