@@ -128,6 +128,8 @@ class FrameRing {
 
   // [any] True when the slot memory is host memory the device reads as it is, so that borrowing costs no copy.
   [[nodiscard]] bool may_borrow() const noexcept;
+  [[nodiscard]] int slots() const noexcept { return options_.slots; }
+  [[nodiscard]] RingPolicy policy() const noexcept { return options_.policy; }
   // [any] Slots that are not Free.
   [[nodiscard]] int occupied() const;
   [[nodiscard]] bool has_ready() const;

@@ -2,7 +2,7 @@
 
 #include <variant>
 
-#include "base/error.hpp"
+#include "capture/gst_source.hpp"
 #include "capture/test_source.hpp"
 
 namespace camd::capture {
@@ -24,7 +24,7 @@ std::unique_ptr<FrameSource> make_source(const config::Camera& camera, CameraInd
   if (const auto* const test = std::get_if<config::TestSource>(&camera.source)) {
     return make_test_source(*test, camera.name, index, ring, listener, clock);
   }
-  throw base::Error(base::ErrorKind::kConfig, "camera " + camera.name + ": this source is not built in yet");
+  return make_gst_source(camera, index, ring, listener, clock);
 }
 
 bool is_lossless(const config::Camera& camera) noexcept {

@@ -1,0 +1,103 @@
+#include "capture/gst_connection.hpp"
+
+#include <algorithm>
+
+#include "base/log.hpp"
+#include "base/mutex.hpp"
+
+namespace camd::capture {
+namespace {
+
+// Longer than the 100 ms that rtspsrc takes to say good-bye, short enough for a daemon that is told to stop.
+constexpr base::Duration kTearDownPatience = std::chrono::seconds(3);
+
+GstMessageType operator|(GstMessageType a, GstMessageType b) {
+  return static_cast<GstMessageType>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
+}
+
+}  // namespace
+
+// Stands between the streaming thread and a taker that may be gone before a hung pipeline is.
+struct GstConnection::Gate {
+  base::Mutex mutex;
+  base::CondVar left;
+  SampleTaker* taker CAMD_GUARDED_BY(mutex) = nullptr;
+  bool inside CAMD_GUARDED_BY(mutex) = false;
+  GstElement* pipeline = nullptr;  // constant; alive as long as its sink calls
+};
+
+GstConnection::GstConnection(BuiltPipeline built, std::string camera, SampleTaker& taker)
+    : built_(std::move(built)),
+      camera_(std::move(camera)),
+      bus_(gst_element_get_bus(built_.pipeline.get())),
+      gate_(std::make_shared<Gate>()) {
+  {
+    const base::MutexLock lock(gate_->mutex);
+    gate_->taker = &taker;
+    gate_->pipeline = built_.pipeline.get();
+  }
+  GstAppSinkCallbacks callbacks{};
+  callbacks.new_sample = &GstConnection::on_sample;
+  const auto destroy = [](gpointer gate) { delete static_cast<std::shared_ptr<Gate>*>(gate); };
+  gst_app_sink_set_callbacks(GST_APP_SINK(built_.sink.get()), &callbacks, new std::shared_ptr<Gate>(gate_), destroy);
+}
+
+GstConnection::~GstConnection() {
+  detach();
+  if (change_state(built_.pipeline.get(), GST_STATE_NULL, kTearDownPatience) == StateChange::kHung) {
+    base::log().warn("camera {}: the source hangs while it is closed, it is left behind", camera_);
+  }
+  gst_object_unref(bus_);
+}
+
+GstFlowReturn GstConnection::on_sample(GstAppSink* sink, gpointer user) noexcept {
+  Gate& gate = **static_cast<std::shared_ptr<Gate>*>(user);
+  const GstOwned<GstSample> sample(gst_app_sink_pull_sample(sink));
+  if (!sample) return GST_FLOW_EOS;
+  SampleTaker* taker = nullptr;
+  {
+    const base::MutexLock lock(gate.mutex);
+    taker = gate.taker;
+    gate.inside = taker != nullptr;
+  }
+  if (taker == nullptr) return GST_FLOW_FLUSHING;
+  const bool more = taker->take_sample(sample.get(), gate.pipeline);
+  const base::MutexLock lock(gate.mutex);
+  gate.inside = false;
+  gate.left.notify_all();
+  return more ? GST_FLOW_OK : GST_FLOW_FLUSHING;
+}
+
+void GstConnection::detach() noexcept {
+  const base::MutexLock lock(gate_->mutex);
+  gate_->taker = nullptr;
+  while (gate_->inside) gate_->left.wait(gate_->mutex);
+}
+
+bool GstConnection::at_end() const noexcept { return gst_app_sink_is_eos(GST_APP_SINK(built_.sink.get())) != FALSE; }
+
+StateChange GstConnection::change(GstState state, base::Duration patience, bool (*give_up)(void*), void* argument) {
+  const StateChange change = change_state(built_.pipeline.get(), state, patience, give_up, argument);
+  if (change == StateChange::kLive) built_.live = true;
+  return change;
+}
+
+GstOwned<GstMessage> GstConnection::next_message(base::Duration patience) {
+  const auto wait_ns = static_cast<GstClockTime>(std::max<std::int64_t>(0, patience.count()));
+  return GstOwned<GstMessage>(gst_bus_timed_pop_filtered(bus_, wait_ns,
+                                                         GST_MESSAGE_ERROR | GST_MESSAGE_WARNING | GST_MESSAGE_EOS |
+                                                             GST_MESSAGE_ASYNC_DONE | GST_MESSAGE_ELEMENT |
+                                                             GST_MESSAGE_LATENCY | GST_MESSAGE_APPLICATION));
+}
+
+void GstConnection::wake(const char* name) noexcept {
+  gst_bus_post(bus_, gst_message_new_application(nullptr, gst_structure_new_empty(name)));
+}
+
+bool GstConnection::rewind() noexcept {
+  const auto flags = static_cast<GstSeekFlags>(static_cast<unsigned>(GST_SEEK_FLAG_FLUSH) |
+                                               static_cast<unsigned>(GST_SEEK_FLAG_KEY_UNIT));
+  return gst_element_seek_simple(built_.pipeline.get(), GST_FORMAT_TIME, flags, 0) != FALSE;
+}
+
+}  // namespace camd::capture

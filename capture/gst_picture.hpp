@@ -1,0 +1,37 @@
+// From a GStreamer sample to a frame in the ring: its layout, and its pixels, borrowed where the device reads
+// host memory as it is, else copied row by row.
+//
+// Pixels are taken as they come: BGR, RGB, NV12, I420, YUY2 and GRAY8 in system memory, with the strides and offsets of
+// their GstVideoMeta (or GstVideoInfo). A borrowed picture keeps that layout; a copied one is packed tightly, so that
+// no padding crosses the bus to a GPU later.
+//
+// Threads: functions [source]. Frames are filled without allocation, GStreamer's own bookkeeping apart.
+#pragma once
+
+#include <gst/video/video.h>
+
+#include <optional>
+#include <string>
+
+#include "base/picture.hpp"
+#include "capture/frame_ring.hpp"
+#include "capture/gst_support.hpp"
+
+namespace camd::capture {
+
+// The caps that the ring's pictures may have. Best first for a converter that must choose.
+[[nodiscard]] GstOwned<GstCaps> accepted_caps();
+
+// What a picture of these caps is, with planes where `meta` says (else where `info` says). Matrix and range come from
+// the colorimetry; BT.2020 counts as BT.709, its nearest relative here. Empty for a format that is not accepted.
+[[nodiscard]] std::optional<base::PictureLayout> layout_of(const GstVideoInfo& info, const GstVideoMeta* meta);
+
+// Puts the sample's pixels into the leased slot. Returns what is wrong, "" when it worked: then the lease is ready to
+// be published. Throws Error(kDevice) when the slot's memory cannot be had.
+[[nodiscard]] std::string fill_from_sample(FillLease& lease, bool may_borrow, GstSample* sample);
+
+// Answers the ALLOCATION query of the element before the sink: buffers with padded rows and GstVideoMeta are welcome
+// (so that decoders need not copy), and `held` of them may stay with us for a while.
+void answer_allocation(GstQuery* query, unsigned held);
+
+}  // namespace camd::capture

@@ -1,0 +1,310 @@
+#include "capture/gst_pipelines.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gst/base/gstbasesrc.h>
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+
+#include "base/error.hpp"
+#include "capture/gst_picture.hpp"
+
+namespace camd::capture {
+namespace {
+
+using base::Error;
+using base::ErrorKind;
+
+constexpr const char* kSinkName = "camd";
+
+GstPadProbeReturn on_sink_query(GstPad*, GstPadProbeInfo* info, gpointer held) {
+  GstQuery* const query = GST_PAD_PROBE_INFO_QUERY(info);
+  if (GST_QUERY_TYPE(query) != GST_QUERY_ALLOCATION) return GST_PAD_PROBE_OK;
+  answer_allocation(query, GPOINTER_TO_UINT(held));
+  return GST_PAD_PROBE_HANDLED;
+}
+
+// The sink hands every sample on at once, so its queue of one never fills: what is dropped is dropped in our ring,
+// where it is counted. `sync` paces by the clock.
+void set_up_sink(GstElement* sink, bool sync, unsigned held) {
+  const GstOwned<GstCaps> caps = accepted_caps();
+  g_object_set(sink, "caps", caps.get(), "sync", static_cast<gboolean>(sync), "max-buffers", 1U, "drop", FALSE,
+               "enable-last-sample", FALSE, "qos", FALSE, nullptr);
+  const GstOwned<GstPad> pad(gst_element_get_static_pad(sink, "sink"));
+  gst_pad_add_probe(pad.get(), GST_PAD_PROBE_TYPE_QUERY_DOWNSTREAM, &on_sink_query, GUINT_TO_POINTER(held), nullptr);
+}
+
+// Frame threads hold pictures back, slice threads do not.
+void on_deep_element(GstBin*, GstBin*, GstElement* element, gpointer) {
+  GstElementFactory* const factory = gst_element_get_factory(element);
+  if (factory == nullptr || !g_str_has_prefix(GST_OBJECT_NAME(factory), "avdec_")) return;
+  if (g_object_class_find_property(G_OBJECT_GET_CLASS(element), "thread-type") == nullptr) return;
+  gst_util_set_object_arg(G_OBJECT(element), "thread-type", "slice");
+}
+
+GstOwned<GstElement> new_pipeline() {
+  GstOwned<GstElement> pipeline(GST_ELEMENT(gst_object_ref_sink(gst_pipeline_new("camd-pipeline"))));
+  return pipeline;
+}
+
+void use_monotonic_clock(GstElement* pipeline) {
+  GstClock* const clock = gst_system_clock_obtain();  // GST_CLOCK_TYPE_MONOTONIC, and nobody here changes that
+  gst_pipeline_use_clock(GST_PIPELINE(pipeline), clock);
+  gst_object_unref(clock);
+}
+
+// Adds `element` to the pipeline, which owns it from now on.
+GstElement* add(GstElement* pipeline, GstElement* element) {
+  gst_bin_add(GST_BIN(pipeline), element);
+  return element;
+}
+
+void link(GstElement* from, GstElement* to) {
+  if (gst_element_link(from, to) == FALSE) {
+    throw Error(ErrorKind::kInternal,
+                fmt::format("GStreamer cannot link {} to {}", GST_OBJECT_NAME(from), GST_OBJECT_NAME(to)));
+  }
+}
+
+// Other streams than video come out as they are, nobody decodes them.
+gboolean on_autoplug(GstElement*, GstPad*, GstCaps* caps, gpointer) {
+  if (gst_caps_get_size(caps) == 0) return TRUE;
+  const std::string_view name = gst_structure_get_name(gst_caps_get_structure(caps, 0));
+  for (const std::string_view other : {"audio/", "text/", "subpicture/", "closedcaption/"}) {
+    if (name.substr(0, other.size()) == other) return FALSE;
+  }
+  return TRUE;
+}
+
+void on_decoded_pad(GstElement*, GstPad* pad, gpointer converter) {
+  const GstOwned<GstCaps> caps(gst_pad_query_caps(pad, nullptr));
+  if (gst_caps_get_size(caps.get()) == 0) return;
+  const GstStructure* const first = gst_caps_get_structure(caps.get(), 0);
+  if (gst_structure_has_name(first, "video/x-raw") == FALSE) return;
+  const GstOwned<GstPad> target(gst_element_get_static_pad(GST_ELEMENT(converter), "sink"));
+  if (gst_pad_is_linked(target.get()) == FALSE) (void)gst_pad_link(pad, target.get());  // the first video wins
+}
+
+void on_no_more_pads(GstElement* decoder, gpointer converter) {
+  const GstOwned<GstPad> target(gst_element_get_static_pad(GST_ELEMENT(converter), "sink"));
+  if (gst_pad_is_linked(target.get()) != FALSE) return;
+  gst_element_post_message(decoder,
+                           gst_message_new_application(GST_OBJECT(decoder), gst_structure_new_empty(kNoVideoMessage)));
+}
+
+// decodebin ! videoconvert ! appsink at the end of the pipeline; returns the decodebin.
+GstElement* add_decoding_tail(BuiltPipeline& built, unsigned held) {
+  GstElement* const pipeline = built.pipeline.get();
+  GstElement* const decoder = add(pipeline, make_element("decodebin", "decoder"));
+  GstElement* const converter = add(pipeline, make_element("videoconvert", "converter"));
+  GstElement* const sink = add(pipeline, make_element("appsink", kSinkName));
+  link(converter, sink);
+  g_signal_connect(decoder, "autoplug-continue", G_CALLBACK(&on_autoplug), nullptr);
+  g_signal_connect(decoder, "pad-added", G_CALLBACK(&on_decoded_pad), converter);
+  g_signal_connect(decoder, "no-more-pads", G_CALLBACK(&on_no_more_pads), converter);
+  set_up_sink(sink, false, held);
+  built.sink.reset(GST_ELEMENT(gst_object_ref(sink)));
+  return decoder;
+}
+
+void avoid_frame_threads(GstElement* pipeline) {
+  g_signal_connect(pipeline, "deep-element-added", G_CALLBACK(&on_deep_element), nullptr);
+}
+
+struct RtspLogin {
+  std::string location;  // the URL without its login
+  std::string user;
+  std::string password;
+};
+
+std::string unescaped(const char* text) {
+  const GstOwned<gchar> plain(g_uri_unescape_string(text, nullptr));
+  return plain ? std::string(plain.get()) : std::string(text);
+}
+
+// rtspsrc writes its location into messages and logs: the login goes by its own properties.
+RtspLogin split_login(const std::string& url) {
+  RtspLogin login;
+  login.location = url;
+  const std::size_t authority = url.find("://");
+  if (authority == std::string::npos) return login;
+  const std::size_t start = authority + 3;
+  const std::size_t end = std::min(url.find_first_of("/?#", start), url.size());
+  const std::size_t at = url.substr(0, end).rfind('@');
+  if (at == std::string::npos || at < start) return login;
+  const std::string info = url.substr(start, at - start);
+  const std::size_t colon = info.find(':');
+  login.user = unescaped(info.substr(0, colon).c_str());
+  if (colon != std::string::npos) login.password = unescaped(info.substr(colon + 1).c_str());
+  login.location = url.substr(0, start) + url.substr(at + 1);
+  return login;
+}
+
+gboolean on_select_stream(GstElement*, guint, GstCaps* caps, gpointer) {
+  const GstStructure* const first = gst_caps_get_structure(caps, 0);
+  const char* const media = gst_structure_get_string(first, "media");
+  return static_cast<gboolean>(media == nullptr || g_str_equal(media, "video"));
+}
+
+void on_rtsp_pad(GstElement*, GstPad* pad, gpointer decoder) {
+  const GstOwned<GstPad> target(gst_element_get_static_pad(GST_ELEMENT(decoder), "sink"));
+  if (gst_pad_is_linked(target.get()) == FALSE) (void)gst_pad_link(pad, target.get());
+}
+
+// True when one of the pipeline's sources has its own pace.
+bool has_live_source(GstElement* pipeline) {
+  bool live = false;
+  GstIterator* const sources = gst_bin_iterate_all_by_element_factory_name(GST_BIN(pipeline), "rtspsrc");
+  GValue item = G_VALUE_INIT;
+  if (gst_iterator_next(sources, &item) == GST_ITERATOR_OK) {
+    live = true;
+    g_value_unset(&item);
+  }
+  gst_iterator_free(sources);
+  GstIterator* const elements = gst_bin_iterate_recurse(GST_BIN(pipeline));
+  const auto look = [](const GValue* value, gpointer found) {
+    auto* const element = static_cast<GstElement*>(g_value_get_object(value));
+    if (GST_IS_BASE_SRC(element) && gst_base_src_is_live(GST_BASE_SRC(element)) != FALSE) {
+      *static_cast<bool*>(found) = true;
+    }
+  };
+  (void)gst_iterator_foreach(elements, look, &live);
+  gst_iterator_free(elements);
+  return live;
+}
+
+// Parses text as gst-launch does. Throws Error(kConfig) with GStreamer's own words.
+GstOwned<GstElement> parse(const std::string& text) {
+  GError* raised = nullptr;
+  GstElement* const parsed = gst_parse_launch_full(text.c_str(), nullptr, GST_PARSE_FLAG_FATAL_ERRORS, &raised);
+  const GstOwned<GError> error(raised);
+  GstOwned<GstElement> owned(parsed != nullptr ? GST_ELEMENT(gst_object_ref_sink(parsed)) : nullptr);
+  if (error || !owned) {
+    throw Error(ErrorKind::kConfig, mask_credentials(error ? error->message : "it is empty"));
+  }
+  if (GST_IS_PIPELINE(owned.get())) return owned;
+  GstOwned<GstElement> pipeline = new_pipeline();  // a single element
+  gst_bin_add(GST_BIN(pipeline.get()), owned.get());
+  return pipeline;
+}
+
+GstOwned<GstElement> find_sink(GstElement* pipeline) {
+  GstOwned<GstElement> sink(gst_bin_get_by_name(GST_BIN(pipeline), kSinkName));
+  if (sink && GST_IS_APP_SINK(sink.get()) == FALSE) {
+    throw Error(ErrorKind::kConfig, "the element named \"camd\" must be an appsink");
+  }
+  return sink;
+}
+
+}  // namespace
+
+BuiltPipeline build_pipeline(const config::FileSource& source, unsigned held) {
+  BuiltPipeline built;
+  built.pipeline = new_pipeline();
+  GstElement* const decoder = add_decoding_tail(built, held);
+  GstElement* const file = add(built.pipeline.get(), make_element("filesrc", "file"));
+  g_object_set(file, "location", source.path.c_str(), nullptr);
+  link(file, decoder);
+  use_monotonic_clock(built.pipeline.get());
+  return built;
+}
+
+BuiltPipeline build_pipeline(const config::V4l2Source& source, unsigned held) {
+  BuiltPipeline built;
+  built.live = true;
+  built.pipeline = new_pipeline();
+  avoid_frame_threads(built.pipeline.get());
+  GstElement* const decoder = add_decoding_tail(built, held);
+  GstElement* const camera = add(built.pipeline.get(), make_element("v4l2src", "camera"));
+  GstElement* const filter = add(built.pipeline.get(), make_element("capsfilter", "asked"));
+  g_object_set(camera, "device", source.device.c_str(), nullptr);
+  int rate = 0;
+  int per = 1;
+  gst_util_double_to_fraction(source.fps, &rate, &per);
+  const std::string size =
+      fmt::format("width=(int){}, height=(int){}, framerate=(fraction){}/{}", source.width, source.height, rate, per);
+  const GstOwned<GstCaps> asked(
+      gst_caps_from_string(fmt::format("video/x-raw, {}; image/jpeg, {}", size, size).c_str()));
+  g_object_set(filter, "caps", asked.get(), nullptr);
+  link(camera, filter);
+  link(filter, decoder);
+  use_monotonic_clock(built.pipeline.get());
+  return built;
+}
+
+BuiltPipeline build_pipeline(const config::RtspSource& source, unsigned held) {
+  BuiltPipeline built;
+  built.live = true;
+  built.pipeline = new_pipeline();
+  avoid_frame_threads(built.pipeline.get());
+  GstElement* const decoder = add_decoding_tail(built, held);
+  GstElement* const camera = add(built.pipeline.get(), make_element("rtspsrc", "camera"));
+  const RtspLogin login = split_login(source.url);
+  const auto latency_ms = std::chrono::duration_cast<std::chrono::milliseconds>(source.latency).count();
+  const auto silence_us = std::chrono::duration_cast<std::chrono::microseconds>(source.recovery.timeout).count();
+  g_object_set(camera, "location", login.location.c_str(), "latency", static_cast<guint>(latency_ms), "tcp-timeout",
+               static_cast<guint64>(silence_us), nullptr);
+  if (!login.user.empty()) g_object_set(camera, "user-id", login.user.c_str(), nullptr);
+  if (!login.password.empty()) g_object_set(camera, "user-pw", login.password.c_str(), nullptr);
+  // Set with the scheme of the URL: rtsps and rtspt bring their own transport.
+  gst_util_set_object_arg(G_OBJECT(camera), "protocols",
+                          source.transport == config::RtspTransport::kTcp ? "tcp" : "udp-mcast+udp");
+  g_signal_connect(camera, "select-stream", G_CALLBACK(&on_select_stream), nullptr);
+  g_signal_connect(camera, "pad-added", G_CALLBACK(&on_rtsp_pad), decoder);
+  use_monotonic_clock(built.pipeline.get());
+  return built;
+}
+
+BuiltPipeline build_pipeline(const config::GStreamerSource& source, unsigned held) {
+  BuiltPipeline built;
+  // Text that brings its own sink is a pipeline by itself; other text may need our tail to be one ("... ! CAPS").
+  if (source.pipeline.find("appsink") != std::string::npos) {
+    built.pipeline = parse(source.pipeline);
+    built.sink = find_sink(built.pipeline.get());
+  }
+  const bool ours = !built.sink;
+  if (ours) {
+    built.pipeline = parse(source.pipeline + " ! videoconvert name=camd-convert ! appsink name=camd");
+    built.sink = find_sink(built.pipeline.get());
+  }
+  built.live = has_live_source(built.pipeline.get());
+  if (ours) {
+    set_up_sink(built.sink.get(), !built.live, held);
+  } else {
+    g_object_set(built.sink.get(), "drop", FALSE, "emit-signals", FALSE, nullptr);  // drops are counted in our ring
+  }
+  if (built.live) avoid_frame_threads(built.pipeline.get());
+  use_monotonic_clock(built.pipeline.get());
+  return built;
+}
+
+std::string describe_v4l2(const std::filesystem::path& device) {
+  GstElement* const made = gst_element_factory_make("v4l2src", nullptr);
+  if (made == nullptr) return "";
+  const GstOwned<GstElement> camera(GST_ELEMENT(gst_object_ref_sink(made)));
+  g_object_set(camera.get(), "device", device.c_str(), nullptr);
+  const base::Duration patience = std::chrono::seconds(1);
+  std::set<std::string> sizes;
+  if (change_state(camera.get(), GST_STATE_READY, patience) == StateChange::kDone) {
+    const GstOwned<GstPad> pad(gst_element_get_static_pad(camera.get(), "src"));
+    const GstOwned<GstCaps> caps(gst_pad_query_caps(pad.get(), nullptr));
+    for (guint i = 0; i < gst_caps_get_size(caps.get()) && sizes.size() < 8; ++i) {
+      const GstStructure* const one = gst_caps_get_structure(caps.get(), i);
+      int width = 0;
+      int height = 0;
+      if (gst_structure_get_int(one, "width", &width) == FALSE) continue;
+      if (gst_structure_get_int(one, "height", &height) == FALSE) continue;
+      const char* const format = gst_structure_get_string(one, "format");
+      const GValue* const rates = gst_structure_get_value(one, "framerate");
+      const GstOwned<gchar> rate(rates != nullptr ? gst_value_serialize(rates) : nullptr);
+      sizes.insert(fmt::format("{} {}x{} at {}", format != nullptr ? format : gst_structure_get_name(one), width,
+                               height, rate ? rate.get() : "?"));
+    }
+  }
+  (void)change_state(camera.get(), GST_STATE_NULL, patience);
+  return sizes.empty() ? std::string() : fmt::format("{}", fmt::join(sizes, ", "));
+}
+
+}  // namespace camd::capture

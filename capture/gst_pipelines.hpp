@@ -1,0 +1,45 @@
+// The GStreamer pipeline of each kind of source, up to and including the appsink that hands its samples to camd.
+//
+//   file       filesrc ! decodebin ! videoconvert ! appsink (camd paces, capture/file_pace.hpp)
+//   v4l2       v4l2src ! capsfilter(size, rate; raw or JPEG) ! decodebin ! videoconvert ! appsink
+//   rtsp       rtspsrc (video streams only) ! decodebin ! videoconvert ! appsink
+//   gstreamer  the user's text ! videoconvert ! appsink, or the text alone when it has an appsink named "camd"
+//              (GStreamer's clock paces what is not live)
+//
+// videoconvert does nothing and copies nothing as long as the decoder offers one of the accepted formats.
+// The pipeline's clock is the system's monotonic one, so that base time + running time is a CLOCK_MONOTONIC time.
+// Decoders of live pipelines run without frame threads: each would hold back one more picture.
+//
+// Threads: functions [setup]; nothing here blocks: a pipeline comes back in state NULL.
+#pragma once
+
+#include <gst/app/gstappsink.h>
+
+#include <string>
+
+#include "capture/gst_support.hpp"
+#include "config/config.hpp"
+
+namespace camd::capture {
+
+struct BuiltPipeline {
+  GstOwned<GstElement> pipeline;
+  GstOwned<GstElement> sink;  // the GstAppSink, part of the pipeline
+  bool live = false;          // the source has its own pace and comes back after a failure
+};
+
+// Structure name of the application message that a pipeline posts when its input turns out to hold no video.
+inline constexpr const char* kNoVideoMessage = "camd-no-video";
+
+// `held`: buffers that camd may keep at a time (the ring's slots and one on its way).
+// All throw Error(kSource) when an element is missing, the last one Error(kConfig) for text that is no pipeline.
+[[nodiscard]] BuiltPipeline build_pipeline(const config::FileSource& source, unsigned held);
+[[nodiscard]] BuiltPipeline build_pipeline(const config::V4l2Source& source, unsigned held);
+[[nodiscard]] BuiltPipeline build_pipeline(const config::RtspSource& source, unsigned held);
+[[nodiscard]] BuiltPipeline build_pipeline(const config::GStreamerSource& source, unsigned held);
+
+// What a V4L2 camera offers, shortly, for the message that it cannot do what was asked; "" when it cannot be found out.
+// [blocks] up to two seconds.
+[[nodiscard]] std::string describe_v4l2(const std::filesystem::path& device);
+
+}  // namespace camd::capture

@@ -1,0 +1,138 @@
+#include "capture/gst_support.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <mutex>
+#include <thread>
+
+#include "base/error.hpp"
+#include "base/mutex.hpp"
+#include "base/thread.hpp"
+
+namespace camd::capture {
+namespace {
+
+using base::Error;
+using base::ErrorKind;
+
+// Where Debian keeps the elements that camd asks for by name.
+std::string_view package_of(std::string_view factory) {
+  if (factory == "rtspsrc" || factory == "v4l2src" || factory == "jpegdec") return "gstreamer1.0-plugins-good";
+  if (factory.substr(0, 3) == "av_" || factory.substr(0, 6) == "avdec_") return "gstreamer1.0-libav";
+  return "gstreamer1.0-plugins-base";
+}
+
+struct StateJob {
+  base::Mutex mutex;
+  base::CondVar changed;
+  bool done CAMD_GUARDED_BY(mutex) = false;
+  GstStateChangeReturn result CAMD_GUARDED_BY(mutex) = GST_STATE_CHANGE_FAILURE;
+};
+
+}  // namespace
+
+void init_gstreamer() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    // stdout carries metrics only.
+    g_log_writer_default_set_use_stderr(TRUE);
+    g_set_print_handler([](const gchar* text) { (void)std::fputs(text, stderr); });
+    GError* raised = nullptr;
+    if (gst_init_check(nullptr, nullptr, &raised) == FALSE) {
+      const GstOwned<GError> error(raised);
+      throw Error(ErrorKind::kSource,
+                  fmt::format("GStreamer cannot start: {}", error ? error->message : "no reason given"));
+    }
+  });
+}
+
+GstElement* make_element(const char* factory, const char* name) {
+  GstElement* const element = gst_element_factory_make(factory, name);
+  if (element == nullptr) {
+    throw Error(ErrorKind::kSource,
+                fmt::format("GStreamer has no element \"{}\": apt-get install {}", factory, package_of(factory)));
+  }
+  return element;
+}
+
+std::string mask_credentials(std::string_view text) {
+  std::string masked;
+  for (;;) {
+    const std::size_t scheme = text.find("://");
+    if (scheme == std::string_view::npos) break;
+    const std::size_t authority = scheme + 3;
+    const std::size_t end = std::min(text.find_first_of("/ \t\n\"'<>?#", authority), text.size());
+    const std::size_t at = text.substr(0, end).rfind('@');
+    const std::size_t colon = text.find(':', authority);
+    if (at != std::string_view::npos && at >= authority && colon < at) {
+      masked += text.substr(0, colon + 1);
+      masked += "***";
+      masked += text.substr(at, end - at);
+    } else {
+      masked += text.substr(0, end);
+    }
+    text.remove_prefix(end);
+  }
+  masked += text;
+  return masked;
+}
+
+std::string message_line(GstMessage* message) {
+  GError* raised = nullptr;
+  gchar* detail_text = nullptr;
+  if (GST_MESSAGE_TYPE(message) == GST_MESSAGE_WARNING) {
+    gst_message_parse_warning(message, &raised, &detail_text);
+  } else {
+    gst_message_parse_error(message, &raised, &detail_text);
+  }
+  const GstOwned<GError> error(raised);
+  const GstOwned<gchar> owned_detail(detail_text);
+  const gchar* const element =
+      GST_MESSAGE_SRC(message) != nullptr ? GST_OBJECT_NAME(GST_MESSAGE_SRC(message)) : nullptr;
+  std::string line =
+      fmt::format("{}: {}", element != nullptr ? element : "GStreamer", error ? error->message : "no reason given");
+  // The detail reads "file.c(123): function (): /path:\nwhat happened": only its last line speaks to the user.
+  std::string_view detail = owned_detail ? owned_detail.get() : std::string_view();
+  while (!detail.empty() && (detail.back() == '\n' || detail.back() == ' ')) detail.remove_suffix(1);
+  if (const std::size_t newline = detail.rfind('\n'); newline != std::string_view::npos) {
+    line += " (";
+    line += detail.substr(newline + 1);
+    line += ')';
+  }
+  for (char& c : line) {
+    if (c == '\n' || c == '\r') c = ' ';
+  }
+  return mask_credentials(line);
+}
+
+StateChange change_state(GstElement* element, GstState state, base::Duration patience, bool (*give_up)(void*),
+                         void* argument) {
+  const auto job = std::make_shared<StateJob>();
+  gst_object_ref(element);
+  std::thread([job, element, state] {
+    base::name_this_thread("gst-state");
+    const GstStateChangeReturn result = gst_element_set_state(element, state);
+    gst_object_unref(element);  // the last reference when the waiter has gone
+    const base::MutexLock lock(job->mutex);
+    job->done = true;
+    job->result = result;
+    job->changed.notify_all();
+  }).detach();
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  const base::MutexLock lock(job->mutex);
+  while (!job->done) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now >= deadline || (give_up != nullptr && give_up(argument))) return StateChange::kHung;
+    (void)job->changed.wait_until(job->mutex, std::min(deadline, now + std::chrono::milliseconds(20)));
+  }
+  switch (job->result) {
+    case GST_STATE_CHANGE_FAILURE: return StateChange::kFailed;
+    case GST_STATE_CHANGE_NO_PREROLL: return StateChange::kLive;
+    case GST_STATE_CHANGE_SUCCESS:
+    case GST_STATE_CHANGE_ASYNC: break;
+  }
+  return StateChange::kDone;
+}
+
+}  // namespace camd::capture

@@ -1,0 +1,294 @@
+// The parts that GStreamer sources are made of: stamps, back-off, masking, pictures.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "capture/backoff.hpp"
+#include "capture/capture_stamps.hpp"
+#include "capture/file_pace.hpp"
+#include "capture/gst_picture.hpp"
+#include "capture/gst_support.hpp"
+#include "capture/test_pattern.hpp"
+#include "capture_fixtures.hpp"
+#include "device/host_device.hpp"
+
+namespace camd::capture {
+namespace {
+
+using base::from_ns;
+using std::chrono::milliseconds;
+
+TEST(CaptureStamps, KeepsWhatIsSane) {
+  CaptureStamps stamps;
+  EXPECT_EQ(stamps.next(from_ns(10), from_ns(20)), from_ns(10));
+  EXPECT_EQ(stamps.next(from_ns(15), from_ns(25)), from_ns(15));
+  EXPECT_FALSE(stamps.was_early());
+  EXPECT_FALSE(stamps.was_backwards());
+}
+
+TEST(CaptureStamps, NeverLiesAfterTheArrival) {
+  CaptureStamps stamps;
+  EXPECT_EQ(stamps.next(from_ns(30), from_ns(20)), from_ns(20));
+  EXPECT_TRUE(stamps.was_early());
+}
+
+TEST(CaptureStamps, NeverRunsBackwards) {
+  CaptureStamps stamps;
+  EXPECT_EQ(stamps.next(from_ns(10), from_ns(20)), from_ns(10));
+  EXPECT_EQ(stamps.next(from_ns(5), from_ns(30)), from_ns(10));
+  EXPECT_TRUE(stamps.was_backwards());
+  EXPECT_EQ(stamps.next(from_ns(11), from_ns(40)), from_ns(11));
+}
+
+TEST(FilePace, FramesAreDueByTheirDistanceFromTheFirst) {
+  FilePace pace;
+  const auto now = from_ns(5'000'000'000);
+  EXPECT_EQ(pace.due(milliseconds(66), milliseconds(33), now), now);
+  EXPECT_EQ(pace.due(milliseconds(99), milliseconds(33), now + milliseconds(5)), now + milliseconds(33));
+  EXPECT_EQ(pace.due(milliseconds(266), milliseconds(33), now + milliseconds(300)), now + milliseconds(200));
+  EXPECT_FALSE(pace.moved());
+}
+
+TEST(FilePace, AnotherRoundFollowsOneFrameLater) {
+  FilePace pace;
+  const auto now = from_ns(5'000'000'000);
+  EXPECT_EQ(pace.due(milliseconds(10), milliseconds(40), now), now);
+  EXPECT_EQ(pace.due(milliseconds(50), milliseconds(40), now), now + milliseconds(40));
+  pace.start_round();
+  EXPECT_EQ(pace.due(milliseconds(10), milliseconds(40), now), now + milliseconds(80));
+  EXPECT_EQ(pace.due(milliseconds(50), milliseconds(40), now), now + milliseconds(120));
+}
+
+TEST(FilePace, TakesTheLastStepWhereTheClipGivesNoDurations) {
+  FilePace pace;
+  const auto now = from_ns(5'000'000'000);
+  (void)pace.due(milliseconds(0), base::Duration::zero(), now);
+  (void)pace.due(milliseconds(100), base::Duration::zero(), now);
+  pace.start_round();
+  EXPECT_EQ(pace.due(milliseconds(0), base::Duration::zero(), now), now + milliseconds(200));
+  EXPECT_EQ(pace.due(std::nullopt, base::Duration::zero(), now), now + milliseconds(300));
+}
+
+TEST(FilePace, MovesTheScheduleWhenMoreThanASecondLate) {
+  FilePace pace;
+  const auto now = from_ns(5'000'000'000);
+  (void)pace.due(milliseconds(0), milliseconds(40), now);
+  EXPECT_EQ(pace.due(milliseconds(40), milliseconds(40), now + milliseconds(1000)), now + milliseconds(40));
+  EXPECT_FALSE(pace.moved());
+  EXPECT_EQ(pace.due(milliseconds(80), milliseconds(40), now + milliseconds(2080)), now + milliseconds(2080));
+  EXPECT_TRUE(pace.moved());
+  EXPECT_EQ(pace.due(milliseconds(120), milliseconds(40), now + milliseconds(2081)), now + milliseconds(2120));
+}
+
+TEST(Backoff, DoublesUpToItsLongestWaitWithAFifthOfJitter) {
+  Backoff backoff(milliseconds(500), std::chrono::seconds(10), 1);
+  for (const int expected_ms : {500, 1000, 2000, 4000, 8000}) {
+    const base::Duration wait = backoff.next();
+    EXPECT_GE(wait, milliseconds(expected_ms) * 8 / 10);
+    EXPECT_LE(wait, milliseconds(expected_ms) * 12 / 10);
+  }
+  for (int i = 0; i < 100; ++i) EXPECT_LE(backoff.next(), std::chrono::seconds(10));
+  backoff.reset();
+  EXPECT_LE(backoff.next(), milliseconds(600));
+}
+
+TEST(Backoff, DiffersBetweenCameras) {
+  Backoff one(milliseconds(500), std::chrono::seconds(10), 1);
+  Backoff other(milliseconds(500), std::chrono::seconds(10), 2);
+  EXPECT_NE(one.next(), other.next());
+}
+
+TEST(MaskCredentials, HidesPasswordsWhereverTheyStand) {
+  EXPECT_EQ(mask_credentials("rtsp://user:secret@host:554/a"), "rtsp://user:***@host:554/a");
+  EXPECT_EQ(mask_credentials("cannot open rtsp://u:p@ss@h/x and http://a:b@c."),
+            "cannot open rtsp://u:***@h/x and http://a:***@c.");
+  EXPECT_EQ(mask_credentials("location=\"rtsp://u:p@h\" latency=0"), "location=\"rtsp://u:***@h\" latency=0");
+  EXPECT_EQ(mask_credentials("rtsp://host:554/a@b"), "rtsp://host:554/a@b");
+  EXPECT_EQ(mask_credentials("rtsp://user@host/"), "rtsp://user@host/");
+  EXPECT_EQ(mask_credentials("no address"), "no address");
+}
+
+TEST(ChangeState, GivesUpOnAnElementThatHangsAndLetsItGoOn) {
+  init_gstreamer();
+  // The source's own task sleeps in `identity`, and NULL waits for it.
+  GError* error = nullptr;
+  GstElement* const made =
+      gst_parse_launch("fakesrc num-buffers=1 ! identity name=slow sleep-time=1500000 ! fakesink sync=false", &error);
+  ASSERT_EQ(error, nullptr);
+  const GstOwned<GstElement> pipeline(made);
+  ASSERT_NE(change_state(pipeline.get(), GST_STATE_PLAYING, std::chrono::seconds(5)), StateChange::kFailed);
+  const bool asleep = testing::eventually([&] {
+    GstState state = GST_STATE_NULL;
+    gst_element_get_state(pipeline.get(), &state, nullptr, 0);
+    return state == GST_STATE_PAUSED || state == GST_STATE_READY;
+  });
+  ASSERT_TRUE(asleep);
+  const auto before = std::chrono::steady_clock::now();
+  (void)change_state(pipeline.get(), GST_STATE_NULL, milliseconds(50));
+  EXPECT_LT(std::chrono::steady_clock::now() - before, milliseconds(1000));
+  EXPECT_EQ(change_state(pipeline.get(), GST_STATE_NULL, std::chrono::seconds(20)), StateChange::kDone);
+}
+
+// ---- Pictures
+
+struct PictureCase {
+  const char* format;
+  base::PixelFormat expected;
+};
+
+class GstPictureTest : public ::testing::TestWithParam<std::tuple<PictureCase, bool>> {
+ protected:
+  void SetUp() override { init_gstreamer(); }
+  std::unique_ptr<device::HostDevice> device_ = device::make_host_device(base::system_clock());
+  testing::CountingObserver observer_;
+  FrameRing ring_{*device_, observer_, FrameRing::Options{}};
+};
+
+// A sample with padded rows and a gap between planes, as decoders give them.
+GstOwned<GstSample> padded_sample(const char* format, const base::PictureLayout& tight, const TestStamp& stamp,
+                                  bool separate_memories) {
+  base::PictureLayout padded = tight;
+  std::size_t offset = 0;
+  GstBuffer* const buffer = gst_buffer_new();
+  for (int p = 0; p < padded.plane_count; ++p) {
+    base::Plane& plane = padded.planes[static_cast<std::size_t>(p)];
+    plane.offset_bytes = offset;
+    plane.stride_bytes += 48;
+    offset += static_cast<std::size_t>(plane.stride_bytes) * static_cast<std::size_t>(plane.height) + 64;
+  }
+  padded.size_bytes = offset;
+  std::vector<std::byte> pixels(padded.size_bytes);
+  TestPattern(padded).draw(pixels, stamp.sequence);
+  EXPECT_TRUE(stamp_test_pattern(padded, pixels, stamp));
+  if (separate_memories) {
+    for (int p = 0; p < padded.plane_count; ++p) {
+      const std::size_t from = padded.planes[static_cast<std::size_t>(p)].offset_bytes;
+      const std::size_t to =
+          p + 1 < padded.plane_count ? padded.planes[static_cast<std::size_t>(p + 1)].offset_bytes : offset;
+      GstBuffer* const part = gst_buffer_new_memdup(pixels.data() + from, to - from);
+      gst_buffer_append_memory(buffer, gst_buffer_get_memory(part, 0));
+      gst_buffer_unref(part);
+    }
+  } else {
+    GstBuffer* const whole = gst_buffer_new_memdup(pixels.data(), pixels.size());
+    gst_buffer_append_memory(buffer, gst_buffer_get_memory(whole, 0));
+    gst_buffer_unref(whole);
+  }
+  gsize offsets[GST_VIDEO_MAX_PLANES] = {};
+  gint strides[GST_VIDEO_MAX_PLANES] = {};
+  for (int p = 0; p < padded.plane_count; ++p) {
+    offsets[p] = padded.planes[static_cast<std::size_t>(p)].offset_bytes;
+    strides[p] = padded.planes[static_cast<std::size_t>(p)].stride_bytes;
+  }
+  gst_buffer_add_video_meta_full(buffer, GST_VIDEO_FRAME_FLAG_NONE, gst_video_format_from_string(format),
+                                 static_cast<guint>(tight.width), static_cast<guint>(tight.height),
+                                 static_cast<guint>(tight.plane_count), offsets, strides);
+  const GstOwned<GstCaps> caps(gst_caps_new_simple("video/x-raw", "format", G_TYPE_STRING, format, "width", G_TYPE_INT,
+                                                   tight.width, "height", G_TYPE_INT, tight.height, nullptr));
+  GstOwned<GstSample> sample(gst_sample_new(buffer, caps.get(), nullptr, nullptr));
+  gst_buffer_unref(buffer);
+  return sample;
+}
+
+TEST_P(GstPictureTest, ArrivesWithItsPixelsBorrowedOrCopied) {
+  const auto& [one, may_borrow] = GetParam();
+  const auto tight = base::tight_layout(one.expected, 322, 242);
+  const TestStamp stamp{77, 12345};
+  for (const bool separate : {false, true}) {
+    const auto sample = padded_sample(one.format, tight, stamp, separate);
+    auto fill = ring_.begin();
+    ASSERT_TRUE(fill);
+    EXPECT_EQ(fill_from_sample(*fill, may_borrow, sample.get()), "");
+    fill->publish(from_ns(1), from_ns(1));
+    const auto lease = ring_.take();
+    ASSERT_TRUE(lease);
+    const Frame& frame = lease->frame();
+    EXPECT_EQ(frame.layout.format, one.expected);
+    EXPECT_EQ(frame.layout.width, 322);
+    EXPECT_EQ(frame.layout.height, 242);
+    EXPECT_EQ(frame.pixels.size(), frame.layout.size_bytes);
+    EXPECT_EQ(read_test_pattern(frame.layout, frame.pixels), stamp);
+    const bool borrowed = may_borrow && (!separate || tight.plane_count == 1);
+    EXPECT_EQ(GST_MINI_OBJECT_REFCOUNT_VALUE(gst_sample_get_buffer(sample.get())), borrowed ? 2 : 1);
+    EXPECT_EQ(frame.layout.planes[0].stride_bytes, tight.planes[0].stride_bytes + (borrowed ? 48 : 0));
+    if (!borrowed) {
+      EXPECT_EQ(frame.layout.size_bytes, tight.size_bytes);
+      std::vector<std::byte> expected(tight.size_bytes);
+      TestPattern(tight).draw(expected, stamp.sequence);
+      ASSERT_TRUE(stamp_test_pattern(tight, expected, stamp));
+      EXPECT_TRUE(std::equal(expected.begin(), expected.end(), frame.pixels.begin()));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, GstPictureTest,
+                         ::testing::Combine(::testing::Values(PictureCase{"BGR", base::PixelFormat::kBgr},
+                                                              PictureCase{"RGB", base::PixelFormat::kRgb},
+                                                              PictureCase{"NV12", base::PixelFormat::kNv12},
+                                                              PictureCase{"I420", base::PixelFormat::kI420},
+                                                              PictureCase{"YUY2", base::PixelFormat::kYuy2},
+                                                              PictureCase{"GRAY8", base::PixelFormat::kGray8}),
+                                            ::testing::Bool()),
+                         [](const auto& one) {
+                           return std::string(std::get<0>(one.param).format) +
+                                  (std::get<1>(one.param) ? "Borrowed" : "Copied");
+                         });
+
+base::PictureLayout layout_for(const std::string& caps_text) {
+  init_gstreamer();
+  const GstOwned<GstCaps> caps(gst_caps_from_string(caps_text.c_str()));
+  GstVideoInfo info;
+  EXPECT_TRUE(gst_video_info_from_caps(&info, caps.get()));
+  return layout_of(info, nullptr).value_or(base::PictureLayout{});
+}
+
+TEST(GstPicture, TakesMatrixAndRangeFromTheColorimetry) {
+  const std::string nv12 = "video/x-raw,format=NV12,width=640,height=480,colorimetry=";
+  EXPECT_EQ(layout_for(nv12 + "bt601").matrix, base::ColorMatrix::kBt601);
+  EXPECT_FALSE(layout_for(nv12 + "bt601").full_range);
+  EXPECT_EQ(layout_for(nv12 + "bt709").matrix, base::ColorMatrix::kBt709);
+  EXPECT_EQ(layout_for(nv12 + "bt2020").matrix, base::ColorMatrix::kBt709);
+  EXPECT_TRUE(layout_for(nv12 + "1:4:0:0").full_range);  // JPEG's
+  EXPECT_EQ(layout_for(nv12 + "1:4:0:0").matrix, base::ColorMatrix::kBt601);
+}
+
+TEST(GstPicture, GuessesTheMatrixFromTheSizeWhereTheStreamIsSilent) {
+  EXPECT_EQ(layout_for("video/x-raw,format=I420,width=640,height=480").matrix, base::ColorMatrix::kBt601);
+  EXPECT_EQ(layout_for("video/x-raw,format=I420,width=1280,height=720").matrix, base::ColorMatrix::kBt709);
+}
+
+TEST(GstPicture, RefusesWhatItDoesNotKnowAndDropsTheFrameAsSourceError) {
+  init_gstreamer();
+  const auto device = device::make_host_device(base::system_clock());
+  testing::CountingObserver observer;
+  FrameRing ring(*device, observer, FrameRing::Options{});
+  const GstOwned<GstCaps> caps(gst_caps_from_string("video/x-raw,format=AYUV,width=16,height=16"));
+  GstBuffer* const buffer = gst_buffer_new_allocate(nullptr, 1024, nullptr);
+  const GstOwned<GstSample> sample(gst_sample_new(buffer, caps.get(), nullptr, nullptr));
+  gst_buffer_unref(buffer);
+  {
+    auto fill = ring.begin();
+    EXPECT_NE(fill_from_sample(*fill, true, sample.get()), "");
+  }
+  EXPECT_EQ(observer.dropped(DropReason::kSourceError), 1);
+}
+
+TEST(GstPicture, RefusesABufferThatIsSmallerThanItsPicture) {
+  init_gstreamer();
+  const auto device = device::make_host_device(base::system_clock());
+  testing::CountingObserver observer;
+  FrameRing ring(*device, observer, FrameRing::Options{});
+  const GstOwned<GstCaps> caps(gst_caps_from_string("video/x-raw,format=GRAY8,width=64,height=64"));
+  GstBuffer* const buffer = gst_buffer_new_allocate(nullptr, 1024, nullptr);
+  const GstOwned<GstSample> sample(gst_sample_new(buffer, caps.get(), nullptr, nullptr));
+  gst_buffer_unref(buffer);
+  for (const bool may_borrow : {true, false}) {
+    auto fill = ring.begin();
+    EXPECT_NE(fill_from_sample(*fill, may_borrow, sample.get()), "");
+  }
+  EXPECT_EQ(GST_MINI_OBJECT_REFCOUNT_VALUE(gst_sample_get_buffer(sample.get())), 1);
+}
+
+}  // namespace
+}  // namespace camd::capture
