@@ -1,6 +1,8 @@
 #include "pipeline/frame_path.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 namespace camd::pipeline {
 namespace {
@@ -48,13 +50,17 @@ FramePath::FramePath(device::Device& device, infer::Engine& engine, const Plugin
       options_(options),
       copies_(device.info().kind == DeviceKind::kCuda && options.transfer != device::HostMemory::kMapped),
       copy_stream_(device.make_stream("copy")),
-      compute_stream_(device.make_stream("compute")),
-      download_stream_(device.make_stream("download")) {}
+      compute_stream_(device.make_urgent_stream("compute")),
+      download_stream_(device.make_stream("download")) {
+  if (options.graph && !device.supports_graphs()) {
+    throw base::Error(base::ErrorKind::kDevice, "this device cannot capture graphs: choose another strategy");
+  }
+}
 
 std::unique_ptr<InFlight> FramePath::make_in_flight() {
   auto made = std::make_unique<InFlight>(device_, engine_.make_execution());
   if (options_.streams == StreamStrategy::kPerFrame) {
-    made->own_stream = std::make_unique<device::Stream>(device_.make_stream("frame"));
+    made->own_stream = std::make_unique<device::Stream>(device_.make_urgent_stream("frame"));
   }
 
   const bool cuda = device_.info().kind == DeviceKind::kCuda;
@@ -63,22 +69,30 @@ std::unique_ptr<InFlight> FramePath::make_in_flight() {
   const MergedNeeds& needs = plugins_.needs();
   const std::vector<infer::TensorSpec>& outputs = engine_.outputs();
   made->host_outputs.resize(outputs.size());
+  made->bound_outputs.assign(outputs.size(), false);
+  if (needs.input != CAMD_NEED_NONE) made->execution->keep_input();
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    void* on_device = made->execution->output(i).data;
-    void* on_host = on_device;
+    void* on_host = made->execution->output(i).data;
     if (cuda) {
       on_host = nullptr;
       if (needs.outputs[i] == CAMD_NEED_HOST) {
-        made->host_outputs[i] = device_.allocate_host(options_.transfer, outputs[i].size_bytes());
-        on_host = made->host_outputs[i].data();
+        device::HostBuffer& buffer = made->host_outputs[i];
+        buffer = device_.allocate_host(options_.transfer, outputs[i].size_bytes());
+        on_host = buffer.data();
+        if (buffer.device_data() != nullptr) {
+          made->bound_outputs[i] = made->execution->bind_output(i, buffer.device_data());
+        }
+        if (!made->bound_outputs[i]) made->d2h_bytes += outputs[i].size_bytes();
       }
     }
+    void* on_device = made->execution->output(i).data;
     made->tensors.host.push_back(dl_tensor(outputs[i], on_host, host_device));
     made->tensors.device.push_back(dl_tensor(outputs[i], on_device, own_device));
   }
   void* input = made->execution->input().data;
   if (cuda && needs.input == CAMD_NEED_HOST) {
     made->host_input = device_.allocate_host(device::HostMemory::kPinned, engine_.input().size_bytes());
+    made->d2h_bytes += engine_.input().size_bytes();
     input = made->host_input.data();
   }
   made->tensors.input = dl_tensor(engine_.input(), input, host_device);
@@ -88,14 +102,58 @@ std::unique_ptr<InFlight> FramePath::make_in_flight() {
 }
 
 Status FramePath::enqueue(InFlight& in_flight) {
+  CAMD_TRY(make_room(in_flight));
+  if (options_.graph) return enqueue_graph(in_flight);
   const StreamRef compute = in_flight.own_stream ? in_flight.own_stream->ref() : compute_stream_.ref();
   const bool split = options_.streams == StreamStrategy::kSplit;
   const StreamRef copy = split ? copy_stream_.ref() : compute;
   const StreamRef back = split ? download_stream_.ref() : compute;
+  CAMD_TRY(enqueue_work(in_flight, copy, compute, back));
+  return device_.record(in_flight.downloaded, back);
+}
 
+Status FramePath::enqueue_graph(InFlight& in_flight) {
+  const StreamRef stream = in_flight.own_stream ? in_flight.own_stream->ref() : compute_stream_.ref();
+  const capture::Frame& frame = in_flight.frame;
+  auto found = std::find_if(in_flight.captured.begin(), in_flight.captured.end(), [&frame](const CapturedPath& path) {
+    return path.pixels == frame.pixels.data() && path.layout == frame.layout;
+  });
+  if (found == in_flight.captured.end()) {
+    CapturedPath path{frame.pixels.data(), frame.layout, {}};
+    CAMD_TRY(device_.begin_capture(stream));
+    Status status = enqueue_work(in_flight, stream, stream, download_stream_.ref());
+    // The download stream took part in the capture: it has to come back to where the capture began.
+    if (status.ok()) status = device_.record(in_flight.downloaded, download_stream_.ref());
+    if (status.ok()) status = device_.wait(in_flight.downloaded, stream);
+    const Status ended = device_.end_capture(stream, path.graph);
+    if (!status.ok()) return status;
+    if (!ended.ok()) return ended;
+    in_flight.captured.push_back(std::move(path));
+    found = std::prev(in_flight.captured.end());
+  }
+  CAMD_TRY(device_.launch(found->graph, stream));
+  CAMD_TRY(device_.record(in_flight.slot_read, stream));
+  return device_.record(in_flight.downloaded, stream);
+}
+
+// Memory for the picture; outside of any capture, where nothing may be allocated.
+Status FramePath::make_room(InFlight& in_flight) {
+  const std::size_t size = in_flight.frame.layout.size_bytes;
+  in_flight.h2d_bytes = copies_ ? size : 0;
+  if (!copies_ || in_flight.picture.size_bytes() >= size) return {};
+  in_flight.captured.clear();  // they upload to the old place
+  try {
+    in_flight.picture = device_.allocate_device(size);
+  } catch (const base::Error& error) {
+    return {error.kind(), error.what()};
+  }
+  return {};
+}
+
+Status FramePath::enqueue_work(InFlight& in_flight, StreamRef copy, StreamRef compute, StreamRef back) {
   infer::PictureView picture;
   CAMD_TRY(upload(in_flight, copy, picture));
-  if (copies_) CAMD_TRY(device_.wait(in_flight.uploaded, compute));
+  if (copies_ && &copy.state() != &compute.state()) CAMD_TRY(device_.wait(in_flight.uploaded, compute));
 
   CAMD_TRY(device_.record(in_flight.times.preprocess_begin, compute));
   CAMD_TRY(in_flight.execution->enqueue_preprocess(picture, compute));
@@ -105,56 +163,44 @@ Status FramePath::enqueue(InFlight& in_flight) {
   CAMD_TRY(in_flight.execution->enqueue_network(compute));
   CAMD_TRY(device_.record(in_flight.times.infer_end, compute));
   CAMD_TRY(device_.record(in_flight.computed, compute));
-
   return download(in_flight, compute, back);
 }
 
 Status FramePath::upload(InFlight& in_flight, StreamRef stream, infer::PictureView& picture) {
   const capture::Frame& frame = in_flight.frame;
   picture.layout = frame.layout;
-  in_flight.h2d_bytes = 0;
   if (!copies_) {
     const std::byte* mapped = in_flight.lease.device_pixels();
     picture.data = mapped != nullptr ? mapped : frame.pixels.data();
     return {};
   }
-  if (in_flight.picture.size_bytes() < frame.layout.size_bytes) {
-    try {
-      in_flight.picture = device_.allocate_device(frame.layout.size_bytes);
-    } catch (const base::Error& error) {
-      return {error.kind(), error.what()};
-    }
-  }
   picture.data = in_flight.picture.data();
   CAMD_TRY(device_.record(in_flight.times.upload_begin, stream));
   CAMD_TRY(device_.copy(in_flight.picture.data(), frame.pixels.data(), frame.layout.size_bytes, CopyKind::kHostToDevice,
                         stream));
+  if (options_.wait_each) CAMD_TRY(device_.synchronize(stream));
   CAMD_TRY(device_.record(in_flight.times.upload_end, stream));
   CAMD_TRY(device_.record(in_flight.uploaded, stream));
-  in_flight.h2d_bytes = frame.layout.size_bytes;
   return device_.record(in_flight.slot_read, stream);
 }
 
 Status FramePath::download(InFlight& in_flight, StreamRef compute, StreamRef stream) {
-  in_flight.d2h_bytes = 0;
   const bool own_stream = &stream.state() != &compute.state();
   const auto& outputs = engine_.outputs();
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    if (in_flight.host_outputs[i].size_bytes() == 0) continue;
+    if (in_flight.host_outputs[i].size_bytes() == 0 || in_flight.bound_outputs[i]) continue;
     if (own_stream) CAMD_TRY(device_.wait(in_flight.execution->output_ready(i), stream));
     CAMD_TRY(device_.copy(in_flight.host_outputs[i].data(), in_flight.execution->output(i).data,
                           outputs[i].size_bytes(), CopyKind::kDeviceToHost, stream));
-    in_flight.d2h_bytes += outputs[i].size_bytes();
+    if (options_.wait_each) CAMD_TRY(device_.synchronize(stream));
   }
   if (in_flight.host_input.size_bytes() != 0) {
     CAMD_TRY(device_.copy(in_flight.host_input.data(), in_flight.execution->input().data,
                           in_flight.host_input.size_bytes(), CopyKind::kDeviceToHost, stream));
-    in_flight.d2h_bytes += in_flight.host_input.size_bytes();
   }
   // Outputs that nobody reads are waited for too: the frame is complete when the network is.
   if (own_stream) CAMD_TRY(device_.wait(in_flight.computed, stream));
-  CAMD_TRY(device_.record(in_flight.times.download_end, stream));
-  return device_.record(in_flight.downloaded, stream);
+  return device_.record(in_flight.times.download_end, stream);
 }
 
 void FramePath::stage_times(const InFlight& in_flight, StageTimes& times) {
@@ -168,7 +214,7 @@ void FramePath::stage_times(const InFlight& in_flight, StageTimes& times) {
   at(Stage::kPreprocess) = span(events.preprocess_begin, events.preprocess_end);
   at(Stage::kInfer) = span(events.preprocess_end, events.infer_end);
   // Early outputs travel while later ones are computed: only what is left after the network's end is a cost.
-  at(Stage::kD2h) = copies_ ? span(events.infer_end, events.download_end) : base::Duration::zero();
+  at(Stage::kD2h) = in_flight.d2h_bytes > 0 ? span(events.infer_end, events.download_end) : base::Duration::zero();
   const base::Duration explained = at(Stage::kH2d) + at(Stage::kPreprocess) + at(Stage::kInfer) + at(Stage::kD2h);
   at(Stage::kCapture) = in_flight.frame.arrived - in_flight.frame.captured;
   at(Stage::kQueue) =

@@ -8,7 +8,9 @@
 // reached (pageable, pinned, mapped). On the host device memory is always reached in place, so nothing is copied.
 //
 // Threads: constructor, make_in_flight() [setup]; enqueue() [dispatch]; stage_times() after `downloaded` [completion].
-// Invariants: only outputs that some plug-in reads on the host are copied. enqueue() does not synchronise.
+// Invariants: only outputs that some plug-in reads on the host are copied. enqueue() does not synchronise, except for
+// `wait_each`. With `graph`, a frame in flight captures its work when it first meets a slot (that allocates) and
+// launches it as one ever after; its slot is then free at the end of the launch.
 // Device, engine and plug-in host outlive the path; in-flight objects go before it.
 #pragma once
 
@@ -24,6 +26,8 @@ enum class StreamStrategy : std::uint8_t { kSplit, kPerFrame, kSingle };
 struct FramePathOptions {
   StreamStrategy streams = StreamStrategy::kSplit;
   device::HostMemory transfer = device::HostMemory::kPinned;
+  bool wait_each = false;  // every copy waits for its end: what a program does that knows no streams (a bench row)
+  bool graph = false;      // the frame's work is captured once per slot and launched as one
 };
 
 // DLPack's word for a type (github.com/dmlc/dlpack).
@@ -46,6 +50,10 @@ class FramePath {
   [[nodiscard]] const FramePathOptions& options() const noexcept { return options_; }
 
  private:
+  base::Status enqueue_work(InFlight& in_flight, device::StreamRef copy, device::StreamRef compute,
+                            device::StreamRef back);
+  base::Status enqueue_graph(InFlight& in_flight);
+  base::Status make_room(InFlight& in_flight);
   base::Status upload(InFlight& in_flight, device::StreamRef stream, infer::PictureView& picture);
   base::Status download(InFlight& in_flight, device::StreamRef compute, device::StreamRef stream);
 

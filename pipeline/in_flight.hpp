@@ -29,6 +29,13 @@ struct StageEvents {
   device::TimedEvent upload_begin, upload_end, preprocess_begin, preprocess_end, infer_end, download_end;
 };
 
+// A frame's work captured as a graph: valid for one slot and one layout, because addresses are part of it.
+struct CapturedPath {
+  const std::byte* pixels = nullptr;
+  base::PictureLayout layout;
+  device::GraphExec graph;
+};
+
 struct InFlight {
   InFlight(device::Device& device, std::unique_ptr<infer::Execution> made_execution)
       : execution(std::move(made_execution)),
@@ -50,9 +57,12 @@ struct InFlight {
   device::Event computed;                      // the network has ended
   device::Event downloaded;                    // all wanted outputs are in host memory
   std::unique_ptr<device::Stream> own_stream;  // streams: per_frame
+  std::vector<bool> bound_outputs;     // per output: the network writes into host_outputs by itself (mapped memory)
+  std::vector<CapturedPath> captured;  // one per slot, made when a slot is first seen
   FrameTensors tensors;
   std::unique_ptr<PluginViews> views;
   std::vector<camd_detection> detections;  // PluginHost::kResultCapacity
+  std::size_t d2h_bytes = 0;               // what every frame copies back
 
   // ---- The frame that is being computed
   capture::SlotLease lease;
@@ -61,7 +71,6 @@ struct InFlight {
   base::TimePoint completed;
   base::Status status;
   std::size_t h2d_bytes = 0;
-  std::size_t d2h_bytes = 0;
 };
 
 }  // namespace camd::pipeline

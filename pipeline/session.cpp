@@ -74,6 +74,24 @@ infer::EngineOptions engine_options(const config::Model& model) {
   return options;
 }
 
+void declare_model(PluginHost& plugins, const infer::Engine& engine, const std::string& path,
+                   const std::string& card_json, const std::vector<std::string>& camera_names) {
+  std::vector<camd_tensor_spec> outputs;
+  for (const infer::TensorSpec& spec : engine.outputs()) outputs.push_back(plain_spec(spec));
+  std::vector<const char*> names;
+  for (const std::string& name : camera_names) names.push_back(name.c_str());
+  camd_model model{};
+  model.size = sizeof(model);
+  model.path = path.c_str();
+  model.input = plain_spec(engine.input());
+  model.output_count = static_cast<std::int32_t>(outputs.size());
+  model.outputs = outputs.data();
+  model.card_json = card_json.c_str();
+  model.camera_count = static_cast<std::int32_t>(names.size());
+  model.camera_names = names.data();
+  plugins.declare(model);
+}
+
 struct Session::Parts {
   // Destroyed in reverse: reporter, pipeline, plug-ins, engine, device.
   config::Config config;
@@ -111,23 +129,9 @@ Session::Session(const config::Config& config, const SessionOptions& options, co
   }
   parts.plugins = std::make_unique<PluginHost>(specs, clock);
 
-  std::vector<camd_tensor_spec> outputs;
-  for (const infer::TensorSpec& spec : parts.engine->outputs()) outputs.push_back(plain_spec(spec));
-  std::vector<const char*> names;
-  for (const config::Camera& camera : config.cameras) names.push_back(camera.name.c_str());
-  std::string card_json = "{}";
-  if (config.model.card) card_json = config::load_model_card(*config.model.card).detections_json;
-  camd_model model{};
-  model.size = sizeof(model);
-  const std::string path = config.model.path.string();
-  model.path = path.c_str();
-  model.input = plain_spec(parts.engine->input());
-  model.output_count = static_cast<std::int32_t>(outputs.size());
-  model.outputs = outputs.data();
-  model.card_json = card_json.c_str();
-  model.camera_count = static_cast<std::int32_t>(names.size());
-  model.camera_names = names.data();
-  parts.plugins->declare(model);
+  std::vector<std::string> names;
+  for (const config::Camera& camera : config.cameras) names.push_back(camera.name);
+  declare_model(*parts.plugins, *parts.engine, config.model.path.string(), config.model.card_json, names);
 
   std::vector<CameraSpec> cameras;
   for (const config::Camera& camera : config.cameras) {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/clock.hpp"
 #include "config/config.hpp"
@@ -47,6 +48,10 @@ class Session {
 };
 
 [[nodiscard]] std::string_view to_string(EndReason reason) noexcept;
+
+// Tells the plug-ins what runs. Throws what PluginHost::declare() throws.
+void declare_model(PluginHost& plugins, const infer::Engine& engine, const std::string& path,
+                   const std::string& card_json, const std::vector<std::string>& camera_names);
 
 // What a configuration asks of the engine.
 [[nodiscard]] infer::EngineOptions engine_options(const config::Model& model);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "pipeline/bench.hpp"
 
 namespace camd::app {
 
@@ -25,9 +26,13 @@ int run_command(const RunOptions& options);
 int check_command(const std::string& config, const std::vector<std::string>& overrides);
 int config_command(bool schema);
 int plugin_command(const std::string& path);
+int bench_command(const pipeline::BenchOptions& options, const std::string& json_path);
 int doctor_command(const std::string& config, bool json);
 
 // "10s", "500ms", "2min": the durations of the configuration. Throws Error(kUsage) naming `option`.
 [[nodiscard]] base::Duration parse_duration(const std::string& option, const std::string& text);
+
+// "1280x720", both 1..16384. Throws Error(kUsage) naming `option`.
+void parse_size(const std::string& option, const std::string& text, int& width, int& height);
 
 }  // namespace camd::app

@@ -65,6 +65,32 @@ int run(int argc, char** argv) {
   doctor_cli->add_option("CONFIG", doctor_config, "Look at this configuration's model and cameras too");
   doctor_cli->add_flag("--json", doctor_json, "As one JSON object");
 
+  pipeline::BenchOptions bench;
+  std::string bench_input;
+  std::string bench_json;
+  std::string bench_strategy = "all";
+  std::string bench_format = "bgr";
+  const std::map<std::string, base::PixelFormat> formats{
+      {"bgr", base::PixelFormat::kBgr},   {"rgb", base::PixelFormat::kRgb},   {"nv12", base::PixelFormat::kNv12},
+      {"i420", base::PixelFormat::kI420}, {"yuy2", base::PixelFormat::kYuy2}, {"gray8", base::PixelFormat::kGray8}};
+  CLI::App* bench_cli = cli.add_subcommand("bench", "Measure every way to move frames through a model, host to host");
+  bench_cli->add_option("--model", bench.model, "The ONNX file")->required();
+  bench_cli->add_option("--input", bench_input, "Size of the pictures, WxH (default: the network's)");
+  bench_cli->add_option("--format", bench_format, "Pixel format of the pictures")
+      ->check(CLI::IsMember(formats))
+      ->capture_default_str();
+  bench_cli->add_option("--device", bench.device, "auto | cuda | cuda:N | host")->capture_default_str();
+  bench_cli->add_option("--strategy", bench_strategy, "all, or names with commas between them")->capture_default_str();
+  bench_cli->add_option("--frames", bench.frames, "Frames that count, for each strategy")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  bench_cli->add_option("--warmup", bench.warmup, "Frames before them")
+      ->check(CLI::Range(0, 1'000'000))
+      ->capture_default_str();
+  bench_cli->add_option("--pace", bench.pace_fps, "Frames a second (default: one after the other)")
+      ->check(CLI::Range(0.1, 10'000.0));
+  bench_cli->add_option("--json", bench_json, "Write the rows to this file too");
+
   std::string plugin_path;
   CLI::App* plugin_cli = cli.add_subcommand("plugin", "Check a plug-in: ABI version, name, problems");
   plugin_cli->add_option("FILE", plugin_path, "The shared library")->required();
@@ -86,6 +112,12 @@ int run(int argc, char** argv) {
   if (*check_cli) return app::check_command(check_config, check_overrides);
   if (*config_cli) return app::config_command(schema);
   if (*doctor_cli) return app::doctor_command(doctor_config, doctor_json);
+  if (*bench_cli) {
+    if (!bench_input.empty()) app::parse_size("--input", bench_input, bench.width, bench.height);
+    if (bench_strategy != "all") bench.strategies = CLI::detail::split(bench_strategy, ',');
+    bench.format = formats.at(bench_format);
+    return app::bench_command(bench, bench_json);
+  }
   if (*plugin_cli) return app::plugin_command(plugin_path);
   if (*version_cli) std::printf("camd %s\n", CAMD_VERSION);
   return 0;

@@ -47,4 +47,15 @@ base::Duration parse_duration(const std::string& option, const std::string& text
   return base::Duration(static_cast<std::int64_t>(value * unit->second));
 }
 
+void parse_size(const std::string& option, const std::string& text, int& width, int& height) {
+  constexpr int kLargest = 16384;
+  int used = 0;
+  if (std::sscanf(text.c_str(), "%dx%d%n", &width, &height, &used) != 2 ||
+      static_cast<std::size_t>(used) != text.size() || width < 1 || height < 1 || width > kLargest ||
+      height > kLargest) {
+    throw base::Error(base::ErrorKind::kUsage,
+                      fmt::format("{} \"{}\": write WIDTHxHEIGHT in pixels, e.g. 1280x720", option, text));
+  }
+}
+
 }  // namespace camd::app
