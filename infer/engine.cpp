@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include "base/error.hpp"
+#include "base/log.hpp"
+#include "infer/cpu_engine.hpp"
 #include "infer/engine_setup.hpp"
 #include "infer/opencv_engine.hpp"
 #if defined(CAMD_HAVE_CUDA)
@@ -51,6 +53,27 @@ std::int64_t resolve_side(const ModelDescription& model, std::int64_t fixed, int
                 fmt::format("{}: an input {} of {} is more than {}", model.path, name, side, kMaxInputSide));
   }
   return side;
+}
+
+// The CPU engine is the faster one; OpenCV's DNN knows some operators that it does not.
+std::unique_ptr<Engine> make_host_engine(OnnxFile file, const EngineOptions& options, device::Device& device) {
+  if (options.kind == EngineKind::kOpenCv) return make_opencv_engine(std::move(file), options, device);
+  if (options.kind == EngineKind::kCpu) return make_cpu_engine(file, options, device);
+  InputOptions input = options.input;
+  (void)resolve_input(describe_onnx(file), input);  // an input that does not fit is no engine's fault
+  std::string why;
+  try {
+    return make_cpu_engine(file, options, device);
+  } catch (const Error& error) {
+    why = error.what();
+  }
+  try {
+    auto engine = make_opencv_engine(std::move(file), options, device);
+    base::log().info("{}; running it with engine opencv, which is slower", why);
+    return engine;
+  } catch (const Error& error) {
+    throw Error(ErrorKind::kModel, fmt::format("{}; and {}", why, error.what()));
+  }
 }
 
 }  // namespace
@@ -106,15 +129,17 @@ std::string one_line(std::string_view text) {
 std::unique_ptr<Engine> make_engine(const std::string& model_path, const EngineOptions& options,
                                     device::Device& device) {
   const bool on_host = device.info().kind == device::DeviceKind::kHost;
-  if (options.kind == EngineKind::kOpenCv && !on_host) {
-    throw Error(ErrorKind::kModel, fmt::format("{}: engine opencv runs on device host, not on {}", model_path,
-                                               device.info().name));
+  const bool of_host = options.kind == EngineKind::kOpenCv || options.kind == EngineKind::kCpu;
+  if (of_host && !on_host) {
+    throw Error(ErrorKind::kModel,
+                fmt::format("{}: engine {} runs on device host, not on {}", model_path,
+                            options.kind == EngineKind::kCpu ? "cpu" : "opencv", device.info().name));
   }
   if (options.kind == EngineKind::kCuda && on_host) {
     throw Error(ErrorKind::kModel, fmt::format("{}: engine cuda needs a CUDA device, this one is host", model_path));
   }
   if (!on_host) return make_gpu_engine(model_path, options, device);
-  return make_opencv_engine(read_onnx_file(model_path), options, device);
+  return make_host_engine(read_onnx_file(model_path), options, device);
 }
 
 }  // namespace camd::infer

@@ -82,7 +82,7 @@ class Execution {
 class Engine {
  public:
   virtual ~Engine() = default;
-  [[nodiscard]] virtual std::string_view name() const noexcept = 0;  // "opencv", "cuda"
+  [[nodiscard]] virtual std::string_view name() const noexcept = 0;  // "cpu", "opencv", "cuda"
   [[nodiscard]] virtual const ModelDescription& model() const noexcept = 0;
   [[nodiscard]] virtual const InputOptions& input_options() const noexcept = 0;  // width and height resolved
   [[nodiscard]] virtual const TensorSpec& input() const noexcept = 0;    // all dimensions known
@@ -91,7 +91,7 @@ class Engine {
   [[nodiscard]] virtual std::unique_ptr<Execution> make_execution() = 0;
 };
 
-enum class EngineKind : std::uint8_t { kAuto, kOpenCv, kCuda };
+enum class EngineKind : std::uint8_t { kAuto, kOpenCv, kCuda, kCpu };
 
 struct EngineOptions {
   EngineKind kind = EngineKind::kAuto;

@@ -1,0 +1,84 @@
+#include "infer/cpu/kernels.hpp"
+
+namespace camd::infer::cpu {
+
+#if defined(CAMD_CPU_AVX2)
+[[nodiscard]] const Kernels& avx2_kernels() noexcept;
+#endif
+
+const Kernels& kernels() noexcept {
+#if defined(CAMD_CPU_AVX2)
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return avx2_kernels();
+#endif
+  return baseline_kernels();
+}
+
+std::size_t conv_planar_scratch(const ConvArguments& a) noexcept {
+  const int span = (a.out.width - 1) * a.stride.x + (a.kernel.x - 1) * a.dilation.x + 1;
+  return static_cast<std::size_t>(span) * static_cast<std::size_t>(a.kernel.y) * static_cast<std::size_t>(a.in.channels);
+}
+
+namespace {
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+}  // namespace
+
+std::vector<float> pack_dense(const Constant& weight) {
+  const Shape& s = weight.shape;  // [M,C,kh,kw]
+  const std::int64_t out_blocks = (s[0] + kLanes - 1) / kLanes;
+  const std::int64_t in_blocks = (s[1] + kLanes - 1) / kLanes;
+  const std::int64_t taps = s[2] * s[3];
+  std::vector<float> packed(at(out_blocks * in_blocks * taps * kLanes * kLanes), 0.0F);
+  std::size_t to = 0;
+  for (std::int64_t first = 0; first < out_blocks; first += 2) {
+    const std::int64_t count = std::min<std::int64_t>(2, out_blocks - first);
+    for (std::int64_t c8 = 0; c8 < in_blocks; ++c8) {
+      for (std::int64_t tap = 0; tap < taps; ++tap) {
+        for (std::int64_t i = 0; i < kLanes; ++i) {
+          for (std::int64_t o = 0; o < count * kLanes; ++o, ++to) {
+            const std::int64_t m = first * kLanes + o;
+            const std::int64_t c = c8 * kLanes + i;
+            if (m < s[0] && c < s[1]) packed[to] = weight.f32[at((m * s[1] + c) * taps + tap)];
+          }
+        }
+      }
+    }
+  }
+  return packed;
+}
+
+std::vector<float> pack_depthwise(const Constant& weight) {
+  const Shape& s = weight.shape;
+  const std::int64_t taps = s[2] * s[3];
+  std::vector<float> packed(at((s[0] + kLanes - 1) / kLanes * taps * kLanes), 0.0F);
+  for (std::int64_t m = 0; m < s[0]; ++m) {
+    for (std::int64_t tap = 0; tap < taps; ++tap) {
+      packed[at((m / kLanes * taps + tap) * kLanes + m % kLanes)] = weight.f32[at(m * taps + tap)];
+    }
+  }
+  return packed;
+}
+
+std::vector<float> pack_transposed(const Constant& weight) {
+  const Shape& s = weight.shape;  // [C,M,kh,kw]
+  const std::int64_t taps = s[2] * s[3];
+  std::vector<float> packed(at((s[1] + kLanes - 1) / kLanes * taps * s[0] * kLanes), 0.0F);
+  for (std::int64_t c = 0; c < s[0]; ++c) {
+    for (std::int64_t m = 0; m < s[1]; ++m) {
+      for (std::int64_t tap = 0; tap < taps; ++tap) {
+        packed[at(((m / kLanes * taps + tap) * s[0] + c) * kLanes + m % kLanes)] =
+            weight.f32[at((c * s[1] + m) * taps + tap)];
+      }
+    }
+  }
+  return packed;
+}
+
+std::vector<float> pad_to_blocks(const std::vector<float>& values) {
+  std::vector<float> padded = values;
+  padded.resize((values.size() + kLanes - 1) / kLanes * kLanes, 0.0F);
+  return padded;
+}
+
+}  // namespace camd::infer::cpu

@@ -1,0 +1,17 @@
+// infer/cpu/kernels.inc for AVX2 with FMA (this file alone is compiled with those flags).
+#include "infer/cpu/kernels.hpp"
+#include "infer/reference.hpp"
+
+namespace camd::infer::cpu {
+namespace {
+
+#include "infer/cpu/kernels.inc"
+
+}  // namespace
+
+const Kernels& avx2_kernels() noexcept {
+  static constexpr Kernels kTable = table("avx2");
+  return kTable;
+}
+
+}  // namespace camd::infer::cpu

@@ -1,0 +1,300 @@
+#include "infer/cpu/steps.hpp"
+
+#include <cmath>
+#include <cstring>
+
+#include "infer/reference.hpp"
+
+namespace camd::infer::cpu {
+namespace {
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+float* block_row(const Blocked& b, int block, int y) noexcept {
+  return b.data + at(block) * b.block + at(y) * b.row;
+}
+
+// Calls visit(offset_a, offset_b, offset_out) for every run of the innermost dimension.
+template <typename Visit>
+void for_each_line(const Shape& shape, const std::vector<std::int64_t>& a, const std::vector<std::int64_t>& b,
+                   const std::vector<std::int64_t>& out, Visit visit) {
+  std::array<std::int64_t, 12> where{};
+  const std::size_t outer = shape.size() - 1;
+  std::int64_t ia = 0, ib = 0, io = 0;
+  for (;;) {
+    visit(ia, ib, io);
+    std::size_t d = outer;
+    for (;;) {
+      if (d == 0) return;
+      --d;
+      ia += a[d];
+      ib += b[d];
+      io += out[d];
+      if (++where[d] < shape[d]) break;
+      ia -= a[d] * shape[d];
+      ib -= b[d] * shape[d];
+      io -= out[d] * shape[d];
+      where[d] = 0;
+    }
+  }
+}
+
+}  // namespace
+
+void clear_halo(const Blocked& p, const Pads& halo, int block, int y0, int y1) noexcept {
+  const auto left = at(halo.left) * kLanes;
+  const auto right = at(halo.right) * kLanes;
+  const auto inside = at(p.width) * kLanes;
+  if (left + right > 0) {
+    for (int y = y0; y < y1; ++y) {
+      float* const row = block_row(p, block, y);
+      std::memset(row - left, 0, left * sizeof(float));
+      std::memset(row + inside, 0, right * sizeof(float));
+    }
+  }
+  if (y0 == 0 && halo.top > 0) {
+    std::memset(p.data + at(block) * p.block - at(halo.top) * p.row - left, 0, at(halo.top) * p.row * sizeof(float));
+  }
+  if (y1 == p.height && halo.bottom > 0) {
+    std::memset(block_row(p, block, p.height) - left, 0, at(halo.bottom) * p.row * sizeof(float));
+  }
+}
+
+void ConvStep::run(int item, const Memory& memory) const noexcept {
+  ConvArguments a = arguments;
+  a.out = out.in(memory);
+  a.out.data += at(first_out_block) * a.out.block;
+  if (form == ConvForm::kPlanar) {
+    a.in.data = memory.at(plain_in);
+  } else {
+    const Blocked source = in.in(memory);
+    a.in.data = source.data + at(first_in_block) * source.block;
+    a.in.row = source.row;
+    a.in.block = source.block;
+  }
+  if (has_residual) {
+    const Blocked r = residual.in(memory);
+    a.residual = r.data + at(first_out_block) * r.block;
+    a.residual_row = r.row;
+    a.residual_block = r.block;
+  }
+  const bool pairs = form == ConvForm::kDense || form == ConvForm::kPlanar;
+  const int group = item / bands;
+  const Band rows = band(a.out.height, bands, item % bands);
+  const int first = pairs ? 2 * group : group;
+  const int count = pairs ? std::min(2, out_blocks - first) : 1;
+  switch (form) {
+    case ConvForm::kDense: kernels->conv(a, first, count, rows.begin, rows.end); break;
+    case ConvForm::kPlanar: kernels->conv_planar(a, first, count, rows.begin, rows.end, memory.scratch); break;
+    case ConvForm::kDepthwise: kernels->depthwise(a, first, rows.begin, rows.end); break;
+    case ConvForm::kTransposed: kernels->transposed(a, first, rows.begin, rows.end); break;
+    case ConvForm::kTransposedDepthwise: kernels->transposed_depthwise(a, first, rows.begin, rows.end); break;
+  }
+  for (int b = first; b < first + count; ++b) clear_halo(a.out, out.halo, b, rows.begin, rows.end);
+}
+
+void PoolStep::run(int item, const Memory& memory) const noexcept {
+  const PoolArguments a{in.in(memory), out.in(memory), pool};
+  const Band rows = band(a.out.height, bands, item % bands);
+  kernels->pool(a, item / bands, rows.begin, rows.end);
+  clear_halo(a.out, out.halo, item / bands, rows.begin, rows.end);
+}
+
+void ResizeStep::run(int item, const Memory& memory) const noexcept {
+  const ResizeArguments a{in.in(memory), out.in(memory), &resize};
+  const Band rows = band(a.out.height, bands, item % bands);
+  kernels->resize(a, item / bands, rows.begin, rows.end);
+  clear_halo(a.out, out.halo, item / bands, rows.begin, rows.end);
+}
+
+void ToBlockedStep::run(int item, const Memory& memory) const noexcept {
+  const Blocked to = out.in(memory);
+  kernels->to_blocked(memory.at(in), to, item);
+  clear_halo(to, out.halo, item, 0, to.height);
+}
+
+void ToPlainStep::run(int item, const Memory& memory) const noexcept {
+  kernels->to_plain(in.in(memory), memory.at(out), item);
+}
+
+void ToPixelsStep::run(int item, const Memory& memory) const noexcept {
+  const Blocked from = in.in(memory);
+  const Band rows = band(from.height, items, item);
+  const auto channels = at(from.channels);
+  for (int y = rows.begin; y < rows.end; ++y) {
+    float* const to = memory.at(out) + at(y) * at(from.width) * channels;
+    for (int b = 0; b < blocks(from.channels); ++b) {
+      const int lanes = std::min(kLanes, from.channels - b * kLanes);
+      const float* const row = block_row(from, b, y);
+      for (int x = 0; x < from.width; ++x) {
+        float* const pixel = to + at(x) * channels + at(b) * kLanes;
+        for (int i = 0; i < lanes; ++i) pixel[i] = row[x * kLanes + i];
+      }
+    }
+  }
+}
+
+void ChannelsStep::run(int item, const Memory& memory) const noexcept {
+  const Blocked to = out.in(memory);
+  const int first = item * kLanes;
+  const int lanes = std::min(kLanes, to.channels - first);
+  std::array<const float*, kLanes> pointers{};
+  std::array<std::size_t, kLanes> rows{};
+  bool whole = lanes == kLanes;
+  for (int i = 0; i < kLanes; ++i) {
+    // Lanes beyond the last channel repeat it: something finite.
+    const From& f = from[at(first + std::min(i, lanes - 1))];
+    const Blocked source = sources[at(f.source)].in(memory);
+    pointers[at(i)] = source.data + at(f.channel / kLanes) * source.block + f.channel % kLanes;
+    rows[at(i)] = source.row;
+    whole = whole && pointers[at(i)] == pointers[0] + i && f.channel % kLanes == i;
+  }
+  for (int y = 0; y < to.height; ++y) {
+    float* const row = block_row(to, item, y);
+    if (whole) {
+      std::memcpy(row, pointers[0] + at(y) * rows[0], at(to.width) * kLanes * sizeof(float));
+      continue;
+    }
+    for (int i = 0; i < kLanes; ++i) {
+      const float* const source = pointers[at(i)] + at(y) * rows[at(i)];
+      for (int x = 0; x < to.width; ++x) row[x * kLanes + i] = source[x * kLanes];
+    }
+  }
+  clear_halo(to, out.halo, item, 0, to.height);
+}
+
+void BlockedElementwiseStep::run(int item, const Memory& memory) const noexcept {
+  const Blocked x = a.in(memory);
+  const Blocked to = out.in(memory);
+  const auto pixels = at(to.width);
+  for (int y = 0; y < to.height; ++y) {
+    const float* const source = block_row(x, item, y);
+    float* const row = block_row(to, item, y);
+    switch (kind) {
+      case Kind::kUnary:
+        if (row != source) std::memcpy(row, source, pixels * kLanes * sizeof(float));
+        kernels->activate(row, pixels * kLanes, function);
+        break;
+      case Kind::kBinary:
+        kernels->binary(operation, source, 1, block_row(b.in(memory), item, y), 1, row, pixels * kLanes, function);
+        break;
+      case Kind::kPerChannel:
+        kernels->binary_lanes(operation, source, per_channel + item * kLanes, swapped, row, pixels, function);
+        break;
+    }
+  }
+  clear_halo(to, out.halo, item, 0, to.height);
+}
+
+void PlainBinaryStep::run(int item, const Memory& memory) const noexcept {
+  const float* const x = memory.at(a);
+  const float* const y = memory.at(b);
+  float* const to = memory.at(out);
+  Shape part = shape;
+  const Band rows = band(static_cast<int>(shape[0]), items, item);
+  part[0] = rows.end - rows.begin;
+  if (part[0] <= 0) return;
+  std::array<std::int64_t, 12> strides{};
+  std::int64_t step = 1;
+  for (std::size_t d = shape.size(); d-- > 0;) {
+    strides[d] = step;
+    step *= shape[d];
+  }
+  const bool line = shape.size() == 1;
+  const std::vector<std::int64_t>& sa = a_strides;
+  const std::vector<std::int64_t>& sb = b_strides;
+  const auto run_line = [&](std::int64_t ia, std::int64_t ib, std::int64_t io, std::int64_t count) {
+    kernels->binary(operation, x + ia, static_cast<int>(sa.back()), y + ib, static_cast<int>(sb.back()), to + io,
+                    at(count), function);
+  };
+  if (line) {
+    run_line(rows.begin * sa[0], rows.begin * sb[0], rows.begin, part[0]);
+    return;
+  }
+  // Outer dimensions by hand: no allocation while running.
+  std::int64_t lines = 1;
+  for (std::size_t d = 0; d + 1 < part.size(); ++d) lines *= part[d];
+  for (std::int64_t l = 0; l < lines; ++l) {
+    std::int64_t rest = l, ia = 0, ib = 0, io = 0;
+    for (std::size_t d = part.size() - 1; d-- > 0;) {
+      const std::int64_t w = rest % part[d] + (d == 0 ? rows.begin : 0);
+      rest /= part[d];
+      ia += w * sa[d];
+      ib += w * sb[d];
+      io += w * strides[d];
+    }
+    run_line(ia, ib, io, part.back());
+  }
+}
+
+void PlainUnaryStep::run(int item, const Memory& memory) const noexcept {
+  const std::size_t begin = count * at(item) / at(items);
+  const std::size_t end = count * at(item + 1) / at(items);
+  float* const to = memory.at(out) + begin;
+  const float* const from = memory.at(in) + begin;
+  if (to != from) std::memcpy(to, from, (end - begin) * sizeof(float));
+  kernels->activate(to, end - begin, function);
+}
+
+void CopyStep::run(int, const Memory& memory) const noexcept {
+  const float* const from = memory.at(in) + in_base;
+  float* const to = memory.at(out) + out_base;
+  const std::int64_t step_in = in_strides.back();
+  const std::int64_t step_out = out_strides.back();
+  const std::int64_t count = shape.back();
+  for_each_line(shape, in_strides, in_strides, out_strides, [&](std::int64_t i, std::int64_t, std::int64_t o) {
+    if (step_in == 1 && step_out == 1) {
+      std::memcpy(to + o, from + i, at(count) * sizeof(float));
+    } else {
+      for (std::int64_t k = 0; k < count; ++k) to[o + k * step_out] = from[i + k * step_in];
+    }
+  });
+}
+
+void SoftmaxStep::run(int item, const Memory& memory) const noexcept {
+  const float* const from = memory.at(in);
+  float* const to = memory.at(out);
+  const Band rows = band(static_cast<int>(outer), items, item);
+  for (std::int64_t o = rows.begin; o < rows.end; ++o) {
+    for (std::int64_t i = 0; i < inner; ++i) {
+      const std::int64_t base = o * size * inner + i;
+      float largest = from[base];
+      for (std::int64_t k = 1; k < size; ++k) largest = std::max(largest, from[base + k * inner]);
+      float sum = 0;
+      for (std::int64_t k = 0; k < size; ++k) {
+        const float e = std::exp(from[base + k * inner] - largest);
+        to[base + k * inner] = log ? from[base + k * inner] - largest : e;
+        sum += e;
+      }
+      const float share = 1.0F / sum;
+      const float shift = std::log(sum);
+      for (std::int64_t k = 0; k < size; ++k) {
+        float& v = to[base + k * inner];
+        v = log ? v - shift : v * share;
+      }
+    }
+  }
+}
+
+void MatMulStep::run(int item, const Memory& memory) const noexcept {
+  const int which = item / bands;
+  const Band rows = band(m, bands, item % bands);
+  kernels->matmul(memory.at(a) + which * a_batch, memory.at(b) + which * b_batch, has_bias ? memory.at(bias) : nullptr,
+                  bias_row, bias_step, memory.at(out) + at(which) * at(m) * at(n), rows.begin, rows.end, k, n, function);
+}
+
+void ReferenceStep::run(int, const Memory& memory) const noexcept {
+  std::vector<Constant> values(in.size());
+  std::vector<const Constant*> pointers(in.size(), nullptr);
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    if (!present[i]) continue;
+    const float* const from = memory.at(in[i]);
+    values[i].shape = in_shapes[i];
+    values[i].f32.assign(from, from + element_count(in_shapes[i]));
+    pointers[i] = &values[i];
+  }
+  const Constant result = evaluate(op, pointers, out_shape);
+  std::copy(result.f32.begin(), result.f32.end(), memory.at(out));
+}
+
+}  // namespace camd::infer::cpu

@@ -1,0 +1,179 @@
+// The steps of the CPU engine's programs: each runs one operator on known storage. Built by infer/cpu/builder.cpp.
+//
+// Threads: as Step. Private to infer/cpu/.
+#pragma once
+
+#include <algorithm>
+#include <array>
+
+#include "infer/cpu/program.hpp"
+
+namespace camd::infer::cpu {
+
+// Rows are cut so that all threads have work, but not so fine that weights are fetched again and again.
+[[nodiscard]] inline int bands_for(int rows, int parallel, int threads) noexcept {
+  if (threads == 1) return 1;
+  const int wanted = (4 * threads + parallel - 1) / parallel;
+  return std::clamp(wanted, 1, std::max(1, rows / 2));
+}
+struct Band {
+  int begin, end;
+};
+[[nodiscard]] inline Band band(int rows, int bands, int i) noexcept {
+  return {static_cast<int>(std::int64_t{rows} * i / bands), static_cast<int>(std::int64_t{rows} * (i + 1) / bands)};
+}
+
+// Zeroes the halo of an output block's rows [y0, y1), and above or below them at the picture's ends.
+void clear_halo(const Blocked& picture, const Pads& halo, int block, int y0, int y1) noexcept;
+
+enum class ConvForm : std::uint8_t { kDense, kPlanar, kDepthwise, kTransposed, kTransposedDepthwise };
+
+// Convolutions of all forms; groups of whole blocks arrive as several steps.
+class ConvStep final : public Step {
+ public:
+  const Kernels* kernels = nullptr;
+  ConvForm form = ConvForm::kDense;
+  ConvArguments arguments;  // without memory
+  BlockedPlace in, out, residual;
+  Place plain_in;           // kPlanar
+  bool has_residual = false;
+  int first_in_block = 0, first_out_block = 0;  // of a group
+  int out_blocks = 0;
+  int bands = 1;
+  void run(int item, const Memory& memory) const noexcept override;
+};
+
+class PoolStep final : public Step {
+ public:
+  const Kernels* kernels = nullptr;
+  Pool pool;
+  BlockedPlace in, out;
+  int bands = 1;
+  void run(int item, const Memory& memory) const noexcept override;
+};
+
+class ResizeStep final : public Step {
+ public:
+  const Kernels* kernels = nullptr;
+  Resize resize;
+  BlockedPlace in, out;
+  int bands = 1;
+  void run(int item, const Memory& memory) const noexcept override;
+};
+
+// Plain [C][H][W] to blocked and back; an item is a block.
+class ToBlockedStep final : public Step {
+ public:
+  const Kernels* kernels = nullptr;
+  Place in;
+  BlockedPlace out;
+  void run(int item, const Memory& memory) const noexcept override;
+};
+class ToPlainStep final : public Step {
+ public:
+  const Kernels* kernels = nullptr;
+  BlockedPlace in;
+  Place out;
+  void run(int item, const Memory& memory) const noexcept override;
+};
+// Blocked [C,H,W] to plain [H,W,C], what a transposition by (0,2,3,1) asks for.
+class ToPixelsStep final : public Step {
+ public:
+  BlockedPlace in;
+  Place out;
+  void run(int item, const Memory& memory) const noexcept override;
+};
+
+// Concat, Slice and Gather over channels: output channel c is channel from[c].channel of source from[c].source.
+class ChannelsStep final : public Step {
+ public:
+  struct From {
+    int source = 0, channel = 0;
+  };
+  std::vector<BlockedPlace> sources;
+  std::vector<From> from;
+  BlockedPlace out;
+  void run(int item, const Memory& memory) const noexcept override;
+};
+
+// Elementwise on blocked pictures of one shape, or with one number per channel.
+class BlockedElementwiseStep final : public Step {
+ public:
+  enum class Kind : std::uint8_t { kUnary, kBinary, kPerChannel } kind = Kind::kUnary;
+  const Kernels* kernels = nullptr;
+  Binary::Kind operation = Binary::Kind::kAdd;
+  Activation function;
+  BlockedPlace a, b, out;
+  const float* per_channel = nullptr;  // padded to blocks
+  bool swapped = false;
+  void run(int item, const Memory& memory) const noexcept override;
+};
+
+// ---- Plain storage
+
+// out[i] = f(a op b) with numpy's broadcasting by strides; an item is a part of the outermost dimension.
+class PlainBinaryStep final : public Step {
+ public:
+  const Kernels* kernels = nullptr;
+  Binary::Kind operation = Binary::Kind::kAdd;
+  Activation function;
+  Place a, b, out;
+  Shape shape;  // of the output, with neighbouring dimensions merged
+  std::vector<std::int64_t> a_strides, b_strides;
+  void run(int item, const Memory& memory) const noexcept override;
+};
+
+class PlainUnaryStep final : public Step {
+ public:
+  const Kernels* kernels = nullptr;
+  Activation function;
+  Place in, out;
+  std::size_t count = 0;
+  void run(int item, const Memory& memory) const noexcept override;
+};
+
+// out[where] = in[base + sum(where * strides)] for a box of the output: Transpose, Slice, Concat, Reshape.
+class CopyStep final : public Step {
+ public:
+  Place in, out;
+  std::int64_t in_base = 0, out_base = 0;
+  Shape shape;
+  std::vector<std::int64_t> in_strides, out_strides;
+  void run(int item, const Memory& memory) const noexcept override;
+};
+
+class SoftmaxStep final : public Step {
+ public:
+  Place in, out;
+  std::int64_t outer = 1, size = 1, inner = 1;
+  bool log = false;
+  void run(int item, const Memory& memory) const noexcept override;
+};
+
+class MatMulStep final : public Step {
+ public:
+  const Kernels* kernels = nullptr;
+  Place a, b, bias, out;
+  bool has_bias = false;
+  Activation function;
+  int m = 0, k = 0, n = 0, batch = 1, bands = 1;
+  std::int64_t a_batch = 0, b_batch = 0;  // floats from one batch to the next; 0: shared
+  std::size_t bias_row = 0;
+  int bias_step = 1;
+  void run(int item, const Memory& memory) const noexcept override;
+};
+
+// Anything else, by the reference evaluator: right, and slow. It allocates, so build_program() takes it only for
+// operators that no detector runs on large tensors.
+class ReferenceStep final : public Step {
+ public:
+  Op op;
+  std::vector<Place> in;
+  std::vector<Shape> in_shapes;
+  std::vector<bool> present;
+  Place out;
+  Shape out_shape;
+  void run(int item, const Memory& memory) const noexcept override;
+};
+
+}  // namespace camd::infer::cpu

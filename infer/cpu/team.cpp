@@ -1,0 +1,126 @@
+#include "infer/cpu/team.hpp"
+
+#include <algorithm>
+
+#include "base/thread.hpp"
+
+namespace camd::infer::cpu {
+namespace {
+
+void pause() noexcept {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+// Spins a little, then lets others run: stages last tens of microseconds.
+class Backoff {
+ public:
+  void wait() noexcept {
+    if (++spins_ < 200) pause();
+    else std::this_thread::yield();
+  }
+
+ private:
+  int spins_ = 0;
+};
+
+int stage_of(std::uint64_t ticket) noexcept { return static_cast<int>(ticket >> 32U); }
+int item_of(std::uint64_t ticket) noexcept { return static_cast<int>(ticket & 0xFFFFFFFFU); }
+
+}  // namespace
+
+Team::Team(int size)
+    : size_(size > 0 ? size : std::max(1, static_cast<int>(std::thread::hardware_concurrency()))) {
+  for (int worker = 1; worker < size_; ++worker) threads_.emplace_back([this, worker] { work(worker); });
+}
+
+Team::~Team() {
+  {
+    const base::MutexLock lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void Team::run(StageRunner& runner, const std::vector<int>& items, std::vector<std::atomic<int>>& done) {
+  bool free = false;
+  const bool alone = size_ == 1 || !busy_.compare_exchange_strong(free, true, std::memory_order_acquire);
+  if (alone) {
+    // Another network holds the helpers. Waiting for them would only add its time to ours.
+    for (std::size_t stage = 0; stage < items.size(); ++stage) {
+      for (int item = 0; item < items[stage]; ++item) runner.run_item(static_cast<int>(stage), item, 0);
+    }
+    return;
+  }
+  for (std::atomic<int>& count : done) count.store(0, std::memory_order_relaxed);
+  ticket_.store(0, std::memory_order_relaxed);
+  finished_.store(false, std::memory_order_relaxed);
+  {
+    const base::MutexLock lock(mutex_);
+    job_ = {&runner, &items, &done};
+    ++jobs_;
+  }
+  changed_.notify_all();
+  for (std::size_t stage = 0; stage < items.size(); ++stage) {
+    const std::uint64_t first = static_cast<std::uint64_t>(stage) << 32U;
+    if (stage > 0) ticket_.store(first, std::memory_order_release);
+    for (;;) {
+      const int item = item_of(ticket_.fetch_add(1, std::memory_order_acq_rel));
+      if (item >= items[stage]) break;
+      runner.run_item(static_cast<int>(stage), item, 0);
+      done[stage].fetch_add(1, std::memory_order_release);
+    }
+    Backoff backoff;
+    while (done[stage].load(std::memory_order_acquire) != items[stage]) backoff.wait();
+  }
+  finished_.store(true, std::memory_order_release);
+  {
+    // No helper may begin with this job from here on, and those inside leave at once.
+    const base::MutexLock lock(mutex_);
+    job_ = {};
+  }
+  Backoff backoff;
+  while (helpers_.load(std::memory_order_acquire) != 0) backoff.wait();
+  busy_.store(false, std::memory_order_release);
+}
+
+void Team::help(const Job& job, int worker) noexcept {
+  Backoff backoff;
+  while (!finished_.load(std::memory_order_acquire)) {
+    // Looking first keeps an idle helper from counting the ticket up.
+    const std::uint64_t seen = ticket_.load(std::memory_order_acquire);
+    const auto stages = static_cast<int>(job.items->size());
+    if (stage_of(seen) >= stages || item_of(seen) >= (*job.items)[static_cast<std::size_t>(stage_of(seen))]) {
+      backoff.wait();
+      continue;
+    }
+    const std::uint64_t ticket = ticket_.fetch_add(1, std::memory_order_acq_rel);
+    const auto stage = static_cast<std::size_t>(stage_of(ticket));
+    if (item_of(ticket) >= (*job.items)[stage]) continue;
+    job.runner->run_item(stage_of(ticket), item_of(ticket), worker);
+    (*job.done)[stage].fetch_add(1, std::memory_order_release);
+    backoff = Backoff();
+  }
+}
+
+void Team::work(int worker) {
+  base::name_this_thread("camd-net-" + std::to_string(worker));
+  std::uint64_t seen = 0;
+  for (;;) {
+    Job job;
+    {
+      const base::MutexLock lock(mutex_);
+      while (!stop_ && (jobs_ == seen || job_.runner == nullptr)) changed_.wait(mutex_);
+      if (stop_) return;
+      seen = jobs_;
+      job = job_;
+      helpers_.fetch_add(1, std::memory_order_relaxed);  // under the mutex, so run() sees it after taking job_ away
+    }
+    help(job, worker);
+    helpers_.fetch_sub(1, std::memory_order_release);
+  }
+}
+
+}  // namespace camd::infer::cpu
