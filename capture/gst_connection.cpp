@@ -1,6 +1,8 @@
 #include "capture/gst_connection.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <utility>
 
 #include "base/log.hpp"
 #include "base/mutex.hpp"
@@ -23,7 +25,10 @@ struct GstConnection::Gate {
   base::CondVar left;
   SampleTaker* taker CAMD_GUARDED_BY(mutex) = nullptr;
   bool inside CAMD_GUARDED_BY(mutex) = false;
-  GstElement* pipeline = nullptr;  // constant; alive as long as its sink calls
+  GstElement* pipeline = nullptr;  // constant once published; alive as long as its sink calls
+  // GStreamer hands the gate to its threads by means that the thread sanitizer cannot see: this one it sees.
+  std::atomic<bool> published{false};
+  std::shared_ptr<Gate> self;  // what the sink holds; let go by the sink
 };
 
 GstConnection::GstConnection(BuiltPipeline built, std::string camera, SampleTaker& taker)
@@ -35,11 +40,13 @@ GstConnection::GstConnection(BuiltPipeline built, std::string camera, SampleTake
     const base::MutexLock lock(gate_->mutex);
     gate_->taker = &taker;
     gate_->pipeline = built_.pipeline.get();
+    gate_->self = gate_;
   }
+  gate_->published.store(true, std::memory_order_release);
   GstAppSinkCallbacks callbacks{};
   callbacks.new_sample = &GstConnection::on_sample;
-  const auto destroy = [](gpointer gate) { delete static_cast<std::shared_ptr<Gate>*>(gate); };
-  gst_app_sink_set_callbacks(GST_APP_SINK(built_.sink.get()), &callbacks, new std::shared_ptr<Gate>(gate_), destroy);
+  const auto destroy = [](gpointer gate) { const auto last = std::move(static_cast<Gate*>(gate)->self); };
+  gst_app_sink_set_callbacks(GST_APP_SINK(built_.sink.get()), &callbacks, gate_.get(), destroy);
 }
 
 GstConnection::~GstConnection() {
@@ -51,7 +58,8 @@ GstConnection::~GstConnection() {
 }
 
 GstFlowReturn GstConnection::on_sample(GstAppSink* sink, gpointer user) noexcept {
-  Gate& gate = **static_cast<std::shared_ptr<Gate>*>(user);
+  Gate& gate = *static_cast<Gate*>(user);
+  if (!gate.published.load(std::memory_order_acquire)) return GST_FLOW_ERROR;  // cannot be
   const GstOwned<GstSample> sample(gst_app_sink_pull_sample(sink));
   if (!sample) return GST_FLOW_EOS;
   SampleTaker* taker = nullptr;

@@ -161,6 +161,7 @@ class GstSource final : public FrameSource, private SampleTaker {
   // [control], while no frame is on its way.
   void begin_round() {
     frames_this_round_ = 0;
+    const MutexLock lock(mutex_);
     pace_.start_round();
   }
 
@@ -404,8 +405,15 @@ class GstSource final : public FrameSource, private SampleTaker {
   [[nodiscard]] TimePoint due(GstSample* sample, TimePoint now) {
     const GstClockTime shown = GST_BUFFER_DURATION(gst_sample_get_buffer(sample));
     const Duration duration(GST_CLOCK_TIME_IS_VALID(shown) ? static_cast<std::int64_t>(shown) : 0);
-    const TimePoint due = pace_.due(running_time_of(sample), duration, now);
-    if (pace_.moved()) tell_once(told_moved_, "more than a second late, its schedule moves");
+    const auto running = running_time_of(sample);
+    TimePoint due;
+    bool moved = false;
+    {
+      const MutexLock lock(mutex_);
+      due = pace_.due(running, duration, now);
+      moved = pace_.moved();
+    }
+    if (moved) tell_once(told_moved_, "more than a second late, its schedule moves");
     return due;
   }
 
@@ -434,6 +442,7 @@ class GstSource final : public FrameSource, private SampleTaker {
   base::CondVar changed_;
   bool stopping_ CAMD_GUARDED_BY(mutex_) = false;
   bool closing_ CAMD_GUARDED_BY(mutex_) = false;  // the pipeline
+  FilePace pace_ CAMD_GUARDED_BY(mutex_);
   // Replaced by [control] under mutex_, so that stop() can wake it; [control] itself reads it without.
   std::unique_ptr<GstConnection> connection_;
 
@@ -450,7 +459,6 @@ class GstSource final : public FrameSource, private SampleTaker {
 
   // [streaming]; one thread after the other, with a detach() or the end of the stream between them
   CaptureStamps stamps_;
-  FilePace pace_;
   bool told_moved_ = false;
   bool told_problem_ = false;
   bool told_backwards_ = false;
