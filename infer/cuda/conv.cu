@@ -45,13 +45,12 @@ CAMD_KERNEL(Tile<kTile>::kThreads, 1) conv_kernel(const ConvArguments p, const C
 
   let_next_kernel_start();
 
-  const auto fetch_piece = [&](int piece) {
-    const int tap = piece / s.per_tap;
-    const int k_first = piece % s.per_tap * kPieceSteps;
-    const int steps = min(kPieceSteps, s.k_steps - k_first);
-    uint4* const to = weights + piece % s.slots * (T::kPieceBytes / 16);
-    const auto* const from = static_cast<const uint4*>(p.weights) +
-                             (static_cast<std::ptrdiff_t>(tap * s.k_steps + k_first) * n16_total + n16_first) * 32;
+  // Pieces are counted over all taps: the packed weights lie one tap behind the other.
+  const auto fetch_piece = [&](int piece, int slot) {
+    const int steps = min(kPieceSteps, s.steps - piece * kPieceSteps);
+    uint4* const to = weights + slot * (T::kPieceBytes / 16);
+    const auto* const from =
+        static_cast<const uint4*>(p.weights) + (static_cast<std::ptrdiff_t>(piece) * kPieceSteps * n16_total + n16_first) * 32;
     for (int i = thread; i < steps * T::kN16 * 32; i += T::kThreads) {
       const int lane = i & 31;
       const int n16 = (i >> 5) % T::kN16;
@@ -59,7 +58,23 @@ CAMD_KERNEL(Tile<kTile>::kThreads, 1) conv_kernel(const ConvArguments p, const C
       copy16_async(&to[i], from + (k * n16_total + n16) * 32 + lane, n16 < n16_here);
     }
   };
-  for (int piece = 0; piece < s.slots; ++piece) fetch_piece(piece);
+  if (s.slots == s.pieces && n16_here == n16_total && T::kN16 == n16_total) {
+    // All of it, as it lies.
+    for (int i = thread; i < s.steps * T::kN16 * 32; i += T::kThreads) {
+      copy16_async(&weights[i], static_cast<const uint4*>(p.weights) + i, true);
+    }
+  } else {
+    for (int piece = 0; piece < s.slots; ++piece) fetch_piece(piece, piece);
+  }
+  const int lane = lane_index();
+  const int warp_row = warp_index() % T::kWm;
+  const int warp_column = warp_index() / T::kWm;
+  float4 biases[kNt / 2];
+#pragma unroll
+  for (int q = 0; q < kNt / 2; ++q) {
+    const int n16 = n16_first + warp_column * (kNt / 2) + q;
+    biases[q] = n16 < n16_total ? reinterpret_cast<const float4*>(p.bias)[n16 * 4 + (lane & 3)] : make_float4(0, 0, 0, 0);
+  }
 
   wait_for_previous_kernel();
 
@@ -72,8 +87,8 @@ CAMD_KERNEL(Tile<kTile>::kThreads, 1) conv_kernel(const ConvArguments p, const C
   const int words = s.k_steps * 2;  // 16-byte words of a pixel; the last may lie beyond the image's channels
   const auto* const x = static_cast<const __half*>(p.x.data);
   for (int i = thread; i < T::kHaloY * T::kHaloX * words; i += T::kThreads) {
-    const int group = i % words;
-    const int pixel = i / words;
+    const int pixel = divide(i, s.by_words);
+    const int group = i - pixel * words;
     const int iy = in_y0 + pixel / T::kHaloX;
     const int ix = in_x0 + pixel % T::kHaloX;
     const bool inside = iy >= 0 && iy < p.x.h && ix >= 0 && ix < p.x.w && group < groups;
@@ -83,9 +98,6 @@ CAMD_KERNEL(Tile<kTile>::kThreads, 1) conv_kernel(const ConvArguments p, const C
   copy_wait_all();
   block_sync();
 
-  const int lane = lane_index();
-  const int warp_row = warp_index() % T::kWm;
-  const int warp_column = warp_index() / T::kWm;
   float sums[kMt][kNt][4] = {};
   const unsigned char* a_rows[kMt];
 #pragma unroll
@@ -93,39 +105,50 @@ CAMD_KERNEL(Tile<kTile>::kThreads, 1) conv_kernel(const ConvArguments p, const C
     const int pixel = (warp_row * kMt + m) * 16 + (lane & 15);
     a_rows[m] = halo + (pixel / kTx * kStride * T::kHaloX + pixel % kTx * kStride) * s.pixel_bytes + (lane >> 4) * 16;
   }
-  for (int piece = 0; piece < s.pieces; ++piece) {
-    const int tap = piece / s.per_tap;
-    const int k_first = piece % s.per_tap * kPieceSteps;
-    const int steps = min(kPieceSteps, s.k_steps - k_first);
-    const int moved = (tap / kKernel * T::kHaloX + tap % kKernel) * s.pixel_bytes + k_first * 32;
-    const uint4* const b_rows = weights + piece % s.slots * (T::kPieceBytes / 16) + warp_column * (kNt / 2) * 32 + lane;
-    const auto step = [&](int k) {
-      unsigned a[kMt][4];
+  const uint4* b_rows = weights + warp_column * (kNt / 2) * 32 + lane;
+  // Where the tile stands for a step: 32 bytes on for the next 16 channels, and back for the next tap.
+  int moved = 0, channel_steps = 0, tap_x = 0, step = 0;
+  const int next_tap = s.pixel_bytes - s.k_steps * 32;
+  const int next_row = (T::kHaloX - (kKernel - 1)) * s.pixel_bytes - s.k_steps * 32;
+  const auto multiply = [&] {
+    unsigned a[kMt][4];
 #pragma unroll
-      for (int m = 0; m < kMt; ++m) load_matrices(a[m], a_rows[m] + moved + k * 32);
+    for (int m = 0; m < kMt; ++m) load_matrices(a[m], a_rows[m] + moved);
 #pragma unroll
-      for (int q = 0; q < kNt / 2; ++q) {
-        const uint4 b = b_rows[(k * T::kN16 + q) * 32];
+    for (int q = 0; q < kNt / 2; ++q) {
+      const uint4 b = b_rows[q * 32];
 #pragma unroll
-        for (int m = 0; m < kMt; ++m) {
-          multiply_add(sums[m][2 * q], a[m], b.x, b.y);
-          multiply_add(sums[m][2 * q + 1], a[m], b.z, b.w);
-        }
+      for (int m = 0; m < kMt; ++m) {
+        multiply_add(sums[m][2 * q], a[m], b.x, b.y);
+        multiply_add(sums[m][2 * q + 1], a[m], b.z, b.w);
       }
-    };
-    if (steps == kPieceSteps) {
-#pragma unroll
-      for (int k = 0; k < kPieceSteps; ++k) step(k);
-    } else {
-      for (int k = 0; k < steps; ++k) step(k);
     }
-    const int next = piece + s.slots;
-    if (s.slots < s.pieces) {
-      // The slot just read is filled again; its piece is needed `slots` pieces later at the earliest.
+    b_rows += T::kN16 * 32;
+    moved += 32;
+    if (++channel_steps == s.k_steps) {
+      channel_steps = 0;
+      const bool row_ends = ++tap_x == kKernel;
+      moved += row_ends ? next_row : next_tap;
+      tap_x = row_ends ? 0 : tap_x;
+    }
+  };
+  if (s.slots == s.pieces) {
+#pragma unroll 4
+    for (step = 0; step < s.steps; ++step) multiply();
+  } else {
+    int slot = 0;
+    for (int piece = 0; piece < s.pieces; ++piece) {
+      const int end = min(s.steps, step + kPieceSteps);
+      for (; step < end; ++step) multiply();
+      // The slot just read is filled again; its piece is needed `slots` pieces later.
       block_sync();
-      if (next < s.pieces) fetch_piece(next);
+      if (piece + s.slots < s.pieces) fetch_piece(piece + s.slots, slot);
       copy_wait_all();
       block_sync();
+      if (++slot == s.slots) {
+        slot = 0;
+        b_rows = weights + warp_column * (kNt / 2) * 32 + lane;
+      }
     }
   }
 
@@ -145,7 +168,8 @@ CAMD_KERNEL(Tile<kTile>::kThreads, 1) conv_kernel(const ConvArguments p, const C
     }
     const int channel = n - sink.first + (lane & 3) * 4;
     if (channel >= sink.stored) continue;
-    const float4 bias = *reinterpret_cast<const float4*>(p.bias + n + (lane & 3) * 4);
+    const float4 bias = biases[q];
+    const Bounds bounds = bounds_of(sink.activation);
 #pragma unroll
     for (int m = 0; m < kMt; ++m) {
 #pragma unroll
@@ -158,7 +182,7 @@ CAMD_KERNEL(Tile<kTile>::kThreads, 1) conv_kernel(const ConvArguments p, const C
                       sums[m][2 * q + 1][half * 2] + bias.z, sums[m][2 * q + 1][half * 2 + 1] + bias.w};
         const bool early = p.activation_first || add == nullptr;
         if (early) {
-          for (float& value : v) value = activate(sink.activation, value);
+          for (float& value : v) value = activate(sink.activation, bounds, value);
         }
         if (add != nullptr && first_sink) {
           const int ay = oy * p.add.h / p.h;
@@ -173,7 +197,7 @@ CAMD_KERNEL(Tile<kTile>::kThreads, 1) conv_kernel(const ConvArguments p, const C
           v[3] += high.y;
         }
         if (!early) {
-          for (float& value : v) value = activate(sink.activation, value);
+          for (float& value : v) value = activate(sink.activation, bounds, value);
         }
         auto* const to = static_cast<__half*>(sink.data) + (static_cast<std::ptrdiff_t>(oy) * p.w + ox) * sink.pitch + channel;
         *reinterpret_cast<uint2*>(to) = make_uint2(pack_halfs(v[0], v[1]), pack_halfs(v[2], v[3]));

@@ -139,6 +139,10 @@ namespace camd::infer::cuda {
 inline int min(int a, int b) { return a < b ? a : b; }
 inline int max(int a, int b) { return a > b ? a : b; }
 
+inline unsigned __umulhi(unsigned a, unsigned b) {
+  return static_cast<unsigned>(static_cast<std::uint64_t>(a) * b >> 32);
+}
+
 inline void block_sync() { emulation::meet(emulation::Meeting::kBlock); }
 inline void copy16_async(void* to, const void* from, bool valid) {
   if (valid) std::memcpy(to, from, 16);

@@ -34,6 +34,13 @@ CAMD_KERNEL(kThreads, 1) heads_kernel(const HeadsArguments p, const HeadsMemory 
   for (int i = thread; i < kBlocks * s.k_steps * 32; i += kThreads) {
     copy16_async(&weights[i], static_cast<const uint4*>(p.weights) + i, true);
   }
+  const int lane = lane_index();
+  float biases[kBlocks][2];
+#pragma unroll
+  for (int m = 0; m < kBlocks; ++m) {
+    biases[m][0] = p.bias[m * 16 + (lane >> 2)];
+    biases[m][1] = p.bias[m * 16 + (lane >> 2) + 8];
+  }
   wait_for_previous_kernel();
 
   const int pixels = p.x.h * p.x.w;
@@ -41,8 +48,8 @@ CAMD_KERNEL(kThreads, 1) heads_kernel(const HeadsArguments p, const HeadsMemory 
   const int groups = (p.x.c + 7) / 8;
   const int words = s.k_steps * 2;
   for (int i = thread; i < kPixels * words; i += kThreads) {
-    const int group = i % words;
-    const int pixel = i / words;
+    const int pixel = divide(i, s.by_words);
+    const int group = i - pixel * words;
     const bool inside = first + pixel < pixels && group < groups;
     const auto* const from = static_cast<const __half*>(p.x.data) + static_cast<std::ptrdiff_t>(first + pixel) * p.x.pitch + group * 8;
     copy16_async(tile + pixel * s.pixel_bytes + group * 16, from, inside);
@@ -50,7 +57,6 @@ CAMD_KERNEL(kThreads, 1) heads_kernel(const HeadsArguments p, const HeadsMemory 
   copy_wait_all();
   block_sync();
 
-  const int lane = lane_index();
   const int warp_pixel = warp_index() * 16;
   float sums[kBlocks][2][4] = {};
   const unsigned char* const b_row = tile + (warp_pixel + (lane >> 4) * 8 + (lane & 7)) * s.pixel_bytes + ((lane >> 3) & 1) * 16;
@@ -79,15 +85,16 @@ CAMD_KERNEL(kThreads, 1) heads_kernel(const HeadsArguments p, const HeadsMemory 
       }
       const int channel = n - sink.first;
       if (channel >= sink.channels) continue;
-      const float bias = p.bias[n];
+      const float bias = biases[m][half];
+      const Bounds bounds = bounds_of(sink.activation);
       const std::ptrdiff_t plane = static_cast<std::ptrdiff_t>(channel) * pixels;
       const bool aligned = (plane & 1) == 0;
 #pragma unroll
       for (int j = 0; j < 2; ++j) {
         const int pixel = first + warp_pixel + j * 8 + (lane & 3) * 2;
         if (pixel >= pixels) continue;
-        const float v0 = activate(sink.activation, sums[m][j][half * 2] + bias);
-        const float v1 = activate(sink.activation, sums[m][j][half * 2 + 1] + bias);
+        const float v0 = activate(sink.activation, bounds, sums[m][j][half * 2] + bias);
+        const float v1 = activate(sink.activation, bounds, sums[m][j][half * 2 + 1] + bias);
         const bool both = pixel + 1 < pixels;
         if (p.type == DataType::kF32) store_pair<float>(sink.data, plane + pixel, v0, v1, both, aligned);
         else store_pair<__half>(sink.data, plane + pixel, v0, v1, both, aligned);

@@ -10,6 +10,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "infer/cuda/tiles.hpp"
+
 #if defined(CAMD_CUDA_EMULATION)
 #include "infer/cuda/emulation.hpp"
 #else
@@ -92,6 +94,10 @@ namespace camd::infer::cuda {
 
 CAMD_DEVICE int lane_index() { return static_cast<int>(threadIdx.x) & 31; }
 CAMD_DEVICE int warp_index() { return static_cast<int>(threadIdx.x) >> 5; }
+
+CAMD_DEVICE int divide(int value, const Divider& by) {
+  return by.magic == 0 ? value : static_cast<int>(__umulhi(static_cast<unsigned>(value), by.magic));
+}
 
 union Half8 {
   uint4 bits;

@@ -38,7 +38,7 @@ CAMD_DEVICE void widen(const Half8& v, float (&to)[8]) {
 }
 
 template <int kStride, int kTile>
-CAMD_KERNEL(kThreads, 1) separable_kernel(const SeparableArguments p, const SeparableMemory s) {
+CAMD_KERNEL(kThreads, kSeparableTiles[kTile].blocks) separable_kernel(const SeparableArguments p, const SeparableMemory s) {
   using T = Tile<kStride, kTile>;
   constexpr int kTy = T::kShape.ty, kTx = T::kShape.tx, kNt = T::kShape.nt, kRun = T::kShape.run;
   CAMD_SHARED(memory);
@@ -65,6 +65,21 @@ CAMD_KERNEL(kThreads, 1) separable_kernel(const SeparableArguments p, const Sepa
   for (int i = thread; i < 9 * s.groups; i += kThreads) {
     copy16_async(&taps[i], static_cast<const uint4*>(p.depthwise) + i, true);
   }
+  for (int i = thread; i < 2 * s.groups; i += kThreads) {
+    copy16_async(&taps[9 * s.groups + i], reinterpret_cast<const uint4*>(p.depthwise_bias) + i, true);
+  }
+  const int lane = lane_index();
+  const int warp_row = warp_index() % T::kWarpRows;
+  const int warp_column = warp_index() / T::kWarpRows;
+  float4 point_bias[kNt / 2];
+#pragma unroll
+  for (int q = 0; q < kNt / 2; ++q) {
+    const int n16 = n16_first + warp_column * (kNt / 2) + q;
+    point_bias[q] = n16 < n16_total ? reinterpret_cast<const float4*>(p.pointwise_bias)[n16 * 4 + (lane & 3)]
+                                    : make_float4(0, 0, 0, 0);
+  }
+  const Bounds deep_bounds = bounds_of(p.depthwise_activation);
+  const Bounds bounds = bounds_of(p.activation);
 
   wait_for_previous_kernel();
 
@@ -75,8 +90,8 @@ CAMD_KERNEL(kThreads, 1) separable_kernel(const SeparableArguments p, const Sepa
   const int in_x0 = x0 * kStride - p.pad_left;
   const auto* const x = static_cast<const __half*>(p.x.data);
   for (int i = thread; i < T::kHaloY * T::kHaloX * s.groups; i += kThreads) {
-    const int group = i % s.groups;
-    const int pixel = i / s.groups;
+    const int pixel = divide(i, s.by_groups);
+    const int group = i - pixel * s.groups;
     const int iy = in_y0 + pixel / T::kHaloX;
     const int ix = in_x0 + pixel % T::kHaloX;
     const bool inside = iy >= 0 && iy < p.x.h && ix >= 0 && ix < p.x.w;
@@ -89,16 +104,16 @@ CAMD_KERNEL(kThreads, 1) separable_kernel(const SeparableArguments p, const Sepa
   constexpr int kRuns = T::kPixels / kRun;
   constexpr int kSpan = (kRun - 1) * kStride + 3;
   for (int i = thread; i < kRuns * s.groups; i += kThreads) {
-    const int group = i % s.groups;
-    const int run = i / s.groups;
+    const int run = divide(i, s.by_groups);
+    const int group = i - run * s.groups;
     const int ty = run / (kTx / kRun);
     const int tx = run % (kTx / kRun) * kRun;
     float sums[kRun][8];
+    const auto* const bias = reinterpret_cast<const float*>(taps + 9 * s.groups + 2 * group);
 #pragma unroll
     for (int c = 0; c < 8; ++c) {
-      const float bias = p.depthwise_bias[group * 8 + c];
 #pragma unroll
-      for (int r = 0; r < kRun; ++r) sums[r][c] = bias;
+      for (int r = 0; r < kRun; ++r) sums[r][c] = bias[c];
     }
 #pragma unroll
     for (int ky = 0; ky < 3; ++ky) {
@@ -132,8 +147,8 @@ CAMD_KERNEL(kThreads, 1) separable_kernel(const SeparableArguments p, const Sepa
       Half8 out;
 #pragma unroll
       for (int c = 0; c < 4; ++c) {
-        out.pair[c] = __floats2half2_rn(activate(p.depthwise_activation, sums[r][2 * c]),
-                                        activate(p.depthwise_activation, sums[r][2 * c + 1]));
+        out.pair[c] = __floats2half2_rn(activate(p.depthwise_activation, deep_bounds, sums[r][2 * c]),
+                                        activate(p.depthwise_activation, deep_bounds, sums[r][2 * c + 1]));
       }
       *reinterpret_cast<uint4*>(left + (ty * kTx + tx + r) * left_pitch + group * 16) = out.bits;
     }
@@ -145,22 +160,24 @@ CAMD_KERNEL(kThreads, 1) separable_kernel(const SeparableArguments p, const Sepa
   }
   block_sync();
 
-  // 1x1: each warp makes 16 pixels of kNt * 8 channels.
-  const int lane = lane_index();
-  const int warp_row = warp_index() % T::kWarpRows;
-  const int warp_column = warp_index() / T::kWarpRows;
-  float sums[kNt][4] = {};
-  const unsigned char* a_row = left + (warp_row * 16 + (lane & 15)) * left_pitch + (lane >> 4) * 16;
-  const uint4* b_row = right + warp_column * (kNt / 2) * 32 + lane;
+  // 1x1: each warp makes kMt times 16 pixels of kNt * 8 channels.
+  constexpr int kMt = T::kShape.mt();
+  float sums[kMt][kNt][4] = {};
+  const unsigned char* const a_row = left + (warp_row * kMt * 16 + (lane & 15)) * left_pitch + (lane >> 4) * 16;
+  const uint4* const b_row = right + warp_column * (kNt / 2) * 32 + lane;
 #pragma unroll 4
   for (int k = 0; k < s.k_steps; ++k) {
-    unsigned a[4];
-    load_matrices(a, a_row + k * 32);
+    unsigned a[kMt][4];
+#pragma unroll
+    for (int m = 0; m < kMt; ++m) load_matrices(a[m], a_row + m * 16 * left_pitch + k * 32);
 #pragma unroll
     for (int q = 0; q < kNt / 2; ++q) {
       const uint4 b = b_row[(k * (T::kChannels / 16) + q) * 32];
-      multiply_add(sums[2 * q], a, b.x, b.y);
-      multiply_add(sums[2 * q + 1], a, b.z, b.w);
+#pragma unroll
+      for (int m = 0; m < kMt; ++m) {
+        multiply_add(sums[m][2 * q], a[m], b.x, b.y);
+        multiply_add(sums[m][2 * q + 1], a[m], b.z, b.w);
+      }
     }
   }
 
@@ -168,23 +185,26 @@ CAMD_KERNEL(kThreads, 1) separable_kernel(const SeparableArguments p, const Sepa
   auto* const y = static_cast<__half*>(p.y.data);
   const int stored = (p.y.c + 7) / 8 * 8;
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int pixel = warp_row * 16 + (lane >> 2) + half * 8;
-    const int oy = y0 + pixel / kTx;
-    const int ox = x0 + pixel % kTx;
-    if (oy >= p.y.h || ox >= p.y.w) continue;
-    __half* const to = y + (static_cast<std::ptrdiff_t>(oy) * p.y.w + ox) * p.y.pitch;
+  for (int m = 0; m < kMt; ++m) {
 #pragma unroll
-    for (int q = 0; q < kNt / 2; ++q) {
-      const int channel = (n16_first + warp_column * (kNt / 2) + q) * 16 + (lane & 3) * 4;
-      if (channel >= stored) continue;
-      const float4 bias = *reinterpret_cast<const float4*>(p.pointwise_bias + channel);
-      uint2 out;
-      out.x = pack_halfs(activate(p.activation, sums[2 * q][half * 2] + bias.x),
-                         activate(p.activation, sums[2 * q][half * 2 + 1] + bias.y));
-      out.y = pack_halfs(activate(p.activation, sums[2 * q + 1][half * 2] + bias.z),
-                         activate(p.activation, sums[2 * q + 1][half * 2 + 1] + bias.w));
-      *reinterpret_cast<uint2*>(to + channel) = out;
+    for (int half = 0; half < 2; ++half) {
+      const int pixel = (warp_row * kMt + m) * 16 + (lane >> 2) + half * 8;
+      const int oy = y0 + pixel / kTx;
+      const int ox = x0 + pixel % kTx;
+      if (oy >= p.y.h || ox >= p.y.w) continue;
+      __half* const to = y + (static_cast<std::ptrdiff_t>(oy) * p.y.w + ox) * p.y.pitch;
+#pragma unroll
+      for (int q = 0; q < kNt / 2; ++q) {
+        const int channel = (n16_first + warp_column * (kNt / 2) + q) * 16 + (lane & 3) * 4;
+        if (channel >= stored) continue;
+        const float4 bias = point_bias[q];
+        uint2 out;
+        out.x = pack_halfs(activate(p.activation, bounds, sums[m][2 * q][half * 2] + bias.x),
+                           activate(p.activation, bounds, sums[m][2 * q][half * 2 + 1] + bias.y));
+        out.y = pack_halfs(activate(p.activation, bounds, sums[m][2 * q + 1][half * 2] + bias.z),
+                           activate(p.activation, bounds, sums[m][2 * q + 1][half * 2 + 1] + bias.w));
+        *reinterpret_cast<uint2*>(to + channel) = out;
+      }
     }
   }
 }

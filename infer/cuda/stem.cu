@@ -129,6 +129,7 @@ CAMD_KERNEL(kThreads, 2) stem_kernel(const StemArguments p) {
   }
   const int oy = y0 + ty;
   if (oy >= p.y.h) return;
+  const Bounds bounds = bounds_of(p.activation);
   const int blocks = (p.y.c + 7) / 8;
   for (int n8 = 0; n8 < blocks; ++n8) {
     const uint2 b0 = static_cast<const uint2*>(p.weights)[(n8 * 2 + 0) * 32 + lane];
@@ -147,7 +148,7 @@ CAMD_KERNEL(kThreads, 2) stem_kernel(const StemArguments p) {
         if (ox >= p.y.w) continue;
         auto* const to = static_cast<__half*>(p.y.data) + (static_cast<std::ptrdiff_t>(oy) * p.y.w + ox) * p.y.pitch + channel;
         *reinterpret_cast<unsigned*>(to) =
-            pack_halfs(activate(p.activation, sums[half * 2]), activate(p.activation, sums[half * 2 + 1]));
+            pack_halfs(activate(p.activation, bounds, sums[half * 2]), activate(p.activation, bounds, sums[half * 2 + 1]));
       }
     }
   }

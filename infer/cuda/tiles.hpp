@@ -10,16 +10,29 @@
 
 namespace camd::infer::cuda {
 
+// Division of a small number by one that is known before the launch: a multiplication in the kernel, where a division
+// costs some 40 instructions. Exact while numerator * divisor < 2^32.
+struct Divider {
+  unsigned magic = 0;  // ceil(2^32 / divisor); 0 for a divisor of 1
+};
+[[nodiscard]] constexpr Divider make_divider(int divisor) {
+  const auto d = static_cast<unsigned long long>(divisor);
+  return {divisor == 1 ? 0U : static_cast<unsigned>(((1ULL << 32) + d - 1) / d)};
+}
+
 struct SeparableTile {
   int ty, tx;  // output pixels of a block
   int nt;      // groups of 8 output channels a warp
   int run;     // pixels side by side that a thread makes in the depthwise part
+  int blocks;  // that a multiprocessor shall hold at least: bounds the registers of a thread
   static constexpr int kThreads = 256;
-  [[nodiscard]] constexpr int warp_rows() const { return ty * tx / 16; }
+  // Warps over the pixels; each makes mt() groups of 16.
+  [[nodiscard]] constexpr int warp_rows() const { return ty * tx / 16 < 8 ? ty * tx / 16 : 8; }
+  [[nodiscard]] constexpr int mt() const { return ty * tx / 16 / warp_rows(); }
   [[nodiscard]] constexpr int channels() const { return kThreads / 32 / warp_rows() * nt * 8; }
 };
 inline constexpr SeparableTile kSeparableTiles[] = {
-    {8, 16, 2, 1}, {8, 16, 4, 2}, {8, 8, 4, 2}, {4, 8, 4, 2}, {4, 8, 2, 4},
+    {16, 16, 2, 1, 4}, {8, 16, 4, 1, 4}, {8, 16, 4, 2, 4}, {8, 8, 4, 2, 2}, {4, 8, 4, 2, 2}, {4, 8, 2, 4, 2},
 };
 inline constexpr int kSeparableTileCount = static_cast<int>(sizeof(kSeparableTiles) / sizeof(kSeparableTiles[0]));
 
@@ -30,7 +43,8 @@ struct SeparableMemory {
   int halo_bytes;   // the input tile
   int left_bytes;   // the depthwise results
   int right_bytes;  // the packed 1x1 weights
-  int taps_bytes;   // the depthwise weights
+  int taps_bytes;   // the depthwise weights, then their bias
+  Divider by_groups;
   [[nodiscard]] constexpr std::size_t total() const {
     return static_cast<std::size_t>(halo_bytes + left_bytes + right_bytes + taps_bytes);
   }
@@ -42,7 +56,8 @@ struct SeparableMemory {
   m.halo_bytes = ((tile.ty - 1) * stride + 3) * ((tile.tx - 1) * stride + 3) * m.groups * 16;
   m.left_bytes = tile.ty * tile.tx * (m.k_steps * 32 + 16);
   m.right_bytes = m.k_steps * (tile.channels() / 16) * 512;
-  m.taps_bytes = 9 * m.groups * 16;
+  m.taps_bytes = 11 * m.groups * 16;
+  m.by_groups = make_divider(m.groups);
   return m;
 }
 
@@ -67,12 +82,13 @@ inline constexpr int kConvPieceSteps = 4;  // of 16 input channels: the weights 
 
 struct ConvMemory {
   int k_steps;      // of 16 input channels, per tap
-  int per_tap;      // pieces of weights of one tap
-  int pieces;       // over all taps
+  int steps;        // over all taps
+  int pieces;       // of kConvPieceSteps steps, over all taps
   int slots;        // pieces that shared memory holds; 0: does not fit
   int pixel_bytes;  // of the input tile, padded
   int halo_bytes;
   int piece_bytes;
+  Divider by_words;  // 16-byte words of a pixel
   [[nodiscard]] constexpr std::size_t total() const { return static_cast<std::size_t>(halo_bytes + slots * piece_bytes); }
 };
 // Two blocks shall fit a multiprocessor of sm_90, whatever one may have.
@@ -80,11 +96,12 @@ inline constexpr std::size_t kMostConvMemory = 110 * 1024;
 [[nodiscard]] constexpr ConvMemory conv_memory(const ConvTile& tile, int c, std::size_t limit) {
   ConvMemory m{};
   m.k_steps = (c + 15) / 16;
-  m.per_tap = (m.k_steps + kConvPieceSteps - 1) / kConvPieceSteps;
-  m.pieces = m.per_tap * tile.kernel * tile.kernel;
+  m.steps = m.k_steps * tile.kernel * tile.kernel;
+  m.pieces = (m.steps + kConvPieceSteps - 1) / kConvPieceSteps;
   m.pixel_bytes = m.k_steps * 32 + 16;  // an odd number of 16-byte words: no bank conflicts
   m.halo_bytes = ((tile.ty - 1) * tile.stride + tile.kernel) * ((tile.tx - 1) * tile.stride + tile.kernel) * m.pixel_bytes;
   m.piece_bytes = kConvPieceSteps * (tile.channels() / 16) * 512;
+  m.by_words = make_divider(m.k_steps * 2);
   const std::size_t most = limit < kMostConvMemory ? limit : kMostConvMemory;
   const auto halo = static_cast<std::size_t>(m.halo_bytes);
   const std::size_t room = most > halo ? (most - halo) / static_cast<std::size_t>(m.piece_bytes) : 0;
@@ -98,6 +115,7 @@ struct HeadsMemory {
   int pixel_bytes;
   int tile_bytes;
   int weight_bytes;
+  Divider by_words;
   [[nodiscard]] constexpr std::size_t total() const { return static_cast<std::size_t>(tile_bytes + weight_bytes); }
 };
 [[nodiscard]] constexpr HeadsMemory heads_memory(int c, int n) {
@@ -106,6 +124,7 @@ struct HeadsMemory {
   m.pixel_bytes = m.k_steps * 32 + 16;
   m.tile_bytes = kHeadsPixels * m.pixel_bytes;
   m.weight_bytes = (n + 15) / 16 * m.k_steps * 512;
+  m.by_words = make_divider(m.k_steps * 2);
   return m;
 }
 

@@ -1,0 +1,249 @@
+// The CUDA engine on a GPU against the reference evaluator. Visibly skipped without a GPU; what needs none is tested
+// in cuda_plan_test.cpp.
+#include "infer/cuda/cuda_engine.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+
+#include "device/cuda/cuda_device.hpp"
+#include "infer/engine_setup.hpp"
+#include "infer/half.hpp"
+#include "infer/onnx_file.hpp"
+#include "infer/preprocess.hpp"
+#include "infer/reference.hpp"
+#include "tests/infer/conformance.hpp"
+#include "tests/infer/cuda_graphs.hpp"
+
+namespace camd::infer {
+namespace {
+
+using device::CopyKind;
+using device::HostMemory;
+using test::GraphBuilder;
+using test::relative_error;
+
+// Relative to the output's largest value.
+constexpr float kF32Tolerance = 1e-4F;
+constexpr float kF16Tolerance = 2e-2F;
+
+class CudaEngineTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const device::CudaDevices found = device::cuda_devices();
+    if (found.count == 0) GTEST_SKIP() << "no GPU: " << found.reason;
+    device_ = device::make_cuda_device(0);
+  }
+
+  std::unique_ptr<CudaEngine> engine(const Graph& graph, DataType type, DataType output_type = DataType::kF32) {
+    EngineOptions options;
+    options.compute_type = type;
+    options.output_type = output_type;
+    const Shape& s = graph.shape(graph.input);
+    if (s.size() == 4) {
+      options.input.height = static_cast<int>(s[2]);
+      options.input.width = static_cast<int>(s[3]);
+    }
+    ModelDescription model;
+    model.path = "test";
+    return make_cuda_engine(graph, model, TensorSpec{"input", s, DataType::kF32}, options, *device_);
+  }
+
+  void upload(Execution& execution, const std::vector<float>& values, device::StreamRef stream) {
+    ASSERT_TRUE(device_->copy(execution.input().data, values.data(), values.size() * 4, CopyKind::kHostToDevice, stream).ok());
+    ASSERT_TRUE(device_->synchronize(stream).ok());
+  }
+
+  std::vector<float> download(Execution& execution, std::size_t i) {
+    const TensorView view = execution.output(i);
+    const device::Stream stream = device_->make_stream("download");
+    std::vector<std::byte> bytes(view.spec->size_bytes());
+    // Only the output's own event orders this copy behind the network.
+    EXPECT_TRUE(device_->wait(execution.output_ready(i), stream).ok());
+    EXPECT_TRUE(device_->copy(bytes.data(), view.data, bytes.size(), CopyKind::kDeviceToHost, stream).ok());
+    EXPECT_TRUE(device_->synchronize(stream.ref()).ok());
+    std::vector<float> values(static_cast<std::size_t>(element_count(view.spec->shape)));
+    for (std::size_t k = 0; k < values.size(); ++k) {
+      if (view.spec->type == DataType::kF32) {
+        std::memcpy(&values[k], bytes.data() + k * 4, 4);
+      } else {
+        std::uint16_t half;
+        std::memcpy(&half, bytes.data() + k * 2, 2);
+        values[k] = half_to_float(half);
+      }
+    }
+    return values;
+  }
+
+  void expect_like_reference(const Graph& graph, const std::vector<float>& input, DataType type, DataType output_type, float tolerance) {
+    const std::vector<Constant> want = run_reference(graph, input);
+    const auto made = engine(graph, type, output_type);
+    const auto execution = made->make_execution();
+    execution->keep_input();
+    const device::Stream stream = device_->make_stream("test");
+    upload(*execution, input, stream);
+    for (int round = 0; round < 3; ++round) {
+      ASSERT_TRUE(execution->enqueue_network(stream).ok());
+      for (std::size_t i = 0; i < want.size(); ++i) {
+        EXPECT_LE(relative_error(download(*execution, i), want[i].f32), tolerance) << "output " << i << ", round " << round;
+      }
+    }
+    EXPECT_TRUE(execution->result().ok()) << execution->result().message();
+  }
+
+  std::unique_ptr<device::CudaDevice> device_;
+};
+
+TEST_F(CudaEngineTest, DetectorsOfOddSizesEqualTheReferenceInF16) {
+  for (const auto& [h, w, width] : {std::tuple{36, 52, 8}, {61, 97, 16}, {45, 130, 4}, {90, 160, 8}}) {
+    GraphBuilder g({1, 3, h, w}, static_cast<unsigned>(h));
+    const Graph graph = test::small_detector(g, width);
+    expect_like_reference(graph, g.random_input(), DataType::kF16, DataType::kF32, kF16Tolerance);
+    expect_like_reference(graph, g.random_input(), DataType::kF16, DataType::kF16, kF16Tolerance);
+  }
+}
+
+TEST_F(CudaEngineTest, DetectorsOfOddSizesEqualTheReferenceInF32) {
+  for (const auto& [h, w, width] : {std::tuple{36, 52, 8}, {61, 97, 16}, {45, 130, 4}}) {
+    GraphBuilder g({1, 3, h, w}, static_cast<unsigned>(h));
+    const Graph graph = test::small_detector(g, width);
+    expect_like_reference(graph, g.random_input(), DataType::kF32, DataType::kF32, kF32Tolerance);
+  }
+}
+
+TEST_F(CudaEngineTest, OnnxsOwnOperatorCasesComeOutRight) {
+  const auto cases = test::conformance_cases();
+  if (cases.empty()) GTEST_SKIP() << "ONNX's operator cases are not on this machine";
+  const device::Stream stream = device_->make_stream("test");
+  for (const auto& c : cases) {
+    const Graph graph = lower_model(c.file, c.input);
+    const auto made = engine(graph, DataType::kF32);
+    const auto execution = made->make_execution();
+    execution->keep_input();
+    upload(*execution, c.values, stream);
+    ASSERT_TRUE(execution->enqueue_network(stream).ok()) << c.name;
+    for (std::size_t i = 0; i < c.expected.size(); ++i) {
+      const std::vector<float> got = download(*execution, i);
+      EXPECT_EQ(test::difference(c.expected[i], got.data(), made->outputs()[i].shape), "") << c.name;
+    }
+  }
+}
+
+TEST_F(CudaEngineTest, RealDetectorsEqualTheReferenceInBothTypes) {
+  int found = 0;
+  for (const char* name : {"version-RFB-320.onnx", "yolox_nano.onnx", "nanodet_m_320.onnx", "FastestDet.onnx", "yunet_n_320_320.onnx"}) {
+    const std::string path = std::string(CAMD_SHARED_DIR) + "/models/" + name;
+    if (!std::filesystem::exists(path)) continue;
+    ++found;
+    const OnnxFile file = read_onnx_file(path);
+    const ModelDescription model = describe_onnx(file);
+    InputOptions options;
+    const TensorSpec input = resolve_input(model, options);
+    const Graph graph = lower_model(file, input);
+    std::vector<float> values(static_cast<std::size_t>(element_count(input.shape)));
+    // Soft shapes in the range that the model was trained for: on noise, networks amplify what f16 rounds away.
+    const bool bytes = std::string(name).find("yu") == 0 || std::string(name).find("yolox") == 0;
+    const auto side = static_cast<std::size_t>(input.shape[3]);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const auto x = static_cast<float>(i % side), y = static_cast<float>(i / side);
+      const float v = 0.5F * std::sin(x * 0.05F) + 0.4F * std::cos(y * 0.07F + x * 0.01F);
+      values[i] = bytes ? 127.0F + 120.0F * v : v;
+    }
+    SCOPED_TRACE(name);
+    expect_like_reference(graph, values, DataType::kF32, DataType::kF32, kF32Tolerance);
+    expect_like_reference(graph, values, DataType::kF16, DataType::kF32, kF16Tolerance);
+  }
+  if (found == 0) GTEST_SKIP() << "no models in " << CAMD_SHARED_DIR << "/models";
+}
+
+// The picture goes into the first layer, or through planes: the same outputs, for every format, shown as it is and resized.
+TEST_F(CudaEngineTest, PicturesOfEveryFormatGiveTheSameOutputsFusedAndByPlanes) {
+  using base::PixelFormat;
+  GraphBuilder g({1, 3, 72, 96});
+  const Graph graph = test::small_detector(g);
+  const auto made = engine(graph, DataType::kF16);
+  const device::Stream stream = device_->make_stream("test");
+  std::mt19937 random(3);
+  for (const auto format : {PixelFormat::kBgr, PixelFormat::kRgb, PixelFormat::kNv12, PixelFormat::kI420, PixelFormat::kYuy2, PixelFormat::kGray8}) {
+    for (const auto& [width, height] : {std::pair{96, 72}, {96, 54}, {201, 133}, {50, 38}}) {
+      const auto layout = base::tight_layout(format, width, height);
+      device::HostBuffer host = device_->allocate_host(HostMemory::kMapped, layout.size_bytes);
+      // Smooth pictures, as cameras make them: noise would measure only how f16 rounds.
+      for (std::size_t i = 0; i < layout.size_bytes; ++i) host.data()[i] = static_cast<std::byte>((i / 7 + i % 31 * 3 + random() % 4) & 255);
+      const PictureView picture{host.device_data(), layout};
+      const auto fused = made->make_execution();
+      const auto planes = made->make_execution();
+      planes->keep_input();
+      std::vector<float> want_input(3 * 72 * 96);
+      Preprocessor(made->input_options()).run({host.data(), layout}, want_input.data());
+      ASSERT_TRUE(planes->enqueue_preprocess(picture, stream).ok());
+      ASSERT_TRUE(planes->enqueue_network(stream).ok());
+      ASSERT_TRUE(fused->enqueue_preprocess(picture, stream).ok());
+      ASSERT_TRUE(fused->enqueue_network(stream).ok());
+      ASSERT_TRUE(device_->synchronize(stream.ref()).ok());
+      std::vector<float> got_input(want_input.size());
+      ASSERT_TRUE(device_->copy(got_input.data(), planes->input().data, got_input.size() * 4, CopyKind::kDeviceToHost, stream).ok());
+      ASSERT_TRUE(device_->synchronize(stream.ref()).ok());
+      EXPECT_LE(relative_error(got_input, want_input), kF32Tolerance) << to_string(format) << " " << width << "x" << height;
+      const std::vector<Constant> want = run_reference(graph, want_input);
+      for (std::size_t i = 0; i < want.size(); ++i) {
+        EXPECT_LE(relative_error(download(*planes, i), want[i].f32), kF16Tolerance) << to_string(format) << " planes " << i;
+        EXPECT_LE(relative_error(download(*fused, i), want[i].f32), kF16Tolerance) << to_string(format) << " fused " << i;
+      }
+    }
+  }
+}
+
+TEST_F(CudaEngineTest, OutputsCanBeBoundToMappedHostMemory) {
+  GraphBuilder g({1, 3, 64, 64});
+  const Graph graph = test::small_detector(g);
+  const std::vector<float> input = g.random_input();
+  const std::vector<Constant> want = run_reference(graph, input);
+  const auto made = engine(graph, DataType::kF16);
+  const auto execution = made->make_execution();
+  execution->keep_input();
+  std::vector<device::HostBuffer> memory;
+  for (std::size_t i = 0; i < made->outputs().size(); ++i) {
+    memory.push_back(device_->allocate_host(HostMemory::kMapped, made->outputs()[i].size_bytes()));
+    ASSERT_TRUE(execution->bind_output(i, memory.back().device_data()));
+  }
+  const device::Stream stream = device_->make_stream("test");
+  upload(*execution, input, stream);
+  ASSERT_TRUE(execution->enqueue_network(stream).ok());
+  ASSERT_TRUE(device_->synchronize(stream.ref()).ok());
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    const auto* values = reinterpret_cast<const float*>(memory[i].data());
+    EXPECT_LE(relative_error({values, values + want[i].f32.size()}, want[i].f32), kF16Tolerance);
+  }
+}
+
+TEST_F(CudaEngineTest, ANetworkJoinsTheCallersGraph) {
+  GraphBuilder g({1, 3, 64, 96});
+  const Graph graph = test::small_detector(g);
+  const auto made = engine(graph, DataType::kF16);
+  const auto execution = made->make_execution();
+  execution->keep_input();
+  const device::Stream stream = device_->make_stream("test");
+  device::GraphExec captured;
+  ASSERT_TRUE(device_->begin_capture(stream).ok());
+  ASSERT_TRUE(execution->enqueue_network(stream).ok());
+  ASSERT_TRUE(device_->end_capture(stream, captured).ok());
+  for (int round = 0; round < 2; ++round) {
+    const std::vector<float> input = g.random_input();
+    const std::vector<Constant> want = run_reference(graph, input);
+    upload(*execution, input, stream);
+    ASSERT_TRUE(device_->launch(captured, stream).ok());
+    ASSERT_TRUE(device_->synchronize(stream.ref()).ok());
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      const TensorView view = execution->output(i);
+      std::vector<float> got(want[i].f32.size());
+      ASSERT_TRUE(device_->copy(got.data(), view.data, got.size() * 4, CopyKind::kDeviceToHost, stream).ok());
+      ASSERT_TRUE(device_->synchronize(stream.ref()).ok());
+      EXPECT_LE(relative_error(got, want[i].f32), kF16Tolerance) << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace camd::infer

@@ -1,0 +1,189 @@
+// The CUDA engine's planner, and its kernels under emulation: everything but the GPU itself.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "infer/cuda/handles.hpp"
+#include "infer/cuda/packing.hpp"
+#include "infer/cuda/plan.hpp"
+#include "infer/reference.hpp"
+#include "tests/infer/conformance.hpp"
+#include "tests/infer/cuda_emulated.hpp"
+#include "tests/infer/cuda_graphs.hpp"
+
+namespace camd::infer {
+namespace {
+
+using cuda::Plan;
+using cuda::PlanOptions;
+using cuda::Step;
+using test::GraphBuilder;
+using test::relative_error;
+
+constexpr float kF32Tolerance = 1e-4F;
+constexpr float kF16Tolerance = 2e-2F;
+
+PlanOptions options_of(DataType type, std::size_t shared_bytes = 227 * 1024) {
+  PlanOptions options;
+  options.type = type;
+  options.shared_bytes = shared_bytes;
+  return options;
+}
+
+void expect_like_reference(const Graph& graph, const std::vector<float>& input, const PlanOptions& options) {
+  const std::vector<Constant> want = run_reference(graph, input);
+  const Plan plan = cuda::make_plan(graph, options, "test");
+  const auto got = test::run_emulated(plan, input);
+  const bool f16 = options.type == DataType::kF16 || options.output_type == DataType::kF16;
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    EXPECT_LE(relative_error(got[i], want[i].f32), f16 ? kF16Tolerance : kF32Tolerance) << "output " << i;
+  }
+}
+
+template <typename T>
+int count(const Plan& plan) {
+  return static_cast<int>(std::count_if(plan.steps.begin(), plan.steps.end(),
+                                        [](const Step& s) { return std::holds_alternative<T>(s.arguments); }));
+}
+
+TEST(CudaPlan, TheDetectorBecomesTensorCoreKernelsOnly) {
+  GraphBuilder g({1, 3, 64, 96});
+  const Plan plan = cuda::make_plan(test::small_detector(g), options_of(DataType::kF16), "test");
+  EXPECT_EQ(plan.stem, 0);
+  EXPECT_EQ(count<cuda::StemArguments>(plan), 1);
+  EXPECT_EQ(count<cuda::SeparableArguments>(plan), 5);
+  EXPECT_EQ(count<cuda::HeadsArguments>(plan), 3);
+  EXPECT_EQ(count<cuda::ConvArguments>(plan), 14) << "views 3 and reduce, views 5 and deepen share a kernel";
+  EXPECT_EQ(plan.steps.size(), 23U) << "concatenation, enlargement and addition cost nothing";
+  EXPECT_EQ(plan.lane_count, 3) << "levels run side by side";
+}
+
+TEST(CudaPlan, OutputsLiePackedInOrder) {
+  GraphBuilder g({1, 3, 64, 96});
+  const Plan plan = cuda::make_plan(test::small_detector(g), options_of(DataType::kF16), "test");
+  std::size_t at = 0;
+  for (const auto& output : plan.outputs) {
+    EXPECT_EQ(plan.buffers[static_cast<std::size_t>(output.buffer)].offset_bytes, at);
+    at += (output.spec.size_bytes() + 255) / 256 * 256;
+  }
+  EXPECT_EQ(plan.output_bytes, at);
+}
+
+// Replays the plan's own relation: what a lane's order and the waits do not put apart must not share memory.
+TEST(CudaPlan, StepsThatMayRunSideBySideShareNoMemory) {
+  GraphBuilder g({1, 3, 64, 96});
+  const Plan plan = cuda::make_plan(test::small_detector(g), options_of(DataType::kF16), "test");
+  const std::size_t n = plan.steps.size();
+  std::vector<std::vector<bool>> after(n, std::vector<bool>(n, false));
+  const auto follow = [&](std::size_t i, std::size_t j) {
+    after[i][j] = true;
+    for (std::size_t k = 0; k < n; ++k) after[i][k] = after[i][k] || after[j][k];
+  };
+  std::vector<int> tail(static_cast<std::size_t>(plan.lane_count), -1);
+  for (std::size_t i = 0; i < n; ++i) {
+    int& before = tail[static_cast<std::size_t>(plan.steps[i].lane)];
+    if (before >= 0) follow(i, static_cast<std::size_t>(before));
+    for (const int w : plan.steps[i].waits) follow(i, static_cast<std::size_t>(w));
+    before = static_cast<int>(i);
+  }
+  const auto overlap = [&](int a, int b) {
+    const auto& x = plan.buffers[static_cast<std::size_t>(a)];
+    const auto& y = plan.buffers[static_cast<std::size_t>(b)];
+    if (a == b || x.kind != cuda::BufferKind::kArena || y.kind != cuda::BufferKind::kArena) return false;
+    return x.offset_bytes < y.offset_bytes + y.size_bytes && y.offset_bytes < x.offset_bytes + x.size_bytes;
+  };
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      for (const int read : plan.steps[i].reads) {
+        for (const int write : plan.steps[j].writes) {
+          EXPECT_TRUE(read != write || after[i][j]) << "step " << i << " reads what step " << j << " may still write";
+        }
+      }
+      if (after[i][j]) continue;
+      for (const int a : plan.steps[i].writes) {
+        for (const auto* list : {&plan.steps[j].reads, &plan.steps[j].writes}) {
+          for (const int b : *list) EXPECT_FALSE(overlap(a, b)) << "steps " << i << " and " << j;
+        }
+      }
+      for (const int a : plan.steps[i].reads) {
+        for (const int b : plan.steps[j].writes) EXPECT_FALSE(overlap(a, b)) << "steps " << i << " and " << j;
+      }
+    }
+  }
+}
+
+TEST(CudaPlan, AGpuWithLittleSharedMemoryGetsSmallerTilesAndTheSameResult) {
+  GraphBuilder g({1, 3, 40, 64});
+  const Graph graph = test::small_detector(g, 16);
+  expect_like_reference(graph, g.random_input(), options_of(DataType::kF16, 48 * 1024));
+  expect_like_reference(graph, g.random_input(), options_of(DataType::kF16, 20 * 1024));
+}
+
+TEST(CudaPlan, ATensorOfTooManyDimensionsIsRefusedByName) {
+  GraphBuilder g({1, 3, 4, 4});
+  const ValueId seven = g.op(Reshape{}, {g.input()}, {1, 3, 2, 2, 2, 2, 1});
+  const Graph graph = g.finish({g.op(Unary{{Function::kRelu}}, {seven}, {1, 3, 2, 2, 2, 2, 1})});
+  try {
+    (void)cuda::make_plan(graph, options_of(DataType::kF32), "m.onnx");
+    FAIL();
+  } catch (const base::Error& error) {
+    EXPECT_NE(std::string(error.what()).find("m.onnx: Unary"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("engine opencv"), std::string::npos) << error.what();
+  }
+}
+
+TEST(CudaEmulated, DetectorsOfOddSizesEqualTheReference) {
+  for (const auto& [h, w, width] : {std::tuple{37, 51, 8}, {33, 70, 4}, {36, 52, 16}}) {
+    GraphBuilder g({1, 3, h, w}, static_cast<unsigned>(w));
+    const Graph graph = test::small_detector(g, width);
+    PlanOptions f16 = options_of(DataType::kF16);
+    expect_like_reference(graph, g.random_input(), f16);
+    f16.output_type = DataType::kF16;
+    expect_like_reference(graph, g.random_input(), f16);
+    f16.fuse = false;
+    expect_like_reference(graph, g.random_input(), f16);
+    expect_like_reference(graph, g.random_input(), options_of(DataType::kF32));
+  }
+}
+
+TEST(CudaEmulated, ConvolutionsOfOddChannelCountsEqualTheReference) {
+  for (const int channels : {1, 3, 7, 12, 17, 40, 130}) {
+    for (const int stride : {1, 2}) {
+      GraphBuilder g({1, 5, 13, 19}, static_cast<unsigned>(channels));
+      const ValueId a = g.conv(g.input(), channels, 3, stride);
+      const ValueId b = g.conv(a, channels + 2, 1, 1, 1, {Function::kLeakyRelu, 0.1F});
+      const ValueId c = g.conv(b, channels + 2, 3, stride, channels + 2, {Function::kClip, 0.0F, 6.0F});
+      const ValueId d = g.conv(c, 9, 1, 1, 1, {Function::kSilu});
+      const ValueId e = g.conv(d, 9, 3, 1, 1, {Function::kRelu}, d);
+      const ValueId f = g.conv(e, 6, 5, 1, 3, {Function::kMish});
+      const Graph graph = g.finish({f, e, g.conv(e, 5, 1, 1, 1, {Function::kSigmoid})});
+      expect_like_reference(graph, g.random_input(), options_of(DataType::kF16));
+      expect_like_reference(graph, g.random_input(), options_of(DataType::kF32));
+    }
+  }
+}
+
+TEST(CudaEmulated, ConcatenationsThatDoNotFitInPlaceAreCopied) {
+  GraphBuilder g({1, 4, 9, 11});
+  const ValueId a = g.conv(g.input(), 5, 3), b = g.conv(g.input(), 8, 1), c = g.conv(g.input(), 3, 3);
+  const ValueId joined = g.concat({a, b, a, c, g.input()});
+  const Graph graph = g.finish({g.conv(joined, 16, 3), joined});
+  expect_like_reference(graph, g.random_input(), options_of(DataType::kF16));
+  expect_like_reference(graph, g.random_input(), options_of(DataType::kF32));
+}
+
+TEST(CudaEmulated, OnnxsOwnOperatorCasesComeOutRight) {
+  const auto cases = test::conformance_cases();
+  if (cases.empty()) GTEST_SKIP() << "ONNX's operator cases are not on this machine";
+  for (const auto& c : cases) {
+    if (element_count(c.input.shape) > 100'000) continue;  // on a GPU these run too
+    const Graph graph = lower_model(c.file, c.input);
+    const auto got = test::run_emulated(cuda::make_plan(graph, options_of(DataType::kF32), c.name), c.values);
+    for (std::size_t i = 0; i < c.expected.size(); ++i) {
+      EXPECT_EQ(test::difference(c.expected[i], got[i].data(), c.expected[i].shape), "") << c.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace camd::infer
