@@ -59,6 +59,16 @@ void Builder::join_reshapes() {
   }
 }
 
+namespace {
+
+// Worth its transforms where many channels share them.
+bool suits_winograd(const Conv& conv, const Shape& in, const Shape& out) {
+  return conv.groups == 1 && conv.kernel == Pair2{3, 3} && conv.stride == Pair2{1, 1} && conv.dilation == Pair2{1, 1} &&
+         in[1] >= 16 && out[1] >= 16 && out[2] * out[3] >= 64;
+}
+
+}  // namespace
+
 // How far the convolutions that read a value reach beyond it.
 void Builder::plan_halos() {
   for (const Op& op : graph_.ops) {
@@ -72,10 +82,14 @@ void Builder::plan_halos() {
       return number(std::max<std::int64_t>(reach, 0));
     };
     Pads& halo = halos_[at(op.inputs[0])];
+    // Winograd reads whole tiles.
+    const bool tiles = suits_winograd(*conv, in, out);
+    const std::int64_t rows = tiles ? (out[2] + 3) / 4 * 4 : out[2];
+    const std::int64_t columns = tiles ? (out[3] + 3) / 4 * 4 : out[3];
     halo.top = std::max(halo.top, conv->pads.top);
     halo.left = std::max(halo.left, conv->pads.left);
-    halo.bottom = std::max(halo.bottom, beyond(out[2], conv->stride.y, conv->kernel.y, conv->dilation.y, conv->pads.top, in[2]));
-    halo.right = std::max(halo.right, beyond(out[3], conv->stride.x, conv->kernel.x, conv->dilation.x, conv->pads.left, in[3]));
+    halo.bottom = std::max(halo.bottom, beyond(rows, conv->stride.y, conv->kernel.y, conv->dilation.y, conv->pads.top, in[2]));
+    halo.right = std::max(halo.right, beyond(columns, conv->stride.x, conv->kernel.x, conv->dilation.x, conv->pads.left, in[3]));
   }
 }
 
@@ -334,6 +348,14 @@ void Builder::add_conv(const Op& op, ConvForm form, ConvArguments arguments, int
   step->bands = bands_for(arguments.out.height, parallel, threads_);
   step->items = parallel * step->bands;
   if (form == ConvForm::kPlanar) step->scratch = conv_planar_scratch(arguments);
+  if (form == ConvForm::kWinograd) {
+    // Some twenty tiles an item: enough to use each weight often, few enough to stay in the cache.
+    const int tile_rows = (arguments.out.height + 3) / 4;
+    const int columns = (arguments.out.width + 3) / 4;
+    step->tile_rows = std::clamp(20 / columns, 1, std::max(1, tile_rows / (2 * threads_)));
+    step->items = (tile_rows + step->tile_rows - 1) / step->tile_rows;
+    step->scratch = winograd_scratch(arguments, step->tile_rows);
+  }
   ConvStep& added = add(std::move(step), &op);
   if (form == ConvForm::kPlanar) touch(added.plain_in);
   else touch(added.in);
@@ -372,6 +394,11 @@ void Builder::build_conv(const Op& op, const Conv& conv) {
       add_conv(op, ConvForm::kDense, one, number(g * in_each / kLanes), number(g * out_each / kLanes),
                number(out_each / kLanes));
     }
+    return;
+  }
+  if (suits_winograd(conv, shape(op.inputs[0]), shape(op.output))) {
+    a.weights = keep(pack_winograd(weight));
+    add_conv(op, ConvForm::kWinograd, a, 0, 0, out_blocks);
     return;
   }
   a.weights = keep(pack_dense(conv.groups > 1 ? ungrouped(weight, conv.groups, false) : weight));

@@ -18,6 +18,11 @@ std::size_t conv_planar_scratch(const ConvArguments& a) noexcept {
   return static_cast<std::size_t>(span) * static_cast<std::size_t>(a.kernel.y) * static_cast<std::size_t>(a.in.channels);
 }
 
+std::size_t winograd_scratch(const ConvArguments& a, int tile_rows) noexcept {
+  const auto tiles = static_cast<std::size_t>((a.out.width + 3) / 4) * static_cast<std::size_t>(tile_rows);
+  return 36 * kLanes * tiles * static_cast<std::size_t>(blocks(a.in.channels) + blocks(a.out.channels));
+}
+
 namespace {
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
@@ -43,6 +48,32 @@ std::vector<float> pack_dense(const Constant& weight) {
           }
         }
       }
+    }
+  }
+  return packed;
+}
+
+std::vector<float> pack_winograd(const Constant& weight) {
+  constexpr double kG[6][3] = {{1.0 / 4, 0, 0},
+                               {-1.0 / 6, -1.0 / 6, -1.0 / 6},
+                               {-1.0 / 6, 1.0 / 6, -1.0 / 6},
+                               {1.0 / 24, 1.0 / 12, 1.0 / 6},
+                               {1.0 / 24, -1.0 / 12, 1.0 / 6},
+                               {0, 0, 1}};
+  const Shape& s = weight.shape;
+  std::vector<float> packed;
+  Constant one{DataType::kF32, {s[0], s[1], 1, 1}, std::vector<float>(at(s[0] * s[1])), {}};
+  for (const auto& row : kG) {
+    for (const auto& column : kG) {
+      for (std::size_t i = 0; i < one.f32.size(); ++i) {
+        double sum = 0;
+        for (std::size_t y = 0; y < 3; ++y) {
+          for (std::size_t x = 0; x < 3; ++x) sum += row[y] * column[x] * static_cast<double>(weight.f32[i * 9 + y * 3 + x]);
+        }
+        one.f32[i] = static_cast<float>(sum);
+      }
+      const std::vector<float> frequency = pack_dense(one);
+      packed.insert(packed.end(), frequency.begin(), frequency.end());
     }
   }
   return packed;

@@ -52,6 +52,9 @@ struct Kernels {
   // The same with `in` plain ([C][H][W], in.row = W, in.block = H*W) and without halo; `scratch` holds
   // conv_planar_scratch() floats.
   void (*conv_planar)(const ConvArguments&, int first, int count, int y0, int y1, float* scratch) noexcept;
+  // A 3x3 convolution of stride 1 by Winograd's F(4x4, 3x3): rows of 4x4 tiles [first, last), all output blocks.
+  // `in` has a halo for whole tiles; `scratch` holds winograd_scratch() floats, weights come from pack_winograd().
+  void (*winograd)(const ConvArguments&, int first, int last, float* scratch) noexcept;
   // Depthwise convolution of one block, rows [y0, y1).
   void (*depthwise)(const ConvArguments&, int block, int y0, int y1) noexcept;
   // Transposed convolutions, dense and depthwise, of one output block; no halo needed.
@@ -84,9 +87,13 @@ struct Kernels {
 // Floats of scratch that conv_planar needs.
 [[nodiscard]] std::size_t conv_planar_scratch(const ConvArguments& arguments) noexcept;
 
+[[nodiscard]] std::size_t winograd_scratch(const ConvArguments& arguments, int tile_rows) noexcept;
+
 // Weights [M,C,kh,kw] for conv: per pair of output blocks (a last odd block alone)
 // [input channel][ky][kx][8 or 16 output lanes] with channels in whole blocks: [block of C][ky][kx][8][lanes].
 [[nodiscard]] std::vector<float> pack_dense(const Constant& weight);
+// 36 times what pack_dense() makes of a 1x1 convolution: the 3x3 weights at each frequency.
+[[nodiscard]] std::vector<float> pack_winograd(const Constant& weight);
 // [M/8][ky][kx][8] from [M,1,kh,kw] (also of transposed depthwise convolutions, whose shape is the same).
 [[nodiscard]] std::vector<float> pack_depthwise(const Constant& weight);
 // Transposed [C,M,kh,kw]: [M/8][ky][kx][C][8].

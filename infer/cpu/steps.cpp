@@ -78,6 +78,16 @@ void ConvStep::run(int item, const Memory& memory) const noexcept {
     a.residual_row = r.row;
     a.residual_block = r.block;
   }
+  if (form == ConvForm::kWinograd) {
+    const int tiles = (a.out.height + 3) / 4;
+    const int first_row = item * tile_rows;
+    const int last_row = std::min(first_row + tile_rows, tiles);
+    kernels->winograd(a, first_row, last_row, memory.scratch);
+    for (int b = 0; b < out_blocks; ++b) {
+      clear_halo(a.out, out.halo, b, 4 * first_row, std::min(4 * last_row, a.out.height));
+    }
+    return;
+  }
   const bool pairs = form == ConvForm::kDense || form == ConvForm::kPlanar;
   const int group = item / bands;
   const Band rows = band(a.out.height, bands, item % bands);
@@ -85,6 +95,7 @@ void ConvStep::run(int item, const Memory& memory) const noexcept {
   const int count = pairs ? std::min(2, out_blocks - first) : 1;
   switch (form) {
     case ConvForm::kDense: kernels->conv(a, first, count, rows.begin, rows.end); break;
+    case ConvForm::kWinograd: break;
     case ConvForm::kPlanar: kernels->conv_planar(a, first, count, rows.begin, rows.end, memory.scratch); break;
     case ConvForm::kDepthwise: kernels->depthwise(a, first, rows.begin, rows.end); break;
     case ConvForm::kTransposed: kernels->transposed(a, first, rows.begin, rows.end); break;

@@ -26,7 +26,7 @@ struct Band {
 // Zeroes the halo of an output block's rows [y0, y1), and above or below them at the picture's ends.
 void clear_halo(const Blocked& picture, const Pads& halo, int block, int y0, int y1) noexcept;
 
-enum class ConvForm : std::uint8_t { kDense, kPlanar, kDepthwise, kTransposed, kTransposedDepthwise };
+enum class ConvForm : std::uint8_t { kDense, kPlanar, kWinograd, kDepthwise, kTransposed, kTransposedDepthwise };
 
 // Convolutions of all forms; groups of whole blocks arrive as several steps.
 class ConvStep final : public Step {
@@ -40,6 +40,7 @@ class ConvStep final : public Step {
   int first_in_block = 0, first_out_block = 0;  // of a group
   int out_blocks = 0;
   int bands = 1;
+  int tile_rows = 1;  // kWinograd: rows of tiles an item makes
   void run(int item, const Memory& memory) const noexcept override;
 };
 

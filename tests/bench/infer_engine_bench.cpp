@@ -1,0 +1,39 @@
+// Google Benchmark: one run of a network on the host engines, without preprocessing.
+// Model: CAMD_BENCH_MODEL, or the reference detector when started from the repository's root.
+#include <benchmark/benchmark.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "base/clock.hpp"
+#include "device/host_device.hpp"
+#include "infer/engine.hpp"
+
+namespace {
+
+using camd::infer::EngineKind;
+
+void BM_Network(benchmark::State& state) {
+  const char* const given = std::getenv("CAMD_BENCH_MODEL");
+  const auto device = camd::device::make_host_device(camd::base::system_clock());
+  camd::infer::EngineOptions options;
+  options.kind = static_cast<EngineKind>(state.range(0));
+  options.threads = static_cast<int>(state.range(1));
+  const auto engine = camd::infer::make_engine(given != nullptr ? given : "models/marker-640x360.onnx", options, *device);
+  state.SetLabel(std::string(engine->name()) + ", " + std::to_string(options.threads) + " threads");
+  const auto execution = engine->make_execution();
+  std::memset(execution->input().data, 0, engine->input().size_bytes());
+  const auto stream = device->make_stream("compute");
+  for (auto _ : state) {
+    (void)execution->enqueue_network(stream);
+    (void)device->synchronize(stream);
+  }
+}
+BENCHMARK(BM_Network)
+    ->ArgsProduct({{static_cast<int>(EngineKind::kCpu), static_cast<int>(EngineKind::kOpenCv)}, {1, 2}})
+    ->UseRealTime()
+    ->MeasureProcessCPUTime()
+    ->Unit(benchmark::kMillisecond);
+
+}  // namespace
