@@ -95,12 +95,13 @@ if [ -d "$build/lib" ]; then
   done
 fi
 
-# The GStreamer plug-ins that camd's sources use, and NVIDIA's decoders, which find the driver by themselves.
+# The GStreamer plug-ins that camd's sources use, and NVIDIA's decoders, which find the driver by themselves. H.264 is
+# decoded by openh264 where no GPU does it: libav would bring 150 MiB of codecs.
 if command -v pkg-config >/dev/null && pkg-config --exists gstreamer-1.0; then
   plugins=$(pkg-config --variable=pluginsdir gstreamer-1.0)
   for name in coreelements coretracers typefindfunctions playback app videoconvertscale videoconvert videoscale videorate \
-    videotestsrc video4linux2 isomp4 matroska avi videoparsersbad libav jpeg openjpeg rtp rtpmanager rtsp udp tcp \
-    sdpelem soup nvcodec openh264 x264 png multifile rawparse videofilter; do
+    videotestsrc video4linux2 isomp4 matroska avi videoparsersbad jpeg rtp rtpmanager rtsp udp tcp \
+    sdpelem nvcodec openh264 x264 png multifile rawparse videofilter; do
     plugin=$plugins/libgst$name.so
     [ -e "$plugin" ] || continue
     cp -L "$plugin" "$out/lib/gstreamer-1.0/"

@@ -1,7 +1,7 @@
 // Depthwise 3x3 and 1x1 convolution as one kernel.
 //
 // A block makes a tile of pixels (tiles.hpp) of as many output channels as its warps hold. It fetches its weights while the kernel before
-// it still runs, then the input's tile with a border of one; the depthwise results (f32 sums, rounded to f16) stay in
+// it still runs, then the input's tile with a border of one; the depthwise results (rounded to f16) stay in
 // shared memory as the left matrix of the 1x1 product, which runs on the tensor cores.
 //
 // Bound: one pass over x and y through L2; the layers of a MobileNet are small, so what counts is the latency of the
@@ -27,15 +27,6 @@ struct Tile {
   static constexpr int kHaloY = (kShape.ty - 1) * kStride + 3;
   static constexpr int kHaloX = (kShape.tx - 1) * kStride + 3;
 };
-
-CAMD_DEVICE void widen(const Half8& v, float (&to)[8]) {
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const float2 f = __half22float2(v.pair[i]);
-    to[2 * i] = f.x;
-    to[2 * i + 1] = f.y;
-  }
-}
 
 template <int kStride, int kTile>
 CAMD_KERNEL(kThreads, kSeparableTiles[kTile].blocks) separable_kernel(const SeparableArguments p, const SeparableMemory s) {
@@ -115,30 +106,38 @@ CAMD_KERNEL(kThreads, kSeparableTiles[kTile].blocks) separable_kernel(const Sepa
 #pragma unroll
       for (int r = 0; r < kRun; ++r) sums[r][c] = bias[c];
     }
+    // The three products of a row are summed in f16 (two channels an instruction), the rows in f32.
 #pragma unroll
     for (int ky = 0; ky < 3; ++ky) {
       const uint4* const row = halo + ((ty * kStride + ky) * T::kHaloX + tx * kStride) * s.groups + group;
-      float weights[3][8];
+      Half8 weights[3];
 #pragma unroll
-      for (int kx = 0; kx < 3; ++kx) {
-        Half8 w;
-        w.bits = taps[(ky * 3 + kx) * s.groups + group];
-        widen(w, weights[kx]);
-      }
+      for (int kx = 0; kx < 3; ++kx) weights[kx].bits = taps[(ky * 3 + kx) * s.groups + group];
+      __half2 sums_of_row[kRun][4];
 #pragma unroll
       for (int j = 0; j < kSpan; ++j) {
         Half8 v;
         v.bits = row[j * s.groups];
-        float values[8];
-        widen(v, values);
 #pragma unroll
         for (int kx = 0; kx < 3; ++kx) {
           const int offset = j - kx;
           if (offset >= 0 && offset % kStride == 0 && offset / kStride < kRun) {
             const int r = offset / kStride;
 #pragma unroll
-            for (int c = 0; c < 8; ++c) sums[r][c] = fmaf(values[c], weights[kx][c], sums[r][c]);
+            for (int c = 0; c < 4; ++c) {
+              sums_of_row[r][c] = kx == 0 ? __hmul2(v.pair[c], weights[kx].pair[c])
+                                          : __hfma2(v.pair[c], weights[kx].pair[c], sums_of_row[r][c]);
+            }
           }
+        }
+      }
+#pragma unroll
+      for (int r = 0; r < kRun; ++r) {
+#pragma unroll
+        for (int c = 0; c < 4; ++c) {
+          const float2 both = __half22float2(sums_of_row[r][c]);
+          sums[r][2 * c] += both.x;
+          sums[r][2 * c + 1] += both.y;
         }
       }
     }
