@@ -5,6 +5,8 @@
 #include <array>
 #include <memory>
 
+#include "capture/gst_support.hpp"
+
 namespace camd::capture {
 namespace {
 
@@ -34,13 +36,13 @@ constexpr std::array kWanted{
 }  // namespace
 
 std::string gstreamer_version() {
-  gst_init(nullptr, nullptr);
+  init_gstreamer();
   const std::unique_ptr<gchar, decltype(&g_free)> text(gst_version_string(), &g_free);
   return text.get();
 }
 
 std::vector<ElementFinding> find_elements() {
-  gst_init(nullptr, nullptr);
+  init_gstreamer();
   std::vector<ElementFinding> findings;
   for (const Wanted& wanted : kWanted) {
     GstElementFactory* factory = gst_element_factory_find(wanted.element);

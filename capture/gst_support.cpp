@@ -30,13 +30,21 @@ struct StateJob {
   GstStateChangeReturn result CAMD_GUARDED_BY(mutex) = GST_STATE_CHANGE_FAILURE;
 };
 
+// GLib's own way to keep informational messages off stdout may only be chosen before the first thread; this may later.
+GLogWriterOutput write_to_stderr(GLogLevelFlags level, const GLogField* fields, gsize count, gpointer) {
+  if (g_log_writer_default_would_drop(level, nullptr) != FALSE) return G_LOG_WRITER_HANDLED;
+  const GstOwned<gchar> text(g_log_writer_format_fields(level, fields, count, FALSE));
+  (void)std::fprintf(stderr, "%s\n", text.get());
+  return G_LOG_WRITER_HANDLED;
+}
+
 }  // namespace
 
 void init_gstreamer() {
   static std::once_flag once;
   std::call_once(once, [] {
     // stdout carries metrics only.
-    g_log_writer_default_set_use_stderr(TRUE);
+    g_log_set_writer_func(&write_to_stderr, nullptr, nullptr);
     g_set_print_handler([](const gchar* text) { (void)std::fputs(text, stderr); });
     GError* raised = nullptr;
     if (gst_init_check(nullptr, nullptr, &raised) == FALSE) {

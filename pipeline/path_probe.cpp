@@ -49,7 +49,7 @@ std::vector<std::vector<std::byte>> make_probe_pictures(const base::PictureLayou
 
 PathProbe::PathProbe(device::Device& device, infer::Engine& engine, const PluginHost& plugins,
                      const FramePathOptions& options, const base::PictureLayout& layout,
-                     const std::vector<std::vector<std::byte>>& pictures)
+                     const std::vector<std::vector<std::byte>>& pictures, int in_flight)
     : clock_(base::system_clock()),
       device_(device),
       engine_(engine),
@@ -57,7 +57,7 @@ PathProbe::PathProbe(device::Device& device, infer::Engine& engine, const Plugin
       pictures_(pictures),
       path_(device, engine, plugins, options),
       ring_(device, observer_, {0, kInFlight + 1, capture::RingPolicy::kLossless, options.transfer}) {
-  for (int i = 0; i < kInFlight; ++i) in_flights_.push_back(path_.make_in_flight());
+  for (int i = 0; i < in_flight; ++i) in_flights_.push_back(path_.make_in_flight());
 }
 
 // Puts the next picture into a slot and takes it, as a source and the dispatcher would. Without `fill` the slot keeps

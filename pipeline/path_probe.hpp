@@ -38,7 +38,8 @@ class PathProbe {
 
   // All references must outlive the probe. Throws Error(kDevice | kModel).
   PathProbe(device::Device& device, infer::Engine& engine, const PluginHost& plugins, const FramePathOptions& options,
-            const base::PictureLayout& layout, const std::vector<std::vector<std::byte>>& pictures);
+            const base::PictureLayout& layout, const std::vector<std::vector<std::byte>>& pictures,
+            int in_flight = kInFlight);
 
   // One frame after the other, `pace_fps` > 0: at that rate. Throws Error(kDeviceLost | kModel).
   [[nodiscard]] ProbeResult measure(int frames, int warmup, double pace_fps);

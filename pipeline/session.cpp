@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "base/log.hpp"
 #include "device/make_device.hpp"
 #include "infer/engine.hpp"
+#include "pipeline/path_choice.hpp"
 
 namespace camd::pipeline {
 namespace {
@@ -142,16 +144,16 @@ Session::Session(const config::Config& config, const SessionOptions& options, co
          }});
   }
   PipelineOptions pipeline;
-  const bool host = parts.device->info().kind == device::DeviceKind::kHost;
-  pipeline.path.streams = stream_strategy(config.pipeline.streams);
+  std::optional<device::HostMemory> transfer;
   switch (config.pipeline.transfer) {
-    case config::TransferMode::kAuto:
-      pipeline.path.transfer = host ? device::HostMemory::kMapped : device::HostMemory::kPinned;
-      break;
-    case config::TransferMode::kPinned: pipeline.path.transfer = device::HostMemory::kPinned; break;
-    case config::TransferMode::kMapped: pipeline.path.transfer = device::HostMemory::kMapped; break;
-    case config::TransferMode::kPageable: pipeline.path.transfer = device::HostMemory::kPageable; break;
+    case config::TransferMode::kAuto: break;
+    case config::TransferMode::kPinned: transfer = device::HostMemory::kPinned; break;
+    case config::TransferMode::kMapped: transfer = device::HostMemory::kMapped; break;
+    case config::TransferMode::kPageable: transfer = device::HostMemory::kPageable; break;
   }
+  const PathChoice choice =
+      choose_path(*parts.device, *parts.engine, *parts.plugins, stream_strategy(config.pipeline.streams), transfer);
+  pipeline.path = choice.options;
   pipeline.slots = config.pipeline.slots;
   pipeline.max_age = config.pipeline.max_age;
   parts.reporter = std::make_unique<Reporter>(clock, config.metrics.period, std::move(sink));
@@ -166,14 +168,10 @@ Session::Session(const config::Config& config, const SessionOptions& options, co
   line.model = parts.engine->model();
   line.inputs = {parts.engine->input()};
   line.outputs = parts.engine->outputs();
-  line.transfer = host ? "in_place" : "";
-  if (!host) {
-    line.transfer = pipeline.path.transfer == device::HostMemory::kPinned   ? "pinned"
-                    : pipeline.path.transfer == device::HostMemory::kMapped ? "mapped"
-                                                                            : "pageable";
-  }
-  line.streams = config::to_string(config.pipeline.streams);
-  line.choice = host ? "the host device reads and writes host memory in place" : "";
+  const bool host = parts.device->info().kind == device::DeviceKind::kHost;
+  line.transfer = host ? "in_place" : to_string(choice.options.transfer);
+  line.streams = choice.options.graph ? "split, as a graph" : config::to_string(config.pipeline.streams);
+  line.choice = choice.figures;
   line.config_sha256 = config::effective_sha256(config);
 }
 
