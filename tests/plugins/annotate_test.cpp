@@ -94,7 +94,6 @@ class AnnotateTest : public InFolder {
     for (std::uint64_t i = 0; i < frames; ++i) {
       set_frame(run_, i);
       ASSERT_EQ(run_.process(model_, {detection()}), CAMD_OK) << run_.error();
-      ::usleep(2000);  // the film's tests need an encoder that keeps up, not a full queue
     }
   }
   static camd_detection detection() {
@@ -126,7 +125,7 @@ TEST_F(AnnotateTest, WritesAFilmWithTheFramesOwnTimes) {
   ASSERT_EQ(run_.destroy(), CAMD_OK) << run_.error();
   EXPECT_EQ(listing("a"), std::vector<std::string>{"film.mp4"});
   const auto shown = decode(path("a/film.mp4"));
-  ASSERT_GE(shown.size(), 15U);
+  ASSERT_GE(shown.size(), 4U);  // the pool's four find room however slow the encoder is
   EXPECT_EQ(shown[0].width, kWidth);
   EXPECT_EQ(shown[0].height, kHeight);
   for (std::size_t i = 1; i < shown.size(); ++i) {
@@ -174,8 +173,7 @@ TEST_F(AnnotateTest, LimitsTheFilmsRate) {
   feed(12);
   ASSERT_EQ(run_.destroy(), CAMD_OK) << run_.error();
   const auto shown = decode(path("film.mp4"));
-  ASSERT_GE(shown.size(), 3U);
-  ASSERT_LE(shown.size(), 4U);
+  ASSERT_EQ(shown.size(), 4U);  // frames 0, 3, 6, 9
   EXPECT_GE(shown[1].pts_ns - shown[0].pts_ns, 99'000'000);
 }
 
