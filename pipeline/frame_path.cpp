@@ -68,25 +68,11 @@ std::unique_ptr<InFlight> FramePath::make_in_flight() {
   const DLDevice own_device{cuda ? kDLCUDA : kDLCPU, device_.info().index};
   const MergedNeeds& needs = plugins_.needs();
   const std::vector<infer::TensorSpec>& outputs = engine_.outputs();
-  made->host_outputs.resize(outputs.size());
-  made->bound_outputs.assign(outputs.size(), false);
   if (needs.input != CAMD_NEED_NONE) made->execution->keep_input();
+  const std::vector<std::byte*> on_host = cuda ? plan_copies(*made) : std::vector<std::byte*>();
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    void* on_host = made->execution->output(i).data;
-    if (cuda) {
-      on_host = nullptr;
-      if (needs.outputs[i] == CAMD_NEED_HOST) {
-        device::HostBuffer& buffer = made->host_outputs[i];
-        buffer = device_.allocate_host(options_.transfer, outputs[i].size_bytes());
-        on_host = buffer.data();
-        if (buffer.device_data() != nullptr) {
-          made->bound_outputs[i] = made->execution->bind_output(i, buffer.device_data());
-        }
-        if (!made->bound_outputs[i]) made->d2h_bytes += outputs[i].size_bytes();
-      }
-    }
     void* on_device = made->execution->output(i).data;
-    made->tensors.host.push_back(dl_tensor(outputs[i], on_host, host_device));
+    made->tensors.host.push_back(dl_tensor(outputs[i], cuda ? on_host[i] : on_device, host_device));
     made->tensors.device.push_back(dl_tensor(outputs[i], on_device, own_device));
   }
   void* input = made->execution->input().data;
@@ -99,6 +85,52 @@ std::unique_ptr<InFlight> FramePath::make_in_flight() {
   made->tensors.stream = made->own_stream ? made->own_stream->ref().native() : compute_stream_.ref().native();
   made->views = plugins_.make_views(made->tensors);
   return made;
+}
+
+// Host memory for the outputs that plug-ins read there, and the copies that fill it. Returns where each output will be
+// (null: nowhere). In mapped memory the network writes them there by itself, where its engine can. In a graph outputs
+// that lie side by side on the device travel as one copy: on one H200 that takes less than sending the early ones off
+// while later ones are computed (docs/performance.md).
+std::vector<std::byte*> FramePath::plan_copies(InFlight& in_flight) {
+  constexpr std::ptrdiff_t kLargestGap = 512;  // bytes; engines align each output
+  const std::vector<infer::TensorSpec>& outputs = engine_.outputs();
+  std::vector<std::byte*> on_host(outputs.size(), nullptr);
+  std::vector<std::size_t> copied;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (plugins_.needs().outputs[i] != CAMD_NEED_HOST) continue;
+    if (options_.transfer == device::HostMemory::kMapped) {
+      device::HostBuffer buffer = device_.allocate_host(device::HostMemory::kMapped, outputs[i].size_bytes());
+      if (in_flight.execution->bind_output(i, buffer.device_data())) {
+        on_host[i] = buffer.data();
+        in_flight.host_outputs.push_back(std::move(buffer));
+        continue;
+      }
+    }
+    copied.push_back(i);
+  }
+  const auto from = [&in_flight](std::size_t i) {
+    return static_cast<const std::byte*>(in_flight.execution->output(i).data);
+  };
+  std::sort(copied.begin(), copied.end(), [&from](std::size_t a, std::size_t b) { return from(a) < from(b); });
+  for (const std::size_t i : copied) {
+    CopyBack* last = in_flight.copies.empty() ? nullptr : &in_flight.copies.back();
+    if (options_.graph && last != nullptr && from(i) - (last->from + last->size_bytes) <= kLargestGap) {
+      last->size_bytes = static_cast<std::size_t>(from(i) - last->from) + outputs[i].size_bytes();
+      last->outputs.push_back(i);
+    } else {
+      in_flight.copies.push_back({nullptr, from(i), outputs[i].size_bytes(), {i}});
+    }
+  }
+  // In the model's order again where each travels by itself, so that early heads come first.
+  std::sort(in_flight.copies.begin(), in_flight.copies.end(),
+            [](const CopyBack& a, const CopyBack& b) { return a.outputs.front() < b.outputs.front(); });
+  for (CopyBack& copy : in_flight.copies) {
+    in_flight.host_outputs.push_back(device_.allocate_host(options_.transfer, copy.size_bytes));
+    copy.to = in_flight.host_outputs.back().data();
+    for (const std::size_t i : copy.outputs) on_host[i] = copy.to + (from(i) - copy.from);
+    in_flight.d2h_bytes += copy.size_bytes;
+  }
+  return on_host;
 }
 
 Status FramePath::enqueue(InFlight& in_flight) {
@@ -121,10 +153,7 @@ Status FramePath::enqueue_graph(InFlight& in_flight) {
   if (found == in_flight.captured.end()) {
     CapturedPath path{frame.pixels.data(), frame.layout, {}};
     CAMD_TRY(device_.begin_capture(stream));
-    Status status = enqueue_work(in_flight, stream, stream, download_stream_.ref());
-    // The download stream took part in the capture: it has to come back to where the capture began.
-    if (status.ok()) status = device_.record(in_flight.downloaded, download_stream_.ref());
-    if (status.ok()) status = device_.wait(in_flight.downloaded, stream);
+    const Status status = enqueue_work(in_flight, stream, stream, stream);
     const Status ended = device_.end_capture(stream, path.graph);
     if (!status.ok()) return status;
     if (!ended.ok()) return ended;
@@ -186,12 +215,11 @@ Status FramePath::upload(InFlight& in_flight, StreamRef stream, infer::PictureVi
 
 Status FramePath::download(InFlight& in_flight, StreamRef compute, StreamRef stream) {
   const bool own_stream = &stream.state() != &compute.state();
-  const auto& outputs = engine_.outputs();
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    if (in_flight.host_outputs[i].size_bytes() == 0 || in_flight.bound_outputs[i]) continue;
-    if (own_stream) CAMD_TRY(device_.wait(in_flight.execution->output_ready(i), stream));
-    CAMD_TRY(device_.copy(in_flight.host_outputs[i].data(), in_flight.execution->output(i).data,
-                          outputs[i].size_bytes(), CopyKind::kDeviceToHost, stream));
+  for (const CopyBack& copy : in_flight.copies) {
+    if (own_stream) {
+      for (const std::size_t i : copy.outputs) CAMD_TRY(device_.wait(in_flight.execution->output_ready(i), stream));
+    }
+    CAMD_TRY(device_.copy(copy.to, copy.from, copy.size_bytes, CopyKind::kDeviceToHost, stream));
     if (options_.wait_each) CAMD_TRY(device_.synchronize(stream));
   }
   if (in_flight.host_input.size_bytes() != 0) {

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "config/config.hpp"
 #include "pipeline/in_flight.hpp"
@@ -50,6 +51,7 @@ class FramePath {
   [[nodiscard]] const FramePathOptions& options() const noexcept { return options_; }
 
  private:
+  std::vector<std::byte*> plan_copies(InFlight& in_flight);
   base::Status enqueue_work(InFlight& in_flight, device::StreamRef copy, device::StreamRef compute,
                             device::StreamRef back);
   base::Status enqueue_graph(InFlight& in_flight);

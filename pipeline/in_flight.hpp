@@ -36,6 +36,14 @@ struct CapturedPath {
   device::GraphExec graph;
 };
 
+// One copy back to the host: outputs that lie side by side on the device travel as one.
+struct CopyBack {
+  std::byte* to = nullptr;
+  const std::byte* from = nullptr;
+  std::size_t size_bytes = 0;
+  std::vector<std::size_t> outputs;  // whose events come first
+};
+
 struct InFlight {
   InFlight(device::Device& device, std::unique_ptr<infer::Execution> made_execution)
       : execution(std::move(made_execution)),
@@ -49,16 +57,16 @@ struct InFlight {
   // ---- Made once
   std::unique_ptr<infer::Execution> execution;
   device::DeviceBuffer picture;                  // where the upload goes; grows with the pictures
-  std::vector<device::HostBuffer> host_outputs;  // per output; empty where nothing is copied
-  device::HostBuffer host_input;                 // empty unless a plug-in reads the network's input
+  std::vector<device::HostBuffer> host_outputs;  // the memory behind `copies` and mapped outputs
+  std::vector<CopyBack> copies;
+  device::HostBuffer host_input;  // empty unless a plug-in reads the network's input
   StageEvents times;
   device::Event uploaded;                      // the picture is in device memory
   device::Event slot_read;                     // the device has read the slot: it may be freed
   device::Event computed;                      // the network has ended
   device::Event downloaded;                    // all wanted outputs are in host memory
   std::unique_ptr<device::Stream> own_stream;  // streams: per_frame
-  std::vector<bool> bound_outputs;     // per output: the network writes into host_outputs by itself (mapped memory)
-  std::vector<CapturedPath> captured;  // one per slot, made when a slot is first seen
+  std::vector<CapturedPath> captured;          // one per slot, made when a slot is first seen
   FrameTensors tensors;
   std::unique_ptr<PluginViews> views;
   std::vector<camd_detection> detections;  // PluginHost::kResultCapacity
