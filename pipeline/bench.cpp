@@ -80,7 +80,9 @@ BenchResult run_bench(const BenchOptions& options) {
   config::Model model;
   model.path = options.model;
   if (const auto card = config::find_model_card(model.path)) model.input = config::load_model_card(*card).input;
-  const auto engine = infer::make_engine(options.model, engine_options(model), *device);
+  infer::EngineOptions engine_settings = engine_options(model);
+  if (options.half_outputs) engine_settings.output_type = infer::DataType::kF16;
+  const auto engine = infer::make_engine(options.model, engine_settings, *device);
   PluginHost plugins({}, base::system_clock());
   plugins.add(kReader, "{}");
   declare_model(plugins, *engine, options.model, "{}", {});

@@ -19,6 +19,7 @@ struct BenchOptions {
   int width = 0;  // of the pictures, px; 0: the network's
   int height = 0;
   base::PixelFormat format = base::PixelFormat::kBgr;
+  bool half_outputs = false;            // f16 outputs, where the engine has them: half the bytes back
   std::vector<std::string> strategies;  // empty: all
   int frames = 300;
   int warmup = 30;

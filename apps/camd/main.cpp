@@ -79,6 +79,7 @@ int run(int argc, char** argv) {
   bench_cli->add_option("--format", bench_format, "Pixel format of the pictures")
       ->check(CLI::IsMember(formats))
       ->capture_default_str();
+  bench_cli->add_flag("--half-outputs", bench.half_outputs, "Outputs as f16, where the engine can (cuda)");
   bench_cli->add_option("--device", bench.device, "auto | cuda | cuda:N | host")->capture_default_str();
   bench_cli->add_option("--strategy", bench_strategy, "all, or names with commas between them")->capture_default_str();
   bench_cli->add_option("--frames", bench.frames, "Frames that count, for each strategy")
