@@ -79,7 +79,7 @@ STARTER
 }
 
 for program in "$build/bin"/*; do
-  [ -f "$program" ] && [ -x "$program" ] || continue
+  if [ ! -f "$program" ] || [ ! -x "$program" ]; then continue; fi
   case $(basename "$program") in
     test_*|bench_*) [ $tests = yes ] || continue ;;
   esac
@@ -114,7 +114,7 @@ fi
 cp "$root"/models/*.onnx "$root"/models/*.yaml "$out/models/"
 find "$out/lib" -name '*.so*' -type f -exec strip --strip-unneeded {} + 2>/dev/null || true
 
-echo "$out: $(du -sm "$out" | cut -f1) MiB, $(ls "$out/bin" | wc -l) programs, $(find "$out/lib" -name '*.so*' | wc -l) libraries"
+echo "$out: $(du -sm "$out" | cut -f1) MiB, $(find "$out/bin" -type f | wc -l) programs, $(find "$out/lib" -name '*.so*' | wc -l) libraries"
 if [ $archive = yes ]; then
   tar -C "$(dirname "$out")" -cf - "$(basename "$out")" | xz -T0 -6 > "$out.tar.xz"
   bytes=$(wc -c < "$out.tar.xz")
