@@ -16,7 +16,7 @@
 #include "capture/gst_support.hpp"
 #include "clips.hpp"
 #include "source_fixture.hpp"
-#include "spdlog/sinks/ostream_sink.h"
+#include <spdlog/sinks/ostream_sink.h>
 
 extern char** environ;
 
