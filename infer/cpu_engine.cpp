@@ -10,7 +10,8 @@ namespace {
 
 class CpuExecution final : public HostExecution {
  public:
-  CpuExecution(const Engine& engine, device::Device& device, std::shared_ptr<const cpu::Program> program, cpu::Team& team)
+  CpuExecution(const Engine& engine, device::Device& device, std::shared_ptr<const cpu::Program> program,
+               cpu::Team& team)
       : HostExecution(engine, device), run_(std::move(program), team) {
     for (std::size_t i = 0; i < engine.outputs().size(); ++i) {
       outputs_.push_back(reinterpret_cast<float*>(output_data(i)));

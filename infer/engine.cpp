@@ -21,7 +21,8 @@ using base::ErrorKind;
 constexpr std::int64_t kMaxInputSide = 16384;
 
 // The engine of CUDA devices: camd's own.
-std::unique_ptr<Engine> make_gpu_engine(const std::string& model_path, const EngineOptions& options, device::Device& device) {
+std::unique_ptr<Engine> make_gpu_engine(const std::string& model_path, const EngineOptions& options,
+                                        device::Device& device) {
 #if defined(CAMD_HAVE_CUDA)
   const OnnxFile file = read_onnx_file(model_path);
   ModelDescription model = describe_onnx(file);
@@ -39,9 +40,9 @@ std::unique_ptr<Engine> make_gpu_engine(const std::string& model_path, const Eng
 std::int64_t resolve_side(const ModelDescription& model, std::int64_t fixed, int asked, std::string_view name) {
   if (fixed > 0 && asked > 0 && fixed != asked) {
     throw Error(ErrorKind::kModel, fmt::format("{}: model.input.{} is {}, but the model's input '{}' is {}: its {} is "
-                                               "fixed at {}", model.path, name, asked,
-                                               printable(model.inputs[0].name), to_string(model.inputs[0].shape), name,
-                                               fixed));
+                                               "fixed at {}",
+                                               model.path, name, asked, printable(model.inputs[0].name),
+                                               to_string(model.inputs[0].shape), name, fixed));
   }
   const std::int64_t side = fixed > 0 ? fixed : asked;
   if (side <= 0) {
@@ -117,8 +118,10 @@ std::string one_line(std::string_view text) {
   std::string line;
   for (const char c : text) {
     const bool blank = c <= ' ' || c == '\x7f';
-    if (!blank) line += c;
-    else if (!line.empty() && line.back() != ' ') line += ' ';
+    if (!blank)
+      line += c;
+    else if (!line.empty() && line.back() != ' ')
+      line += ' ';
   }
   while (!line.empty() && line.back() == ' ') line.pop_back();
   constexpr std::size_t kLongest = 400;

@@ -28,10 +28,10 @@ enum class ResizeMode : std::uint8_t {
 
 // How a picture becomes the network's input: x = (channel - mean) * scale, per channel, in `color` order.
 struct InputOptions {
-  int width = 0;   // network pixels; 0: from the model
+  int width = 0;  // network pixels; 0: from the model
   int height = 0;
   ColorOrder color = ColorOrder::kBgr;
-  std::array<float, 3> mean{0.0F, 0.0F, 0.0F};   // in 0..255, in the order of `color`
+  std::array<float, 3> mean{0.0F, 0.0F, 0.0F};  // in 0..255, in the order of `color`
   std::array<float, 3> scale{1.0F / 255, 1.0F / 255, 1.0F / 255};
   ResizeMode resize = ResizeMode::kLetterbox;
   float pad = 114.0F;  // 0..255, before normalisation
@@ -70,7 +70,8 @@ class Execution {
   }
   // Enqueues the network. output_ready(i) is recorded as soon as output i is final.
   virtual base::Status enqueue_network(device::StreamRef stream) = 0;
-  // Device memory of the network's input [1,3,H,W] (for `tensors` and tests; see keep_input()), in Engine::input()'s type.
+  // Device memory of the network's input [1,3,H,W] (for `tensors` and tests; see keep_input()), in Engine::input()'s
+  // type.
   [[nodiscard]] virtual TensorView input() const noexcept = 0;
   // Device memory of output i, of Engine::outputs()[i]. On the host device the CPU reads it in place.
   [[nodiscard]] virtual TensorView output(std::size_t i) const noexcept = 0;
@@ -84,8 +85,8 @@ class Engine {
   virtual ~Engine() = default;
   [[nodiscard]] virtual std::string_view name() const noexcept = 0;  // "cpu", "opencv", "cuda"
   [[nodiscard]] virtual const ModelDescription& model() const noexcept = 0;
-  [[nodiscard]] virtual const InputOptions& input_options() const noexcept = 0;  // width and height resolved
-  [[nodiscard]] virtual const TensorSpec& input() const noexcept = 0;    // all dimensions known
+  [[nodiscard]] virtual const InputOptions& input_options() const noexcept = 0;       // width and height resolved
+  [[nodiscard]] virtual const TensorSpec& input() const noexcept = 0;                 // all dimensions known
   [[nodiscard]] virtual const std::vector<TensorSpec>& outputs() const noexcept = 0;  // all dimensions known
   // [setup] [blocks] Allocates for one frame in flight and warms it up. Throws Error(kModel | kDevice).
   [[nodiscard]] virtual std::unique_ptr<Execution> make_execution() = 0;
@@ -96,7 +97,7 @@ enum class EngineKind : std::uint8_t { kAuto, kOpenCv, kCuda, kCpu };
 struct EngineOptions {
   EngineKind kind = EngineKind::kAuto;
   InputOptions input;
-  int threads = 0;  // host engines: CPU threads for the network, 0 = all cores
+  int threads = 0;                         // host engines: CPU threads for the network, 0 = all cores
   DataType compute_type = DataType::kF16;  // cuda: of activations and weights; kF32 is for comparison
   DataType output_type = DataType::kF32;   // cuda: of the outputs; kF16 halves what crosses the bus
 };

@@ -37,8 +37,8 @@ inline constexpr std::int64_t kMaxFoldedElements = std::int64_t{1} << 24;
 struct Constant {
   DataType type = DataType::kF32;  // kF32 or kI64
   Shape shape;
-  std::vector<float> f32;          // element_count(shape) values when type is kF32
-  std::vector<std::int64_t> i64;   // the same when type is kI64
+  std::vector<float> f32;         // element_count(shape) values when type is kF32
+  std::vector<std::int64_t> i64;  // the same when type is kI64
 };
 
 using ValueId = int;
@@ -60,12 +60,12 @@ enum class Function : std::uint8_t {
   kHardSigmoid,  // min(max(a*x + b, 0), 1)
   kHardSwish,    // x * min(max(x/6 + 1/2, 0), 1)
   kTanh,
-  kElu,          // x < 0 ? a*(exp(x) - 1) : x
-  kSelu,         // b * (x <= 0 ? a*(exp(x) - 1) : x)
-  kSoftplus,     // log(1 + exp(x))
-  kSoftsign,     // x / (1 + |x|)
-  kMish,         // x * tanh(softplus(x))
-  kGelu,         // x/2 * (1 + erf(x / sqrt(2)))
+  kElu,       // x < 0 ? a*(exp(x) - 1) : x
+  kSelu,      // b * (x <= 0 ? a*(exp(x) - 1) : x)
+  kSoftplus,  // log(1 + exp(x))
+  kSoftsign,  // x / (1 + |x|)
+  kMish,      // x * tanh(softplus(x))
+  kGelu,      // x/2 * (1 + erf(x / sqrt(2)))
   kErf,
   kExp,
   kLog,
@@ -75,7 +75,7 @@ enum class Function : std::uint8_t {
   kNegate,
   kFloor,
   kCeil,
-  kRound,        // halves to even
+  kRound,  // halves to even
   kSign,
   kSin,
   kCos,
@@ -197,7 +197,17 @@ struct Pad {
 
 // inputs: x. The reduced axes stay, with size 1.
 struct Reduce {
-  enum class Kind : std::uint8_t { kMean, kSum, kMax, kMin, kProduct, kL1, kL2, kSumSquare, kLogSumExp } kind = Kind::kMean;
+  enum class Kind : std::uint8_t {
+    kMean,
+    kSum,
+    kMax,
+    kMin,
+    kProduct,
+    kL1,
+    kL2,
+    kSumSquare,
+    kLogSumExp
+  } kind = Kind::kMean;
   std::vector<int> axes;  // ascending
 };
 
@@ -229,9 +239,9 @@ struct Graph {
 
 // Which fusions the engine that asks can run. Everything else is always done.
 struct LowerOptions {
-  bool optimize = true;          // false: no passes but folding of constants (to test the passes against)
-  bool fuse_activation = true;   // Op::activation of Conv, ConvTranspose, MatMul, Binary
-  bool fuse_residual = true;     // Conv's residual
+  bool optimize = true;         // false: no passes but folding of constants (to test the passes against)
+  bool fuse_activation = true;  // Op::activation of Conv, ConvTranspose, MatMul, Binary
+  bool fuse_residual = true;    // Conv's residual
 };
 
 // [setup] Lowers the model for the input shape `input` [1,3,H,W] and runs the passes: constants and shapes folded,

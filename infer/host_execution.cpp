@@ -52,17 +52,15 @@ void HostExecution::run_on_stream(void* self) noexcept {
   try {
     execution.run_network();
   } catch (const std::exception& error) {
-    execution.result_ = Status(ErrorKind::kModel, fmt::format("{}: the network failed in engine {}: {}",
-                                                              execution.engine_.model().path, execution.engine_.name(),
-                                                              one_line(error.what())));
+    execution.result_ =
+        Status(ErrorKind::kModel, fmt::format("{}: the network failed in engine {}: {}", execution.engine_.model().path,
+                                              execution.engine_.name(), one_line(error.what())));
   }
 }
 
 TensorView HostExecution::input() const noexcept { return {input_.data(), &engine_.input()}; }
 
-TensorView HostExecution::output(std::size_t i) const noexcept {
-  return {outputs_[i].data(), &engine_.outputs()[i]};
-}
+TensorView HostExecution::output(std::size_t i) const noexcept { return {outputs_[i].data(), &engine_.outputs()[i]}; }
 
 const device::Event& HostExecution::output_ready(std::size_t i) const noexcept { return ready_[i]; }
 

@@ -42,8 +42,8 @@ class HostExecution : public Execution {
   device::DeviceBuffer input_;
   std::vector<device::DeviceBuffer> outputs_;
   std::vector<device::Event> ready_;
-  PictureView picture_;   // of the frame in flight
-  base::Status result_;   // written on the stream's thread, read after its last event
+  PictureView picture_;  // of the frame in flight
+  base::Status result_;  // written on the stream's thread, read after its last event
 };
 
 }  // namespace camd::infer

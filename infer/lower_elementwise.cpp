@@ -22,7 +22,8 @@ void leaky_relu(Lowering& l) {
 void elu(Lowering& l) { l.set_output(0, l.unary(l.input(0), {Function::kElu, l.number("alpha", 1.0F), 0})); }
 
 void selu(Lowering& l) {
-  l.set_output(0, l.unary(l.input(0), {Function::kSelu, l.number("alpha", 1.67326319F), l.number("gamma", 1.05070102F)}));
+  l.set_output(0,
+               l.unary(l.input(0), {Function::kSelu, l.number("alpha", 1.67326319F), l.number("gamma", 1.05070102F)}));
 }
 
 void hard_sigmoid(Lowering& l) {
@@ -63,7 +64,8 @@ void mean(Lowering& l) {
 
 template <Binary::Kind kKind>
 void pair(Lowering& l) {
-  l.require(l.opset() >= 7 || l.integer("broadcast", 0) == 0, "broadcasting by attribute (before opset 7) is not supported");
+  l.require(l.opset() >= 7 || l.integer("broadcast", 0) == 0,
+            "broadcasting by attribute (before opset 7) is not supported");
   l.set_output(0, l.binary(kKind, l.input(0), l.input(1)));
 }
 
@@ -99,14 +101,30 @@ void compare(Lowering& l, Compare holds) {
   l.set_output(0, l.constant(std::move(result)));
 }
 
-void equal(Lowering& l) { compare(l, [](double a, double b) { return a == b; }); }
-void greater(Lowering& l) { compare(l, [](double a, double b) { return a > b; }); }
-void less(Lowering& l) { compare(l, [](double a, double b) { return a < b; }); }
-void greater_equal(Lowering& l) { compare(l, [](double a, double b) { return a >= b; }); }
-void less_equal(Lowering& l) { compare(l, [](double a, double b) { return a <= b; }); }
-void logical_and(Lowering& l) { compare(l, [](double a, double b) { return a != 0 && b != 0; }); }
-void logical_or(Lowering& l) { compare(l, [](double a, double b) { return a != 0 || b != 0; }); }
-void logical_not(Lowering& l) { compare(l, [](double a, double) { return a == 0; }); }
+void equal(Lowering& l) {
+  compare(l, [](double a, double b) { return a == b; });
+}
+void greater(Lowering& l) {
+  compare(l, [](double a, double b) { return a > b; });
+}
+void less(Lowering& l) {
+  compare(l, [](double a, double b) { return a < b; });
+}
+void greater_equal(Lowering& l) {
+  compare(l, [](double a, double b) { return a >= b; });
+}
+void less_equal(Lowering& l) {
+  compare(l, [](double a, double b) { return a <= b; });
+}
+void logical_and(Lowering& l) {
+  compare(l, [](double a, double b) { return a != 0 && b != 0; });
+}
+void logical_or(Lowering& l) {
+  compare(l, [](double a, double b) { return a != 0 || b != 0; });
+}
+void logical_not(Lowering& l) {
+  compare(l, [](double a, double) { return a == 0; });
+}
 
 void where(Lowering& l) {
   const Constant* condition = l.constant_input(0);
@@ -133,8 +151,10 @@ void where(Lowering& l) {
   Constant result{a->type, out, {}, {}};
   for (std::size_t i = 0; i < count; ++i) {
     const Constant& from = condition->i64[index(*condition, i)] != 0 ? *a : *b;
-    if (a->type == DataType::kF32) result.f32.push_back(from.f32[index(from, i)]);
-    else result.i64.push_back(from.i64[index(from, i)]);
+    if (a->type == DataType::kF32)
+      result.f32.push_back(from.f32[index(from, i)]);
+    else
+      result.i64.push_back(from.i64[index(from, i)]);
   }
   l.set_output(0, l.constant(std::move(result)));
 }
@@ -167,7 +187,8 @@ void reduce_kind(Lowering& l, Reduce::Kind kind, int axes_as_input_since) {
   }
   Shape squeezed;
   for (int d = 0; d < l.rank(y); ++d) {
-    if (std::find(axes.begin(), axes.end(), d) == axes.end()) squeezed.push_back(l.shape(y)[static_cast<std::size_t>(d)]);
+    if (std::find(axes.begin(), axes.end(), d) == axes.end())
+      squeezed.push_back(l.shape(y)[static_cast<std::size_t>(d)]);
   }
   l.set_output(0, l.reshape(y, squeezed));
 }

@@ -13,7 +13,9 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 
-Constant integer_constant(Shape shape, Integers values) { return {DataType::kI64, std::move(shape), {}, std::move(values)}; }
+Constant integer_constant(Shape shape, Integers values) {
+  return {DataType::kI64, std::move(shape), {}, std::move(values)};
+}
 
 void identity(Lowering& l) { l.set_output(0, l.input(0)); }
 
@@ -24,8 +26,9 @@ void cast(Lowering& l) {
   const Constant* c = l.constant_input(0);
   if (c == nullptr) {
     // What runs is f32 throughout; between floating types nothing needs to be done.
-    if (!floating) l.refuse(fmt::format("casting what depends on the picture to {} is not supported",
-                                        onnx_type_name(static_cast<int>(to))));
+    if (!floating)
+      l.refuse(fmt::format("casting what depends on the picture to {} is not supported",
+                           onnx_type_name(static_cast<int>(to))));
     l.set_output(0, l.input(0));
     return;
   }
@@ -58,7 +61,8 @@ void constant(Lowering& l) {
   } else if (const auto* is = l.attribute("value_ints"); is != nullptr) {
     l.set_output(0, l.constant(integer_constant({is->ints_size()}, {is->ints().begin(), is->ints().end()})));
   } else if (const auto* fs = l.attribute("value_floats"); fs != nullptr) {
-    l.set_output(0, l.constant(Constant{DataType::kF32, {fs->floats_size()}, {fs->floats().begin(), fs->floats().end()}, {}}));
+    l.set_output(
+        0, l.constant(Constant{DataType::kF32, {fs->floats_size()}, {fs->floats().begin(), fs->floats().end()}, {}}));
   } else {
     l.refuse("its value is of a kind that is not supported");
   }
@@ -71,12 +75,15 @@ void constant_of_shape(Lowering& l) {
   const Shape shape = l.integers_input(0, "shape");
   std::int64_t count = 1;
   for (const std::int64_t d : shape) {
-    l.require(d >= 0 && (d == 0 || count <= kMaxFoldedElements / d), fmt::format("its shape {} is out of bounds", to_string(shape)));
+    l.require(d >= 0 && (d == 0 || count <= kMaxFoldedElements / d),
+              fmt::format("its shape {} is out of bounds", to_string(shape)));
     count *= d;
   }
   value.shape = shape;
-  if (value.type == DataType::kF32) value.f32.assign(static_cast<std::size_t>(count), value.f32.at(0));
-  else value.i64.assign(static_cast<std::size_t>(count), value.i64.at(0));
+  if (value.type == DataType::kF32)
+    value.f32.assign(static_cast<std::size_t>(count), value.f32.at(0));
+  else
+    value.i64.assign(static_cast<std::size_t>(count), value.i64.at(0));
   l.set_output(0, l.constant(std::move(value)));
 }
 
@@ -110,8 +117,10 @@ void range(Lowering& l) {
   Constant result{integer ? DataType::kI64 : DataType::kF32, {static_cast<std::int64_t>(count)}, {}, {}};
   for (std::int64_t i = 0; i < result.shape[0]; ++i) {
     const double v = bounds[0] + static_cast<double>(i) * bounds[2];
-    if (integer) result.i64.push_back(static_cast<std::int64_t>(v));
-    else result.f32.push_back(static_cast<float>(v));
+    if (integer)
+      result.i64.push_back(static_cast<std::int64_t>(v));
+    else
+      result.f32.push_back(static_cast<float>(v));
   }
   l.set_output(0, l.constant(std::move(result)));
 }
@@ -133,7 +142,8 @@ void reshape(Lowering& l) {
       open = static_cast<int>(d);
       continue;
     }
-    l.require(to[d] > 0 && known <= kMaxValueElements / to[d], fmt::format("its shape {} is out of bounds", to_string(to)));
+    l.require(to[d] > 0 && known <= kMaxValueElements / to[d],
+              fmt::format("its shape {} is out of bounds", to_string(to)));
     known *= to[d];
   }
   if (open >= 0) {
@@ -220,8 +230,10 @@ void split(Lowering& l) {
   const std::int64_t size = l.shape(x)[static_cast<std::size_t>(axis)];
   const auto count = static_cast<std::int64_t>(l.output_count());
   Integers sizes;
-  if (l.opset() >= 13 && l.has_input(1)) sizes = l.integers_input(1, "split");
-  else if (const auto given = l.integers("split"); given && l.opset() < 13) sizes = *given;
+  if (l.opset() >= 13 && l.has_input(1))
+    sizes = l.integers_input(1, "split");
+  else if (const auto given = l.integers("split"); given && l.opset() < 13)
+    sizes = *given;
   if (sizes.empty()) {
     const std::int64_t each = (size + count - 1) / count;
     for (std::int64_t i = 0; i < count; ++i) sizes.push_back(std::min(each, size - i * each));
@@ -297,8 +309,8 @@ void gather(Lowering& l) {
   to.insert(to.end(), in.begin() + axis + 1, in.end());
   Shape line = in;
   line[static_cast<std::size_t>(axis)] = static_cast<std::int64_t>(indices.size());
-  const ValueId y = indices.size() == 1 ? part(l, x, axis, indices[0], 1)
-                                        : l.emit(Gather{axis, std::move(indices)}, {x}, line);
+  const ValueId y =
+      indices.size() == 1 ? part(l, x, axis, indices[0], 1) : l.emit(Gather{axis, std::move(indices)}, {x}, line);
   l.set_output(0, l.reshape(y, to));
 }
 
@@ -321,13 +333,17 @@ void pad(Lowering& l) {
     }
     if (l.has_input(3)) {
       axes.clear();
-      for (const std::int64_t a : l.integers_input(3, "axes")) axes.push_back(static_cast<std::size_t>(l.axis(a, l.rank(x))));
+      for (const std::int64_t a : l.integers_input(3, "axes"))
+        axes.push_back(static_cast<std::size_t>(l.axis(a, l.rank(x))));
     }
   }
   const std::string mode = l.text("mode", "constant");
-  if (mode == "reflect") pad.mode = Pad::Mode::kReflect;
-  else if (mode == "edge") pad.mode = Pad::Mode::kEdge;
-  else l.require(mode == "constant", fmt::format("its mode '{}' is not supported", printable(mode)));
+  if (mode == "reflect")
+    pad.mode = Pad::Mode::kReflect;
+  else if (mode == "edge")
+    pad.mode = Pad::Mode::kEdge;
+  else
+    l.require(mode == "constant", fmt::format("its mode '{}' is not supported", printable(mode)));
   l.require(pads.size() == 2 * axes.size(), "its pads do not fit its input");
   pad.before.assign(rank, 0);
   pad.after.assign(rank, 0);
@@ -339,7 +355,8 @@ void pad(Lowering& l) {
     const std::size_t d = axes[i];
     const std::int64_t before = pads[i], after = pads[i + axes.size()];
     l.require(before > -kMaxValueElements && before < kMaxValueElements && after > -kMaxValueElements &&
-                  after < kMaxValueElements, "its pads are out of range");
+                  after < kMaxValueElements,
+              "its pads are out of range");
     start[d] = std::max<std::int64_t>(-before, 0);
     cut[d] -= start[d] + std::max<std::int64_t>(-after, 0);
     l.require(cut[d] > 0, "its pads cut everything");

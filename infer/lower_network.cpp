@@ -85,8 +85,8 @@ ValueId without_rows(Lowering& l, ValueId x, bool added) {
 
 std::size_t spatial_rank(Lowering& l, ValueId x) {
   const int rank = l.rank(x);
-  l.require(rank == 3 || rank == 4, fmt::format("its input is {}, only one or two spatial dimensions are supported",
-                                                to_string(l.shape(x))));
+  l.require(rank == 3 || rank == 4,
+            fmt::format("its input is {}, only one or two spatial dimensions are supported", to_string(l.shape(x))));
   return static_cast<std::size_t>(rank - 2);
 }
 
@@ -160,7 +160,7 @@ void transposed_convolution(Lowering& l) {
                            int& after) {
     if (shape_given || w.same_upper || w.same_lower) {
       l.require(!shape_given || shape_given->size() == spatial, "its output_shape does not fit");
-      const std::int64_t wanted = !shape_given ? size * stride
+      const std::int64_t wanted = !shape_given             ? size * stride
                                   : spatial == 1 && i == 0 ? size
                                                            : (*shape_given)[spatial == 1 ? 0 : i];
       l.require(wanted > 0 && wanted <= kMaxValueElements, "its output_shape is out of range");
@@ -218,8 +218,8 @@ void global_pool(Lowering& l, Pool::Kind kind) {
   const Shape in = l.shape(x);
   l.require(in.size() >= 3, "its input has no spatial dimensions");
   if (in.size() != 4) {
-    l.set_output(0, l.reduce(kind == Pool::Kind::kMax ? Reduce::Kind::kMax : Reduce::Kind::kMean, x,
-                             axes_from(2, l.rank(x))));
+    l.set_output(
+        0, l.reduce(kind == Pool::Kind::kMax ? Reduce::Kind::kMax : Reduce::Kind::kMean, x, axes_from(2, l.rank(x))));
     return;
   }
   Pool p;
@@ -265,7 +265,8 @@ void gemm(Lowering& l) {
   l.require(l.rank(a) == 2 && l.rank(b) == 2, "its inputs are no matrices");
   if (l.integer("transA", 0) != 0) a = l.transpose(a, {1, 0});
   if (l.integer("transB", 0) != 0) b = l.transpose(b, {1, 0});
-  if (const float alpha = l.number("alpha", 1.0F); alpha != 1.0F) b = l.binary(Binary::Kind::kMul, b, l.constant(alpha));
+  if (const float alpha = l.number("alpha", 1.0F); alpha != 1.0F)
+    b = l.binary(Binary::Kind::kMul, b, l.constant(alpha));
   ValueId c = l.has_input(2) ? l.input(2) : kNoValue;
   const float beta = l.number("beta", 1.0F);
   if (c != kNoValue && beta != 1.0F) c = l.binary(Binary::Kind::kMul, c, l.constant(beta));
@@ -303,7 +304,7 @@ void batch_normalization(Lowering& l) {
 }
 
 struct Normalized {
-  ValueId y;          // (x - mean) / deviation
+  ValueId y;  // (x - mean) / deviation
   ValueId mean;
   ValueId deviation;  // sqrt(variance + epsilon)
 };

@@ -95,7 +95,8 @@ ResizeAxis make_axis(const Lowering& l, const Modes& m, std::int64_t in_size, st
   if (axis.taps == 1 && out_size % in_size == 0) {
     const std::int64_t factor = out_size / in_size;
     bool repeats = true;
-    for (std::int64_t i = 0; i < out_size; ++i) repeats = repeats && axis.index[static_cast<std::size_t>(i)] == i / factor;
+    for (std::int64_t i = 0; i < out_size; ++i)
+      repeats = repeats && axis.index[static_cast<std::size_t>(i)] == i / factor;
     if (repeats) axis.repeat = static_cast<int>(factor);
   }
   return axis;
@@ -123,8 +124,10 @@ void emit_resize(Lowering& l, const Modes& m, const std::vector<float>& scales, 
   if (rank == 3) x = l.reshape(x, {in[0], in[1], 1, in[2]});
   Resize resize;
   resize.x = make_axis(l, m, in[rank - 1], sizes[rank - 1], scales[rank - 1]);
-  if (rank == 4) resize.y = make_axis(l, m, in[2], sizes[2], scales[2]);
-  else resize.y = {1, {0}, {1.0F}, 1};
+  if (rank == 4)
+    resize.y = make_axis(l, m, in[2], sizes[2], scales[2]);
+  else
+    resize.y = {1, {0}, {1.0F}, 1};
   const Shape out = {in[0], in[1], rank == 4 ? sizes[2] : 1, sizes[rank - 1]};
   const ValueId y = l.emit(std::move(resize), {x}, out);
   l.set_output(0, rank == 3 ? l.reshape(y, sizes) : y);
@@ -148,7 +151,8 @@ void by_sizes(Lowering& l, const Modes& m, const Shape& sizes) {
   const Shape in = l.shape(l.input(0));
   l.require(sizes.size() == in.size(), fmt::format("its sizes do not fit its input {}", to_string(in)));
   std::vector<float> scales;
-  for (std::size_t d = 0; d < in.size(); ++d) scales.push_back(static_cast<float>(sizes[d]) / static_cast<float>(in[d]));
+  for (std::size_t d = 0; d < in.size(); ++d)
+    scales.push_back(static_cast<float>(sizes[d]) / static_cast<float>(in[d]));
   emit_resize(l, m, scales, sizes);
 }
 
@@ -167,9 +171,12 @@ void resize(Lowering& l) {
     by_scales(l, {l.text("mode", "nearest"), "asymmetric", "simple"}, l.weights_input(1, "scales").f32);
     return;
   }
-  Modes m{l.text("mode", "nearest"), l.text("coordinate_transformation_mode", "half_pixel"),
-          l.text("nearest_mode", "round_prefer_floor"), l.number("cubic_coeff_a", -0.75F),
-          l.integer("exclude_outside", 0) != 0, l.integer("antialias", 0) != 0};
+  Modes m{l.text("mode", "nearest"),
+          l.text("coordinate_transformation_mode", "half_pixel"),
+          l.text("nearest_mode", "round_prefer_floor"),
+          l.number("cubic_coeff_a", -0.75F),
+          l.integer("exclude_outside", 0) != 0,
+          l.integer("antialias", 0) != 0};
   l.require(l.text("keep_aspect_ratio_policy", "stretch") == "stretch", "keep_aspect_ratio_policy is not supported");
   const Shape in = l.shape(l.input(0));
   const int rank = static_cast<int>(in.size());

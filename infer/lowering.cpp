@@ -21,7 +21,8 @@ using base::ErrorKind;
 const std::map<std::string_view, Handler>& handlers() {
   static const std::map<std::string_view, Handler> kHandlers = [] {
     std::map<std::string_view, Handler> table;
-    for (const auto* family : {&network_handlers(), &resize_handlers(), &elementwise_handlers(), &movement_handlers()}) {
+    for (const auto* family :
+         {&network_handlers(), &resize_handlers(), &elementwise_handlers(), &movement_handlers()}) {
       for (const HandlerEntry& entry : *family) table.emplace(entry.type, entry.handler);
     }
     return table;
@@ -50,8 +51,7 @@ float bfloat16(std::uint16_t bits) {
 
 }  // namespace
 
-Lowering::Lowering(const OnnxFile& file, const TensorSpec& input)
-    : file_(file), input_(input), opset_(file.opset()) {
+Lowering::Lowering(const OnnxFile& file, const TensorSpec& input) : file_(file), input_(input), opset_(file.opset()) {
   for (const auto& tensor : file.proto.graph().initializer()) initializers_.emplace(tensor.name(), &tensor);
 }
 
@@ -97,8 +97,10 @@ Constant Lowering::read_tensor(const onnx::TensorProto& tensor) const {
   const std::string& bytes = external ? outside : tensor.raw_data();
   const auto integers_from = [&](auto sample) {
     using Element = decltype(sample);
-    if (raw) c.i64 = widen<Element>(bytes);
-    else c.i64.assign(tensor.int32_data().begin(), tensor.int32_data().end());
+    if (raw)
+      c.i64 = widen<Element>(bytes);
+    else
+      c.i64.assign(tensor.int32_data().begin(), tensor.int32_data().end());
     c.type = DataType::kI64;
   };
   switch (tensor.data_type()) {
@@ -113,12 +115,15 @@ Constant Lowering::read_tensor(const onnx::TensorProto& tensor) const {
     case T::DOUBLE:
       for (std::size_t i = 0; i < count; ++i) {
         double v;
-        if (raw) std::memcpy(&v, bytes.data() + i * sizeof(v), sizeof(v));
-        else v = tensor.double_data(static_cast<int>(i));
+        if (raw)
+          std::memcpy(&v, bytes.data() + i * sizeof(v), sizeof(v));
+        else
+          v = tensor.double_data(static_cast<int>(i));
         c.f32.push_back(static_cast<float>(v));
       }
       break;
-    case T::FLOAT16: case T::BFLOAT16: {
+    case T::FLOAT16:
+    case T::BFLOAT16: {
       integers_from(std::uint16_t{});
       c.type = DataType::kF32;
       for (const std::int64_t v : c.i64) {
@@ -130,19 +135,25 @@ Constant Lowering::read_tensor(const onnx::TensorProto& tensor) const {
     }
     case T::INT64:
       c.type = DataType::kI64;
-      if (raw) c.i64 = widen<std::int64_t>(bytes);
-      else c.i64.assign(tensor.int64_data().begin(), tensor.int64_data().end());
+      if (raw)
+        c.i64 = widen<std::int64_t>(bytes);
+      else
+        c.i64.assign(tensor.int64_data().begin(), tensor.int64_data().end());
       break;
-    case T::UINT32: case T::UINT64:
+    case T::UINT32:
+    case T::UINT64:
       c.type = DataType::kI64;
-      if (!raw) for (const auto v : tensor.uint64_data()) c.i64.push_back(static_cast<std::int64_t>(v));
-      else c.i64 = tensor.data_type() == T::UINT32 ? widen<std::uint32_t>(bytes) : widen<std::int64_t>(bytes);
+      if (!raw)
+        for (const auto v : tensor.uint64_data()) c.i64.push_back(static_cast<std::int64_t>(v));
+      else
+        c.i64 = tensor.data_type() == T::UINT32 ? widen<std::uint32_t>(bytes) : widen<std::int64_t>(bytes);
       break;
     case T::INT32: integers_from(std::int32_t{}); break;
     case T::INT16: integers_from(std::int16_t{}); break;
     case T::INT8: integers_from(std::int8_t{}); break;
     case T::UINT16: integers_from(std::uint16_t{}); break;
-    case T::UINT8: case T::BOOL: integers_from(std::uint8_t{}); break;
+    case T::UINT8:
+    case T::BOOL: integers_from(std::uint8_t{}); break;
     default: refuse(fmt::format("constants of type {} are not supported", onnx_type_name(tensor.data_type())));
   }
   if ((c.type == DataType::kF32 ? c.f32.size() : c.i64.size()) != count) {
@@ -273,7 +284,8 @@ ValueId Lowering::emit(Operation operation, std::vector<ValueId> inputs, Shape s
     folded_elements_ += count;
     if (std::holds_alternative<Conv>(op.operation) || std::holds_alternative<ConvTranspose>(op.operation) ||
         std::holds_alternative<MatMul>(op.operation)) {
-      require(element_count(graph_.shape(op.inputs[0])) * element_count(graph_.shape(op.inputs[1])) <= 4 * kMaxFoldedElements,
+      require(element_count(graph_.shape(op.inputs[0])) * element_count(graph_.shape(op.inputs[1])) <=
+                  4 * kMaxFoldedElements,
               "folding it would take too long");
     }
     require(count <= kMaxFoldedElements && folded_elements_ <= 8 * kMaxFoldedElements,
@@ -289,7 +301,8 @@ ValueId Lowering::emit(Operation operation, std::vector<ValueId> inputs, Shape s
   require(count > 0, fmt::format("its output {} has no elements", to_string(shape)));
   for (const ValueId id : op.inputs) {
     if (id != kNoValue && graph_.is_constant(id)) {
-      require(graph_.value(id).constant->type == DataType::kF32, "integers that depend on the picture are not supported");
+      require(graph_.value(id).constant->type == DataType::kF32,
+              "integers that depend on the picture are not supported");
     }
   }
   op.output = add_value({"", std::move(shape), nullptr});
@@ -410,7 +423,8 @@ Graph Lowering::run() {
   for (const auto& output : graph.output()) {
     ValueId id = find(output.name());
     if (id == graph_.input || graph_.is_constant(id)) {
-      if (graph_.is_constant(id)) refuse(fmt::format("output '{}' does not depend on the picture", printable(output.name())));
+      if (graph_.is_constant(id))
+        refuse(fmt::format("output '{}' does not depend on the picture", printable(output.name())));
       graph_.ops.push_back({Reshape{}, {id}, add_value({output.name(), shape(id), nullptr}), {}, "output"});
       id = graph_.ops.back().output;
     }

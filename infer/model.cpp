@@ -17,8 +17,8 @@ TensorSpec spec_of(const OnnxFile& file, const onnx::ValueInfoProto& value, std:
   spec.shape = declared_shape(value);
   const auto unsupported = [&](const std::string& what) {
     return base::Error(base::ErrorKind::kModel, fmt::format("{}: {} '{}' is {}, camd handles tensors of f32, f16, u8, "
-                                                            "i32 and i64", file.path, role, printable(value.name()),
-                                                            what));
+                                                            "i32 and i64",
+                                                            file.path, role, printable(value.name()), what));
   };
   if (!value.type().has_tensor_type()) throw unsupported("not a tensor");
   switch (value.type().tensor_type().elem_type()) {

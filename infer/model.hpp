@@ -18,7 +18,7 @@ struct OperatorUse {
 
 struct ModelDescription {
   std::string path;
-  std::string sha256;               // lower-case hex of the file
+  std::string sha256;  // lower-case hex of the file
   std::string producer;
   int ir_version = 0;
   int opset = 0;                    // of ai.onnx

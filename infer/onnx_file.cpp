@@ -48,10 +48,16 @@ std::int64_t typed_elements(const onnx::TensorProto& tensor) {
     case T::FLOAT: return tensor.float_data_size();
     case T::DOUBLE: return tensor.double_data_size();
     case T::INT64: return tensor.int64_data_size();
-    case T::UINT32: case T::UINT64: return tensor.uint64_data_size();
-    case T::INT32: case T::INT16: case T::INT8: case T::UINT8: case T::UINT16: case T::BOOL: case T::FLOAT16:
-    case T::BFLOAT16:
-      return tensor.int32_data_size();
+    case T::UINT32:
+    case T::UINT64: return tensor.uint64_data_size();
+    case T::INT32:
+    case T::INT16:
+    case T::INT8:
+    case T::UINT8:
+    case T::UINT16:
+    case T::BOOL:
+    case T::FLOAT16:
+    case T::BFLOAT16: return tensor.int32_data_size();
     case T::STRING: return tensor.string_data_size();
     default: return -1;
   }
@@ -212,10 +218,20 @@ std::string onnx_type_name(int type) {
 std::size_t onnx_type_size(int type) {
   using T = onnx::TensorProto;
   switch (type) {
-    case T::FLOAT: case T::INT32: case T::UINT32: return 4;
-    case T::DOUBLE: case T::INT64: case T::UINT64: case T::COMPLEX64: return 8;
-    case T::FLOAT16: case T::BFLOAT16: case T::INT16: case T::UINT16: return 2;
-    case T::INT8: case T::UINT8: case T::BOOL: return 1;
+    case T::FLOAT:
+    case T::INT32:
+    case T::UINT32: return 4;
+    case T::DOUBLE:
+    case T::INT64:
+    case T::UINT64:
+    case T::COMPLEX64: return 8;
+    case T::FLOAT16:
+    case T::BFLOAT16:
+    case T::INT16:
+    case T::UINT16: return 2;
+    case T::INT8:
+    case T::UINT8:
+    case T::BOOL: return 1;
     case T::COMPLEX128: return 16;
     default: return 0;
   }

@@ -9,8 +9,21 @@ namespace {
 
 // Messages that hold messages in numbers a file decides. Everything else is counted, but not entered.
 enum class Kind : std::uint8_t {
-  kLeaf, kModel, kGraph, kNode, kAttribute, kTensor, kSparseTensor, kValue, kType, kTensorType, kShape, kFunction,
-  kTraining, kContainerType, kAnnotation,
+  kLeaf,
+  kModel,
+  kGraph,
+  kNode,
+  kAttribute,
+  kTensor,
+  kSparseTensor,
+  kValue,
+  kType,
+  kTensorType,
+  kShape,
+  kFunction,
+  kTraining,
+  kContainerType,
+  kAnnotation,
 };
 
 Kind child_of(Kind parent, std::uint64_t field) noexcept {
@@ -23,7 +36,9 @@ Kind child_of(Kind parent, std::uint64_t field) noexcept {
       switch (field) {
         case 1: return Kind::kNode;
         case 5: return Kind::kTensor;
-        case 11: case 12: case 13: return Kind::kValue;
+        case 11:
+        case 12:
+        case 13: return Kind::kValue;
         case 14: return Kind::kAnnotation;
         case 15: return Kind::kSparseTensor;
         default: return Kind::kLeaf;
@@ -31,22 +46,29 @@ Kind child_of(Kind parent, std::uint64_t field) noexcept {
     case Kind::kNode: return field == 5 ? Kind::kAttribute : Kind::kLeaf;
     case Kind::kAttribute:
       switch (field) {
-        case 5: case 10: return Kind::kTensor;
-        case 6: case 11: return Kind::kGraph;
-        case 14: case 15: return Kind::kType;
-        case 22: case 23: return Kind::kSparseTensor;
+        case 5:
+        case 10: return Kind::kTensor;
+        case 6:
+        case 11: return Kind::kGraph;
+        case 14:
+        case 15: return Kind::kType;
+        case 22:
+        case 23: return Kind::kSparseTensor;
         default: return Kind::kLeaf;
       }
     case Kind::kSparseTensor: return field == 1 || field == 2 ? Kind::kTensor : Kind::kLeaf;
     case Kind::kValue: return field == 2 ? Kind::kType : Kind::kLeaf;
     case Kind::kType:
-      return field == 1 || field == 8 ? Kind::kTensorType
+      return field == 1 || field == 8                 ? Kind::kTensorType
              : field == 4 || field == 5 || field == 9 ? Kind::kContainerType
                                                       : Kind::kLeaf;
     case Kind::kContainerType: return field == 1 || field == 2 ? Kind::kType : Kind::kLeaf;
     case Kind::kTensorType: return field == 2 ? Kind::kShape : Kind::kLeaf;
     // A tensor's strings and bytes, a shape's dimensions: counted as fields, nothing below them can multiply.
-    case Kind::kTensor: case Kind::kShape: case Kind::kAnnotation: case Kind::kLeaf: return Kind::kLeaf;
+    case Kind::kTensor:
+    case Kind::kShape:
+    case Kind::kAnnotation:
+    case Kind::kLeaf: return Kind::kLeaf;
   }
   return Kind::kLeaf;
 }
@@ -124,8 +146,6 @@ class Walker {
 
 }  // namespace
 
-std::string check_onnx_wire(std::string_view bytes, std::size_t max_fields) {
-  return Walker(bytes, max_fields).run();
-}
+std::string check_onnx_wire(std::string_view bytes, std::size_t max_fields) { return Walker(bytes, max_fields).run(); }
 
 }  // namespace camd::infer

@@ -119,11 +119,10 @@ class OpenCvEngine final : public Engine {
       return net;
     } catch (const cv::Exception& error) {
       const std::string node = failing_node(file, error.what());
-      throw Error(ErrorKind::kModel,
-                  node.empty() ? fmt::format("{}: engine opencv cannot run this model: {}", model_.path,
-                                             opencv_cause(error))
-                               : fmt::format("{}: engine opencv cannot run operator {}: {}", model_.path, node,
-                                             opencv_cause(error)));
+      throw Error(ErrorKind::kModel, node.empty() ? fmt::format("{}: engine opencv cannot run this model: {}",
+                                                                model_.path, opencv_cause(error))
+                                                  : fmt::format("{}: engine opencv cannot run operator {}: {}",
+                                                                model_.path, node, opencv_cause(error)));
     }
   }
 

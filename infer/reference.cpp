@@ -37,13 +37,17 @@ void for_each_index(const Shape& shape, Visit visit) {
 
 template <typename T>
 const std::vector<T>& data(const Constant& c) {
-  if constexpr (std::is_same_v<T, float>) return c.f32;
-  else return c.i64;
+  if constexpr (std::is_same_v<T, float>)
+    return c.f32;
+  else
+    return c.i64;
 }
 template <typename T>
 std::vector<T>& data(Constant& c) {
-  if constexpr (std::is_same_v<T, float>) return c.f32;
-  else return c.i64;
+  if constexpr (std::is_same_v<T, float>)
+    return c.f32;
+  else
+    return c.i64;
 }
 
 template <typename T>
@@ -222,7 +226,8 @@ Constant run_float(const Conv& o, const Inputs& in, const Shape& shape) {
             if (iy < 0 || iy >= height) continue;
             const float* const source = x.f32.data() + (plane + iy) * width;
             for (Index kx = 0; kx < o.kernel.x; ++kx) {
-              const auto weight = static_cast<double>(w.f32[at(((m * channels + c) * o.kernel.y + ky) * o.kernel.x + kx)]);
+              const auto weight =
+                  static_cast<double>(w.f32[at(((m * channels + c) * o.kernel.y + ky) * o.kernel.x + kx)]);
               for (Index i = 0; i < shape[3]; ++i) {
                 const Index ix = i * o.stride.x - o.pads.left + kx * o.dilation.x;
                 if (ix >= 0 && ix < width) row[at(i)] += weight * static_cast<double>(source[ix]);
@@ -363,8 +368,8 @@ Constant run(const Reduce& o, const Inputs& in, const Shape& shape) {
   using Kind = Reduce::Kind;
   const Constant& x = *in[0];
   const auto strides = strides_of(shape);
-  const double start = o.kind == Kind::kMax   ? -std::numeric_limits<double>::infinity()
-                       : o.kind == Kind::kMin ? std::numeric_limits<double>::infinity()
+  const double start = o.kind == Kind::kMax       ? -std::numeric_limits<double>::infinity()
+                       : o.kind == Kind::kMin     ? std::numeric_limits<double>::infinity()
                        : o.kind == Kind::kProduct ? 1.0
                                                   : 0.0;
   std::vector<double> sums(at(element_count(shape)), start);
@@ -380,16 +385,19 @@ Constant run(const Reduce& o, const Inputs& in, const Shape& shape) {
     const auto v = static_cast<double>(data<T>(x)[at(flat)]);
     double& sum = sums[target(where)];
     switch (o.kind) {
-      case Kind::kMean: case Kind::kSum: sum += v; break;
+      case Kind::kMean:
+      case Kind::kSum: sum += v; break;
       case Kind::kMax: sum = std::max(sum, v); break;
       case Kind::kMin: sum = std::min(sum, v); break;
       case Kind::kProduct: sum *= v; break;
       case Kind::kL1: sum += std::abs(v); break;
-      case Kind::kL2: case Kind::kSumSquare: sum += v * v; break;
+      case Kind::kL2:
+      case Kind::kSumSquare: sum += v * v; break;
       case Kind::kLogSumExp: sum += std::exp(v - shift[target(where)]); break;
     }
   });
-  const double share = sums.empty() ? 1.0 : static_cast<double>(sums.size()) / static_cast<double>(element_count(x.shape));
+  const double share =
+      sums.empty() ? 1.0 : static_cast<double>(sums.size()) / static_cast<double>(element_count(x.shape));
   Constant result = make_result<T>(shape);
   for (std::size_t i = 0; i < sums.size(); ++i) {
     double v = sums[i];
@@ -415,7 +423,9 @@ void finish(const Op& op, const Inputs& in, Constant& result) {
 }
 
 template <typename O>
-concept MovesAnyType = requires(const O& o, const Inputs& in, const Shape& s) { run<std::int64_t>(o, in, s); };
+concept MovesAnyType = requires(const O& o, const Inputs& in, const Shape& s) {
+  run<std::int64_t>(o, in, s);
+};
 
 Constant run_integer(const Op& op, const Unary& o, const Inputs& in, const Shape& shape) {
   Constant result = make_result<std::int64_t>(shape);
@@ -505,9 +515,9 @@ std::vector<Constant> run_reference(const Graph& graph, const std::vector<float>
   for (const Op& op : graph.ops) {
     Inputs inputs;
     for (const ValueId id : op.inputs) {
-      inputs.push_back(id == kNoValue           ? nullptr
-                       : graph.is_constant(id)  ? graph.value(id).constant.get()
-                                                : &made[static_cast<std::size_t>(id)]);
+      inputs.push_back(id == kNoValue          ? nullptr
+                       : graph.is_constant(id) ? graph.value(id).constant.get()
+                                               : &made[static_cast<std::size_t>(id)]);
     }
     made[static_cast<std::size_t>(op.output)] = evaluate(op, inputs, graph.shape(op.output));
     for (const ValueId id : op.inputs) {

@@ -28,7 +28,7 @@ struct SampleAxis {
   float step = 1.0F;    // samples a network pixel
   float origin = 0.0F;  // sample position (centres at .5) of network position 0
   int taps = 1;
-  int size = 1;         // samples of the plane
+  int size = 1;  // samples of the plane
 };
 
 // Two neighbouring samples and the second one's weight.
@@ -103,13 +103,16 @@ CAMD_HOST_DEVICE inline float sample_component(const SamplePlan& plan, const std
   for (int j = 0; j < component.y.taps; ++j) {
     const SampleTap ty = sample_tap(component.y, y, j);
     const std::uint8_t* row0 = data + static_cast<std::size_t>(ty.first) * static_cast<std::size_t>(plane.stride_bytes);
-    const std::uint8_t* row1 = data + static_cast<std::size_t>(ty.second) * static_cast<std::size_t>(plane.stride_bytes);
+    const std::uint8_t* row1 =
+        data + static_cast<std::size_t>(ty.second) * static_cast<std::size_t>(plane.stride_bytes);
     for (int i = 0; i < component.x.taps; ++i) {
       const SampleTap tx = sample_tap(component.x, x, i);
       const int a = tx.first * component.step_bytes;
       const int b = tx.second * component.step_bytes;
-      const float left = static_cast<float>(row0[a]) + ty.weight * (static_cast<float>(row1[a]) - static_cast<float>(row0[a]));
-      const float right = static_cast<float>(row0[b]) + ty.weight * (static_cast<float>(row1[b]) - static_cast<float>(row0[b]));
+      const float left =
+          static_cast<float>(row0[a]) + ty.weight * (static_cast<float>(row1[a]) - static_cast<float>(row0[a]));
+      const float right =
+          static_cast<float>(row0[b]) + ty.weight * (static_cast<float>(row1[b]) - static_cast<float>(row0[b]));
       sum += left + tx.weight * (right - left);
     }
   }
@@ -137,7 +140,8 @@ CAMD_HOST_DEVICE inline void sample_pixel(const SamplePlan& plan, const std::uin
     return;
   }
   for (int c = 0; c < 3; ++c) {
-    const float channel = plan.matrix[c][0] * first + plan.matrix[c][1] * second + plan.matrix[c][2] * third + plan.matrix[c][3];
+    const float channel =
+        plan.matrix[c][0] * first + plan.matrix[c][1] * second + plan.matrix[c][2] * third + plan.matrix[c][3];
     out[c] = clamp_channel(channel) * plan.gain[c] + plan.bias[c];
   }
 }

@@ -37,9 +37,9 @@ std::string no_device_reason(cudaError_t error) {
   if (driver == 0) return "no NVIDIA driver is loaded: install one that supports CUDA " + needed + " or later";
   switch (error) {
     case cudaErrorInsufficientDriver:
-      return "the NVIDIA driver supports CUDA " + version_text(driver) + ", camd needs " + needed + ": update the driver";
-    case cudaErrorNoDevice:
-      return "the NVIDIA driver finds no GPU: see nvidia-smi and CUDA_VISIBLE_DEVICES";
+      return "the NVIDIA driver supports CUDA " + version_text(driver) + ", camd needs " + needed +
+             ": update the driver";
+    case cudaErrorNoDevice: return "the NVIDIA driver finds no GPU: see nvidia-smi and CUDA_VISIBLE_DEVICES";
     default: return describe(error);
   }
 }
@@ -156,7 +156,8 @@ class CudaDeviceImpl final : public CudaDevice {
     if (kind == HostMemory::kPageable) {
       void* data = std::aligned_alloc(kHostAlignment, (size + kHostAlignment - 1) / kHostAlignment * kHostAlignment);
       if (data == nullptr) throw Error(ErrorKind::kDevice, "cannot allocate " + std::to_string(size) + " bytes");
-      return HostBuffer(std::make_unique<PageableMemory>(data), kind, static_cast<std::byte*>(data), nullptr, size_bytes);
+      return HostBuffer(std::make_unique<PageableMemory>(data), kind, static_cast<std::byte*>(data), nullptr,
+                        size_bytes);
     }
     select_for_setup();
     void* data = nullptr;
@@ -202,9 +203,8 @@ class CudaDeviceImpl final : public CudaDevice {
   [[nodiscard]] TimedEvent make_timed_event() override { return TimedEvent(make_event_state(cudaEventDefault)); }
 
   Status copy(void* to, const void* from, std::size_t size_bytes, CopyKind kind, StreamRef stream) override {
-    return enqueue("cudaMemcpyAsync", [&] {
-      return cudaMemcpyAsync(to, from, size_bytes, native_kind(kind), native_stream(stream));
-    });
+    return enqueue("cudaMemcpyAsync",
+                   [&] { return cudaMemcpyAsync(to, from, size_bytes, native_kind(kind), native_stream(stream)); });
   }
 
   Status record(Event& event, StreamRef stream) override {
@@ -220,7 +220,8 @@ class CudaDeviceImpl final : public CudaDevice {
   }
 
   Status wait(const Event& event, StreamRef stream) override {
-    return enqueue("cudaStreamWaitEvent", [&] { return cudaStreamWaitEvent(native_stream(stream), native_event(event), 0); });
+    return enqueue("cudaStreamWaitEvent",
+                   [&] { return cudaStreamWaitEvent(native_stream(stream), native_event(event), 0); });
   }
 
   Status call(HostFunction, void*, StreamRef) override {
@@ -231,14 +232,14 @@ class CudaDeviceImpl final : public CudaDevice {
 
   Status begin_capture(StreamRef stream) override {
     // Thread-local: other cameras' threads may allocate and wait while this one captures.
-    return enqueue("cudaStreamBeginCapture", [&] {
-      return cudaStreamBeginCapture(native_stream(stream), cudaStreamCaptureModeThreadLocal);
-    });
+    return enqueue("cudaStreamBeginCapture",
+                   [&] { return cudaStreamBeginCapture(native_stream(stream), cudaStreamCaptureModeThreadLocal); });
   }
 
   Status end_capture(StreamRef stream, GraphExec& graph) override {
     cudaGraph_t captured = nullptr;
-    Status ended = enqueue("cudaStreamEndCapture", [&] { return cudaStreamEndCapture(native_stream(stream), &captured); });
+    Status ended =
+        enqueue("cudaStreamEndCapture", [&] { return cudaStreamEndCapture(native_stream(stream), &captured); });
     if (!ended) return ended;
     cudaGraphExec_t executable = nullptr;
     Status made = enqueue("cudaGraphInstantiate", [&] { return cudaGraphInstantiate(&executable, captured, 0); });
@@ -270,7 +271,8 @@ class CudaDeviceImpl final : public CudaDevice {
         relax();
       } else {
         // Long waits: a thirty-second of the time waited so far is added at most, and the CPU is left alone.
-        const auto nap = std::clamp<Duration>(waited / 32, std::chrono::microseconds(10), std::chrono::microseconds(200));
+        const auto nap =
+            std::clamp<Duration>(waited / 32, std::chrono::microseconds(10), std::chrono::microseconds(200));
         std::this_thread::sleep_for(nap);
       }
     }
@@ -393,7 +395,8 @@ class CudaDeviceImpl final : public CudaDevice {
   Stream stream_of_priority(const std::string& name, int priority) {
     select_for_setup();
     cudaStream_t stream = nullptr;
-    setup(call("cudaStreamCreate", [&] { return cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, priority); }),
+    setup(call("cudaStreamCreate",
+               [&] { return cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, priority); }),
           "making stream '" + name + "'");
     return Stream(std::make_unique<CudaStream>(index_, stream));
   }

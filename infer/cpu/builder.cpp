@@ -19,9 +19,16 @@ constexpr std::size_t kMaxArenaFloats = std::size_t{1} << 29;
 }  // namespace
 
 Builder::Builder(Graph graph, const Kernels& kernels, int threads, std::string model)
-    : graph_(std::move(graph)), kernels_(kernels), threads_(threads), model_(std::move(model)),
-      program_(std::make_shared<Program>()), storage_(graph_.values.size()), halos_(graph_.values.size()),
-      groups_(graph_.values.size()), plain_buffers_(graph_.values.size(), -1), group_output_(graph_.values.size(), -1) {
+    : graph_(std::move(graph)),
+      kernels_(kernels),
+      threads_(threads),
+      model_(std::move(model)),
+      program_(std::make_shared<Program>()),
+      storage_(graph_.values.size()),
+      halos_(graph_.values.size()),
+      groups_(graph_.values.size()),
+      plain_buffers_(graph_.values.size(), -1),
+      group_output_(graph_.values.size(), -1) {
   std::iota(groups_.begin(), groups_.end(), 0);
   for (std::size_t i = 0; i < graph_.outputs.size(); ++i) {
     int& output = group_output_[at(graph_.outputs[i])];
@@ -88,8 +95,10 @@ void Builder::plan_halos() {
     const std::int64_t columns = tiles ? (out[3] + 3) / 4 * 4 : out[3];
     halo.top = std::max(halo.top, conv->pads.top);
     halo.left = std::max(halo.left, conv->pads.left);
-    halo.bottom = std::max(halo.bottom, beyond(rows, conv->stride.y, conv->kernel.y, conv->dilation.y, conv->pads.top, in[2]));
-    halo.right = std::max(halo.right, beyond(columns, conv->stride.x, conv->kernel.x, conv->dilation.x, conv->pads.left, in[3]));
+    halo.bottom =
+        std::max(halo.bottom, beyond(rows, conv->stride.y, conv->kernel.y, conv->dilation.y, conv->pads.top, in[2]));
+    halo.right =
+        std::max(halo.right, beyond(columns, conv->stride.x, conv->kernel.x, conv->dilation.x, conv->pads.left, in[3]));
   }
 }
 
@@ -223,9 +232,8 @@ void Builder::finish_outputs() {
 void Builder::plan_arena() {
   std::vector<int> order(buffers_.size());
   std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(), [&](int a, int b) {
-    return std::pair(buffers_[at(b)].floats, a) < std::pair(buffers_[at(a)].floats, b);
-  });
+  std::sort(order.begin(), order.end(),
+            [&](int a, int b) { return std::pair(buffers_[at(b)].floats, a) < std::pair(buffers_[at(a)].floats, b); });
   std::vector<int> placed;
   for (const int id : order) {
     Buffer& buffer = buffers_[at(id)];
@@ -267,21 +275,36 @@ void Builder::build_op(const Op& op) {
   std::visit(
       [&](const auto& o) {
         using O = std::decay_t<decltype(o)>;
-        if constexpr (std::is_same_v<O, Conv>) build_conv(op, o);
-        else if constexpr (std::is_same_v<O, ConvTranspose>) build_transposed(op, o);
-        else if constexpr (std::is_same_v<O, Pool>) build_pool(op, o);
-        else if constexpr (std::is_same_v<O, Resize>) build_resize(op, o);
-        else if constexpr (std::is_same_v<O, Unary>) build_unary(op, o.function);
-        else if constexpr (std::is_same_v<O, Binary>) build_binary(op, o);
-        else if constexpr (std::is_same_v<O, Concat>) build_concat(op, o);
-        else if constexpr (std::is_same_v<O, Slice>) build_slice(op, o);
-        else if constexpr (std::is_same_v<O, Gather>) build_gather(op, o);
-        else if constexpr (std::is_same_v<O, Transpose>) build_transpose(op, o);
-        else if constexpr (std::is_same_v<O, Reshape>) build_reshape(op);
-        else if constexpr (std::is_same_v<O, Softmax>) build_softmax(op, o);
-        else if constexpr (std::is_same_v<O, MatMul>) build_matmul(op);
-        else if constexpr (std::is_same_v<O, Reduce>) build_reduce(op, o);
-        else build_reference(op);
+        if constexpr (std::is_same_v<O, Conv>)
+          build_conv(op, o);
+        else if constexpr (std::is_same_v<O, ConvTranspose>)
+          build_transposed(op, o);
+        else if constexpr (std::is_same_v<O, Pool>)
+          build_pool(op, o);
+        else if constexpr (std::is_same_v<O, Resize>)
+          build_resize(op, o);
+        else if constexpr (std::is_same_v<O, Unary>)
+          build_unary(op, o.function);
+        else if constexpr (std::is_same_v<O, Binary>)
+          build_binary(op, o);
+        else if constexpr (std::is_same_v<O, Concat>)
+          build_concat(op, o);
+        else if constexpr (std::is_same_v<O, Slice>)
+          build_slice(op, o);
+        else if constexpr (std::is_same_v<O, Gather>)
+          build_gather(op, o);
+        else if constexpr (std::is_same_v<O, Transpose>)
+          build_transpose(op, o);
+        else if constexpr (std::is_same_v<O, Reshape>)
+          build_reshape(op);
+        else if constexpr (std::is_same_v<O, Softmax>)
+          build_softmax(op, o);
+        else if constexpr (std::is_same_v<O, MatMul>)
+          build_matmul(op);
+        else if constexpr (std::is_same_v<O, Reduce>)
+          build_reduce(op, o);
+        else
+          build_reference(op);
       },
       op.operation);
 }
@@ -312,13 +335,16 @@ Constant ungrouped(const Constant& weight, int groups, bool transposed) {
 Constant part_of(const Constant& weight, std::int64_t first, std::int64_t count) {
   const Shape& s = weight.shape;
   const std::int64_t each = s[1] * s[2] * s[3];
-  return {DataType::kF32, {count, s[1], s[2], s[3]},
-          {weight.f32.begin() + first * each, weight.f32.begin() + (first + count) * each}, {}};
+  return {DataType::kF32,
+          {count, s[1], s[2], s[3]},
+          {weight.f32.begin() + first * each, weight.f32.begin() + (first + count) * each},
+          {}};
 }
 
 }  // namespace
 
-void Builder::add_conv(const Op& op, ConvForm form, ConvArguments arguments, int first_in, int first_out, int out_blocks) {
+void Builder::add_conv(const Op& op, ConvForm form, ConvArguments arguments, int first_in, int first_out,
+                       int out_blocks) {
   const bool dense = form == ConvForm::kDense || form == ConvForm::kPlanar;
   auto step = std::make_unique<ConvStep>();
   step->kernels = &kernels_;
@@ -357,14 +383,17 @@ void Builder::add_conv(const Op& op, ConvForm form, ConvArguments arguments, int
     step->scratch = winograd_scratch(arguments, step->tile_rows);
   }
   ConvStep& added = add(std::move(step), &op);
-  if (form == ConvForm::kPlanar) touch(added.plain_in);
-  else touch(added.in);
+  if (form == ConvForm::kPlanar)
+    touch(added.plain_in);
+  else
+    touch(added.in);
   if (added.has_residual) touch(added.residual);
   touch(added.out);
 }
 
 void Builder::build_conv(const Op& op, const Conv& conv) {
-  if (!is_picture(op.inputs[0])) refuse(op, fmt::format("its input is {}, a batch of one is needed", to_string(shape(op.inputs[0]))));
+  if (!is_picture(op.inputs[0]))
+    refuse(op, fmt::format("its input is {}, a batch of one is needed", to_string(shape(op.inputs[0]))));
   const Constant& weight = *graph_.value(op.inputs[1]).constant;
   const Constant& bias = *graph_.value(op.inputs[2]).constant;
   const std::int64_t channels = shape(op.inputs[0])[1];
@@ -407,7 +436,8 @@ void Builder::build_conv(const Op& op, const Conv& conv) {
 }
 
 void Builder::build_transposed(const Op& op, const ConvTranspose& conv) {
-  if (!is_picture(op.inputs[0])) refuse(op, fmt::format("its input is {}, a batch of one is needed", to_string(shape(op.inputs[0]))));
+  if (!is_picture(op.inputs[0]))
+    refuse(op, fmt::format("its input is {}, a batch of one is needed", to_string(shape(op.inputs[0]))));
   const Constant& weight = *graph_.value(op.inputs[1]).constant;
   ConvArguments a;
   a.kernel = conv.kernel;
@@ -425,7 +455,8 @@ void Builder::build_transposed(const Op& op, const ConvTranspose& conv) {
            blocks(number(shape(op.output)[1])));
 }
 
-std::shared_ptr<const Program> build_program(Graph graph, const Kernels& kernels, int threads, const std::string& model) {
+std::shared_ptr<const Program> build_program(Graph graph, const Kernels& kernels, int threads,
+                                             const std::string& model) {
   return Builder(std::move(graph), kernels, threads, model).build();
 }
 

@@ -31,7 +31,7 @@ class Builder {
 
   // ---- Values
   [[nodiscard]] const Shape& shape(ValueId id) const { return graph_.shape(id); }
-  [[nodiscard]] bool is_picture(ValueId id) const;     // [1,C,H,W]
+  [[nodiscard]] bool is_picture(ValueId id) const;       // [1,C,H,W]
   [[nodiscard]] bool prefers_blocked(ValueId id) const;  // a picture that has no plain form yet
   [[nodiscard]] BlockedPlace blocked_form(ValueId id);
   // Registers the use of the value's storage by the step that is added next.
@@ -87,11 +87,11 @@ class Builder {
   int threads_;
   std::string model_;
   std::shared_ptr<Program> program_;
-  std::vector<Storage> storage_;      // per value
-  std::vector<Pads> halos_;           // per value
-  std::vector<int> groups_;           // per value: the value whose plain storage it shares
-  std::vector<int> plain_buffers_;    // per group; -1: not yet
-  std::vector<int> group_output_;     // per group: a graph output in it, or -1
+  std::vector<Storage> storage_;    // per value
+  std::vector<Pads> halos_;         // per value
+  std::vector<int> groups_;         // per value: the value whose plain storage it shares
+  std::vector<int> plain_buffers_;  // per group; -1: not yet
+  std::vector<int> group_output_;   // per group: a graph output in it, or -1
   std::vector<Buffer> buffers_;
   std::vector<std::pair<Place*, int>> patches_;  // arena places and their buffers
 };

@@ -218,8 +218,10 @@ void Builder::add_channels(const Op& op, const std::vector<ValueId>& sources, st
 }
 
 void Builder::build_concat(const Op& op, const Concat& concat) {
-  const bool any_blocked = std::any_of(op.inputs.begin(), op.inputs.end(), [&](ValueId id) { return prefers_blocked(id); });
-  const bool all_made = std::none_of(op.inputs.begin(), op.inputs.end(), [&](ValueId id) { return graph_.is_constant(id); });
+  const bool any_blocked =
+      std::any_of(op.inputs.begin(), op.inputs.end(), [&](ValueId id) { return prefers_blocked(id); });
+  const bool all_made =
+      std::none_of(op.inputs.begin(), op.inputs.end(), [&](ValueId id) { return graph_.is_constant(id); });
   if (is_picture(op.output) && concat.axis == 1 && any_blocked && all_made) {
     std::vector<ChannelsStep::From> from;
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
@@ -241,7 +243,8 @@ void Builder::build_slice(const Op& op, const Slice& slice) {
   const Shape& in = shape(op.inputs[0]);
   const Shape& out = shape(op.output);
   if (prefers_blocked(op.inputs[0]) && is_picture(op.output) && in[2] == out[2] && in[3] == out[3] &&
-      slice.start[2] == 0 && slice.start[3] == 0 && (slice.step[2] == 1 || in[2] == 1) && (slice.step[3] == 1 || in[3] == 1)) {
+      slice.start[2] == 0 && slice.start[3] == 0 && (slice.step[2] == 1 || in[2] == 1) &&
+      (slice.step[3] == 1 || in[3] == 1)) {
     std::vector<ChannelsStep::From> from;
     for (std::int64_t c = 0; c < out[1]; ++c) from.push_back({0, number(slice.start[1] + c * slice.step[1])});
     add_channels(op, {op.inputs[0]}, std::move(from));

@@ -15,7 +15,8 @@ const Kernels& kernels() noexcept {
 
 std::size_t conv_planar_scratch(const ConvArguments& a) noexcept {
   const int span = (a.out.width - 1) * a.stride.x + (a.kernel.x - 1) * a.dilation.x + 1;
-  return static_cast<std::size_t>(span) * static_cast<std::size_t>(a.kernel.y) * static_cast<std::size_t>(a.in.channels);
+  return static_cast<std::size_t>(span) * static_cast<std::size_t>(a.kernel.y) *
+         static_cast<std::size_t>(a.in.channels);
 }
 
 std::size_t winograd_scratch(const ConvArguments& a, int tile_rows) noexcept {
@@ -68,7 +69,8 @@ std::vector<float> pack_winograd(const Constant& weight) {
       for (std::size_t i = 0; i < one.f32.size(); ++i) {
         double sum = 0;
         for (std::size_t y = 0; y < 3; ++y) {
-          for (std::size_t x = 0; x < 3; ++x) sum += row[y] * column[x] * static_cast<double>(weight.f32[i * 9 + y * 3 + x]);
+          for (std::size_t x = 0; x < 3; ++x)
+            sum += row[y] * column[x] * static_cast<double>(weight.f32[i * 9 + y * 3 + x]);
         }
         one.f32[i] = static_cast<float>(sum);
       }

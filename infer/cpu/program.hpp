@@ -46,8 +46,8 @@ struct Memory {
 
 // A blocked picture whose memory is known only when running.
 struct BlockedPlace {
-  Place place;   // of the whole storage, halo included
-  Blocked form;  // data unset
+  Place place;             // of the whole storage, halo included
+  Blocked form;            // data unset
   std::size_t origin = 0;  // floats from the storage's beginning to pixel (0, 0)
   Pads halo;
 
@@ -72,10 +72,10 @@ struct Program {
   std::vector<std::unique_ptr<Step>> steps;
   std::vector<std::shared_ptr<const std::vector<float>>> weights;
   std::vector<std::shared_ptr<const Constant>> constants;
-  std::vector<int> items;        // per step
+  std::vector<int> items;  // per step
   std::size_t arena_floats = 0;
   std::size_t scratch_floats = 0;  // per worker
-  Graph graph;                   // shapes of inputs and outputs; resize tables live here
+  Graph graph;                     // shapes of inputs and outputs; resize tables live here
 };
 
 // `threads` decides into how many parts operators are cut. Throws Error(kModel) naming what cannot run here.

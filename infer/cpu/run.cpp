@@ -20,7 +20,9 @@ float* allocate(std::size_t floats) {
 void Run::AlignedFree::operator()(float* p) const noexcept { std::free(p); }
 
 Run::Run(std::shared_ptr<const Program> program, Team& team)
-    : program_(std::move(program)), team_(team), arena_(allocate(program_->arena_floats)),
+    : program_(std::move(program)),
+      team_(team),
+      arena_(allocate(program_->arena_floats)),
       scratch_(allocate(program_->scratch_floats * static_cast<std::size_t>(team.size()))),
       done_(program_->steps.size()) {
   // Lanes and halos that nobody writes must at least be numbers.

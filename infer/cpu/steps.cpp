@@ -10,9 +10,7 @@ namespace {
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-float* block_row(const Blocked& b, int block, int y) noexcept {
-  return b.data + at(block) * b.block + at(y) * b.row;
-}
+float* block_row(const Blocked& b, int block, int y) noexcept { return b.data + at(block) * b.block + at(y) * b.row; }
 
 // Calls visit(offset_a, offset_b, offset_out) for every run of the innermost dimension.
 template <typename Visit>
@@ -291,7 +289,8 @@ void MatMulStep::run(int item, const Memory& memory) const noexcept {
   const int which = item / bands;
   const Band rows = band(m, bands, item % bands);
   kernels->matmul(memory.at(a) + which * a_batch, memory.at(b) + which * b_batch, has_bias ? memory.at(bias) : nullptr,
-                  bias_row, bias_step, memory.at(out) + at(which) * at(m) * at(n), rows.begin, rows.end, k, n, function);
+                  bias_row, bias_step, memory.at(out) + at(which) * at(m) * at(n), rows.begin, rows.end, k, n,
+                  function);
 }
 
 void ReferenceStep::run(int, const Memory& memory) const noexcept {

@@ -35,7 +35,7 @@ class ConvStep final : public Step {
   ConvForm form = ConvForm::kDense;
   ConvArguments arguments;  // without memory
   BlockedPlace in, out, residual;
-  Place plain_in;           // kPlanar
+  Place plain_in;  // kPlanar
   bool has_residual = false;
   int first_in_block = 0, first_out_block = 0;  // of a group
   int out_blocks = 0;

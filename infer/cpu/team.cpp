@@ -17,8 +17,10 @@ void pause() noexcept {
 class Backoff {
  public:
   void wait() noexcept {
-    if (++spins_ < 200) pause();
-    else std::this_thread::yield();
+    if (++spins_ < 200)
+      pause();
+    else
+      std::this_thread::yield();
   }
 
  private:
@@ -30,8 +32,7 @@ int item_of(std::uint64_t ticket) noexcept { return static_cast<int>(ticket & 0x
 
 }  // namespace
 
-Team::Team(int size)
-    : size_(size > 0 ? size : std::max(1, static_cast<int>(std::thread::hardware_concurrency()))) {
+Team::Team(int size) : size_(size > 0 ? size : std::max(1, static_cast<int>(std::thread::hardware_concurrency()))) {
   for (int worker = 1; worker < size_; ++worker) threads_.emplace_back([this, worker] { work(worker); });
 }
 

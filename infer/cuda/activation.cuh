@@ -53,8 +53,10 @@ struct Bounds {
 CAMD_DEVICE Bounds bounds_of(const Activation& activation) {
   const bool clip = activation.function == Function::kClip;
   const bool relu = activation.function == Function::kRelu;
-  return {clip ? activation.a : relu ? 0.0F : -INFINITY, clip ? activation.b : INFINITY,
-          !clip && !relu && activation.function != Function::kNone};
+  return {clip   ? activation.a
+          : relu ? 0.0F
+                 : -INFINITY,
+          clip ? activation.b : INFINITY, !clip && !relu && activation.function != Function::kNone};
 }
 CAMD_DEVICE float activate_special(const Activation& activation, float v) {
   switch (activation.function) {

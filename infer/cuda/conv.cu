@@ -1,9 +1,9 @@
 // Dense 1x1 and 3x3 convolution as an implicit matrix product on the tensor cores.
 //
-// A block makes a tile of pixels (tiles.hpp) of as many output channels as its warps hold. The input's tile with its border lies in shared memory
-// once; each of the kernel's taps is a product whose left matrix is that tile, moved by the tap. Weights arrive in
-// pieces of up to 64 input channels of one tap, as many at once as shared memory holds, and, where that is all of
-// them, before the kernel in front has ended.
+// A block makes a tile of pixels (tiles.hpp) of as many output channels as its warps hold. The input's tile with its
+// border lies in shared memory once; each of the kernel's taps is a product whose left matrix is that tile, moved by
+// the tap. Weights arrive in pieces of up to 64 input channels of one tap, as many at once as shared memory holds, and,
+// where that is all of them, before the kernel in front has ended.
 //
 // Bound: products from shared memory. A warp tile of 16 MT x 8 NT costs MT + NT / 2 fetches of 512 bytes for MT * NT
 // products; 2 x 4 balances the two units.
@@ -31,7 +31,8 @@ struct Tile {
 };
 
 template <int kTile>
-CAMD_KERNEL(Tile<kTile>::kThreads, 1) conv_kernel(const ConvArguments p, const ConvMemory s) {
+CAMD_KERNEL(Tile<kTile>::kThreads, 1)
+conv_kernel(const ConvArguments p, const ConvMemory s) {
   using T = Tile<kTile>;
   constexpr int kKernel = T::kShape.kernel, kStride = T::kShape.stride, kTy = T::kShape.ty, kTx = T::kShape.tx;
   constexpr int kMt = T::kShape.mt, kNt = T::kShape.nt;
@@ -49,8 +50,8 @@ CAMD_KERNEL(Tile<kTile>::kThreads, 1) conv_kernel(const ConvArguments p, const C
   const auto fetch_piece = [&](int piece, int slot) {
     const int steps = min(kPieceSteps, s.steps - piece * kPieceSteps);
     uint4* const to = weights + slot * (T::kPieceBytes / 16);
-    const auto* const from =
-        static_cast<const uint4*>(p.weights) + (static_cast<std::ptrdiff_t>(piece) * kPieceSteps * n16_total + n16_first) * 32;
+    const auto* const from = static_cast<const uint4*>(p.weights) +
+                             (static_cast<std::ptrdiff_t>(piece) * kPieceSteps * n16_total + n16_first) * 32;
     for (int i = thread; i < steps * T::kN16 * 32; i += T::kThreads) {
       const int lane = i & 31;
       const int n16 = (i >> 5) % T::kN16;
@@ -73,7 +74,8 @@ CAMD_KERNEL(Tile<kTile>::kThreads, 1) conv_kernel(const ConvArguments p, const C
 #pragma unroll
   for (int q = 0; q < kNt / 2; ++q) {
     const int n16 = n16_first + warp_column * (kNt / 2) + q;
-    biases[q] = n16 < n16_total ? reinterpret_cast<const float4*>(p.bias)[n16 * 4 + (lane & 3)] : make_float4(0, 0, 0, 0);
+    biases[q] =
+        n16 < n16_total ? reinterpret_cast<const float4*>(p.bias)[n16 * 4 + (lane & 3)] : make_float4(0, 0, 0, 0);
   }
 
   wait_for_previous_kernel();
@@ -200,7 +202,8 @@ CAMD_KERNEL(Tile<kTile>::kThreads, 1) conv_kernel(const ConvArguments p, const C
         if (!early) {
           for (float& value : v) value = activate(sink.activation, bounds, value);
         }
-        auto* const to = static_cast<__half*>(sink.data) + (static_cast<std::ptrdiff_t>(oy) * p.w + ox) * sink.pitch + channel;
+        auto* const to =
+            static_cast<__half*>(sink.data) + (static_cast<std::ptrdiff_t>(oy) * p.w + ox) * sink.pitch + channel;
         *reinterpret_cast<uint2*>(to) = make_uint2(pack_halfs(v[0], v[1]), pack_halfs(v[2], v[3]));
       }
     }

@@ -47,13 +47,15 @@ class CudaExecution final : public Execution {
     for (const cuda::PlannedOutput& output : plan.outputs) {
       addresses_.push_back(outputs_.data() + buffer(output.buffer).offset_bytes);
       // Outputs of one step become final together: they share its event.
-      const auto same = std::find_if(ready_.begin(), ready_.end(), [&](const Ready& r) { return r.step == output.step; });
+      const auto same =
+          std::find_if(ready_.begin(), ready_.end(), [&](const Ready& r) { return r.step == output.step; });
       if (same == ready_.end()) ready_.push_back(Ready{output.step, device.make_event()});
     }
     bind_steps();
     cudaStream_t stream = native(own_stream_);
     // Padding that no kernel writes must be finite.
-    require(device_.check(cudaMemsetAsync(arena_.data(), 0, std::max<std::size_t>(arena_.size_bytes(), 1), stream), "cudaMemsetAsync"));
+    require(device_.check(cudaMemsetAsync(arena_.data(), 0, std::max<std::size_t>(arena_.size_bytes(), 1), stream),
+                          "cudaMemsetAsync"));
     require(device_.check(cudaMemsetAsync(planes_.data(), 0, planes_.size_bytes(), stream), "cudaMemsetAsync"));
     // Once as it is: loads every kernel, which a capture must not do.
     require(enqueue_steps(own_stream_, 0, Marks::kNone));
@@ -99,7 +101,9 @@ class CudaExecution final : public Execution {
   }
 
   [[nodiscard]] TensorView input() const noexcept override { return {planes_.data(), &input_spec_}; }
-  [[nodiscard]] TensorView output(std::size_t i) const noexcept override { return {addresses_[i], &plan_.outputs[i].spec}; }
+  [[nodiscard]] TensorView output(std::size_t i) const noexcept override {
+    return {addresses_[i], &plan_.outputs[i].spec};
+  }
   [[nodiscard]] const device::Event& output_ready(std::size_t i) const noexcept override {
     const int step = plan_.outputs[i].step;
     return std::find_if(ready_.begin(), ready_.end(), [&](const Ready& r) { return r.step == step; })->event;
@@ -178,7 +182,9 @@ class CudaExecution final : public Execution {
   Status enqueue_steps(StreamRef stream, std::size_t first, Marks marks) {
     Status status = device_.select();
     if (!status) return status;
-    const auto lane_stream = [&](int lane) { return lane == 0 ? stream : lanes_[static_cast<std::size_t>(lane - 1)].ref(); };
+    const auto lane_stream = [&](int lane) {
+      return lane == 0 ? stream : lanes_[static_cast<std::size_t>(lane - 1)].ref();
+    };
     if (plan_.lane_count > 1) status = device_.record(forked_, stream);
     std::vector<int>& last = last_of_lane_;
     last.assign(static_cast<std::size_t>(plan_.lane_count), -1);
@@ -188,7 +194,8 @@ class CudaExecution final : public Execution {
       int& before = last[static_cast<std::size_t>(step.lane)];
       if (before < 0 && step.lane != 0) status = device_.wait(forked_, own);
       for (const int other : step.waits) {
-        if (status && other >= static_cast<int>(first)) status = device_.wait(step_done_[static_cast<std::size_t>(other)], own);
+        if (status && other >= static_cast<int>(first))
+          status = device_.wait(step_done_[static_cast<std::size_t>(other)], own);
       }
       if (!status) return status;
       const cuda::LaunchContext context{own.native(), step.overlap_previous && before >= 0};
@@ -212,7 +219,8 @@ class CudaExecution final : public Execution {
       if (ready.step != step) continue;
       if (marks == Marks::kInside) return device_.record(ready.event, stream);
       const auto event = static_cast<cudaEvent_t>(device_.native(ready.event));
-      return device_.check(cudaEventRecordWithFlags(event, native(stream), cudaEventRecordExternal), "cudaEventRecordWithFlags");
+      return device_.check(cudaEventRecordWithFlags(event, native(stream), cudaEventRecordExternal),
+                           "cudaEventRecordWithFlags");
     }
     return {};
   }
@@ -239,7 +247,8 @@ class CudaExecution final : public Execution {
 
 class CudaEngineImpl final : public CudaEngine {
  public:
-  CudaEngineImpl(const Graph& graph, ModelDescription model, TensorSpec input, const EngineOptions& options, CudaDevice& device)
+  CudaEngineImpl(const Graph& graph, ModelDescription model, TensorSpec input, const EngineOptions& options,
+                 CudaDevice& device)
       : device_(device),
         model_(std::move(model)),
         input_(std::move(input)),
@@ -248,7 +257,8 @@ class CudaEngineImpl final : public CudaEngine {
         constants_(device.allocate_device(plan_.constants.size())) {
     for (const cuda::PlannedOutput& output : plan_.outputs) outputs_.push_back(output.spec);
     device::Stream stream = device.make_stream("weights");
-    require(device.copy(constants_.data(), plan_.constants.data(), plan_.constants.size(), device::CopyKind::kHostToDevice, stream));
+    require(device.copy(constants_.data(), plan_.constants.data(), plan_.constants.size(),
+                        device::CopyKind::kHostToDevice, stream));
     require(device.synchronize(stream.ref()));
     base::log().info("engine cuda: {}: {}", model_.path, plan_.summary());
   }

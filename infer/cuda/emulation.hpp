@@ -128,7 +128,7 @@ inline void run_block(unsigned threads) {
 inline float half_of(unsigned bits, int high) {
   const auto word = static_cast<std::uint16_t>(high != 0 ? bits >> 16 : bits & 0xFFFFU);
   __half h;
-  std::memcpy(&h, &word, sizeof(h));
+  std::memcpy(static_cast<void*>(&h), &word, sizeof(h));
   return __half2float(h);
 }
 
@@ -149,8 +149,10 @@ inline unsigned __umulhi(unsigned a, unsigned b) {
 
 inline void block_sync() { emulation::meet(emulation::Meeting::kBlock); }
 inline void copy16_async(void* to, const void* from, bool valid) {
-  if (valid) std::memcpy(to, from, 16);
-  else std::memset(to, 0, 16);
+  if (valid)
+    std::memcpy(to, from, 16);
+  else
+    std::memset(to, 0, 16);
 }
 inline void copy_wait_all() {}
 inline void wait_for_previous_kernel() {}

@@ -16,8 +16,10 @@ template <typename T>
 CAMD_DEVICE void store_pair(void* plane_data, std::ptrdiff_t at, float first, float second, bool both, bool aligned) {
   T* const to = static_cast<T*>(plane_data) + at;
   if (both && aligned) {
-    if constexpr (sizeof(T) == 4) *reinterpret_cast<float2*>(to) = make_float2(first, second);
-    else *reinterpret_cast<unsigned*>(to) = pack_halfs(first, second);
+    if constexpr (sizeof(T) == 4)
+      *reinterpret_cast<float2*>(to) = make_float2(first, second);
+    else
+      *reinterpret_cast<unsigned*>(to) = pack_halfs(first, second);
     return;
   }
   to[0] = from_float<T>(first);
@@ -25,7 +27,8 @@ CAMD_DEVICE void store_pair(void* plane_data, std::ptrdiff_t at, float first, fl
 }
 
 template <int kBlocks>
-CAMD_KERNEL(kThreads, 1) heads_kernel(const HeadsArguments p, const HeadsMemory s) {
+CAMD_KERNEL(kThreads, 1)
+heads_kernel(const HeadsArguments p, const HeadsMemory s) {
   CAMD_SHARED(memory);
   unsigned char* const tile = memory;
   auto* const weights = reinterpret_cast<uint4*>(memory + s.tile_bytes);  // [n16][k step][lane]
@@ -51,7 +54,8 @@ CAMD_KERNEL(kThreads, 1) heads_kernel(const HeadsArguments p, const HeadsMemory 
     const int pixel = divide(i, s.by_words);
     const int group = i - pixel * words;
     const bool inside = first + pixel < pixels && group < groups;
-    const auto* const from = static_cast<const __half*>(p.x.data) + static_cast<std::ptrdiff_t>(first + pixel) * p.x.pitch + group * 8;
+    const auto* const from =
+        static_cast<const __half*>(p.x.data) + static_cast<std::ptrdiff_t>(first + pixel) * p.x.pitch + group * 8;
     copy16_async(tile + pixel * s.pixel_bytes + group * 16, from, inside);
   }
   copy_wait_all();
@@ -59,7 +63,8 @@ CAMD_KERNEL(kThreads, 1) heads_kernel(const HeadsArguments p, const HeadsMemory 
 
   const int warp_pixel = warp_index() * 16;
   float sums[kBlocks][2][4] = {};
-  const unsigned char* const b_row = tile + (warp_pixel + (lane >> 4) * 8 + (lane & 7)) * s.pixel_bytes + ((lane >> 3) & 1) * 16;
+  const unsigned char* const b_row =
+      tile + (warp_pixel + (lane >> 4) * 8 + (lane & 7)) * s.pixel_bytes + ((lane >> 3) & 1) * 16;
   for (int k = 0; k < s.k_steps; ++k) {
     unsigned b[4];
     load_matrices(b, b_row + k * 32);
@@ -96,8 +101,10 @@ CAMD_KERNEL(kThreads, 1) heads_kernel(const HeadsArguments p, const HeadsMemory 
         const float v0 = activate(sink.activation, bounds, sums[m][j][half * 2] + bias);
         const float v1 = activate(sink.activation, bounds, sums[m][j][half * 2 + 1] + bias);
         const bool both = pixel + 1 < pixels;
-        if (p.type == DataType::kF32) store_pair<float>(sink.data, plane + pixel, v0, v1, both, aligned);
-        else store_pair<__half>(sink.data, plane + pixel, v0, v1, both, aligned);
+        if (p.type == DataType::kF32)
+          store_pair<float>(sink.data, plane + pixel, v0, v1, both, aligned);
+        else
+          store_pair<__half>(sink.data, plane + pixel, v0, v1, both, aligned);
       }
     }
   }

@@ -61,11 +61,11 @@ inline constexpr int kMaxSinks = 4;
 
 // Depthwise 3x3 (pad as given), then 1x1, the intermediate never leaving the chip. Stride 1 or 2.
 struct SeparableArguments {
-  Image x;                          // f16
-  const void* depthwise = nullptr;  // f16 [9][c8], c8 = c rounded up to 8
+  Image x;                                // f16
+  const void* depthwise = nullptr;        // f16 [9][c8], c8 = c rounded up to 8
   const float* depthwise_bias = nullptr;  // [c8]
   Activation depthwise_activation;
-  const void* pointwise = nullptr;  // packed, k = c, n = y.c
+  const void* pointwise = nullptr;        // packed, k = c, n = y.c
   const float* pointwise_bias = nullptr;  // [n16], n16 = y.c rounded up to 16
   Activation activation;
   Image y;  // f16
@@ -78,7 +78,7 @@ int separable(const SeparableArguments& arguments, const LaunchContext& context)
 // Dense convolution, 1x1 or 3x3, stride 1 or 2, dilation 1, with up to kMaxSinks destinations. `add`, when its data is
 // given, is read at (y * add.h / h, x * add.w / w) and added before or after the activation (sink 0 only).
 struct ConvArguments {
-  Image x;  // f16
+  Image x;                        // f16
   const void* weights = nullptr;  // packed, taps outermost
   const float* bias = nullptr;    // [n16]
   int kernel = 3;
@@ -90,7 +90,7 @@ struct ConvArguments {
   Sink sinks[kMaxSinks];
   Image add;
   bool activation_first = false;
-  int tile = 0;  // kConvTiles
+  int tile = 0;                          // kConvTiles
   std::size_t shared_bytes = 48 * 1024;  // that a block may have on this GPU
 };
 int conv(const ConvArguments& arguments, const LaunchContext& context);
@@ -192,7 +192,7 @@ struct MoveArguments {
   std::int64_t shape[kMaxRank] = {};  // of y
   std::int64_t start[kMaxRank] = {};
   std::int64_t step[kMaxRank] = {};
-  std::int64_t size[kMaxRank] = {};   // of x, in y's order of dimensions
+  std::int64_t size[kMaxRank] = {};  // of x, in y's order of dimensions
   int table_axis = -1;
   const std::int64_t* table = nullptr;
   Pad::Mode pad_mode = Pad::Mode::kConstant;

@@ -30,8 +30,8 @@ int launch(void (*kernel)(Parameters...), dim3 grid, int threads, std::size_t sh
 #else
 
 template <typename... Parameters, typename... Arguments>
-int launch(void (*kernel)(Parameters...), dim3 grid, int threads, std::size_t shared_bytes, const LaunchContext& context,
-           Arguments... arguments) {
+int launch(void (*kernel)(Parameters...), dim3 grid, int threads, std::size_t shared_bytes,
+           const LaunchContext& context, Arguments... arguments) {
   constexpr std::size_t kWithoutAsking = 48 * 1024;
   if (shared_bytes > kWithoutAsking) {
     const cudaError_t error =

@@ -14,7 +14,8 @@ std::vector<Half> pack_right(int n, int k, const WeightAt& at) {
         const int g = lane / 4, t = lane % 4;
         for (int e = 0; e < 2; ++e) {
           const int channel = n0 + g / 2 * 4 + e * 2 + g % 2;
-          for (const int row : {2 * t, 2 * t + 1, 2 * t + 8, 2 * t + 9}) packed.push_back(float_to_half(value(channel, k0 + row)));
+          for (const int row : {2 * t, 2 * t + 1, 2 * t + 8, 2 * t + 9})
+            packed.push_back(float_to_half(value(channel, k0 + row)));
         }
       }
     }
@@ -60,7 +61,8 @@ std::vector<Half> pack_stem(int n, const std::function<float(int n, int ky, int 
     for (int k0 = 0; k0 < 32; k0 += 16) {
       for (int lane = 0; lane < 32; ++lane) {
         const int g = lane / 4, t = lane % 4;
-        for (const int row : {2 * t, 2 * t + 1, 2 * t + 8, 2 * t + 9}) packed.push_back(float_to_half(value(n0 + g, k0 + row)));
+        for (const int row : {2 * t, 2 * t + 1, 2 * t + 8, 2 * t + 9})
+          packed.push_back(float_to_half(value(n0 + g, k0 + row)));
       }
     }
   }
@@ -71,7 +73,8 @@ std::vector<Half> pack_depthwise(int c, const std::function<float(int tap, int c
   std::vector<Half> packed;
   const int c8 = round_up(c, 8);
   for (int tap = 0; tap < 9; ++tap) {
-    for (int channel = 0; channel < c8; ++channel) packed.push_back(float_to_half(channel < c ? at(tap, channel) : 0.0F));
+    for (int channel = 0; channel < c8; ++channel)
+      packed.push_back(float_to_half(channel < c ? at(tap, channel) : 0.0F));
   }
   return packed;
 }

@@ -12,7 +12,9 @@ namespace camd::infer::cuda {
 
 using Half = std::uint16_t;  // the bits of an IEEE 754 binary16
 
-[[nodiscard]] constexpr int round_up(int value, int multiple) noexcept { return (value + multiple - 1) / multiple * multiple; }
+[[nodiscard]] constexpr int round_up(int value, int multiple) noexcept {
+  return (value + multiple - 1) / multiple * multiple;
+}
 
 // Value of weight `k` of output channel `n`; asked for within the padded sizes too: answer 0 there.
 using WeightAt = std::function<float(int n, int k)>;
@@ -22,7 +24,8 @@ using WeightAt = std::function<float(int n, int k)>;
 // column 2t + i of the e-th 16x8 matrix.
 [[nodiscard]] std::vector<Half> pack_right(int n, int k, const WeightAt& at);
 // The same for a convolution: one matrix after the other, a tap each. at(n, tap * c16 + c), c16 = c rounded up to 16.
-[[nodiscard]] std::vector<Half> pack_taps(int n, int c, int taps, const std::function<float(int n, int tap, int c)>& at);
+[[nodiscard]] std::vector<Half> pack_taps(int n, int c, int taps,
+                                          const std::function<float(int n, int tap, int c)>& at);
 // Left matrix [n][k] for heads(): [n / 16][k / 16][lane] of 8 halfs.
 [[nodiscard]] std::vector<Half> pack_left(int n, int k, const WeightAt& at);
 // For stem(): [n / 8][2][lane] of 4 halfs; k = ky * 10 + kx * 3 + c. at(n, ky, kx, c).

@@ -34,7 +34,8 @@ CAMD_DEVICE T* at(const Image& image, int y, int x, int c) {
 }
 
 template <typename T>
-CAMD_KERNEL(kThreads, 1) plain_conv_kernel(const PlainConvArguments p) {
+CAMD_KERNEL(kThreads, 1)
+plain_conv_kernel(const PlainConvArguments p) {
   let_next_kernel_start();
   wait_for_previous_kernel();
   const Place o = place_of(p.y);
@@ -66,9 +67,9 @@ CAMD_KERNEL(kThreads, 1) plain_conv_kernel(const PlainConvArguments p) {
       const std::ptrdiff_t taps = static_cast<std::ptrdiff_t>(p.kernel.y) * p.kernel.x;
       const std::ptrdiff_t tap = static_cast<std::ptrdiff_t>(ky) * p.kernel.x + kx;
       for (int c = 0; c < in_group; ++c) {
-        const std::ptrdiff_t row = p.transposed
-                                       ? static_cast<std::ptrdiff_t>(group * in_group + c) * out_group + o.c - group * out_group
-                                       : static_cast<std::ptrdiff_t>(o.c) * in_group + c;
+        const std::ptrdiff_t row =
+            p.transposed ? static_cast<std::ptrdiff_t>(group * in_group + c) * out_group + o.c - group * out_group
+                         : static_cast<std::ptrdiff_t>(o.c) * in_group + c;
         sum = fmaf(to_float(from[c]), p.weights[row * taps + tap], sum);
       }
     }
@@ -80,7 +81,8 @@ CAMD_KERNEL(kThreads, 1) plain_conv_kernel(const PlainConvArguments p) {
 }
 
 template <typename T>
-CAMD_KERNEL(kThreads, 1) pool_kernel(const PoolArguments p) {
+CAMD_KERNEL(kThreads, 1)
+pool_kernel(const PoolArguments p) {
   let_next_kernel_start();
   wait_for_previous_kernel();
   const Place o = place_of(p.y);
@@ -112,7 +114,8 @@ CAMD_KERNEL(kThreads, 1) pool_kernel(const PoolArguments p) {
 }
 
 template <typename T>
-CAMD_KERNEL(kThreads, 1) resize_kernel(const ResizeArguments p) {
+CAMD_KERNEL(kThreads, 1)
+resize_kernel(const ResizeArguments p) {
   let_next_kernel_start();
   wait_for_previous_kernel();
   const Place o = place_of(p.y);
@@ -136,7 +139,8 @@ CAMD_KERNEL(kThreads, 1) preprocess_kernel(const PreprocessArguments p) {
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + static_cast<std::int64_t>(threadIdx.x);
   if (i >= pixels) return;
   float v[3];
-  sample_pixel(p.plan, p.picture, static_cast<int>(i % p.plan.network_width), static_cast<int>(i / p.plan.network_width), v);
+  sample_pixel(p.plan, p.picture, static_cast<int>(i % p.plan.network_width),
+               static_cast<int>(i / p.plan.network_width), v);
   for (int c = 0; c < 3; ++c) p.planes[c * pixels + i] = v[c];
 }
 

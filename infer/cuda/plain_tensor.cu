@@ -12,8 +12,10 @@ CAMD_DEVICE float load(const Strided& t, std::int64_t at) {
   return __half2float(static_cast<const __half*>(t.data)[at]);
 }
 CAMD_DEVICE void store(const Strided& t, std::int64_t at, float value) {
-  if (t.type == DataType::kF32) static_cast<float*>(t.data)[at] = value;
-  else static_cast<__half*>(t.data)[at] = __float2half_rn(value);
+  if (t.type == DataType::kF32)
+    static_cast<float*>(t.data)[at] = value;
+  else
+    static_cast<__half*>(t.data)[at] = __float2half_rn(value);
 }
 
 // Splits this thread's number into one index a dimension, the last one fastest; false beyond the last element.
@@ -49,9 +51,12 @@ CAMD_KERNEL(kThreads, 1) move_kernel(const MoveArguments p) {
     to += index[d] * p.y.strides[d];
     std::int64_t i = d == p.table_axis ? p.table[index[d]] : p.start[d] + index[d] * p.step[d];
     if (i < 0 || i >= p.size[d]) {
-      if (p.pad_mode == Pad::Mode::kReflect) i = i < 0 ? -i : 2 * (p.size[d] - 1) - i;
-      else if (p.pad_mode == Pad::Mode::kEdge) i = i < 0 ? 0 : p.size[d] - 1;
-      else outside = true;
+      if (p.pad_mode == Pad::Mode::kReflect)
+        i = i < 0 ? -i : 2 * (p.size[d] - 1) - i;
+      else if (p.pad_mode == Pad::Mode::kEdge)
+        i = i < 0 ? 0 : p.size[d] - 1;
+      else
+        outside = true;
     }
     from += i * p.x.strides[d];
   }
@@ -201,7 +206,8 @@ CAMD_KERNEL(kThreads, 1) matmul_kernel(const MatMulArguments p) {
     bias += index[d] * p.bias.strides[d];
   }
   float sum = 0.0F;
-  for (std::int64_t k = 0; k < p.k; ++k) sum = fmaf(load(p.a, a + k * p.a_k_stride), load(p.b, b + k * p.b_k_stride), sum);
+  for (std::int64_t k = 0; k < p.k; ++k)
+    sum = fmaf(load(p.a, a + k * p.a_k_stride), load(p.b, b + k * p.b_k_stride), sum);
   if (p.bias.data != nullptr) sum += load(p.bias, bias);
   store(p.y, y, activate_any(p.activation, sum));
 }

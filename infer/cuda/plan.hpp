@@ -48,24 +48,24 @@ struct Buffer {
 inline constexpr int kConstantsBuffer = 0;
 inline constexpr int kInputBuffer = 1;
 
-using Arguments = std::variant<SeparableArguments, ConvArguments, HeadsArguments, StemArguments, PlainConvArguments,
-                               PoolArguments, ResizeArguments, MoveArguments, BinaryArguments, SoftmaxArguments,
-                               ReduceArguments, MatMulArguments>;
+using Arguments =
+    std::variant<SeparableArguments, ConvArguments, HeadsArguments, StemArguments, PlainConvArguments, PoolArguments,
+                 ResizeArguments, MoveArguments, BinaryArguments, SoftmaxArguments, ReduceArguments, MatMulArguments>;
 
 struct Step {
   Arguments arguments;
-  std::string origin;  // the operators it came from, for messages
+  std::string origin;              // the operators it came from, for messages
   std::vector<int> reads, writes;  // buffers, constants left out
   int lane = 0;
-  std::vector<int> waits;  // steps of other lanes that must be done before
-  bool signals = false;    // a step of another lane, or an output's reader, waits for this one
+  std::vector<int> waits;         // steps of other lanes that must be done before
+  bool signals = false;           // a step of another lane, or an output's reader, waits for this one
   bool overlap_previous = false;  // LaunchContext's
 };
 
 struct PlannedOutput {
   TensorSpec spec;  // type is PlanOptions::output_type
   int buffer = -1;
-  int step = -1;    // the last one that writes it
+  int step = -1;  // the last one that writes it
 };
 
 struct Plan {

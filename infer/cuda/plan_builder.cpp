@@ -49,8 +49,11 @@ Plan PlanBuilder::build() {
   finish_outputs();
   plan_.buffers[kConstantsBuffer].size_bytes = plan_.constants.size();
   for (Step& step : plan_.steps) {
-    PointerVisitor find([&](auto& p) { if (handle_buffer(p) != kConstantsBuffer) step.reads.push_back(handle_buffer(p)); },
-                        [&](auto& p) { step.writes.push_back(handle_buffer(p)); });
+    PointerVisitor find(
+        [&](auto& p) {
+          if (handle_buffer(p) != kConstantsBuffer) step.reads.push_back(handle_buffer(p));
+        },
+        [&](auto& p) { step.writes.push_back(handle_buffer(p)); });
     std::visit(find, step.arguments);
   }
   schedule(plan_, options_.lanes);
@@ -70,7 +73,8 @@ void PlanBuilder::place_concats() {
   if (!options_.fuse) return;
   std::vector<bool> made_as_image(graph_.values.size(), false);
   for (const Op& op : graph_.ops) {
-    const bool makes = std::holds_alternative<Conv>(op.operation) || std::holds_alternative<ConvTranspose>(op.operation) ||
+    const bool makes = std::holds_alternative<Conv>(op.operation) ||
+                       std::holds_alternative<ConvTranspose>(op.operation) ||
                        std::holds_alternative<Pool>(op.operation) || std::holds_alternative<Resize>(op.operation);
     made_as_image[static_cast<std::size_t>(op.output)] = makes && is_picture(op.output);
   }
@@ -106,7 +110,8 @@ Image PlanBuilder::image(ValueId id) {
     const Strided x = strided(id);
     const Image made = make_image(id, false);
     (void)made;
-    add_move(x, strided(id, forms_[static_cast<std::size_t>(id)].back()), shape(id), shape(id), "layout of " + graph_.value(id).name);
+    add_move(x, strided(id, forms_[static_cast<std::size_t>(id)].back()), shape(id), shape(id),
+             "layout of " + graph_.value(id).name);
   }
   for (const Form& form : forms_[static_cast<std::size_t>(id)]) {
     if (!form.image) continue;
@@ -191,7 +196,8 @@ Strided PlanBuilder::strided(ValueId id) {
     return t;
   }
   const auto& forms = forms_[static_cast<std::size_t>(id)];
-  if (forms.empty()) throw base::Error(base::ErrorKind::kInternal, "a value is read before it is made: " + graph_.value(id).name);
+  if (forms.empty())
+    throw base::Error(base::ErrorKind::kInternal, "a value is read before it is made: " + graph_.value(id).name);
   return strided(id, forms.front());
 }
 
@@ -267,7 +273,8 @@ void PlanBuilder::add_step(Arguments arguments, const std::string& origin) {
   plan_.steps.push_back(std::move(step));
 }
 
-void PlanBuilder::add_move(const Strided& x, const Strided& y, const Shape& to, const Shape& from, const std::string& origin) {
+void PlanBuilder::add_move(const Strided& x, const Strided& y, const Shape& to, const Shape& from,
+                           const std::string& origin) {
   MoveArguments a;
   a.x = x;
   a.y = y;
@@ -307,8 +314,9 @@ Plan make_plan(const Graph& graph, const PlanOptions& options, const std::string
     for (const ValueId in : op.inputs) {
       if (in != kNoValue && !graph.is_constant(in) && graph.shape(in).size() > kMaxRank) {
         throw base::Error(base::ErrorKind::kModel, path + ": " + op.origin + " reads a tensor of " +
-                                                       std::to_string(graph.shape(in).size()) + " dimensions, engine cuda takes " +
-                                                       std::to_string(kMaxRank) + ": engine opencv on device host may run this model");
+                                                       std::to_string(graph.shape(in).size()) +
+                                                       " dimensions, engine cuda takes " + std::to_string(kMaxRank) +
+                                                       ": engine opencv on device host may run this model");
       }
     }
   }
@@ -318,16 +326,17 @@ Plan make_plan(const Graph& graph, const PlanOptions& options, const std::string
 std::string Plan::summary() const {
   int fast = 0, plain_convolutions = 0;
   for (const Step& step : steps) {
-    const bool tensor_cores =
-        std::holds_alternative<SeparableArguments>(step.arguments) || std::holds_alternative<ConvArguments>(step.arguments) ||
-        std::holds_alternative<HeadsArguments>(step.arguments) || std::holds_alternative<StemArguments>(step.arguments);
+    const bool tensor_cores = std::holds_alternative<SeparableArguments>(step.arguments) ||
+                              std::holds_alternative<ConvArguments>(step.arguments) ||
+                              std::holds_alternative<HeadsArguments>(step.arguments) ||
+                              std::holds_alternative<StemArguments>(step.arguments);
     if (tensor_cores) ++fast;
     if (std::holds_alternative<PlainConvArguments>(step.arguments)) ++plain_convolutions;
   }
-  return std::to_string(steps.size()) + " kernels in " + std::to_string(lane_count) + " lanes (" + std::to_string(fast) +
-         " on tensor cores, " + std::to_string(plain_convolutions) + " plain convolutions), " +
-         std::to_string((arena_bytes + output_bytes) / 1024) + " KiB a frame, " + std::to_string(constants.size() / 1024) +
-         " KiB of weights";
+  return std::to_string(steps.size()) + " kernels in " + std::to_string(lane_count) + " lanes (" +
+         std::to_string(fast) + " on tensor cores, " + std::to_string(plain_convolutions) + " plain convolutions), " +
+         std::to_string((arena_bytes + output_bytes) / 1024) + " KiB a frame, " +
+         std::to_string(constants.size() / 1024) + " KiB of weights";
 }
 
 }  // namespace camd::infer::cuda

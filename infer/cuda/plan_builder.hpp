@@ -16,12 +16,12 @@ namespace camd::infer::cuda {
 
 // Operators that share a kernel. An op's index is its place in Graph::ops.
 struct Fusion {
-  int stem = -1;                               // the convolution that reads the picture
-  std::map<int, int> depthwise_of;             // pointwise op -> its depthwise op
-  std::set<int> absorbed;                      // ops that another op's kernel computes
-  std::map<int, std::vector<int>> siblings;    // first op -> all convolutions of its kernel, itself included
-  std::map<int, std::vector<int>> head_groups; // the same for heads()
-  std::map<int, ValueId> enlarged_residual;    // convolution -> the small image that its residual repeats
+  int stem = -1;                                // the convolution that reads the picture
+  std::map<int, int> depthwise_of;              // pointwise op -> its depthwise op
+  std::set<int> absorbed;                       // ops that another op's kernel computes
+  std::map<int, std::vector<int>> siblings;     // first op -> all convolutions of its kernel, itself included
+  std::map<int, std::vector<int>> head_groups;  // the same for heads()
+  std::map<int, ValueId> enlarged_residual;     // convolution -> the small image that its residual repeats
 };
 
 // `graph` may be changed: activations move from behind a Concat in front of it.
@@ -97,7 +97,8 @@ class PlanBuilder {
   [[nodiscard]] const float* constant_floats(ValueId id);
   [[nodiscard]] const float* padded_bias(const std::vector<float>& bias, int multiple);
   void add_step(Arguments arguments, const std::string& origin);
-  void add_move(const Strided& x, const Strided& y, const Shape& shape, const Shape& x_shape, const std::string& origin);
+  void add_move(const Strided& x, const Strided& y, const Shape& shape, const Shape& x_shape,
+                const std::string& origin);
   [[nodiscard]] std::vector<float> floats(ValueId id) const;
   void require_rank(const Op& op, const Shape& shape) const;
 
@@ -106,7 +107,7 @@ class PlanBuilder {
   const std::string path_;
   Fusion fusion_;
   Plan plan_;
-  std::vector<std::vector<Form>> forms_;  // of each value
+  std::vector<std::vector<Form>> forms_;               // of each value
   std::map<ValueId, std::pair<ValueId, int>> slices_;  // value -> (concatenated value, first channel)
   std::map<ValueId, int> output_buffers_;              // value -> output buffer that it may be made in
   std::map<ValueId, const float*> constants_;          // constants that lie in the plan already

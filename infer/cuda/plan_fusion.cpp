@@ -126,7 +126,8 @@ class Finder {
   void find_separables() {
     for (int i = 0; i < static_cast<int>(graph_.ops.size()); ++i) {
       const Conv* point = conv(i);
-      if (point == nullptr || !dense(i) || !square(*point, 1) || point->stride.y != 1 || point->pads != Pads{}) continue;
+      if (point == nullptr || !dense(i) || !square(*point, 1) || point->stride.y != 1 || point->pads != Pads{})
+        continue;
       if (residual(i) != kNoValue || is_head(i)) continue;
       const int d = maker(op(i).inputs[0]);
       if (d < 0 || uses(op(d).output) != 1) continue;

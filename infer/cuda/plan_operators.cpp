@@ -67,7 +67,9 @@ void PlanBuilder::emit_plain_conv(const Op& op, const PlainConvArguments& geomet
 void PlanBuilder::emit_stem(const Op& op) {
   const auto& conv = std::get<Conv>(op.operation);
   const std::vector<float> w = floats(op.inputs[1]);
-  const auto at = [&](int n, int ky, int kx, int c) { return w[static_cast<std::size_t>(((n * 3 + c) * 3 + ky) * 3 + kx)]; };
+  const auto at = [&](int n, int ky, int kx, int c) {
+    return w[static_cast<std::size_t>(((n * 3 + c) * 3 + ky) * 3 + kx)];
+  };
   const Shape& in = shape(op.inputs[0]);
   StemArguments a;
   a.planes = static_cast<const float*>(make_handle(kInputBuffer, 0));
@@ -91,7 +93,8 @@ void PlanBuilder::emit_separable(const Op& depthwise, const Op& pointwise) {
   SeparableArguments a;
   a.x = image(depthwise.inputs[0]);
   const int c = a.x.c;
-  a.depthwise = constant(pack_depthwise(c, [&](int tap, int ch) { return deep[static_cast<std::size_t>(ch * 9 + tap)]; }));
+  a.depthwise =
+      constant(pack_depthwise(c, [&](int tap, int ch) { return deep[static_cast<std::size_t>(ch * 9 + tap)]; }));
   a.depthwise_bias = padded_bias(floats(depthwise.inputs[2]), 8);
   a.depthwise_activation = depthwise.activation;
   const int n = static_cast<int>(shape(pointwise.output)[1]);
@@ -216,9 +219,8 @@ void PlanBuilder::emit(const Op& op, const Resize& resize, int) {
 
 void PlanBuilder::emit(const Op& op, const Concat& concat, int) {
   const bool as_image = concat.axis == 1 && is_picture(op.output) &&
-                        std::any_of(op.inputs.begin(), op.inputs.end(), [&](ValueId in) {
-                          return !graph_.is_constant(in) && has_image(in);
-                        });
+                        std::any_of(op.inputs.begin(), op.inputs.end(),
+                                    [&](ValueId in) { return !graph_.is_constant(in) && has_image(in); });
   // Where an input already lies in its slice, the whole exists.
   if (forms_[static_cast<std::size_t>(op.output)].empty()) (void)make_strided(op.output, as_image);
   const Strided whole = strided(op.output);

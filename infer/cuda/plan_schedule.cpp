@@ -37,7 +37,8 @@ class Scheduler {
         if (touches(plan_.steps[j].writes, plan_.steps[i].reads)) direct.push_back(j);
       }
       for (const std::size_t j : direct) {
-        const bool implied = std::any_of(direct.begin(), direct.end(), [&](std::size_t k) { return k != j && all[k][j]; });
+        const bool implied =
+            std::any_of(direct.begin(), direct.end(), [&](std::size_t k) { return k != j && all[k][j]; });
         if (!implied) needs_[i].push_back(j);
         all[i][j] = true;
         merge(all[i], all[j]);

@@ -1,8 +1,8 @@
 // Depthwise 3x3 and 1x1 convolution as one kernel.
 //
-// A block makes a tile of pixels (tiles.hpp) of as many output channels as its warps hold. It fetches its weights while the kernel before
-// it still runs, then the input's tile with a border of one; the depthwise results (rounded to f16) stay in
-// shared memory as the left matrix of the 1x1 product, which runs on the tensor cores.
+// A block makes a tile of pixels (tiles.hpp) of as many output channels as its warps hold. It fetches its weights while
+// the kernel before it still runs, then the input's tile with a border of one; the depthwise results (rounded to f16)
+// stay in shared memory as the left matrix of the 1x1 product, which runs on the tensor cores.
 //
 // Bound: one pass over x and y through L2; the layers of a MobileNet are small, so what counts is the latency of the
 // chain fetch -> depthwise -> product -> store, a few thousand cycles, and that all blocks run at once.
@@ -29,14 +29,15 @@ struct Tile {
 };
 
 template <int kStride, int kTile>
-CAMD_KERNEL(kThreads, kSeparableTiles[kTile].blocks) separable_kernel(const SeparableArguments p, const SeparableMemory s) {
+CAMD_KERNEL(kThreads, kSeparableTiles[kTile].blocks)
+separable_kernel(const SeparableArguments p, const SeparableMemory s) {
   using T = Tile<kStride, kTile>;
   constexpr int kTy = T::kShape.ty, kTx = T::kShape.tx, kNt = T::kShape.nt, kRun = T::kShape.run;
   CAMD_SHARED(memory);
-  auto* const halo = reinterpret_cast<uint4*>(memory);                                     // [pixel][group]
-  unsigned char* const left = memory + s.halo_bytes;                                       // [pixel][k], padded rows
-  auto* const right = reinterpret_cast<uint4*>(left + s.left_bytes);                       // [k step][n16][lane]
-  auto* const taps = reinterpret_cast<uint4*>(left + s.left_bytes + s.right_bytes);        // [tap][group]
+  auto* const halo = reinterpret_cast<uint4*>(memory);                               // [pixel][group]
+  unsigned char* const left = memory + s.halo_bytes;                                 // [pixel][k], padded rows
+  auto* const right = reinterpret_cast<uint4*>(left + s.left_bytes);                 // [k step][n16][lane]
+  auto* const taps = reinterpret_cast<uint4*>(left + s.left_bytes + s.right_bytes);  // [tap][group]
   const int thread = static_cast<int>(threadIdx.x);
   const int left_pitch = s.k_steps * 32 + 16;  // bytes; an odd number of 16-byte words: no bank conflicts
 

@@ -54,7 +54,8 @@ CAMD_DEVICE void read_pixel(const StemArguments& p, int x, int y, float (&out)[3
       return;
     }
     const SamplePlane& first = plan.planes[0];
-    const std::uint8_t* const row = p.picture + first.offset_bytes + static_cast<std::ptrdiff_t>(y - plan.y0) * first.stride_bytes;
+    const std::uint8_t* const row =
+        p.picture + first.offset_bytes + static_cast<std::ptrdiff_t>(y - plan.y0) * first.stride_bytes;
     if constexpr (kSource == Source::kPacked) {
       for (int c = 0; c < 3; ++c) {
         const auto v = static_cast<float>(row[(x - plan.x0) * 3 + plan.components[c].offset_bytes]);
@@ -74,7 +75,8 @@ CAMD_DEVICE void read_pixel(const StemArguments& p, int x, int y, float (&out)[3
         c2[c] = blend(left, right, tx.weight);
       }
       for (int c = 0; c < 3; ++c) {
-        const float v = plan.matrix[c][0] * luma + plan.matrix[c][1] * c2[0] + plan.matrix[c][2] * c2[1] + plan.matrix[c][3];
+        const float v =
+            plan.matrix[c][0] * luma + plan.matrix[c][1] * c2[0] + plan.matrix[c][2] * c2[1] + plan.matrix[c][3];
         out[c] = clamp_channel(v) * plan.gain[c] + plan.bias[c];
       }
     }
@@ -82,7 +84,8 @@ CAMD_DEVICE void read_pixel(const StemArguments& p, int x, int y, float (&out)[3
 }
 
 template <Source kSource>
-CAMD_KERNEL(kThreads, 2) stem_kernel(const StemArguments p) {
+CAMD_KERNEL(kThreads, 2)
+stem_kernel(const StemArguments p) {
   CAMD_SHARED(memory);
   auto* const tile = reinterpret_cast<__half*>(memory);
   const auto* const words = reinterpret_cast<const unsigned*>(memory);
@@ -146,9 +149,10 @@ CAMD_KERNEL(kThreads, 2) stem_kernel(const StemArguments p) {
       for (int half = 0; half < 2; ++half) {
         const int ox = x0 + m * 16 + g + half * 8;
         if (ox >= p.y.w) continue;
-        auto* const to = static_cast<__half*>(p.y.data) + (static_cast<std::ptrdiff_t>(oy) * p.y.w + ox) * p.y.pitch + channel;
-        *reinterpret_cast<unsigned*>(to) =
-            pack_halfs(activate(p.activation, bounds, sums[half * 2]), activate(p.activation, bounds, sums[half * 2 + 1]));
+        auto* const to =
+            static_cast<__half*>(p.y.data) + (static_cast<std::ptrdiff_t>(oy) * p.y.w + ox) * p.y.pitch + channel;
+        *reinterpret_cast<unsigned*>(to) = pack_halfs(activate(p.activation, bounds, sums[half * 2]),
+                                                      activate(p.activation, bounds, sums[half * 2 + 1]));
       }
     }
   }

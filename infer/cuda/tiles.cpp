@@ -7,10 +7,14 @@ namespace camd::infer::cuda {
 int choose_tile(const SeparableArguments& a, std::size_t shared_bytes) {
   const int pixels = a.y.h * a.y.w;
   int tile = 5;
-  if (a.y.c <= 16) tile = pixels >= 65536 ? 0 : 1;
-  else if (a.y.c <= 32) tile = a.x.c <= 16 ? 1 : 2;
-  else if (pixels >= 8192) tile = 3;
-  else if (pixels >= 2048) tile = 4;
+  if (a.y.c <= 16)
+    tile = pixels >= 65536 ? 0 : 1;
+  else if (a.y.c <= 32)
+    tile = a.x.c <= 16 ? 1 : 2;
+  else if (pixels >= 8192)
+    tile = 3;
+  else if (pixels >= 2048)
+    tile = 4;
   // Where it does not fit, a smaller one might.
   for (; tile < kSeparableTileCount; ++tile) {
     if (separable_memory(kSeparableTiles[tile], a.stride, a.x.c).total() <= shared_bytes) return tile;

@@ -72,10 +72,9 @@ struct ConvTile {
   [[nodiscard]] constexpr int channels() const { return wn * nt * 8; }
 };
 inline constexpr ConvTile kConvTiles[] = {
-    {3, 1, 8, 16, 2, 2, 4}, {3, 1, 8, 8, 1, 2, 4}, {3, 1, 4, 8, 1, 2, 4}, {3, 1, 8, 8, 1, 3, 2},
-    {3, 1, 4, 8, 1, 3, 2},  {3, 1, 8, 8, 1, 2, 2}, {3, 1, 4, 8, 1, 2, 2}, {3, 1, 8, 8, 1, 1, 2},
-    {3, 1, 4, 8, 1, 1, 2},  {3, 2, 8, 8, 1, 2, 4}, {3, 2, 4, 8, 1, 2, 2}, {1, 1, 8, 8, 1, 2, 4},
-    {1, 1, 4, 8, 1, 2, 4},  {1, 1, 4, 8, 1, 2, 2}, {1, 2, 4, 8, 1, 2, 4},
+    {3, 1, 8, 16, 2, 2, 4}, {3, 1, 8, 8, 1, 2, 4}, {3, 1, 4, 8, 1, 2, 4}, {3, 1, 8, 8, 1, 3, 2}, {3, 1, 4, 8, 1, 3, 2},
+    {3, 1, 8, 8, 1, 2, 2},  {3, 1, 4, 8, 1, 2, 2}, {3, 1, 8, 8, 1, 1, 2}, {3, 1, 4, 8, 1, 1, 2}, {3, 2, 8, 8, 1, 2, 4},
+    {3, 2, 4, 8, 1, 2, 2},  {1, 1, 8, 8, 1, 2, 4}, {1, 1, 4, 8, 1, 2, 4}, {1, 1, 4, 8, 1, 2, 2}, {1, 2, 4, 8, 1, 2, 4},
 };
 inline constexpr int kConvTileCount = static_cast<int>(sizeof(kConvTiles) / sizeof(kConvTiles[0]));
 inline constexpr int kConvPieceSteps = 4;  // of 16 input channels: the weights that are fetched at a time
@@ -89,7 +88,9 @@ struct ConvMemory {
   int halo_bytes;
   int piece_bytes;
   Divider by_words;  // 16-byte words of a pixel
-  [[nodiscard]] constexpr std::size_t total() const { return static_cast<std::size_t>(halo_bytes + slots * piece_bytes); }
+  [[nodiscard]] constexpr std::size_t total() const {
+    return static_cast<std::size_t>(halo_bytes + slots * piece_bytes);
+  }
 };
 // Two blocks shall fit a multiprocessor of sm_90, whatever one may have.
 inline constexpr std::size_t kMostConvMemory = 110 * 1024;
@@ -99,7 +100,8 @@ inline constexpr std::size_t kMostConvMemory = 110 * 1024;
   m.steps = m.k_steps * tile.kernel * tile.kernel;
   m.pieces = (m.steps + kConvPieceSteps - 1) / kConvPieceSteps;
   m.pixel_bytes = m.k_steps * 32 + 16;  // an odd number of 16-byte words: no bank conflicts
-  m.halo_bytes = ((tile.ty - 1) * tile.stride + tile.kernel) * ((tile.tx - 1) * tile.stride + tile.kernel) * m.pixel_bytes;
+  m.halo_bytes =
+      ((tile.ty - 1) * tile.stride + tile.kernel) * ((tile.tx - 1) * tile.stride + tile.kernel) * m.pixel_bytes;
   m.piece_bytes = kConvPieceSteps * (tile.channels() / 16) * 512;
   m.by_words = make_divider(m.k_steps * 2);
   const std::size_t most = limit < kMostConvMemory ? limit : kMostConvMemory;

@@ -20,7 +20,8 @@ void BM_Network(benchmark::State& state) {
   camd::infer::EngineOptions options;
   options.kind = static_cast<EngineKind>(state.range(0));
   options.threads = static_cast<int>(state.range(1));
-  const auto engine = camd::infer::make_engine(given != nullptr ? given : "models/marker-640x360.onnx", options, *device);
+  const auto engine =
+      camd::infer::make_engine(given != nullptr ? given : "models/marker-640x360.onnx", options, *device);
   state.SetLabel(std::string(engine->name()) + ", " + std::to_string(options.threads) + " threads");
   const auto execution = engine->make_execution();
   std::memset(execution->input().data, 0, engine->input().size_bytes());

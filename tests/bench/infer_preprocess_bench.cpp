@@ -27,7 +27,10 @@ void BM_Preprocess720p(benchmark::State& state) {
 }
 BENCHMARK(BM_Preprocess720p)
     ->ArgsProduct({benchmark::CreateDenseRange(0, 5, 1), {640}, {360}})
-    ->Args({0, 1280, 720})->Args({2, 1280, 720})->Args({2, 320, 180})->Args({0, 416, 416})
+    ->Args({0, 1280, 720})
+    ->Args({2, 1280, 720})
+    ->Args({2, 320, 180})
+    ->Args({0, 416, 416})
     ->Unit(benchmark::kMicrosecond);
 
 }  // namespace

@@ -12,11 +12,11 @@
 
 #include <cstdio>
 
+#include <spdlog/sinks/ostream_sink.h>
 #include "base/log.hpp"
 #include "capture/gst_support.hpp"
 #include "clips.hpp"
 #include "source_fixture.hpp"
-#include <spdlog/sinks/ostream_sink.h>
 
 extern char** environ;
 

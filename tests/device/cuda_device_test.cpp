@@ -61,7 +61,8 @@ TEST_F(CudaDeviceTest, CopiesThereAndBackFromEveryKindOfHostMemory) {
     const HostBuffer to = device_->allocate_host(kind, kSize);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(from.data()) % 4096, 0U);
     EXPECT_EQ(from.device_data() != nullptr, kind == HostMemory::kMapped);
-    for (std::size_t i = 0; i < kSize; ++i) from.data()[i] = static_cast<std::byte>(i * 7 + static_cast<std::size_t>(kind));
+    for (std::size_t i = 0; i < kSize; ++i)
+      from.data()[i] = static_cast<std::byte>(i * 7 + static_cast<std::size_t>(kind));
     std::memset(to.data(), 0, kSize);
     ASSERT_TRUE(device_->copy(memory.data(), from.data(), kSize, CopyKind::kHostToDevice, stream).ok());
     ASSERT_TRUE(device_->copy(to.data(), memory.data(), kSize, CopyKind::kDeviceToHost, stream).ok());

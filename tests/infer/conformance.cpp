@@ -19,20 +19,31 @@ namespace fs = std::filesystem;
 // Cases of supported operators that camd refuses, or where it differs, on purpose.
 constexpr const char* kLeftOut[] = {
     // three spatial dimensions
-    "test_averagepool_3d_default", "test_convtranspose_3d", "test_maxpool_3d_default",
+    "test_averagepool_3d_default",
+    "test_convtranspose_3d",
+    "test_maxpool_3d_default",
     // training
-    "test_batchnorm_epsilon_training_mode", "test_batchnorm_example_training_mode", "test_training_dropout",
-    "test_training_dropout_default", "test_training_dropout_default_mask", "test_training_dropout_mask",
+    "test_batchnorm_epsilon_training_mode",
+    "test_batchnorm_example_training_mode",
+    "test_training_dropout",
+    "test_training_dropout_default",
+    "test_training_dropout_default_mask",
+    "test_training_dropout_mask",
     "test_training_dropout_zero_ratio_mask",
     // integer or boolean outputs
-    "test_dropout_default_mask", "test_dropout_default_mask_ratio", "test_maxpool_with_argmax_2d_precomputed_pads",
+    "test_dropout_default_mask",
+    "test_dropout_default_mask_ratio",
+    "test_maxpool_with_argmax_2d_precomputed_pads",
     "test_maxpool_with_argmax_2d_precomputed_strides",
     // tensors without elements
-    "test_reshape_allowzero_reordered", "test_slice_start_out_of_bounds", "test_split_zero_size_splits",
+    "test_reshape_allowzero_reordered",
+    "test_slice_start_out_of_bounds",
+    "test_split_zero_size_splits",
     // a mode no detector uses
     "test_resize_tf_crop_and_resize",
     // the cases take the fractional output size for align_corners; PyTorch and ONNX Runtime take the whole one
-    "test_resize_downsample_scales_cubic_align_corners", "test_resize_downsample_scales_linear_align_corners",
+    "test_resize_downsample_scales_cubic_align_corners",
+    "test_resize_downsample_scales_linear_align_corners",
 };
 
 onnx::TensorProto read_tensor(const fs::path& path) {
@@ -48,8 +59,8 @@ std::vector<ConformanceCase> conformance_cases() {
   const fs::path folder = fs::path(CAMD_BINARY_DIR) / "onnx_conformance";
   if (!fs::exists(folder / "done")) {
     fs::create_directories(folder);
-    const std::string command = fmt::format("/usr/bin/python3 '{}/tests/infer/make_conformance.py' '{}' >/dev/null 2>&1",
-                                            CAMD_SOURCE_DIR, folder.string());
+    const std::string command = fmt::format(
+        "/usr/bin/python3 '{}/tests/infer/make_conformance.py' '{}' >/dev/null 2>&1", CAMD_SOURCE_DIR, folder.string());
     if (std::system(command.c_str()) != 0) return {};
   }
   const auto supported = supported_operators();
@@ -79,7 +90,8 @@ std::vector<ConformanceCase> conformance_cases() {
     }
     c.input.name = c.file.proto.graph().input(0).name();
     const Lowering reader(c.file, c.input);
-    if (!fs::exists(path / "output_0.pb") || read_tensor(path / "output_0.pb").data_type() != onnx::TensorProto::FLOAT) {
+    if (!fs::exists(path / "output_0.pb") ||
+        read_tensor(path / "output_0.pb").data_type() != onnx::TensorProto::FLOAT) {
       continue;  // camd hands on f32 only
     }
     const Constant input = reader.read_tensor(read_tensor(path / "input.pb"));
@@ -94,7 +106,8 @@ std::vector<ConformanceCase> conformance_cases() {
 }
 
 std::string difference(const Constant& expected, const float* got, const Shape& shape) {
-  if (shape != expected.shape) return fmt::format("shape {} instead of {}", to_string(shape), to_string(expected.shape));
+  if (shape != expected.shape)
+    return fmt::format("shape {} instead of {}", to_string(shape), to_string(expected.shape));
   for (std::size_t i = 0; i < expected.f32.size(); ++i) {
     const float want = expected.f32[i];
     if (std::isnan(want) && std::isnan(got[i])) continue;

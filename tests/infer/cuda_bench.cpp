@@ -42,23 +42,34 @@ struct Times {
 // One frame's way from page-locked host memory to page-locked host memory.
 struct Frame {
   Frame(device::CudaDevice& d, infer::Engine& engine, const base::PictureLayout& picture_layout)
-      : gpu(d), layout(picture_layout), execution(engine.make_execution()), stream(d.make_urgent_stream("frame")),
-        back(d.make_stream("back")), done(d.make_event()), joined(d.make_event()),
-        from(d.allocate_host(HostMemory::kPinned, layout.size_bytes)), picture(d.allocate_device(layout.size_bytes)) {
+      : gpu(d),
+        layout(picture_layout),
+        execution(engine.make_execution()),
+        stream(d.make_urgent_stream("frame")),
+        back(d.make_stream("back")),
+        done(d.make_event()),
+        joined(d.make_event()),
+        from(d.allocate_host(HostMemory::kPinned, layout.size_bytes)),
+        picture(d.allocate_device(layout.size_bytes)) {
     for (std::size_t i = 0; i < layout.size_bytes; ++i) from.data()[i] = static_cast<std::byte>(i * 2654435761U >> 13);
     const auto* first = static_cast<std::byte*>(execution->output(0).data);
     const std::size_t last = engine.outputs().size() - 1;
-    packed = static_cast<std::size_t>(static_cast<std::byte*>(execution->output(last).data) - first) + engine.outputs()[last].size_bytes();
+    packed = static_cast<std::size_t>(static_cast<std::byte*>(execution->output(last).data) - first) +
+             engine.outputs()[last].size_bytes();
     to = d.allocate_host(HostMemory::kPinned, packed);
     outputs = engine.outputs();
   }
   [[nodiscard]] infer::PictureView view() const { return {picture.data(), layout}; }
-  void enqueue_upload() { require(gpu.copy(picture.data(), from.data(), layout.size_bytes, CopyKind::kHostToDevice, stream)); }
+  void enqueue_upload() {
+    require(gpu.copy(picture.data(), from.data(), layout.size_bytes, CopyKind::kHostToDevice, stream));
+  }
   void enqueue_network() {
     require(execution->enqueue_preprocess(view(), stream));
     require(execution->enqueue_network(stream));
   }
-  void enqueue_packed() { require(gpu.copy(to.data(), execution->output(0).data, packed, CopyKind::kDeviceToHost, stream)); }
+  void enqueue_packed() {
+    require(gpu.copy(to.data(), execution->output(0).data, packed, CopyKind::kDeviceToHost, stream));
+  }
   // Outputs that become final together lie together: one copy each, beside what is still computed.
   void enqueue_early() {
     const auto* base = static_cast<std::byte*>(execution->output(0).data);
@@ -68,7 +79,8 @@ struct Frame {
       const auto* first = static_cast<std::byte*>(execution->output(i).data);
       const auto* last = static_cast<std::byte*>(execution->output(end - 1).data) + outputs[end - 1].size_bytes();
       require(gpu.wait(execution->output_ready(i), back));
-      require(gpu.copy(to.data() + (first - base), first, static_cast<std::size_t>(last - first), CopyKind::kDeviceToHost, back));
+      require(gpu.copy(to.data() + (first - base), first, static_cast<std::size_t>(last - first),
+                       CopyKind::kDeviceToHost, back));
       i = end;
     }
     require(gpu.record(joined, back));
@@ -107,7 +119,8 @@ void host_to_host(Frame& f, int frames, const char* name, const std::function<vo
   times.print(name);
 }
 
-void measure(device::CudaDevice& gpu, const std::string& model, int frames, infer::DataType output_type, base::PixelFormat format) {
+void measure(device::CudaDevice& gpu, const std::string& model, int frames, infer::DataType output_type,
+             base::PixelFormat format) {
   infer::EngineOptions options;
   options.kind = infer::EngineKind::kCuda;
   options.output_type = output_type;
@@ -201,7 +214,8 @@ int main(int argc, char** argv) {
     options.kind = infer::EngineKind::kCuda;
     const auto engine = infer::make_engine(argv[1], options, *gpu);
     const auto execution = engine->make_execution();
-    std::printf("start: context %.0f ms, engine and first run %.0f ms\n", us(opened - start) / 1000, us(Clock::now() - opened) / 1000);
+    std::printf("start: context %.0f ms, engine and first run %.0f ms\n", us(opened - start) / 1000,
+                us(Clock::now() - opened) / 1000);
     measure(*gpu, argv[1], frames, infer::DataType::kF32, base::PixelFormat::kBgr);
     measure(*gpu, argv[1], frames, infer::DataType::kF16, base::PixelFormat::kNv12);
     double total = 0;

@@ -13,7 +13,9 @@ namespace camd::infer::test {
 
 inline std::vector<std::vector<float>> run_emulated(const cuda::Plan& plan, const std::vector<float>& input) {
   using cuda::BufferKind;
-  const auto filled = [](std::size_t bytes) { return std::vector<std::uint64_t>(bytes / 8 + 32, 0x7FFF7FFF7FFF7FFFULL); };
+  const auto filled = [](std::size_t bytes) {
+    return std::vector<std::uint64_t>(bytes / 8 + 32, 0x7FFF7FFF7FFF7FFFULL);
+  };
   std::vector<std::uint64_t> arena = filled(plan.arena_bytes), outputs = filled(plan.output_bytes);
   std::vector<std::uint64_t> constants = filled(plan.constants.size()), planes = filled(input.size() * 4);
   const auto bytes = [](std::vector<std::uint64_t>& memory) {

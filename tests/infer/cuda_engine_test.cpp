@@ -51,7 +51,8 @@ class CudaEngineTest : public testing::Test {
   }
 
   void upload(Execution& execution, const std::vector<float>& values, device::StreamRef stream) {
-    ASSERT_TRUE(device_->copy(execution.input().data, values.data(), values.size() * 4, CopyKind::kHostToDevice, stream).ok());
+    ASSERT_TRUE(
+        device_->copy(execution.input().data, values.data(), values.size() * 4, CopyKind::kHostToDevice, stream).ok());
     ASSERT_TRUE(device_->synchronize(stream).ok());
   }
 
@@ -76,7 +77,8 @@ class CudaEngineTest : public testing::Test {
     return values;
   }
 
-  void expect_like_reference(const Graph& graph, const std::vector<float>& input, DataType type, DataType output_type, float tolerance) {
+  void expect_like_reference(const Graph& graph, const std::vector<float>& input, DataType type, DataType output_type,
+                             float tolerance) {
     const std::vector<Constant> want = run_reference(graph, input);
     const auto made = engine(graph, type, output_type);
     const auto execution = made->make_execution();
@@ -86,7 +88,8 @@ class CudaEngineTest : public testing::Test {
     for (int round = 0; round < 3; ++round) {
       ASSERT_TRUE(execution->enqueue_network(stream).ok());
       for (std::size_t i = 0; i < want.size(); ++i) {
-        EXPECT_LE(relative_error(download(*execution, i), want[i].f32), tolerance) << "output " << i << ", round " << round;
+        EXPECT_LE(relative_error(download(*execution, i), want[i].f32), tolerance)
+            << "output " << i << ", round " << round;
       }
     }
     EXPECT_TRUE(execution->result().ok()) << execution->result().message();
@@ -132,7 +135,8 @@ TEST_F(CudaEngineTest, OnnxsOwnOperatorCasesComeOutRight) {
 
 TEST_F(CudaEngineTest, RealDetectorsEqualTheReferenceInBothTypes) {
   int found = 0;
-  for (const char* name : {"version-RFB-320.onnx", "yolox_nano.onnx", "nanodet_m_320.onnx", "FastestDet.onnx", "yunet_n_320_320.onnx"}) {
+  for (const char* name :
+       {"version-RFB-320.onnx", "yolox_nano.onnx", "nanodet_m_320.onnx", "FastestDet.onnx", "yunet_n_320_320.onnx"}) {
     const std::string path = std::string(CAMD_SHARED_DIR) + "/models/" + name;
     if (!std::filesystem::exists(path)) continue;
     ++found;
@@ -158,7 +162,8 @@ TEST_F(CudaEngineTest, RealDetectorsEqualTheReferenceInBothTypes) {
   if (found == 0) GTEST_SKIP() << "no models in " << CAMD_SHARED_DIR << "/models";
 }
 
-// The picture goes into the first layer, or through planes: the same outputs, for every format, shown as it is and resized.
+// The picture goes into the first layer, or through planes: the same outputs, for every format, shown as it is and
+// resized.
 TEST_F(CudaEngineTest, PicturesOfEveryFormatGiveTheSameOutputsFusedAndByPlanes) {
   using base::PixelFormat;
   GraphBuilder g({1, 3, 72, 96});
@@ -166,12 +171,14 @@ TEST_F(CudaEngineTest, PicturesOfEveryFormatGiveTheSameOutputsFusedAndByPlanes) 
   const auto made = engine(graph, DataType::kF16);
   const device::Stream stream = device_->make_stream("test");
   std::mt19937 random(3);
-  for (const auto format : {PixelFormat::kBgr, PixelFormat::kRgb, PixelFormat::kNv12, PixelFormat::kI420, PixelFormat::kYuy2, PixelFormat::kGray8}) {
+  for (const auto format : {PixelFormat::kBgr, PixelFormat::kRgb, PixelFormat::kNv12, PixelFormat::kI420,
+                            PixelFormat::kYuy2, PixelFormat::kGray8}) {
     for (const auto& [width, height] : {std::pair{96, 72}, {96, 54}, {201, 133}, {50, 38}}) {
       const auto layout = base::tight_layout(format, width, height);
       device::HostBuffer host = device_->allocate_host(HostMemory::kMapped, layout.size_bytes);
       // Smooth pictures, as cameras make them: noise would measure only how f16 rounds.
-      for (std::size_t i = 0; i < layout.size_bytes; ++i) host.data()[i] = static_cast<std::byte>((i / 7 + i % 31 * 3 + random() % 4) & 255);
+      for (std::size_t i = 0; i < layout.size_bytes; ++i)
+        host.data()[i] = static_cast<std::byte>((i / 7 + i % 31 * 3 + random() % 4) & 255);
       const PictureView picture{host.device_data(), layout};
       const auto fused = made->make_execution();
       const auto planes = made->make_execution();
@@ -184,13 +191,18 @@ TEST_F(CudaEngineTest, PicturesOfEveryFormatGiveTheSameOutputsFusedAndByPlanes) 
       ASSERT_TRUE(fused->enqueue_network(stream).ok());
       ASSERT_TRUE(device_->synchronize(stream.ref()).ok());
       std::vector<float> got_input(want_input.size());
-      ASSERT_TRUE(device_->copy(got_input.data(), planes->input().data, got_input.size() * 4, CopyKind::kDeviceToHost, stream).ok());
+      ASSERT_TRUE(
+          device_->copy(got_input.data(), planes->input().data, got_input.size() * 4, CopyKind::kDeviceToHost, stream)
+              .ok());
       ASSERT_TRUE(device_->synchronize(stream.ref()).ok());
-      EXPECT_LE(relative_error(got_input, want_input), kF32Tolerance) << to_string(format) << " " << width << "x" << height;
+      EXPECT_LE(relative_error(got_input, want_input), kF32Tolerance)
+          << to_string(format) << " " << width << "x" << height;
       const std::vector<Constant> want = run_reference(graph, want_input);
       for (std::size_t i = 0; i < want.size(); ++i) {
-        EXPECT_LE(relative_error(download(*planes, i), want[i].f32), kF16Tolerance) << to_string(format) << " planes " << i;
-        EXPECT_LE(relative_error(download(*fused, i), want[i].f32), kF16Tolerance) << to_string(format) << " fused " << i;
+        EXPECT_LE(relative_error(download(*planes, i), want[i].f32), kF16Tolerance)
+            << to_string(format) << " planes " << i;
+        EXPECT_LE(relative_error(download(*fused, i), want[i].f32), kF16Tolerance)
+            << to_string(format) << " fused " << i;
       }
     }
   }

@@ -43,8 +43,8 @@ class GraphBuilder {
     return out;
   }
 
-  ValueId conv(ValueId x, int channels, int kernel, int stride = 1, int groups = 1, Activation activation = {Function::kRelu},
-               ValueId residual = kNoValue, bool activation_first = false) {
+  ValueId conv(ValueId x, int channels, int kernel, int stride = 1, int groups = 1,
+               Activation activation = {Function::kRelu}, ValueId residual = kNoValue, bool activation_first = false) {
     Conv c;
     c.kernel = {kernel, kernel};
     c.stride = {stride, stride};
@@ -78,11 +78,14 @@ class GraphBuilder {
   }
   ValueId concat(const std::vector<ValueId>& inputs, int axis = 1) {
     Shape s = shape(inputs[0]);
-    for (std::size_t i = 1; i < inputs.size(); ++i) s[static_cast<std::size_t>(axis)] += shape(inputs[i])[static_cast<std::size_t>(axis)];
+    for (std::size_t i = 1; i < inputs.size(); ++i)
+      s[static_cast<std::size_t>(axis)] += shape(inputs[i])[static_cast<std::size_t>(axis)];
     return op(Concat{axis}, inputs, s);
   }
   ValueId unary(ValueId x, Activation f) { return op(Unary{f}, {x}, shape(x)); }
-  ValueId binary(Binary::Kind kind, ValueId a, ValueId b, Activation f = {}) { return op(Binary{kind}, {a, b}, shape(a), f); }
+  ValueId binary(Binary::Kind kind, ValueId a, ValueId b, Activation f = {}) {
+    return op(Binary{kind}, {a, b}, shape(a), f);
+  }
 
   Graph finish(const std::vector<ValueId>& outputs) {
     graph_.outputs = outputs;

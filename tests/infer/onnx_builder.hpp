@@ -94,8 +94,10 @@ class OnnxBuilder {
     auto* dims = tensor->mutable_shape();
     for (const auto d : shape) {
       auto* dim = dims->add_dim();
-      if (d >= 0) dim->set_dim_value(d);
-      else dim->set_dim_param("n");
+      if (d >= 0)
+        dim->set_dim_value(d);
+      else
+        dim->set_dim_param("n");
     }
   }
   onnx::AttributeProto* attribute(const std::string& name, onnx::AttributeProto::AttributeType type) {

@@ -18,8 +18,8 @@
 namespace camd::infer {
 namespace {
 
-using ::testing::HasSubstr;
 using test::OnnxBuilder;
+using ::testing::HasSubstr;
 
 std::vector<float> noise(std::int64_t count, unsigned seed = 5) {
   std::mt19937 random(seed);
@@ -69,13 +69,13 @@ TEST_P(Kernels, ConvolutionsOfEveryKindEqualTheReference) {
     int stride, pad, dilation, groups;
   };
   const Case cases[] = {
-      {3, 8, 17, 23, 3, 2, 1, 1, 1},    {3, 12, 9, 9, 3, 1, 1, 1, 1},   {1, 5, 7, 8, 5, 1, 2, 1, 1},
-      {8, 16, 12, 13, 1, 1, 0, 1, 1},   {20, 7, 11, 5, 3, 1, 1, 1, 1},  {16, 40, 9, 17, 3, 2, 1, 1, 1},
+      {3, 8, 17, 23, 3, 2, 1, 1, 1},    {3, 12, 9, 9, 3, 1, 1, 1, 1},     {1, 5, 7, 8, 5, 1, 2, 1, 1},
+      {8, 16, 12, 13, 1, 1, 0, 1, 1},   {20, 7, 11, 5, 3, 1, 1, 1, 1},    {16, 40, 9, 17, 3, 2, 1, 1, 1},
       {5, 3, 8, 9, 3, 1, 2, 2, 1},      {24, 24, 15, 14, 3, 1, 1, 1, 24}, {10, 10, 9, 16, 3, 2, 1, 1, 10},
       {16, 16, 13, 13, 5, 1, 2, 1, 16}, {16, 16, 14, 15, 5, 2, 2, 1, 16}, {8, 8, 12, 12, 3, 1, 2, 2, 8},
-      {16, 32, 9, 9, 3, 1, 1, 1, 2},    {6, 9, 8, 8, 3, 1, 1, 1, 3},    {4, 8, 8, 8, 3, 1, 1, 1, 4},
-      {64, 64, 6, 10, 3, 1, 1, 1, 1},   {12, 20, 1, 1, 1, 1, 0, 1, 1},  {7, 9, 5, 4, 7, 1, 3, 1, 1},
-      {20, 36, 13, 18, 3, 1, 1, 1, 1},  {16, 16, 8, 9, 3, 1, 0, 1, 1},  {32, 24, 9, 31, 3, 1, 2, 1, 1},
+      {16, 32, 9, 9, 3, 1, 1, 1, 2},    {6, 9, 8, 8, 3, 1, 1, 1, 3},      {4, 8, 8, 8, 3, 1, 1, 1, 4},
+      {64, 64, 6, 10, 3, 1, 1, 1, 1},   {12, 20, 1, 1, 1, 1, 0, 1, 1},    {7, 9, 5, 4, 7, 1, 3, 1, 1},
+      {20, 36, 13, 18, 3, 1, 1, 1, 1},  {16, 16, 8, 9, 3, 1, 0, 1, 1},    {32, 24, 9, 31, 3, 1, 2, 1, 1},
   };
   for (const Case& c : cases) {
     for (const char* activation : {"", "Relu", "Sigmoid"}) {
@@ -92,8 +92,10 @@ TEST_P(Kernels, ConvolutionsOfEveryKindEqualTheReference) {
         model.node("Conv", {blocked ? "in" : "x", "w", "b"}, {"c"}).integer("group", c.groups);
         model.ints("pads", {c.pad, c.pad, c.pad, c.pad}).ints("strides", {c.stride, c.stride});
         model.ints("dilations", {c.dilation, c.dilation});
-        if (*activation != '\0') model.node(activation, {"c"}, {"y"}).output("y", {});
-        else model.output("c", {});
+        if (*activation != '\0')
+          model.node(activation, {"c"}, {"y"}).output("y", {});
+        else
+          model.output("c", {});
         const Graph graph = lower_model(model.file(), {"x", shape, DataType::kF32});
         expect_like_reference(graph, noise(element_count(shape)), *GetParam(), team_,
                               std::to_string(&c - cases) + activation + (blocked ? " blocked" : " plain"),
@@ -107,11 +109,15 @@ TEST_P(Kernels, ResidualsBeforeAndAfterTheActivationEqualTheReference) {
   for (const std::int64_t groups : {1, 2, 20}) {
     for (const bool after : {false, true}) {
       OnnxBuilder b;
-      b.input("x", {1, 20, 9, 11}).weight("w0", {20, 20, 1, 1}, noise(400)).weight("w", {20, 20 / groups, 3, 3}, noise(3600 / groups));
+      b.input("x", {1, 20, 9, 11})
+          .weight("w0", {20, 20, 1, 1}, noise(400))
+          .weight("w", {20, 20 / groups, 3, 3}, noise(3600 / groups));
       b.node("Conv", {"x", "w0"}, {"r"});
       b.node("Conv", {"r", "w"}, {"c"}).ints("pads", {1, 1, 1, 1}).integer("group", groups);
-      if (after) b.node("LeakyRelu", {"c"}, {"a"}).node("Add", {"a", "r"}, {"y"});
-      else b.node("Add", {"r", "c"}, {"a"}).node("Relu", {"a"}, {"y"});
+      if (after)
+        b.node("LeakyRelu", {"c"}, {"a"}).node("Add", {"a", "r"}, {"y"});
+      else
+        b.node("Add", {"r", "c"}, {"a"}).node("Relu", {"a"}, {"y"});
       const Graph graph = lower_model(b.output("y", {}).file(), {"x", {1, 20, 9, 11}, DataType::kF32});
       ASSERT_EQ(graph.ops.size(), 2U);
       expect_like_reference(graph, noise(20 * 99), *GetParam(), team_, after ? "after" : "before");

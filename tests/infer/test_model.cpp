@@ -14,12 +14,12 @@
 namespace camd::infer {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
 using test::OnnxBuilder;
 using test::TemporaryFolder;
 using test::tiny_conv;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::string refusal(const std::string& path) {
   try {
@@ -134,7 +134,7 @@ TEST(Model, NestingDeeperThanTheReaderIsRefused) {
   for (int i = 0; i < 40; ++i) {  // graph { node { attribute { g ...
     const auto wrap = [&inner](char tag) {
       std::string length;
-      for (std::size_t n = inner.size(); ; n >>= 7U) {
+      for (std::size_t n = inner.size();; n >>= 7U) {
         length += static_cast<char>((n & 0x7FU) | (n > 0x7F ? 0x80U : 0U));
         if (n <= 0x7F) break;
       }
@@ -147,7 +147,7 @@ TEST(Model, NestingDeeperThanTheReaderIsRefused) {
   EXPECT_THAT(check_onnx_wire("\x3a" + std::string(1, static_cast<char>(0)), 10), "");
   std::string model = inner;
   std::string length;
-  for (std::size_t n = model.size(); ; n >>= 7U) {
+  for (std::size_t n = model.size();; n >>= 7U) {
     length += static_cast<char>((n & 0x7FU) | (n > 0x7F ? 0x80U : 0U));
     if (n <= 0x7F) break;
   }

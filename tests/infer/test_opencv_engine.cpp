@@ -11,12 +11,12 @@
 namespace camd::infer {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
 using test::OnnxBuilder;
 using test::TemporaryFolder;
 using test::tiny_conv;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 class OpenCvEngineTest : public ::testing::Test {
  protected:
@@ -115,7 +115,8 @@ TEST_F(OpenCvEngineTest, UnknownOperatorWithoutANameIsNamedByItsOutput) {
 }
 
 TEST_F(OpenCvEngineTest, InputsThatDoNotFitAreRefusedWithTheCause) {
-  EXPECT_THAT(refusal(tiny_conv(), 640, 8), HasSubstr("model.input.width is 640, but the model's input 'x' is [1,3,8,8]"));
+  EXPECT_THAT(refusal(tiny_conv(), 640, 8),
+              HasSubstr("model.input.width is 640, but the model's input 'x' is [1,3,8,8]"));
   EXPECT_THAT(refusal(tiny_conv({1, 3, -1, -1}), 640, 0), HasSubstr("set model.input.height"));
   EXPECT_THAT(refusal(tiny_conv({1, 4, 8, 8})), HasSubstr("camd feeds three channels"));
   EXPECT_THAT(refusal(tiny_conv({2, 3, 8, 8})), HasSubstr("the batch must be 1"));

@@ -100,7 +100,8 @@ Stored encode(const cv::Mat& bgr, PixelFormat format, ColorMatrix matrix = Color
       double cb = 0, cr = 0;
       for (int dy = 0; dy < half_rows; ++dy) {
         for (int dx = 0; dx < 2; ++dx) {
-          const auto v = ycc(bgr.at<cv::Vec3b>(std::min(y + dy, bgr.rows - 1), std::min(x + dx, bgr.cols - 1)), matrix, full);
+          const auto v =
+              ycc(bgr.at<cv::Vec3b>(std::min(y + dy, bgr.rows - 1), std::min(x + dx, bgr.cols - 1)), matrix, full);
           cb += v[1] / (2 * half_rows);
           cr += v[2] / (2 * half_rows);
         }
@@ -143,7 +144,9 @@ double distance(const std::vector<float>& out, const cv::Mat& bgr, ColorOrder co
       for (int x = 0; x < bgr.cols; ++x) {
         const cv::Vec3b& pixel = bgr.at<cv::Vec3b>(y, x);
         const double want = pixel[color == ColorOrder::kBgr ? c : 2 - c];
-        worst = std::max(worst, std::abs(want - static_cast<double>(out[static_cast<std::size_t>((c * bgr.rows + y) * bgr.cols + x)])));
+        worst = std::max(
+            worst,
+            std::abs(want - static_cast<double>(out[static_cast<std::size_t>((c * bgr.rows + y) * bgr.cols + x)])));
       }
     }
   }
@@ -177,7 +180,8 @@ TEST(Preprocess, RgbNetworkGetsChannelsInItsOrder) {
 TEST(Preprocess, ChessboardHalvedIsItsMean) {
   cv::Mat board(8, 8, CV_8UC3);
   for (int y = 0; y < 8; ++y) {
-    for (int x = 0; x < 8; ++x) board.at<cv::Vec3b>(y, x) = cv::Vec3b::all(static_cast<std::uint8_t>((x + y) % 2 * 200));
+    for (int x = 0; x < 8; ++x)
+      board.at<cv::Vec3b>(y, x) = cv::Vec3b::all(static_cast<std::uint8_t>((x + y) % 2 * 200));
   }
   for (const float v : run(encode(board, PixelFormat::kBgr), plain(4, 4))) EXPECT_FLOAT_EQ(v, 100.0F);
 }
@@ -189,7 +193,8 @@ TEST(Preprocess, ShrinkingByMoreThanTwoLosesNoSourcePixel) {
   for (const float v : run(encode(stripes, PixelFormat::kBgr), plain(4, 4))) EXPECT_NEAR(v, 80.0F, 15.0F);
   const cv::Mat picture = smooth_bgr(400, 300);
   for (const auto& [w, h] : {std::pair{100, 75}, {133, 100}, {90, 60}, {50, 50}}) {
-    EXPECT_LT(distance(run(encode(picture, PixelFormat::kBgr), plain(w, h)), resized(picture, w, h, cv::INTER_AREA)), 1.5)
+    EXPECT_LT(distance(run(encode(picture, PixelFormat::kBgr), plain(w, h)), resized(picture, w, h, cv::INTER_AREA)),
+              1.5)
         << w;
   }
 }
@@ -213,10 +218,10 @@ TEST_P(PreprocessYcc, BackToBgrWithinRoundingOnOddSizesAndStrides) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(AllFormats, PreprocessYcc,
-                         ::testing::Combine(::testing::Values(PixelFormat::kNv12, PixelFormat::kI420, PixelFormat::kYuy2),
-                                            ::testing::Values(ColorMatrix::kBt601, ColorMatrix::kBt709),
-                                            ::testing::Bool()));
+INSTANTIATE_TEST_SUITE_P(
+    AllFormats, PreprocessYcc,
+    ::testing::Combine(::testing::Values(PixelFormat::kNv12, PixelFormat::kI420, PixelFormat::kYuy2),
+                       ::testing::Values(ColorMatrix::kBt601, ColorMatrix::kBt709), ::testing::Bool()));
 
 TEST(Preprocess, LimitedRange601AgreesWithOpenCvsOwnConversion) {
   const cv::Mat picture = smooth_bgr(128, 96);
@@ -256,7 +261,8 @@ TEST(Preprocess, LetterboxCentresAndFillsWithThePaddedValue) {
     for (std::size_t y = 0; y < 32; ++y) {
       const float raw = y < 8 || y >= 24 ? 114.0F : 200.0F;
       for (std::size_t x = 0; x < 32; ++x) {
-        EXPECT_FLOAT_EQ(out[(c * 32 + y) * 32 + x], (raw - options.mean[c]) * options.scale[c]) << c << " " << y << " " << x;
+        EXPECT_FLOAT_EQ(out[(c * 32 + y) * 32 + x], (raw - options.mean[c]) * options.scale[c])
+            << c << " " << y << " " << x;
       }
     }
   }
@@ -295,7 +301,8 @@ TEST(Preprocess, FastFormEqualsThePerPixelDefinition) {
           for (int x = 0; x < nw; ++x) {
             float want[3];
             sample_pixel(plan, reinterpret_cast<const std::uint8_t*>(picture.bytes.data()), x, y, want);
-            for (int c = 0; c < 3; ++c) ASSERT_NEAR(fast[static_cast<std::size_t>((c * nh + y) * nw + x)], want[c], 2e-3F);
+            for (int c = 0; c < 3; ++c)
+              ASSERT_NEAR(fast[static_cast<std::size_t>((c * nh + y) * nw + x)], want[c], 2e-3F);
           }
         }
       }
