@@ -63,7 +63,8 @@ class FramePath {
   infer::Engine& engine_;
   const PluginHost& plugins_;
   const FramePathOptions options_;
-  const bool copies_;  // false where the device reads and writes host memory in place
+  const bool copies_;                                  // false where the device reads and writes host memory in place
+  const bool upload_ends_where_preprocessing_begins_;  // both are on one stream
   device::Stream copy_stream_;
   device::Stream compute_stream_;
   device::Stream download_stream_;
