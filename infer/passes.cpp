@@ -271,7 +271,8 @@ std::optional<Rewrite> divided(const Pattern& p, ValueId inside, float divisor) 
   const auto* binary = product == nullptr ? nullptr : std::get_if<Binary>(&product->operation);
   if (binary == nullptr || binary->kind != Binary::Kind::kMul || !near(divisor, 6.0F)) return std::nullopt;
   for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
-    if (clipped_line(p, product->inputs[1 - side], x, b, m) && x == product->inputs[side] && near(b, 3.0F) && near(m, 6.0F)) {
+    if (clipped_line(p, product->inputs[1 - side], x, b, m) && x == product->inputs[side] && near(b, 3.0F) &&
+        near(m, 6.0F)) {
       return Rewrite{x, {Function::kHardSwish, 0, 0}};
     }
   }
@@ -309,7 +310,8 @@ std::optional<Rewrite> as_function(const Graph& graph, const Pattern& p, const O
       return Rewrite{x, {Function::kClip, -kInfinity, number}};
     }
     case Binary::Kind::kPow:
-      if (p.with_number(op, Binary::Kind::kPow, x, number) && number == 0.5F) return Rewrite{x, {Function::kSqrt, 0, 0}};
+      if (p.with_number(op, Binary::Kind::kPow, x, number) && number == 0.5F)
+        return Rewrite{x, {Function::kSqrt, 0, 0}};
       return std::nullopt;
     case Binary::Kind::kPrelu: {
       const auto slope = scalar(graph, op.inputs[1]);

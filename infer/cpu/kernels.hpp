@@ -4,8 +4,8 @@
 // Threads: pure functions of their arguments, [any]; several threads run parts of one operator at once.
 // Storage. A *blocked* picture keeps eight channels together: [ceil(C/8)][rows][columns][8] f32, so that one vector is
 // one pixel of eight channels. Around each block lies a halo of zeros as wide as the convolutions that read it reach,
-// so that they need no bounds checks. Lanes beyond C hold nothing of meaning; nobody reads them but to write such lanes.
-// *Plain* storage is row-major in the model's order.
+// so that they need no bounds checks. Lanes beyond C hold nothing of meaning; nobody reads them but to write such
+// lanes. *Plain* storage is row-major in the model's order.
 #pragma once
 
 #include <cstddef>
@@ -17,9 +17,9 @@ namespace camd::infer::cpu {
 inline constexpr int kLanes = 8;
 
 struct Blocked {
-  float* data = nullptr;      // block 0, row 0, column 0
-  std::size_t row = 0;        // floats from a row to the next
-  std::size_t block = 0;      // floats from a block to the next
+  float* data = nullptr;  // block 0, row 0, column 0
+  std::size_t row = 0;    // floats from a row to the next
+  std::size_t block = 0;  // floats from a block to the next
   int channels = 0, height = 0, width = 0;
 };
 
@@ -28,7 +28,7 @@ struct ConvArguments {
   const float* weights = nullptr;  // packed, see pack_dense() and pack_depthwise()
   const float* bias = nullptr;     // padded to whole blocks
   Pair2 kernel, stride, dilation;
-  int top = 0, left = 0;           // pads
+  int top = 0, left = 0;  // pads
   Activation activation;
   bool activation_first = false;
   const float* residual = nullptr;  // as `out`

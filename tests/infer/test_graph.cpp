@@ -20,8 +20,8 @@
 namespace camd::infer {
 namespace {
 
-using ::testing::HasSubstr;
 using test::OnnxBuilder;
+using ::testing::HasSubstr;
 
 TensorSpec input_spec(Shape shape) { return {"x", std::move(shape), DataType::kF32}; }
 
@@ -63,7 +63,8 @@ void expect_same_as_unoptimized(const OnnxBuilder& builder, const Shape& shape =
   ASSERT_EQ(want.size(), got.size());
   for (std::size_t i = 0; i < want.size(); ++i) {
     ASSERT_EQ(want[i].shape, got[i].shape);
-    for (std::size_t k = 0; k < want[i].f32.size(); ++k) ASSERT_NEAR(want[i].f32[k], got[i].f32[k], 2e-5F) << i << " " << k;
+    for (std::size_t k = 0; k < want[i].f32.size(); ++k)
+      ASSERT_NEAR(want[i].f32[k], got[i].f32[k], 2e-5F) << i << " " << k;
   }
 }
 
@@ -101,7 +102,9 @@ TEST(Graph, BatchNormalizationGoesIntoTheConvolution) {
   OnnxBuilder b = conv_head();
   for (const char* name : {"scale", "shift", "mean"}) b.weight(name, {4}, noise(4, static_cast<unsigned>(name[0])));
   b.weight("var", {4}, {0.5F, 1.0F, 1.5F, 2.0F});
-  b.node("BatchNormalization", {"c", "scale", "shift", "mean", "var"}, {"n"}).node("Relu", {"n"}, {"y"}).output("y", {});
+  b.node("BatchNormalization", {"c", "scale", "shift", "mean", "var"}, {"n"})
+      .node("Relu", {"n"}, {"y"})
+      .output("y", {});
   const Graph graph = lower(b);
   EXPECT_EQ(kinds(graph), "Conv");
   EXPECT_EQ(graph.ops[0].activation.function, Function::kRelu);
@@ -241,7 +244,10 @@ TEST(Graph, ShapeArithmeticFoldsAway) {
 TEST(Graph, NoOperationsVanish) {
   OnnxBuilder b = conv_head();
   b.integers("same", {4}, {0, 0, 0, 0}).node("Reshape", {"c", "same"}, {"r"}).node("Identity", {"r"}, {"i"});
-  b.node("Transpose", {"i"}, {"t"}).ints("perm", {0, 2, 3, 1}).node("Transpose", {"t"}, {"u"}).ints("perm", {0, 3, 1, 2});
+  b.node("Transpose", {"i"}, {"t"})
+      .ints("perm", {0, 2, 3, 1})
+      .node("Transpose", {"t"}, {"u"})
+      .ints("perm", {0, 3, 1, 2});
   b.node("Dropout", {"u"}, {"d"}).node("Relu", {"d"}, {"y"}).output("y", {});
   EXPECT_EQ(kinds(lower(b)), "Conv");
   expect_same_as_unoptimized(b);
@@ -277,7 +283,9 @@ TEST(Graph, HugeResultsAreRefusedBeforeTheyAreMade) {
   b.weight("s", {4}, {1, 1, 1e5F, 1e5F}).node("Resize", {"c", "", "s"}, {"y"}).output("y", {});
   EXPECT_THAT(refusal(b), HasSubstr("more than 134217728 elements"));
   OnnxBuilder c = conv_head();
-  c.integers("n", {3}, {1 << 20, 1 << 20, 1 << 20}).node("ConstantOfShape", {"n"}, {"k"}).node("Add", {"c", "k"}, {"y"});
+  c.integers("n", {3}, {1 << 20, 1 << 20, 1 << 20})
+      .node("ConstantOfShape", {"n"}, {"k"})
+      .node("Add", {"c", "k"}, {"y"});
   EXPECT_THAT(refusal(c.output("y", {})), HasSubstr("out of bounds"));
 }
 
@@ -292,7 +300,8 @@ TEST(Graph, ExternalWeightsAreReadFromTheModelsFolderOnly) {
   OnnxBuilder b = conv_head();
   b.output("c", {});
   const std::vector<float> values = noise(108, 77);
-  (void)folder.write("weights.bin", "1234" + std::string(reinterpret_cast<const char*>(values.data()), values.size() * 4));
+  (void)folder.write("weights.bin",
+                     "1234" + std::string(reinterpret_cast<const char*>(values.data()), values.size() * 4));
   auto* w = b.proto().mutable_graph()->mutable_initializer(0);
   w->clear_float_data();
   w->set_data_location(onnx::TensorProto::EXTERNAL);
@@ -322,7 +331,8 @@ TEST(Graph, BitFlippedModelsAreRefusedOrLoweredButNeverHarm) {
   std::mt19937 random(11);
   for (int round = 0; round < 5000; ++round) {
     std::string broken = bytes;
-    for (int flips = 0; flips < 1 + round % 3; ++flips) broken[random() % broken.size()] ^= static_cast<char>(1U << (random() % 8));
+    for (int flips = 0; flips < 1 + round % 3; ++flips)
+      broken[random() % broken.size()] ^= static_cast<char>(1U << (random() % 8));
     try {
       (void)lower_model(parse_onnx(broken, "m"), input_spec({1, 3, 8, 8}));
     } catch (const base::Error&) {
@@ -337,7 +347,7 @@ TEST(Graph, HalfNumbersConvertBothWays) {
     if (std::isnan(value)) continue;
     ASSERT_EQ(float_to_half(value), half) << bits;
   }
-  EXPECT_EQ(float_to_half(65520.0F), 0x7C00);  // rounds to infinity
+  EXPECT_EQ(float_to_half(65520.0F), 0x7C00);            // rounds to infinity
   EXPECT_EQ(float_to_half(1.0F + 1.0F / 2048), 0x3C00);  // halves to even
   EXPECT_EQ(float_to_half(1.0F + 3.0F / 2048), 0x3C02);
 }
@@ -378,12 +388,12 @@ TEST_P(RealModel, GraphAgreesWithOpenCv) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Shared, RealModel, ::testing::ValuesIn(test::shared_models()),
-                         [](const auto& parameter) {
-                           std::string name = parameter.param.file;
-                           std::replace_if(name.begin(), name.end(), [](char c) { return std::isalnum(c) == 0; }, '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Shared, RealModel, ::testing::ValuesIn(test::shared_models()), [](const auto& parameter) {
+  std::string name = parameter.param.file;
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return std::isalnum(c) == 0; }, '_');
+  return name;
+});
 
 }  // namespace
 }  // namespace camd::infer
