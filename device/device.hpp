@@ -84,7 +84,8 @@ class StreamRef {
 class Stream {
  public:
   explicit Stream(std::unique_ptr<StreamState> state) : state_(std::move(state)) {}
-  operator StreamRef() const noexcept { return StreamRef(*state_); }
+  // An owner goes wherever its view is wanted.
+  operator StreamRef() const noexcept { return StreamRef(*state_); }  // NOLINT(google-explicit-constructor)
   [[nodiscard]] StreamRef ref() const noexcept { return StreamRef(*state_); }
 
  private:

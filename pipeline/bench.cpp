@@ -19,7 +19,6 @@ namespace {
 
 using base::Error;
 using base::ErrorKind;
-using base::Status;
 using device::HostMemory;
 
 struct Strategy {
