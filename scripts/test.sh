@@ -68,8 +68,11 @@ build() { # PRESET [TARGET...]
   shift
   local target_arguments=()
   if [[ $# -gt 0 ]]; then target_arguments=(--target "$@"); fi
-  cmake --build "build/$preset" -j "$jobs" "${target_arguments[@]}" >"build/$preset/build.log" 2>&1 ||
-    { grep -E -A12 'error|FAILED' "build/$preset/build.log" | head -n 80 >&2 && return 1; }
+  if ! cmake --build "build/$preset" -j "$jobs" "${target_arguments[@]}" >"build/$preset/build.log" 2>&1; then
+    { grep -E -A12 'error|FAILED' "build/$preset/build.log" || tail -n 20 "build/$preset/build.log"; } | head -n 80 >&2
+    printf 'error: the build of %s failed; all of it: build/%s/build.log\n' "$preset" "$preset" >&2
+    return 1
+  fi
 }
 
 run_tests() { # PRESET [CTEST ARGUMENT...]
