@@ -256,7 +256,9 @@ class Checker {
 
   void check_word(const TreeNode& node, const KeyRow& row, const std::string& key) {
     if (!known_word(row, &node).empty()) return;
-    wrong(node, row, key, did_you_mean(nearest(node.text, split_words(row.words))));
+    const std::string_view meant = synonym(node.text);
+    const bool known = !meant.empty() && has_word(row.words, meant);
+    wrong(node, row, key, did_you_mean(known ? meant : nearest(node.text, split_words(row.words))));
   }
 
   // The address is not repeated: it may hold a password.
@@ -313,11 +315,25 @@ void check_reconnect(const TreeNode& source, const std::string& key, std::vector
 
 }  // namespace
 
+void check_stretched(const TreeNode* input, const std::string& key, std::vector<Problem>& problems) {
+  const TreeNode* resize = input == nullptr ? nullptr : input->find("resize");
+  if (resize == nullptr || resize->text != "stretch") return;
+  for (const std::string name : {"position", "pad"}) {
+    const TreeNode* written = input->find(name);
+    if (written == nullptr) continue;
+    problems.push_back({written->place, key + "." + name,
+                        "says how a letterboxed picture is padded, but resize is stretch: leave it out, or write "
+                        "resize: letterbox"});
+  }
+}
+
 void check_tree(Table table, const TreeNode& root, const FileRules& files, std::vector<Problem>& problems) {
   Checker(table, files, problems).check_map(root, "", "", {});
 }
 
 void check_relations(const TreeNode& root, std::vector<Problem>& problems) {
+  const TreeNode* model = root.find("model");
+  if (model != nullptr) check_stretched(model->find("input"), "model.input", problems);
   const TreeNode* cameras = root.find("cameras");
   if (cameras == nullptr) return;
   std::map<std::string, SourcePlace> names;

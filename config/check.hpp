@@ -24,7 +24,11 @@ struct FileRules {
 // Appends everything that is wrong with the tree to `problems`.
 void check_tree(Table table, const TreeNode& root, const FileRules& files, std::vector<Problem>& problems);
 
-// What no single row can say: two cameras of one name, a first wait longer than the longest.
+// Padding keys of an `input` map beside `resize: stretch`; `key` is the map's own.
+void check_stretched(const TreeNode* input, const std::string& key, std::vector<Problem>& problems);
+
+// What no single row can say: stretched pictures that are padded, two cameras of one name, a first wait longer than the
+// longest.
 void check_relations(const TreeNode& root, std::vector<Problem>& problems);
 
 // The path that a text value names. Those of a file count from its folder, those of --set from the working directory.

@@ -17,10 +17,13 @@ std::string_view to_string(EngineChoice engine) noexcept {
   switch (engine) {
     case EngineChoice::kAuto: return "auto";
     case EngineChoice::kCuda: return "cuda";
+    case EngineChoice::kCpu: return "cpu";
     case EngineChoice::kOpencv: return "opencv";
   }
   return {};
 }
+
+std::string_view to_string(Precision precision) noexcept { return precision == Precision::kF16 ? "f16" : "f32"; }
 
 std::string_view to_string(TransferMode mode) noexcept {
   switch (mode) {

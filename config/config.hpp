@@ -36,7 +36,8 @@ struct DeviceChoice {
   friend bool operator==(const DeviceChoice&, const DeviceChoice&) = default;
 };
 
-enum class EngineChoice { kAuto, kCuda, kOpencv };
+enum class EngineChoice { kAuto, kCuda, kCpu, kOpencv };
+enum class Precision { kF16, kF32 };
 enum class TransferMode { kAuto, kPinned, kMapped, kPageable };
 enum class StreamMode { kSplit, kPerFrame, kSingle };
 enum class RtspTransport { kTcp, kUdp };
@@ -44,6 +45,7 @@ enum class RtspTransport { kTcp, kUdp };
 // The spelling of the configuration file.
 [[nodiscard]] std::string to_string(const DeviceChoice& device);
 [[nodiscard]] std::string_view to_string(EngineChoice engine) noexcept;
+[[nodiscard]] std::string_view to_string(Precision precision) noexcept;
 [[nodiscard]] std::string_view to_string(TransferMode mode) noexcept;
 [[nodiscard]] std::string_view to_string(StreamMode mode) noexcept;
 [[nodiscard]] std::string_view to_string(RtspTransport transport) noexcept;
@@ -53,6 +55,7 @@ struct Model {
   std::optional<std::filesystem::path> card{};  // the model card that was read, asked for or found beside the model
   std::string card_json = "{}";                 // the card's keys for the plug-in `detections`, as one JSON object
   EngineChoice engine = EngineChoice::kAuto;
+  Precision precision = Precision::kF16;  // of engine cuda
   // What the file says, completed from the card. Empty: neither says it, the model or the engine decides.
   ModelInput input{};
 

@@ -67,7 +67,12 @@ json model_json(const Model& model) {
   if (model.input.mean) input["mean"] = *model.input.mean;
   if (model.input.scale) input["scale"] = *model.input.scale;
   if (model.input.resize) input["resize"] = to_string(*model.input.resize);
-  json out = {{"path", model.path.string()}, {"engine", to_string(model.engine)}, {"input", input}};
+  if (model.input.position) input["position"] = to_string(*model.input.position);
+  if (model.input.pad) input["pad"] = *model.input.pad;
+  json out = {{"path", model.path.string()},
+              {"engine", to_string(model.engine)},
+              {"precision", to_string(model.precision)},
+              {"input", input}};
   if (model.card) out["card"] = model.card->string();
   return out;
 }

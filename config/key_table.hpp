@@ -40,7 +40,7 @@ struct KeyRow {
   std::string_view min{};       // as written in a file; of the count for lists; empty: unbounded
   std::string_view max{};
   std::string_view unit{};
-  std::string_view words{};  // "auto|cuda|opencv"
+  std::string_view words{};  // "auto|cuda|cpu|opencv"
   std::string_view types{};  // keys of a source only: the types that have it, "v4l2|rtsp"
   std::string_view help{};
 };

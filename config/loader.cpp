@@ -19,8 +19,11 @@ namespace {
 template <typename T, std::size_t N>
 using Words = std::array<std::pair<std::string_view, T>, N>;
 
-constexpr Words<EngineChoice, 3> kEngines = {
-    {{"auto", EngineChoice::kAuto}, {"cuda", EngineChoice::kCuda}, {"opencv", EngineChoice::kOpencv}}};
+constexpr Words<EngineChoice, 4> kEngines = {{{"auto", EngineChoice::kAuto},
+                                              {"cuda", EngineChoice::kCuda},
+                                              {"cpu", EngineChoice::kCpu},
+                                              {"opencv", EngineChoice::kOpencv}}};
+constexpr Words<Precision, 2> kPrecisions = {{{"f16", Precision::kF16}, {"f32", Precision::kF32}}};
 constexpr Words<TransferMode, 4> kTransfers = {{{"auto", TransferMode::kAuto},
                                                 {"pinned", TransferMode::kPinned},
                                                 {"mapped", TransferMode::kMapped},
@@ -174,6 +177,7 @@ class Loader {
     Model model;
     model.path = resolve(*reader.node("path"), files_);
     model.engine = reader.word("engine", kEngines);
+    model.precision = reader.word("precision", kPrecisions);
     const Reader input = reader.map("input");
     model.input = read_input(input);
     if (input.node("width") != nullptr) model.input.width = static_cast<int>(input.integer("width"));
@@ -192,6 +196,8 @@ class Loader {
     complete("mean", model.input.mean, card.input.mean);
     complete("scale", model.input.scale, card.input.scale);
     complete("resize", model.input.resize, card.input.resize);
+    complete("position", model.input.position, card.input.position);
+    complete("pad", model.input.pad, card.input.pad);
     return model;
   }
 

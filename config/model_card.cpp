@@ -15,6 +15,8 @@ constexpr std::array<std::pair<std::string_view, ColorOrder>, 2> kColors = {
     {{"bgr", ColorOrder::kBgr}, {"rgb", ColorOrder::kRgb}}};
 constexpr std::array<std::pair<std::string_view, ResizeMode>, 2> kResizes = {
     {{"letterbox", ResizeMode::kLetterbox}, {"stretch", ResizeMode::kStretch}}};
+constexpr std::array<std::pair<std::string_view, LetterboxPosition>, 2> kPositions = {
+    {{"centre", LetterboxPosition::kCentre}, {"top_left", LetterboxPosition::kTopLeft}}};
 
 // "marker-640x360" without its size: "marker". Empty when it ends otherwise.
 std::string without_size(std::string_view stem) {
@@ -34,6 +36,9 @@ std::string without_size(std::string_view stem) {
 std::string_view to_string(ColorOrder color) noexcept { return color == ColorOrder::kBgr ? "bgr" : "rgb"; }
 std::string_view to_string(ResizeMode mode) noexcept {
   return mode == ResizeMode::kLetterbox ? "letterbox" : "stretch";
+}
+std::string_view to_string(LetterboxPosition position) noexcept {
+  return position == LetterboxPosition::kCentre ? "centre" : "top_left";
 }
 
 std::optional<std::filesystem::path> find_model_card(const std::filesystem::path& model) {
@@ -59,6 +64,7 @@ std::optional<TreeNode> read_card_tree(const std::filesystem::path& path, std::v
     return std::nullopt;
   }
   check_tree(model_card_keys(), *tree, {}, problems);
+  check_stretched(tree->find("input"), "input", problems);
   const TreeNode* strides = tree->find("strides");
   const TreeNode* anchors = tree->find("anchors");
   const auto is_list = [](const TreeNode* node) { return node != nullptr && node->kind == NodeKind::kList; };
@@ -76,6 +82,8 @@ ModelInput read_input(const Reader& input) {
   result.mean = input.triple("mean");
   result.scale = input.triple("scale");
   if (input.node("resize") != nullptr) result.resize = input.word("resize", kResizes);
+  if (input.node("position") != nullptr) result.position = input.word("position", kPositions);
+  if (input.node("pad") != nullptr) result.pad = static_cast<float>(input.number("pad"));
   return result;
 }
 

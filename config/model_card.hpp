@@ -16,9 +16,11 @@ namespace camd::config {
 
 enum class ColorOrder { kBgr, kRgb };
 enum class ResizeMode { kLetterbox, kStretch };
+enum class LetterboxPosition { kCentre, kTopLeft };
 
 [[nodiscard]] std::string_view to_string(ColorOrder color) noexcept;
 [[nodiscard]] std::string_view to_string(ResizeMode mode) noexcept;
+[[nodiscard]] std::string_view to_string(LetterboxPosition position) noexcept;
 
 // How a picture becomes the network's input: value = (pixel - mean) * scale, pixel in 0..255, mean and scale per
 // channel in the order that `color` names. What is empty was not said.
@@ -29,6 +31,8 @@ struct ModelInput {
   std::optional<std::array<float, 3>> mean{};
   std::optional<std::array<float, 3>> scale{};  // one number in the file stands for all three channels
   std::optional<ResizeMode> resize{};
+  std::optional<LetterboxPosition> position{};  // of a letterboxed picture
+  std::optional<float> pad{};                   // beside it, 0..255, before mean and scale
 
   friend bool operator==(const ModelInput&, const ModelInput&) = default;
 };

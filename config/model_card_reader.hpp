@@ -17,7 +17,7 @@ namespace camd::config {
 // The tree of the card, checked; nothing (and problems) when it cannot be used.
 [[nodiscard]] std::optional<TreeNode> read_card_tree(const std::filesystem::path& path, std::vector<Problem>& problems);
 [[nodiscard]] ModelCard to_model_card(const std::filesystem::path& path, const TreeNode& tree);
-// `color`, `mean`, `scale` and `resize` of an `input` map, of the configuration or of a card.
+// What `input` maps of the configuration and of cards have in common.
 [[nodiscard]] ModelInput read_input(const Reader& input);
 
 }  // namespace camd::config

@@ -59,8 +59,10 @@ infer::EngineOptions engine_options(const config::Model& model) {
   switch (model.engine) {
     case config::EngineChoice::kAuto: options.kind = infer::EngineKind::kAuto; break;
     case config::EngineChoice::kCuda: options.kind = infer::EngineKind::kCuda; break;
+    case config::EngineChoice::kCpu: options.kind = infer::EngineKind::kCpu; break;
     case config::EngineChoice::kOpencv: options.kind = infer::EngineKind::kOpenCv; break;
   }
+  options.compute_type = model.precision == config::Precision::kF16 ? infer::DataType::kF16 : infer::DataType::kF32;
   const config::ModelInput& input = model.input;
   if (input.width) options.input.width = *input.width;
   if (input.height) options.input.height = *input.height;
@@ -69,10 +71,12 @@ infer::EngineOptions engine_options(const config::Model& model) {
   }
   if (input.mean) options.input.mean = *input.mean;
   if (input.scale) options.input.scale = *input.scale;
-  if (input.resize) {
-    options.input.resize =
-        *input.resize == config::ResizeMode::kStretch ? infer::ResizeMode::kStretch : infer::ResizeMode::kLetterbox;
+  if (input.resize == config::ResizeMode::kStretch) {
+    options.input.resize = infer::ResizeMode::kStretch;
+  } else if (input.position == config::LetterboxPosition::kTopLeft) {
+    options.input.resize = infer::ResizeMode::kLetterboxTopLeft;
   }
+  if (input.pad) options.input.pad = *input.pad;
   return options;
 }
 

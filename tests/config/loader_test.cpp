@@ -19,7 +19,9 @@ TEST(Config, TakesEveryKeyOfTheInterfacesExample) {
 model:
   path: m/marker.onnx
   engine: opencv
-  input: {width: 640, height: 360, color: rgb, mean: [1, 2, 3], scale: 0.5, resize: stretch}
+  precision: f32
+  input: {width: 640, height: 360, color: rgb, mean: [1, 2, 3], scale: 0.5, resize: letterbox, position: top_left,
+          pad: 127.5}
 pipeline:
   slots: 4
   transfer: mapped
@@ -45,8 +47,10 @@ metrics: {period: 250ms}
   EXPECT_EQ(config.device, (DeviceChoice{DeviceKind::kCuda, 1}));
   EXPECT_EQ(config.model.path, "m/marker.onnx");
   EXPECT_EQ(config.model.engine, EngineChoice::kOpencv);
-  EXPECT_EQ(config.model.input, (ModelInput{640, 360, ColorOrder::kRgb, std::array{1.0F, 2.0F, 3.0F},
-                                            std::array{0.5F, 0.5F, 0.5F}, ResizeMode::kStretch}));
+  EXPECT_EQ(config.model.precision, Precision::kF32);
+  EXPECT_EQ(config.model.input,
+            (ModelInput{640, 360, ColorOrder::kRgb, std::array{1.0F, 2.0F, 3.0F}, std::array{0.5F, 0.5F, 0.5F},
+                        ResizeMode::kLetterbox, LetterboxPosition::kTopLeft, 127.5F}));
   EXPECT_EQ(config.pipeline, (PipelineOptions{4, TransferMode::kMapped, StreamMode::kPerFrame, 1500ms}));
   ASSERT_EQ(config.cameras.size(), 5U);
   EXPECT_EQ(std::get<FileSource>(config.cameras[0].source), (FileSource{"demo.mp4", true, false}));

@@ -13,20 +13,22 @@ using ::testing::ElementsAre;
 constexpr const char* kRootKeys = "unknown key; known here: device, model, pipeline, cameras, postprocess, metrics";
 
 TEST(Config, ReportsEveryUnknownKeyInOnePass) {
-  EXPECT_THAT(problems_of("devcie: auto\n"
-                          "model: {path: m.onnx, engin: auto}\n"
-                          "max_age: 1s\n"
-                          "zzz: 1\n"
-                          "cameras:\n"
-                          "  - name: door\n"
-                          "    source: {type: test, frame-s: 3}\n"),
-              ElementsAre(std::string("c.yaml:1:1: devcie: ") + kRootKeys + " (did you mean device?)",
-                          "c.yaml:2:23: model.engin: unknown key; known here: path, card, engine, input (did you mean "
-                          "engine?)",
-                          std::string("c.yaml:3:1: max_age: ") + kRootKeys + " (did you mean pipeline.max_age?)",
-                          std::string("c.yaml:4:1: zzz: ") + kRootKeys,
-                          "c.yaml:7:26: cameras.0.source.frame-s: unknown key; known here: type, width, height, fps, "
-                          "format, frames, realtime (did you mean frames?)"));
+  EXPECT_THAT(
+      problems_of("devcie: auto\n"
+                  "model: {path: m.onnx, engin: auto}\n"
+                  "max_age: 1s\n"
+                  "zzz: 1\n"
+                  "cameras:\n"
+                  "  - name: door\n"
+                  "    source: {type: test, frame-s: 3}\n"),
+      ElementsAre(
+          std::string("c.yaml:1:1: devcie: ") + kRootKeys + " (did you mean device?)",
+          "c.yaml:2:23: model.engin: unknown key; known here: path, card, engine, precision, input (did you mean "
+          "engine?)",
+          std::string("c.yaml:3:1: max_age: ") + kRootKeys + " (did you mean pipeline.max_age?)",
+          std::string("c.yaml:4:1: zzz: ") + kRootKeys,
+          "c.yaml:7:26: cameras.0.source.frame-s: unknown key; known here: type, width, height, fps, "
+          "format, frames, realtime (did you mean frames?)"));
 }
 
 TEST(Config, NamesTheSourceTypeThatAKeyBelongsTo) {
@@ -68,6 +70,24 @@ TEST(Config, RefusesWhatIsOutOfRangeAtBothEnds) {
   EXPECT_THAT(problems_of("model: {path: m, input: {mean: [1, 2]}}\ncameras: []\n"),
               ElementsAre("c.yaml:1:32: model.input.mean: expected a list of 3 numbers from -1000 to 1000, found 2",
                           "c.yaml:2:10: cameras: expected a list of 1 to 256 maps, found 0"));
+}
+
+TEST(Config, RefusesAPadThatIsNoPixelAndAPositionThatIsNone) {
+  EXPECT_THAT(
+      problems_of(
+          "model: {path: m, input: {position: center, pad: 256}}\ncameras: [{name: a, source: {type: test}}]\n"),
+      ElementsAre("c.yaml:1:36: model.input.position: expected one of centre, top_left, found center (did you "
+                  "mean centre?)",
+                  "c.yaml:1:49: model.input.pad: expected a number from 0 to 255, found 256"));
+}
+
+TEST(Config, RefusesPaddingOfAStretchedPicture) {
+  EXPECT_THAT(problems_of("model: {path: m, input: {resize: stretch, position: centre, pad: 0}}\n"
+                          "cameras: [{name: a, source: {type: test}}]\n"),
+              ElementsAre("c.yaml:1:53: model.input.position: says how a letterboxed picture is padded, but resize is "
+                          "stretch: leave it out, or write resize: letterbox",
+                          "c.yaml:1:66: model.input.pad: says how a letterboxed picture is padded, but resize is "
+                          "stretch: leave it out, or write resize: letterbox"));
 }
 
 TEST(Config, SaysHowToWriteADurationWithoutAUnit) {

@@ -15,7 +15,7 @@ constexpr std::string_view kCard =
     "name: marker\n"
     "layout: anchors\n"
     "classes: [qr, 7]\n"
-    "input: {color: rgb, mean: [1, 2, 3], scale: 0.5, resize: stretch}\n"
+    "input: {color: rgb, mean: [1, 2, 3], scale: 0.5, resize: letterbox, position: top_left, pad: 0}\n"
     "score: 0.5\n"
     "nms: 0.4\n"
     "strides: [8, 16, 32]\n"
@@ -44,8 +44,9 @@ TEST_F(ModelCardTest, HoldsWhatItsFileSays) {
   write_file(folder_ / "m.yaml", kCard);
   const ModelCard card = load_model_card(folder_ / "m.yaml");
   EXPECT_EQ(card.name, "marker");
-  EXPECT_EQ(card.input, (ModelInput{std::nullopt, std::nullopt, ColorOrder::kRgb, std::array{1.0F, 2.0F, 3.0F},
-                                    std::array{0.5F, 0.5F, 0.5F}, ResizeMode::kStretch}));
+  EXPECT_EQ(card.input,
+            (ModelInput{std::nullopt, std::nullopt, ColorOrder::kRgb, std::array{1.0F, 2.0F, 3.0F},
+                        std::array{0.5F, 0.5F, 0.5F}, ResizeMode::kLetterbox, LetterboxPosition::kTopLeft, 0.0F}));
   EXPECT_EQ(card.detections_json,
             R"({"anchor_offset":0.5,"anchors":[[16,32],[64,128],[256,512]],"classes":["qr","7"],"keypoints":5,)"
             R"("layout":"anchors","nms":0.4,"score":0.5,"strides":[8,16,32],"variances":[0.1,0.2]})");
@@ -67,12 +68,26 @@ TEST_F(ModelCardTest, CompletesTheInputButTheFileWins) {
   const Config config = load_model("{path: m-64x32.onnx, input: {color: bgr, width: 64}}",
                                    "[{plugin: detections, config: {score: 0.9}}]");
   EXPECT_EQ(config.model.card, folder_ / "m.yaml");
-  EXPECT_EQ(config.model.input, (ModelInput{64, std::nullopt, ColorOrder::kBgr, std::array{1.0F, 2.0F, 3.0F},
-                                            std::array{0.5F, 0.5F, 0.5F}, ResizeMode::kStretch}));
+  EXPECT_EQ(config.model.input,
+            (ModelInput{64, std::nullopt, ColorOrder::kBgr, std::array{1.0F, 2.0F, 3.0F}, std::array{0.5F, 0.5F, 0.5F},
+                        ResizeMode::kLetterbox, LetterboxPosition::kTopLeft, 0.0F}));
   EXPECT_EQ(config.model.card_json, load_model_card(folder_ / "m.yaml").detections_json);
   EXPECT_EQ(config.postprocess[0].config_json, R"({"score":0.9})");
   EXPECT_EQ(config.at("model.input.mean", "x"), (folder_ / "m.yaml").string() + ":4:27: model.input.mean: x");
   EXPECT_EQ(config.at("model.input.width", "x"), (folder_ / "c.yaml").string() + ":1:56: model.input.width: x");
+}
+
+TEST_F(ModelCardTest, RefusesPaddingOfAStretchedPicture) {
+  write_file(folder_ / "m.yaml", "input: {resize: stretch, pad: 0}\n");
+  try {
+    (void)load_model("{path: m.onnx}");
+    FAIL() << "no error";
+  } catch (const ConfigErrors& errors) {
+    EXPECT_EQ(errors.problems().at(0).line(),
+              (folder_ / "m.yaml").string() +
+                  ":1:31: input.pad: says how a letterboxed picture is padded, but resize "
+                  "is stretch: leave it out, or write resize: letterbox");
+  }
 }
 
 TEST_F(ModelCardTest, ChangesTheHashOfTheConfiguration) {
@@ -112,10 +127,11 @@ TEST_F(ModelCardTest, IsRefusedTogetherWithTheConfiguration) {
     std::vector<std::string> lines;
     for (const Problem& problem : errors.problems()) lines.push_back(problem.line());
     EXPECT_THAT(
-        lines, ElementsAre(
-                   (folder_ / "c.yaml").string() + ":1:31: model.engine: expected one of auto, cuda, opencv, found gpu",
-                   card + ":1:1: clases: " + known, card + ":2:6: nms: expected a number from 0 to 1, found 1.5",
-                   card + ":4:10: anchors: has 3 elements for 2 strides"));
+        lines,
+        ElementsAre((folder_ / "c.yaml").string() +
+                        ":1:31: model.engine: expected one of auto, cuda, cpu, opencv, found gpu (did you mean cuda?)",
+                    card + ":1:1: clases: " + known, card + ":2:6: nms: expected a number from 0 to 1, found 1.5",
+                    card + ":4:10: anchors: has 3 elements for 2 strides"));
   }
 }
 

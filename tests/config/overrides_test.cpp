@@ -69,7 +69,7 @@ TEST(Set, NamesItselfInEveryProblemAfterThoseOfTheFile) {
                   "--set: is not a key: write --set key.path=value",
                   "--set a..b: is not a key: write --set key.path=value",
                   "--set model.card: YAML syntax: end of sequence flow not found (a bracket is not closed)",
-                  "--set model.engine: expected one of auto, cuda, opencv, found nothing",
+                  "--set model.engine: expected one of auto, cuda, cpu, opencv, found nothing",
                   "--set model.input: model.input.color: expected one of bgr, rgb, found red",
                   "--set cameras.gate.source.fps: cameras.1.source.fps: expected a number from 0.1 to 1000 "
                   "frames/s, found 0",
