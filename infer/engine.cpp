@@ -2,14 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "infer/cpu_engine.hpp"
 #include "infer/engine_setup.hpp"
+#include "infer/graph.hpp"
 #include "infer/opencv_engine.hpp"
 #if defined(CAMD_HAVE_CUDA)
 #include "infer/cuda/cuda_engine.hpp"
-#include "infer/graph.hpp"
 #endif
 
 namespace camd::infer {
@@ -79,6 +81,10 @@ std::unique_ptr<Engine> make_host_engine(OnnxFile file, const EngineOptions& opt
 
 }  // namespace
 
+bool takes_pixels_last(const Shape& declared) noexcept {
+  return declared.size() == 4 && declared[3] == 3 && declared[1] != 3;
+}
+
 TensorSpec resolve_input(const ModelDescription& model, InputOptions& options) {
   if (model.inputs.size() != 1) {
     std::string names;
@@ -91,15 +97,30 @@ TensorSpec resolve_input(const ModelDescription& model, InputOptions& options) {
     return Error(ErrorKind::kModel, fmt::format("{}: input '{}' is {} {}: {}", model.path, printable(declared.name),
                                                 to_string(declared.type), to_string(declared.shape), why));
   };
-  if (declared.type != DataType::kF32) throw does_not_fit("camd feeds f32");
-  if (declared.shape.size() != 4) throw does_not_fit("camd feeds pictures as [1,3,height,width]");
+  // Engines compute in types of their own, so these differ in their range only.
+  if (declared.type != DataType::kF32 && declared.type != DataType::kF16 && declared.type != DataType::kU8) {
+    throw does_not_fit("camd feeds f32, f16 or u8");
+  }
+  constexpr std::string_view kForms = "[1,3,height,width] or [1,height,width,3]";
+  if (declared.shape.size() != 4) throw does_not_fit(fmt::format("camd feeds pictures as {}", kForms));
   if (declared.shape[0] > 1) throw does_not_fit("camd runs one picture at a time, so the batch must be 1");
-  if (declared.shape[1] > 0 && declared.shape[1] != 3) {
-    throw does_not_fit("camd feeds three channels, as [1,3,height,width]");
+  const bool last = takes_pixels_last(declared.shape);
+  if (!last && declared.shape[1] > 0 && declared.shape[1] != 3) {
+    throw does_not_fit(fmt::format("camd feeds three channels, as {}", kForms));
+  }
+  const bool bytes = std::all_of(options.scale.begin(), options.scale.end(), [](float s) { return s == 1.0F; }) &&
+                     std::all_of(options.mean.begin(), options.mean.end(), [](float m) { return m == 0.0F; });
+  if (declared.type == DataType::kU8 && !bytes) {
+    throw does_not_fit("it takes pixels of 0 to 255: set model.input.scale to 1 and leave mean at 0");
   }
   TensorSpec input = declared;
-  input.shape = {1, 3, resolve_side(model, declared.shape[2], options.height, "height"),
-                 resolve_side(model, declared.shape[3], options.width, "width")};
+  input.type = DataType::kF32;
+  input.shape = {1, 3, resolve_side(model, declared.shape[last ? 1 : 2], options.height, "height"),
+                 resolve_side(model, declared.shape[last ? 2 : 3], options.width, "width")};
+  if (element_count(input.shape) > kMaxValueElements) {
+    throw Error(ErrorKind::kModel, fmt::format("{}: an input of {} has more than {} elements", model.path,
+                                               to_string(input.shape), kMaxValueElements));
+  }
   options.height = static_cast<int>(input.shape[2]);
   options.width = static_cast<int>(input.shape[3]);
   return input;

@@ -11,6 +11,10 @@
 
 namespace camd::infer {
 
+// Whether an input that is declared so takes its channels last, [1,H,W,3], as models from TensorFlow do. Engines of our
+// own turn it round in the graph: what they are fed is planar either way.
+[[nodiscard]] bool takes_pixels_last(const Shape& declared) noexcept;
+
 // The one input of the model with all dimensions known, [1,3,H,W] f32, from the model and the options; width and
 // height are written back to `options`. Throws Error(kModel) when they contradict each other or camd cannot feed it.
 [[nodiscard]] TensorSpec resolve_input(const ModelDescription& model, InputOptions& options);

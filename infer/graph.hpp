@@ -31,6 +31,13 @@ struct OnnxFile;
 // Bounds that keep a hostile model from taking all memory: of one value, and of one folded constant.
 inline constexpr std::int64_t kMaxValueElements = std::int64_t{1} << 27;
 inline constexpr std::int64_t kMaxFoldedElements = std::int64_t{1} << 24;
+// And of what they come to: all constants while a model is lowered, all outputs, and the steps that folding may take
+// (about a nanosecond to ten each).
+inline constexpr std::int64_t kMaxConstantElements = std::int64_t{1} << 28;
+inline constexpr std::int64_t kMaxOutputElements = std::int64_t{1} << 28;
+inline constexpr std::int64_t kMaxFoldingSteps = std::int64_t{1} << 27;
+// Of one side of a resized picture: each has a table.
+inline constexpr std::int64_t kMaxResizedSide = std::int64_t{1} << 16;
 
 // A tensor that is known before the first frame. f32 and i64 only: other float types were widened, other integers and
 // booleans too.
@@ -251,8 +258,13 @@ struct LowerOptions {
 // Memory: the weights once, plus what folding makes; folding refuses results over kMaxFoldedElements.
 [[nodiscard]] Graph lower_model(const OnnxFile& file, const TensorSpec& input, const LowerOptions& options = {});
 
+struct OperatorSupport {
+  std::string_view type;
+  std::string_view limits;  // what of it is not there, in words; empty: nothing
+};
 // ONNX operators that lower_model() takes, sorted; the manual's table is made from this.
-[[nodiscard]] std::vector<std::string_view> supported_operators();
+[[nodiscard]] std::vector<OperatorSupport> supported_operators();
+[[nodiscard]] bool is_supported_operator(std::string_view type);
 
 // Multiplications and additions of one run, for reports.
 [[nodiscard]] std::int64_t multiply_adds(const Graph& graph) noexcept;

@@ -30,9 +30,28 @@ void hard_sigmoid(Lowering& l) {
   l.set_output(0, l.unary(l.input(0), {Function::kHardSigmoid, l.number("alpha", 0.2F), l.number("beta", 0.5F)}));
 }
 
+// x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))), where the approximation is asked for.
 void gelu(Lowering& l) {
-  l.require(l.text("approximate", "none") == "none", "its approximation is not supported");
-  plain<Function::kGelu>(l);
+  if (l.text("approximate", "none") == "none") {
+    plain<Function::kGelu>(l);
+    return;
+  }
+  using Kind = Binary::Kind;
+  const ValueId x = l.input(0);
+  const ValueId cube = l.binary(Kind::kMul, l.binary(Kind::kMul, x, x), x);
+  const ValueId sum = l.binary(Kind::kAdd, x, l.binary(Kind::kMul, cube, l.constant(0.044715F)));
+  const ValueId curve = l.unary(l.binary(Kind::kMul, sum, l.constant(0.797884561F)), {Function::kTanh, 0, 0});
+  const ValueId gate = l.binary(Kind::kAdd, l.binary(Kind::kMul, curve, l.constant(0.5F)), l.constant(0.5F));
+  l.set_output(0, l.binary(Kind::kMul, x, gate));
+}
+
+// max(x, 0) + min(alpha * (exp(x / alpha) - 1), 0)
+void celu(Lowering& l) {
+  const float alpha = l.number("alpha", 1.0F);
+  l.require(alpha != 0, "its alpha is 0");
+  const ValueId shrunk = l.binary(Binary::Kind::kMul, l.input(0), l.constant(1.0F / alpha));
+  const ValueId curve = l.unary(shrunk, {Function::kElu, 1.0F, 0});
+  l.set_output(0, l.binary(Binary::Kind::kMul, curve, l.constant(alpha)));
 }
 
 float scalar_input(Lowering& l, std::size_t i, float otherwise) {
@@ -126,40 +145,7 @@ void logical_not(Lowering& l) {
   compare(l, [](double a, double) { return a == 0; });
 }
 
-void where(Lowering& l) {
-  const Constant* condition = l.constant_input(0);
-  if (condition == nullptr) l.refuse("a condition that depends on the picture is not supported");
-  bool all = true, none = true;
-  for (const std::int64_t v : condition->i64) (v != 0 ? none : all) = false;
-  const Shape out = broadcast(l, broadcast(l, condition->shape, l.shape(l.input(1))), l.shape(l.input(2)));
-  if ((all || none) && l.shape(l.input(all ? 1 : 2)) == out) {
-    l.set_output(0, l.input(all ? 1 : 2));
-    return;
-  }
-  const Constant* a = l.constant_input(1);
-  const Constant* b = l.constant_input(2);
-  if (a == nullptr || b == nullptr || a->type != b->type) {
-    l.refuse("choosing between values that depend on the picture is not supported");
-  }
-  const auto count = static_cast<std::size_t>(element_count(out));
-  l.require(element_count(out) <= kMaxFoldedElements, "its output is too large");
-  const auto index = [&](const Constant& c, std::size_t i) {
-    const auto size = static_cast<std::size_t>(element_count(c.shape));
-    l.require(size == 1 || size == count, "broadcasting is not supported here");
-    return size == 1 ? 0 : i;
-  };
-  Constant result{a->type, out, {}, {}};
-  for (std::size_t i = 0; i < count; ++i) {
-    const Constant& from = condition->i64[index(*condition, i)] != 0 ? *a : *b;
-    if (a->type == DataType::kF32)
-      result.f32.push_back(from.f32[index(from, i)]);
-    else
-      result.i64.push_back(from.i64[index(from, i)]);
-  }
-  l.set_output(0, l.constant(std::move(result)));
-}
-
-void reduce_kind(Lowering& l, Reduce::Kind kind, int axes_as_input_since) {
+ValueId reduced(Lowering& l, Reduce::Kind kind, int axes_as_input_since) {
   const ValueId x = l.input(0);
   std::vector<std::int64_t> given;
   bool said = false;
@@ -169,8 +155,7 @@ void reduce_kind(Lowering& l, Reduce::Kind kind, int axes_as_input_since) {
       said = !given.empty();
     }
     if (!said && l.integer("noop_with_empty_axes", 0) != 0) {
-      l.set_output(0, x);
-      return;
+      return x;
     }
   } else if (const auto attribute = l.integers("axes")) {
     given = *attribute;
@@ -181,27 +166,28 @@ void reduce_kind(Lowering& l, Reduce::Kind kind, int axes_as_input_since) {
   }
   const std::vector<int> axes = l.axes(given, l.rank(x));
   const ValueId y = l.reduce(kind, x, axes);
-  if (l.integer("keepdims", 1) != 0) {
-    l.set_output(0, y);
-    return;
-  }
+  if (l.integer("keepdims", 1) != 0) return y;
   Shape squeezed;
   for (int d = 0; d < l.rank(y); ++d) {
     if (std::find(axes.begin(), axes.end(), d) == axes.end())
       squeezed.push_back(l.shape(y)[static_cast<std::size_t>(d)]);
   }
-  l.set_output(0, l.reshape(y, squeezed));
+  return l.reshape(y, squeezed);
 }
 
 template <Reduce::Kind kKind>
 void reduce(Lowering& l) {
-  reduce_kind(l, kKind, kKind == Reduce::Kind::kSum ? 13 : 18);
+  l.set_output(0, reduced(l, kKind, kKind == Reduce::Kind::kSum ? 13 : 18));
+}
+void reduce_log_sum(Lowering& l) {
+  l.set_output(0, l.unary(reduced(l, Reduce::Kind::kSum, 18), {Function::kLog, 0, 0}));
 }
 
 }  // namespace
 
 const std::vector<HandlerEntry>& elementwise_handlers() {
   using Kind = Reduce::Kind;
+  constexpr std::string_view kShapesOnly = "of what is known beforehand: shapes";
   static const std::vector<HandlerEntry> kTable = {
       {"Relu", plain<Function::kRelu>},
       {"LeakyRelu", leaky_relu},
@@ -212,6 +198,7 @@ const std::vector<HandlerEntry>& elementwise_handlers() {
       {"HardSwish", plain<Function::kHardSwish>},
       {"Tanh", plain<Function::kTanh>},
       {"Elu", elu},
+      {"Celu", celu},
       {"Selu", selu},
       {"Softplus", plain<Function::kSoftplus>},
       {"Softsign", plain<Function::kSoftsign>},
@@ -239,15 +226,14 @@ const std::vector<HandlerEntry>& elementwise_handlers() {
       {"Min", chain<Binary::Kind::kMin>},
       {"Max", chain<Binary::Kind::kMax>},
       {"Mean", mean},
-      {"Equal", equal},
-      {"Greater", greater},
-      {"Less", less},
-      {"GreaterOrEqual", greater_equal},
-      {"LessOrEqual", less_equal},
-      {"And", logical_and},
-      {"Or", logical_or},
-      {"Not", logical_not},
-      {"Where", where},
+      {"Equal", equal, kShapesOnly},
+      {"Greater", greater, kShapesOnly},
+      {"Less", less, kShapesOnly},
+      {"GreaterOrEqual", greater_equal, kShapesOnly},
+      {"LessOrEqual", less_equal, kShapesOnly},
+      {"And", logical_and, kShapesOnly},
+      {"Or", logical_or, kShapesOnly},
+      {"Not", logical_not, kShapesOnly},
       {"ReduceMean", reduce<Kind::kMean>},
       {"ReduceSum", reduce<Kind::kSum>},
       {"ReduceMax", reduce<Kind::kMax>},
@@ -256,6 +242,7 @@ const std::vector<HandlerEntry>& elementwise_handlers() {
       {"ReduceL1", reduce<Kind::kL1>},
       {"ReduceL2", reduce<Kind::kL2>},
       {"ReduceSumSquare", reduce<Kind::kSumSquare>},
+      {"ReduceLogSum", reduce_log_sum},
       {"ReduceLogSumExp", reduce<Kind::kLogSumExp>},
   };
   return kTable;

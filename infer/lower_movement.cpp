@@ -53,7 +53,7 @@ void cast(Lowering& l) {
 
 void constant(Lowering& l) {
   if (const auto* a = l.attribute("value"); a != nullptr && a->has_t()) {
-    l.set_output(0, l.constant(l.read_tensor(a->t())));
+    l.set_output(0, l.constant(a->t()));
   } else if (const auto* f = l.attribute("value_float"); f != nullptr) {
     l.set_output(0, l.constant(f->f()));
   } else if (const auto* i = l.attribute("value_int"); i != nullptr) {
@@ -113,7 +113,9 @@ void range(Lowering& l) {
     bounds[i] = c->type == DataType::kI64 ? static_cast<double>(c->i64[0]) : static_cast<double>(c->f32[0]);
   }
   const double count = std::max(std::ceil((bounds[1] - bounds[0]) / bounds[2]), 0.0);
-  l.require(bounds[2] != 0 && count <= static_cast<double>(kMaxFoldedElements), "its range is out of bounds");
+  l.require(bounds[2] != 0 && count <= static_cast<double>(kMaxFoldedElements) && std::abs(bounds[0]) < 4e18 &&
+                std::abs(bounds[1]) < 4e18 && std::abs(bounds[2]) < 4e18,
+            "its range is out of bounds");
   Constant result{integer ? DataType::kI64 : DataType::kF32, {static_cast<std::int64_t>(count)}, {}, {}};
   for (std::int64_t i = 0; i < result.shape[0]; ++i) {
     const double v = bounds[0] + static_cast<double>(i) * bounds[2];
@@ -282,7 +284,8 @@ void slice(Lowering& l) {
     const std::int64_t from = std::clamp(starts[i], -kFar, kFar);
     const std::int64_t until = std::clamp(ends[i], -kFar, kFar);
     const std::int64_t lowest = stride > 0 ? 0 : -1;
-    const std::int64_t begin = std::clamp<std::int64_t>(from < 0 ? from + size : from, 0, stride > 0 ? size : size - 1);
+    const std::int64_t begin = std::clamp<std::int64_t>(from < 0 ? from + size : from, 0,
+                                                        stride > 0 ? size : std::max<std::int64_t>(size - 1, 0));
     const std::int64_t end = std::clamp<std::int64_t>(until < 0 ? until + size : until, lowest, size);
     const std::int64_t count = stride > 0 ? (end - begin + stride - 1) / stride : (begin - end - stride - 1) / -stride;
     to[d] = std::max<std::int64_t>(count, 0);
@@ -290,28 +293,6 @@ void slice(Lowering& l) {
     step[d] = stride;
   }
   l.set_output(0, l.slice(x, start, step, to));
-}
-
-void gather(Lowering& l) {
-  const ValueId x = l.input(0);
-  const Shape in = l.shape(x);
-  const int axis = l.axis(l.integer("axis", 0), l.rank(x));
-  const std::int64_t size = in[static_cast<std::size_t>(axis)];
-  const Constant* given = l.constant_input(1);
-  Integers indices = l.integers_input(1, "indices");
-  for (std::int64_t& i : indices) {
-    l.require(i >= -size && i < size, fmt::format("its index {} is outside {}", i, size));
-    if (i < 0) i += size;
-  }
-  l.require(!indices.empty(), "it gathers nothing");
-  Shape to(in.begin(), in.begin() + axis);
-  to.insert(to.end(), given->shape.begin(), given->shape.end());
-  to.insert(to.end(), in.begin() + axis + 1, in.end());
-  Shape line = in;
-  line[static_cast<std::size_t>(axis)] = static_cast<std::int64_t>(indices.size());
-  const ValueId y =
-      indices.size() == 1 ? part(l, x, axis, indices[0], 1) : l.emit(Gather{axis, std::move(indices)}, {x}, line);
-  l.set_output(0, l.reshape(y, to));
 }
 
 void pad(Lowering& l) {
@@ -383,7 +364,7 @@ void expand(Lowering& l) {
   ValueId y = l.reshape(x, aligned);
   for (std::size_t d = 0; d < to.size(); ++d) {
     if (to[d] == l.shape(y)[d]) continue;
-    l.require(to[d] <= kMaxValueElements, "its shape is out of bounds");
+    l.require(to[d] > 0 && to[d] <= kMaxValueElements, "its shape is out of bounds");
     Shape line(to.size(), 1);
     line[d] = to[d];
     const auto count = static_cast<std::size_t>(to[d]);
@@ -450,7 +431,6 @@ const std::vector<HandlerEntry>& movement_handlers() {
       {"Concat", concat},
       {"Split", split},
       {"Slice", slice},
-      {"Gather", gather},
       {"Pad", pad},
       {"Expand", expand},
       {"Tile", tile},

@@ -1,4 +1,4 @@
-// Handlers of the node types that networks are made of: convolutions, matrix products, pooling, normalisation, softmax.
+// Handlers of the node types that networks are made of: convolutions, matrix products, pooling, softmax.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -273,71 +273,6 @@ void gemm(Lowering& l) {
   matrix_product(l, a, b, c);
 }
 
-Constant per_channel(std::vector<float> values, int rank) {
-  Shape shape(static_cast<std::size_t>(std::max(rank - 1, 1)), 1);
-  shape[0] = static_cast<std::int64_t>(values.size());
-  return {DataType::kF32, std::move(shape), std::move(values), {}};
-}
-
-void batch_normalization(Lowering& l) {
-  const ValueId x = l.input(0);
-  l.require(l.rank(x) >= 2, "its input has no channels");
-  l.require(l.integer("training_mode", 0) == 0, "training mode is not supported");
-  l.require(l.integer("spatial", 1) != 0, "spatial = 0 is not supported");
-  const std::int64_t channels = l.shape(x)[1];
-  std::vector<float> gain, offset;
-  const Constant& scale = l.weights_input(1, "scale");
-  const Constant& bias = l.weights_input(2, "bias");
-  const Constant& mean = l.weights_input(3, "mean");
-  const Constant& variance = l.weights_input(4, "variance");
-  for (const Constant* c : {&scale, &bias, &mean, &variance}) {
-    l.require(c->shape == Shape{channels}, fmt::format("its parameters are not [{}]", channels));
-  }
-  const double epsilon = static_cast<double>(l.number("epsilon", 1e-5F));
-  for (std::size_t c = 0; c < scale.f32.size(); ++c) {
-    const double g = static_cast<double>(scale.f32[c]) / std::sqrt(static_cast<double>(variance.f32[c]) + epsilon);
-    gain.push_back(static_cast<float>(g));
-    offset.push_back(static_cast<float>(static_cast<double>(bias.f32[c]) - g * static_cast<double>(mean.f32[c])));
-  }
-  const ValueId scaled = l.binary(Binary::Kind::kMul, x, l.constant(per_channel(std::move(gain), l.rank(x))));
-  l.set_output(0, l.binary(Binary::Kind::kAdd, scaled, l.constant(per_channel(std::move(offset), l.rank(x)))));
-}
-
-struct Normalized {
-  ValueId y;  // (x - mean) / deviation
-  ValueId mean;
-  ValueId deviation;  // sqrt(variance + epsilon)
-};
-
-Normalized normalized(Lowering& l, ValueId x, const std::vector<int>& axes) {
-  const ValueId average = l.reduce(Reduce::Kind::kMean, x, axes);
-  const ValueId centred = l.binary(Binary::Kind::kSub, x, average);
-  const ValueId variance = l.reduce(Reduce::Kind::kMean, l.binary(Binary::Kind::kMul, centred, centred), axes);
-  const ValueId shifted = l.binary(Binary::Kind::kAdd, variance, l.constant(l.number("epsilon", 1e-5F)));
-  const ValueId deviation = l.unary(shifted, {Function::kSqrt, 0, 0});
-  return {l.binary(Binary::Kind::kDiv, centred, deviation), average, deviation};
-}
-
-void instance_normalization(Lowering& l) {
-  const ValueId x = l.input(0);
-  l.require(l.rank(x) >= 3, "its input has no spatial dimensions");
-  const ValueId scale = l.constant(per_channel(l.weights_input(1, "scale").f32, l.rank(x)));
-  const ValueId bias = l.constant(per_channel(l.weights_input(2, "bias").f32, l.rank(x)));
-  const ValueId scaled = l.binary(Binary::Kind::kMul, normalized(l, x, axes_from(2, l.rank(x))).y, scale);
-  l.set_output(0, l.binary(Binary::Kind::kAdd, scaled, bias));
-}
-
-void layer_normalization(Lowering& l) {
-  const ValueId x = l.input(0);
-  const int first = l.axis(l.integer("axis", -1), l.rank(x));
-  const Normalized n = normalized(l, x, axes_from(first, l.rank(x)));
-  if (l.output_wanted(1)) l.set_output(1, n.mean);
-  if (l.output_wanted(2)) l.set_output(2, l.unary(n.deviation, {Function::kReciprocal, 0, 0}));
-  ValueId y = l.binary(Binary::Kind::kMul, n.y, l.input(1));
-  if (l.has_input(2)) y = l.binary(Binary::Kind::kAdd, y, l.input(2));
-  l.set_output(0, y);
-}
-
 void softmax(Lowering& l, bool log) {
   const ValueId x = l.input(0);
   const Shape in = l.shape(x);
@@ -364,17 +299,14 @@ void softmax_log(Lowering& l) { softmax(l, true); }
 
 const std::vector<HandlerEntry>& network_handlers() {
   static const std::vector<HandlerEntry> kTable = {
-      {"Conv", convolution},
-      {"ConvTranspose", transposed_convolution},
-      {"MaxPool", max_pool},
-      {"AveragePool", average_pool},
+      {"Conv", convolution, "one or two spatial dimensions"},
+      {"ConvTranspose", transposed_convolution, "one or two spatial dimensions"},
+      {"MaxPool", max_pool, "one or two spatial dimensions, no indices"},
+      {"AveragePool", average_pool, "one or two spatial dimensions"},
       {"GlobalMaxPool", global_max_pool},
       {"GlobalAveragePool", global_average_pool},
       {"MatMul", matmul},
       {"Gemm", gemm},
-      {"BatchNormalization", batch_normalization},
-      {"InstanceNormalization", instance_normalization},
-      {"LayerNormalization", layer_normalization},
       {"Softmax", softmax_plain},
       {"LogSoftmax", softmax_log},
   };

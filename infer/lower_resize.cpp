@@ -109,7 +109,8 @@ void emit_resize(Lowering& l, const Modes& m, const std::vector<float>& scales, 
   l.require(m.interpolation == "nearest" || m.interpolation == "linear" || m.interpolation == "cubic",
             fmt::format("its mode '{}' is not supported", printable(m.interpolation)));
   for (std::size_t d = 0; d < rank; ++d) {
-    l.require(sizes[d] > 0 && sizes[d] <= kMaxValueElements, fmt::format("its output would be {}", to_string(sizes)));
+    l.require(sizes[d] > 0 && (sizes[d] <= kMaxResizedSide || sizes[d] == in[d]),
+              fmt::format("its output would be {}", to_string(sizes)));
     l.require(!m.antialias || sizes[d] >= in[d], "antialias is not supported when shrinking");
   }
   const bool fits = (rank == 3 || rank == 4) && sizes[0] == in[0] && sizes[1] == in[1];

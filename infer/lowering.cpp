@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
+#include <functional>
+#include <unordered_set>
 
 #include "base/error.hpp"
-#include "infer/half.hpp"
+#include "infer/engine_setup.hpp"
 #include "infer/passes.hpp"
 #include "infer/reference.hpp"
 
@@ -18,148 +17,56 @@ namespace {
 using base::Error;
 using base::ErrorKind;
 
-const std::map<std::string_view, Handler>& handlers() {
-  static const std::map<std::string_view, Handler> kHandlers = [] {
-    std::map<std::string_view, Handler> table;
+const std::map<std::string_view, HandlerEntry>& handlers() {
+  static const std::map<std::string_view, HandlerEntry> kHandlers = [] {
+    std::map<std::string_view, HandlerEntry> table;
     for (const auto* family :
-         {&network_handlers(), &resize_handlers(), &elementwise_handlers(), &movement_handlers()}) {
-      for (const HandlerEntry& entry : *family) table.emplace(entry.type, entry.handler);
+         {&network_handlers(), &normalization_handlers(), &quantized_handlers(), &resize_handlers(),
+          &elementwise_handlers(), &movement_handlers(), &indexing_handlers(), &control_handlers()}) {
+      for (const HandlerEntry& entry : *family) table.emplace(entry.type, entry);
     }
     return table;
   }();
   return kHandlers;
 }
 
-// One raw little-endian element widened.
-template <typename T>
-std::vector<std::int64_t> widen(const std::string& raw) {
-  std::vector<std::int64_t> values(raw.size() / sizeof(T));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    T v;
-    std::memcpy(&v, raw.data() + i * sizeof(T), sizeof(T));
-    values[i] = static_cast<std::int64_t>(v);
+// Elements that evaluate() reads and writes for `op`; a double, since the factors come from the file.
+double folding_steps(const Graph& graph, const Op& op, const Shape& shape) {
+  const auto product = [](const Shape& s, std::size_t from) {
+    double p = 1;
+    for (std::size_t d = from; d < s.size(); ++d) p *= static_cast<double>(s[d]);
+    return p;
+  };
+  const auto area = [](const Pair2& kernel) { return static_cast<double>(kernel.y) * static_cast<double>(kernel.x); };
+  const auto of = [&](std::size_t i) -> const Shape& { return graph.shape(op.inputs[i]); };
+  double each = 1;
+  if (std::holds_alternative<Conv>(op.operation)) each = product(of(1), 1);
+  if (const auto* c = std::get_if<ConvTranspose>(&op.operation)) {
+    each = static_cast<double>(of(0)[1]) / c->groups * area(c->kernel);
   }
-  return values;
+  if (std::holds_alternative<MatMul>(op.operation)) each = static_cast<double>(of(0).back());
+  if (const auto* p = std::get_if<Pool>(&op.operation)) each = area(p->kernel);
+  if (const auto* r = std::get_if<Resize>(&op.operation)) each = static_cast<double>(r->y.taps) * r->x.taps;
+  double steps = product(shape, 0) * each;
+  for (const ValueId id : op.inputs) {
+    if (id != kNoValue) steps += product(graph.shape(id), 0);
+  }
+  return steps;
 }
 
-float bfloat16(std::uint16_t bits) {
-  const std::uint32_t wide = static_cast<std::uint32_t>(bits) << 16U;
-  float v;
-  std::memcpy(&v, &wide, sizeof(v));
-  return v;
+// What helps against an operator that is not there.
+std::string_view advice(const onnx::NodeProto& node) {
+  constexpr std::string_view kChoosing[] = {"NonMaxSuppression", "TopK", "ArgMax", "NonZero", "Loop"};
+  if (std::find(std::begin(kChoosing), std::end(kChoosing), node.op_type()) != std::end(kChoosing)) {
+    return "; export the model without its choice of boxes: the plug-in detections makes it";
+  }
+  return "";
 }
 
 }  // namespace
 
 Lowering::Lowering(const OnnxFile& file, const TensorSpec& input) : file_(file), input_(input), opset_(file.opset()) {
   for (const auto& tensor : file.proto.graph().initializer()) initializers_.emplace(tensor.name(), &tensor);
-}
-
-// ---- Reading tensors
-
-std::string Lowering::external_bytes(const onnx::TensorProto& tensor, std::size_t size) const {
-  std::string location;
-  std::uint64_t offset = 0;
-  for (const auto& entry : tensor.external_data()) {
-    if (entry.key() == "location") location = entry.value();
-    if (entry.key() == "offset") offset = std::strtoull(entry.value().c_str(), nullptr, 10);
-  }
-  const auto fail = [&](const std::string& why) {
-    return Error(ErrorKind::kModel, fmt::format("{}: weight '{}' is in the external file '{}', which {}", file_.path,
-                                                printable(tensor.name()), printable(location), why));
-  };
-  const std::filesystem::path relative(location);
-  // A model must not read files outside its own folder.
-  const bool inside = !location.empty() && relative.is_relative() &&
-                      std::none_of(relative.begin(), relative.end(), [](const auto& part) { return part == ".."; });
-  if (!inside) throw fail("is not inside the model's folder");
-  const std::filesystem::path path = std::filesystem::path(file_.path).parent_path() / relative;
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) throw fail("does not exist");
-  const std::uintmax_t available = std::filesystem::file_size(path, error);
-  if (error || offset > available || size > available - offset) throw fail("is too short");
-  std::ifstream stream(path, std::ios::binary);
-  std::string bytes(size, '\0');
-  stream.seekg(static_cast<std::streamoff>(offset));
-  stream.read(bytes.data(), static_cast<std::streamsize>(size));
-  if (!stream) throw fail("cannot be read");
-  return bytes;
-}
-
-Constant Lowering::read_tensor(const onnx::TensorProto& tensor) const {
-  using T = onnx::TensorProto;
-  Constant c;
-  c.shape.assign(tensor.dims().begin(), tensor.dims().end());
-  const auto count = static_cast<std::size_t>(element_count(c.shape));
-  const bool external = tensor.data_location() == T::EXTERNAL;
-  const std::string outside = external ? external_bytes(tensor, count * onnx_type_size(tensor.data_type())) : "";
-  const bool raw = external || tensor.has_raw_data();
-  const std::string& bytes = external ? outside : tensor.raw_data();
-  const auto integers_from = [&](auto sample) {
-    using Element = decltype(sample);
-    if (raw)
-      c.i64 = widen<Element>(bytes);
-    else
-      c.i64.assign(tensor.int32_data().begin(), tensor.int32_data().end());
-    c.type = DataType::kI64;
-  };
-  switch (tensor.data_type()) {
-    case T::FLOAT:
-      if (raw) {
-        c.f32.resize(count);
-        if (count > 0) std::memcpy(c.f32.data(), bytes.data(), bytes.size());
-      } else {
-        c.f32.assign(tensor.float_data().begin(), tensor.float_data().end());
-      }
-      break;
-    case T::DOUBLE:
-      for (std::size_t i = 0; i < count; ++i) {
-        double v;
-        if (raw)
-          std::memcpy(&v, bytes.data() + i * sizeof(v), sizeof(v));
-        else
-          v = tensor.double_data(static_cast<int>(i));
-        c.f32.push_back(static_cast<float>(v));
-      }
-      break;
-    case T::FLOAT16:
-    case T::BFLOAT16: {
-      integers_from(std::uint16_t{});
-      c.type = DataType::kF32;
-      for (const std::int64_t v : c.i64) {
-        const auto bits = static_cast<std::uint16_t>(v);
-        c.f32.push_back(tensor.data_type() == T::FLOAT16 ? half_to_float(bits) : bfloat16(bits));
-      }
-      c.i64.clear();
-      break;
-    }
-    case T::INT64:
-      c.type = DataType::kI64;
-      if (raw)
-        c.i64 = widen<std::int64_t>(bytes);
-      else
-        c.i64.assign(tensor.int64_data().begin(), tensor.int64_data().end());
-      break;
-    case T::UINT32:
-    case T::UINT64:
-      c.type = DataType::kI64;
-      if (!raw)
-        for (const auto v : tensor.uint64_data()) c.i64.push_back(static_cast<std::int64_t>(v));
-      else
-        c.i64 = tensor.data_type() == T::UINT32 ? widen<std::uint32_t>(bytes) : widen<std::int64_t>(bytes);
-      break;
-    case T::INT32: integers_from(std::int32_t{}); break;
-    case T::INT16: integers_from(std::int16_t{}); break;
-    case T::INT8: integers_from(std::int8_t{}); break;
-    case T::UINT16: integers_from(std::uint16_t{}); break;
-    case T::UINT8:
-    case T::BOOL: integers_from(std::uint8_t{}); break;
-    default: refuse(fmt::format("constants of type {} are not supported", onnx_type_name(tensor.data_type())));
-  }
-  if ((c.type == DataType::kF32 ? c.f32.size() : c.i64.size()) != count) {
-    refuse(fmt::format("constant '{}' does not hold {} elements", printable(tensor.name()), count));
-  }
-  return c;
 }
 
 // ---- Names and values
@@ -172,7 +79,7 @@ ValueId Lowering::add_value(Value value) {
 ValueId Lowering::find(const std::string& name) {
   if (const auto known = names_.find(name); known != names_.end()) return known->second;
   if (const auto weight = initializers_.find(name); weight != initializers_.end()) {
-    const ValueId id = constant(read_tensor(*weight->second));
+    const ValueId id = constant(*weight->second);
     graph_.values[static_cast<std::size_t>(id)].name = name;
     names_.emplace(name, id);
     return id;
@@ -217,6 +124,11 @@ void Lowering::set_output(std::size_t i, ValueId value) {
   names_[name] = value;
   Value& v = graph_.values[static_cast<std::size_t>(value)];
   if (v.name.empty()) v.name = name;
+}
+
+int Lowering::element_type(ValueId id, int otherwise) const {
+  const auto known = element_types_.find(id);
+  return known == element_types_.end() ? otherwise : known->second;
 }
 
 // ---- Attributes
@@ -281,15 +193,10 @@ ValueId Lowering::emit(Operation operation, std::vector<ValueId> inputs, Shape s
   }
   Op op{std::move(operation), std::move(inputs), kNoValue, activation, node_ != nullptr ? node_text(*node_) : ""};
   if (folds) {
-    folded_elements_ += count;
-    if (std::holds_alternative<Conv>(op.operation) || std::holds_alternative<ConvTranspose>(op.operation) ||
-        std::holds_alternative<MatMul>(op.operation)) {
-      require(element_count(graph_.shape(op.inputs[0])) * element_count(graph_.shape(op.inputs[1])) <=
-                  4 * kMaxFoldedElements,
-              "folding it would take too long");
-    }
-    require(count <= kMaxFoldedElements && folded_elements_ <= 8 * kMaxFoldedElements,
-            fmt::format("folding it would make a constant of {} elements", count));
+    require(count <= kMaxFoldedElements, fmt::format("folding it would make a constant of {} elements", count));
+    folding_steps_ += folding_steps(graph_, op, shape);
+    require(folding_steps_ <= static_cast<double>(kMaxFoldingSteps),
+            "folding the model's constants up to here takes too long");
     std::vector<const Constant*> constants;
     for (const ValueId id : op.inputs) constants.push_back(id == kNoValue ? nullptr : graph_.value(id).constant.get());
     try {
@@ -311,8 +218,17 @@ ValueId Lowering::emit(Operation operation, std::vector<ValueId> inputs, Shape s
 }
 
 ValueId Lowering::constant(Constant c) {
+  constant_elements_ += element_count(c.shape);
+  require(constant_elements_ <= kMaxConstantElements,
+          fmt::format("the model's constants up to here have more than {} elements", kMaxConstantElements));
   Shape shape = c.shape;
   return add_value({"", std::move(shape), std::make_shared<const Constant>(std::move(c))});
+}
+
+ValueId Lowering::constant(const onnx::TensorProto& tensor) {
+  const ValueId id = constant(read_tensor(tensor));
+  element_types_.emplace(id, tensor.data_type());
+  return id;
 }
 
 ValueId Lowering::constant(float value) { return constant(Constant{DataType::kF32, {}, {value}, {}}); }
@@ -380,21 +296,56 @@ void Lowering::refuse(const std::string& why) const {
 
 // ---- The whole graph
 
+// Calls visit(name) for what a node reads: its inputs and what the graphs inside it read from around them.
+// NOLINTNEXTLINE(misc-no-recursion): protobuf has refused messages nested deeper than 64
+void Lowering::for_each_read(const onnx::NodeProto& node, const std::function<void(const std::string&)>& visit) {
+  for (const auto& name : node.input()) visit(name);
+  for (const auto& attribute : node.attribute()) {
+    if (!attribute.has_g()) continue;
+    for (const auto& inner : attribute.g().node()) for_each_read(inner, visit);
+    for (const auto& output : attribute.g().output()) visit(output.name());
+  }
+}
+
 // Nodes that some output needs: exporters leave dead ends, and an operator nobody needs must not refuse a model.
 std::vector<bool> Lowering::needed_nodes() const {
   const onnx::GraphProto& graph = file_.proto.graph();
-  std::unordered_map<std::string, bool> wanted;
-  for (const auto& output : graph.output()) wanted[output.name()] = true;
+  std::unordered_set<std::string> wanted;
+  for (const auto& output : graph.output()) wanted.insert(output.name());
   std::vector<bool> needed(static_cast<std::size_t>(graph.node_size()), false);
   for (int i = graph.node_size() - 1; i >= 0; --i) {
     const auto& node = graph.node(i);
     const bool need = std::any_of(node.output().begin(), node.output().end(),
                                   [&](const std::string& name) { return wanted.count(name) > 0; });
     needed[static_cast<std::size_t>(i)] = need;
-    if (!need) continue;
-    for (const auto& name : node.input()) wanted[name] = true;
+    if (need) for_each_read(node, [&](const std::string& name) { wanted.insert(name); });
   }
   return needed;
+}
+
+void Lowering::lower(const onnx::NodeProto& node) {
+  const onnx::NodeProto* const around = node_;
+  node_ = &node;
+  const auto handler = handlers().find(node.op_type());
+  if (handler == handlers().end()) refuse(fmt::format("camd's own engines do not have this operator{}", advice(node)));
+  handler->second.handler(*this);
+  for (std::size_t o = 0; o < output_count(); ++o) {
+    if (output_wanted(o) && names_.count(node.output(static_cast<int>(o))) == 0) {
+      refuse(fmt::format("its output {} is not supported", o));
+    }
+  }
+  node_ = around;
+}
+
+std::vector<ValueId> Lowering::lower_inner(const onnx::GraphProto& graph) {
+  for (const auto& tensor : graph.initializer()) {
+    initializers_.insert_or_assign(tensor.name(), &tensor);
+    names_.erase(tensor.name());  // a sibling's graph may use the same name
+  }
+  for (const auto& node : graph.node()) lower(node);
+  std::vector<ValueId> results;
+  for (const auto& output : graph.output()) results.push_back(find(output.name()));
+  return results;
 }
 
 Graph Lowering::run() {
@@ -404,22 +355,20 @@ Graph Lowering::run() {
   const std::vector<bool> needed = needed_nodes();
   for (const auto& output : graph.output()) ++reads_[output.name()];
   for (int i = 0; i < graph.node_size(); ++i) {
-    if (!needed[static_cast<std::size_t>(i)]) continue;
-    for (const auto& name : graph.node(i).input()) ++reads_[name];
-  }
-  for (int i = 0; i < graph.node_size(); ++i) {
-    if (!needed[static_cast<std::size_t>(i)]) continue;
-    node_ = &graph.node(i);
-    const auto handler = handlers().find(node_->op_type());
-    if (handler == handlers().end()) refuse("camd's own engines do not have this operator");
-    handler->second(*this);
-    for (std::size_t o = 0; o < output_count(); ++o) {
-      if (output_wanted(o) && names_.count(node_->output(static_cast<int>(o))) == 0) {
-        refuse(fmt::format("its output {} is not supported", o));
-      }
+    if (needed[static_cast<std::size_t>(i)]) {
+      for_each_read(graph.node(i), [this](const std::string& name) { ++reads_[name]; });
     }
   }
-  node_ = nullptr;
+  for (const auto& declared : graph.input()) {
+    if (declared.name() == input_.name && takes_pixels_last(declared_shape(declared)) && input_.shape.size() == 4 &&
+        input_.shape[1] == 3) {
+      names_[input_.name] = transpose(graph_.input, {0, 2, 3, 1});
+    }
+  }
+  for (int i = 0; i < graph.node_size(); ++i) {
+    if (needed[static_cast<std::size_t>(i)]) lower(graph.node(i));
+  }
+  std::int64_t output_elements = 0;
   for (const auto& output : graph.output()) {
     ValueId id = find(output.name());
     if (id == graph_.input || graph_.is_constant(id)) {
@@ -428,6 +377,9 @@ Graph Lowering::run() {
       graph_.ops.push_back({Reshape{}, {id}, add_value({output.name(), shape(id), nullptr}), {}, "output"});
       id = graph_.ops.back().output;
     }
+    output_elements += element_count(shape(id));
+    require(output_elements <= kMaxOutputElements,
+            fmt::format("its outputs have more than {} elements", kMaxOutputElements));
     graph_.outputs.push_back(id);
   }
   return std::move(graph_);
@@ -439,11 +391,13 @@ Graph lower_model(const OnnxFile& file, const TensorSpec& input, const LowerOpti
   return graph;
 }
 
-std::vector<std::string_view> supported_operators() {
-  std::vector<std::string_view> names;
-  for (const auto& [name, handler] : handlers()) names.push_back(name);
-  return names;
+std::vector<OperatorSupport> supported_operators() {
+  std::vector<OperatorSupport> operators;
+  for (const auto& [type, entry] : handlers()) operators.push_back({type, entry.limits});
+  return operators;
 }
+
+bool is_supported_operator(std::string_view type) { return handlers().count(type) > 0; }
 
 Shape broadcast(const Lowering& l, const Shape& a, const Shape& b) {
   Shape result(std::max(a.size(), b.size()), 1);

@@ -6,6 +6,7 @@
 // arithmetic and weight preparation need no code of their own.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -39,12 +40,20 @@ class Lowering {
   [[nodiscard]] bool output_wanted(std::size_t i) const;
   void set_output(std::size_t i, ValueId value);
 
+  // Lowers the nodes of a graph inside the current node; returns the values of its outputs.
+  [[nodiscard]] std::vector<ValueId> lower_inner(const onnx::GraphProto& graph);
+
   // ---- Attributes of the current node.
   [[nodiscard]] const onnx::AttributeProto* attribute(std::string_view name) const;
   [[nodiscard]] std::int64_t integer(std::string_view name, std::int64_t otherwise) const;
   [[nodiscard]] float number(std::string_view name, float otherwise) const;
   [[nodiscard]] std::string text(std::string_view name, std::string_view otherwise) const;
   [[nodiscard]] std::optional<std::vector<std::int64_t>> integers(std::string_view name) const;
+
+  // ---- Values.
+  [[nodiscard]] const Constant& constant_of(ValueId id) const { return *graph_.value(id).constant; }
+  // The element type that the file gives a weight or Constant (onnx::TensorProto::INT8, ...), or `otherwise`.
+  [[nodiscard]] int element_type(ValueId id, int otherwise) const;
 
   // ---- Shapes.
   [[nodiscard]] const Shape& shape(ValueId id) const { return graph_.shape(id); }
@@ -57,6 +66,7 @@ class Lowering {
   ValueId emit(Operation operation, std::vector<ValueId> inputs, Shape shape, Activation activation = {});
   ValueId constant(Constant constant);
   ValueId constant(float value);  // a scalar
+  ValueId constant(const onnx::TensorProto& tensor);
   ValueId reshape(ValueId x, Shape shape);
   ValueId transpose(ValueId x, std::vector<int> permutation);
   ValueId slice(ValueId x, std::vector<std::int64_t> start, std::vector<std::int64_t> step, Shape shape);
@@ -74,6 +84,8 @@ class Lowering {
 
  private:
   [[nodiscard]] std::vector<bool> needed_nodes() const;
+  static void for_each_read(const onnx::NodeProto& node, const std::function<void(const std::string&)>& visit);
+  void lower(const onnx::NodeProto& node);
   [[nodiscard]] ValueId find(const std::string& name);
   ValueId add_value(Value value);
   [[nodiscard]] std::string external_bytes(const onnx::TensorProto& tensor, std::size_t size) const;
@@ -84,21 +96,28 @@ class Lowering {
   Graph graph_;
   std::unordered_map<std::string, ValueId> names_;
   std::unordered_map<std::string, const onnx::TensorProto*> initializers_;
-  std::unordered_map<std::string, int> reads_;  // of each name, by needed nodes and outputs
+  std::unordered_map<ValueId, int> element_types_;  // of weights and Constants
+  std::unordered_map<std::string, int> reads_;      // of each name, by needed nodes and outputs
   const onnx::NodeProto* node_ = nullptr;
-  std::int64_t folded_elements_ = 0;
+  std::int64_t constant_elements_ = 0;
+  double folding_steps_ = 0;
 };
 
 using Handler = void (*)(Lowering&);
-// The handler tables of the three families (lower_network.cpp, lower_elementwise.cpp, lower_movement.cpp).
+// The handler tables of the families, lower_NAME.cpp each.
 struct HandlerEntry {
   std::string_view type;
   Handler handler;
+  std::string_view limits{};  // what of the operator is not there, for the manual; empty: nothing
 };
 [[nodiscard]] const std::vector<HandlerEntry>& network_handlers();
 [[nodiscard]] const std::vector<HandlerEntry>& resize_handlers();
 [[nodiscard]] const std::vector<HandlerEntry>& elementwise_handlers();
 [[nodiscard]] const std::vector<HandlerEntry>& movement_handlers();
+[[nodiscard]] const std::vector<HandlerEntry>& indexing_handlers();
+[[nodiscard]] const std::vector<HandlerEntry>& normalization_handlers();
+[[nodiscard]] const std::vector<HandlerEntry>& quantized_handlers();
+[[nodiscard]] const std::vector<HandlerEntry>& control_handlers();
 
 // numpy's broadcasting; refuses shapes that do not fit.
 [[nodiscard]] Shape broadcast(const Lowering& l, const Shape& a, const Shape& b);

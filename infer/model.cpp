@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <unordered_set>
 
 #include "base/error.hpp"
 #include "infer/onnx_file.hpp"
@@ -56,13 +57,15 @@ ModelDescription describe_onnx(const OnnxFile& file) {
   description.ir_version = static_cast<int>(file.proto.ir_version());
   description.opset = file.opset();
   const onnx::GraphProto& graph = file.proto.graph();
+  std::unordered_set<std::string_view> weights;
   for (const auto& tensor : graph.initializer()) {
+    weights.insert(tensor.name());
     std::int64_t count = 1;
     for (const std::int64_t dimension : tensor.dims()) count *= dimension;
     description.parameter_count += count;
   }
   for (const auto& input : graph.input()) {
-    if (!file.is_initializer(input.name())) description.inputs.push_back(spec_of(file, input, "input"));
+    if (weights.count(input.name()) == 0) description.inputs.push_back(spec_of(file, input, "input"));
   }
   if (description.inputs.empty()) {
     throw base::Error(base::ErrorKind::kModel, fmt::format("{}: the model has no input", file.path));

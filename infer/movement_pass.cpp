@@ -17,6 +17,7 @@ std::size_t at(int i) { return static_cast<std::size_t>(i); }
 // Tracing costs a copy of the value per step, once, at set-up: values above the first bound are not traced, and when
 // the second is used up no more chains are.
 constexpr std::int64_t kMaxTracedElements = std::int64_t{1} << 22;
+constexpr std::int64_t kMaxTracedChannels = std::int64_t{1} << 16;
 constexpr std::int64_t kMaxTracedInAll = std::int64_t{1} << 26;
 
 bool moves_one_input(const Op& op) {
@@ -57,7 +58,7 @@ bool changes_nothing(const Graph& graph, const Op& op) {
 // The channels that an op over axis 1 alone reads; empty for any other op.
 Indices selected_channels(const Graph& graph, const Op& op) {
   const Shape& out = graph.shape(op.output);
-  if (out.size() != 4) return {};
+  if (out.size() != 4 || out[1] > kMaxTracedChannels) return {};
   if (const auto* g = std::get_if<Gather>(&op.operation)) return g->axis == 1 ? g->indices : Indices{};
   const auto* s = std::get_if<Slice>(&op.operation);
   if (s == nullptr) return {};

@@ -87,7 +87,21 @@ void check_tensor(const std::string& path, const onnx::TensorProto& tensor, std:
   }
 }
 
-using Names = std::unordered_set<std::string>;
+using Names = std::unordered_set<std::string_view>;  // of the file, which outlives them
+
+// Names that nodes of a graph may read: its own and those of the graphs around it. A chain and not a copy, so that a
+// file full of nested graphs costs no more than its size.
+struct Scope {
+  const Scope* outer = nullptr;
+  Names names;
+
+  [[nodiscard]] bool has(std::string_view name) const {
+    for (const Scope* scope = this; scope != nullptr; scope = scope->outer) {
+      if (scope->names.count(name) > 0) return true;
+    }
+    return false;
+  }
+};
 
 // Every name that some node of the graph makes, to tell "never" from "later".
 Names all_outputs(const onnx::GraphProto& graph) {
@@ -96,11 +110,13 @@ Names all_outputs(const onnx::GraphProto& graph) {
   return names;
 }
 
-void check_graph(const std::string& path, const onnx::GraphProto& graph, Names known) {
-  for (const auto& input : graph.input()) known.insert(input.name());
+// NOLINTNEXTLINE(misc-no-recursion): protobuf has refused messages nested deeper than 64
+void check_graph(const std::string& path, const onnx::GraphProto& graph, const Scope* outer) {
+  Scope known{outer, {}};
+  for (const auto& input : graph.input()) known.names.insert(input.name());
   for (const auto& tensor : graph.initializer()) {
     check_tensor(path, tensor, fmt::format("weight '{}'", printable(tensor.name())));
-    known.insert(tensor.name());
+    known.names.insert(tensor.name());
   }
   for (const auto& tensor : graph.sparse_initializer()) {
     refuse(path, fmt::format("sparse weight '{}' is not supported", printable(tensor.values().name())));
@@ -113,7 +129,7 @@ void check_graph(const std::string& path, const onnx::GraphProto& graph, Names k
                                printable(node.domain())));
     }
     for (const auto& name : node.input()) {
-      if (name.empty() || known.count(name) > 0) continue;
+      if (name.empty() || known.has(name)) continue;
       refuse(path, fmt::format("{} reads '{}', which {}", node_text(node), printable(name),
                                later.count(name) > 0 ? "is made only after it (a cycle, or nodes out of order)"
                                                      : "nothing makes"));
@@ -122,19 +138,19 @@ void check_graph(const std::string& path, const onnx::GraphProto& graph, Names k
       if (attribute.has_t()) {
         check_tensor(path, attribute.t(), fmt::format("'{}' of {}", printable(attribute.name()), node_text(node)));
       }
-      if (attribute.has_g()) check_graph(path, attribute.g(), known);
-      for (const auto& inner : attribute.graphs()) check_graph(path, inner, known);
+      if (attribute.has_g()) check_graph(path, attribute.g(), &known);
+      for (const auto& inner : attribute.graphs()) check_graph(path, inner, &known);
     }
     for (const auto& name : node.output()) {
       if (name.empty()) continue;
       if (!made.insert(name).second) {
         refuse(path, fmt::format("{} makes '{}' a second time", node_text(node), printable(name)));
       }
-      known.insert(name);
+      known.names.insert(name);
     }
   }
   for (const auto& output : graph.output()) {
-    if (known.count(output.name()) == 0) {
+    if (!known.has(output.name())) {
       refuse(path, fmt::format("output '{}' is made by no node", printable(output.name())));
     }
   }
@@ -151,13 +167,6 @@ int OnnxFile::opset() const {
     }
   }
   return version;
-}
-
-bool OnnxFile::is_initializer(std::string_view name) const {
-  for (const auto& tensor : proto.graph().initializer()) {
-    if (tensor.name() == name) return true;
-  }
-  return false;
 }
 
 OnnxFile parse_onnx(std::string_view bytes, const std::string& path) {
@@ -180,7 +189,7 @@ OnnxFile parse_onnx(std::string_view bytes, const std::string& path) {
   if (file.proto.functions_size() > 0) refuse(path, "model-local functions are not supported");
   if (file.opset() < 1) refuse(path, "the model does not say which operator set of ai.onnx it uses");
   if (file.proto.graph().output_size() == 0) refuse(path, "the model has no output");
-  check_graph(path, file.proto.graph(), {});
+  check_graph(path, file.proto.graph(), nullptr);
   file.sha256 = base::sha256(bytes);
   return file;
 }

@@ -34,7 +34,6 @@ struct OnnxFile {
 
   // "ai.onnx" opset version.
   [[nodiscard]] int opset() const;
-  [[nodiscard]] bool is_initializer(std::string_view name) const;
 };
 
 // Throws Error(kModel): one line with `path` and the cause.

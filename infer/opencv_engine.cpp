@@ -78,6 +78,13 @@ class OpenCvEngine final : public Engine {
       : device_(device), model_(describe_onnx(file)), options_(options.input) {
     cv::setNumThreads(options.threads > 0 ? options.threads : -1);
     input_ = resolve_input(model_, options_);
+    const TensorSpec& declared = model_.inputs[0];
+    if (declared.type != DataType::kF32 || takes_pixels_last(declared.shape)) {
+      throw Error(
+          ErrorKind::kModel,
+          fmt::format("{}: engine opencv cannot feed its input '{}' of {} {}, only f32 [1,3,height,width]", model_.path,
+                      printable(declared.name), to_string(declared.type), to_string(declared.shape)));
+    }
     fix_input_shape(file, input_);
     std::string text;
     file.proto.SerializeToString(&text);

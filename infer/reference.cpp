@@ -132,6 +132,7 @@ template <typename T>
 Constant run(const Pad& o, const Inputs& in, const Shape& shape) {
   const Constant& x = *in[0];
   const auto strides = strides_of(x.shape);
+  const T fill = std::is_integral_v<T> && !(std::abs(o.value) < 9.2e18F) ? T{0} : static_cast<T>(o.value);
   Constant result = make_result<T>(shape);
   for_each_index(shape, [&](Index flat, const std::vector<Index>& where) {
     Index i = 0;
@@ -145,7 +146,7 @@ Constant run(const Pad& o, const Inputs& in, const Shape& shape) {
       }
       i += std::clamp<Index>(w, 0, size - 1) * strides[d];
     }
-    data<T>(result)[at(flat)] = outside ? static_cast<T>(o.value) : data<T>(x)[at(i)];
+    data<T>(result)[at(flat)] = outside ? fill : data<T>(x)[at(i)];
   });
   return result;
 }
@@ -170,7 +171,11 @@ T combine(Binary::Kind kind, T a, T b) {
       }
     case Binary::Kind::kMin: return std::min(a, b);
     case Binary::Kind::kMax: return std::max(a, b);
-    case Binary::Kind::kPow: return static_cast<T>(std::pow(static_cast<double>(a), static_cast<double>(b)));
+    case Binary::Kind::kPow: {
+      const double power = std::pow(static_cast<double>(a), static_cast<double>(b));
+      if constexpr (std::is_integral_v<T>) return std::abs(power) < 9.2e18 ? static_cast<T>(power) : T{0};
+      return static_cast<T>(power);
+    }
     case Binary::Kind::kPrelu: return a < 0 ? a * b : a;
   }
   return a;
@@ -404,7 +409,8 @@ Constant run(const Reduce& o, const Inputs& in, const Shape& shape) {
     if (o.kind == Kind::kMean) v *= share;
     if (o.kind == Kind::kL2) v = std::sqrt(v);
     if (o.kind == Kind::kLogSumExp) v = shift[i] + std::log(v);
-    data<T>(result)[i] = static_cast<T>(v);
+    // An integer out of range is as good as any other: whoever uses it finds it out of bounds.
+    data<T>(result)[i] = std::is_integral_v<T> && !(std::abs(v) < 9.2e18) ? T{0} : static_cast<T>(v);
   }
   return result;
 }
@@ -429,13 +435,14 @@ concept MovesAnyType = requires(const O& o, const Inputs& in, const Shape& s) {
 
 Constant run_integer(const Op& op, const Unary& o, const Inputs& in, const Shape& shape) {
   Constant result = make_result<std::int64_t>(shape);
+  const auto negated = [](std::int64_t v) { return static_cast<std::int64_t>(-static_cast<std::uint64_t>(v)); };
   for (std::size_t i = 0; i < result.i64.size(); ++i) {
     const std::int64_t v = in[0]->i64[i];
     switch (o.function.function) {
       case Function::kNone: result.i64[i] = v; break;
       case Function::kRelu: result.i64[i] = std::max<std::int64_t>(v, 0); break;
-      case Function::kAbs: result.i64[i] = v < 0 ? -v : v; break;
-      case Function::kNegate: result.i64[i] = -v; break;
+      case Function::kAbs: result.i64[i] = v < 0 ? negated(v) : v; break;
+      case Function::kNegate: result.i64[i] = negated(v); break;
       case Function::kSign: result.i64[i] = v < 0 ? -1 : v > 0 ? 1 : 0; break;
       default: wrong_type(op);
     }

@@ -125,7 +125,7 @@ TEST_F(OpenCvEngineTest, InputsThatDoNotFitAreRefusedWithTheCause) {
   EXPECT_THAT(refusal(tiny_conv({1, 3, -1, -1}), 1 << 20, 8), HasSubstr("more than 16384"));
   OnnxBuilder half;
   half.input("x", {1, 3, 8, 8}, onnx::TensorProto::FLOAT16).node("Relu", {"x"}, {"y"}).output("y", {});
-  EXPECT_THAT(refusal(half), HasSubstr("camd feeds f32"));
+  EXPECT_THAT(refusal(half), HasSubstr("engine opencv cannot feed its input 'x' of f16 [1,3,8,8], only f32"));
 }
 
 TEST_F(OpenCvEngineTest, NetworkThatCannotRunAtThisSizeIsRefused) {
