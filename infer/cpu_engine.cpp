@@ -1,8 +1,5 @@
 #include "infer/cpu_engine.hpp"
 
-#include <fmt/format.h>
-
-#include "base/error.hpp"
 #include "infer/cpu/program.hpp"
 #include "infer/cpu/team.hpp"
 #include "infer/engine_setup.hpp"
@@ -40,12 +37,6 @@ class CpuEngine final : public Engine {
       outputs_.push_back({model_.outputs[i].name, graph.shape(graph.outputs[i]), DataType::kF32});
     }
     program_ = cpu::build_program(std::move(graph), cpu::kernels(), team_.size(), model_.path);
-    constexpr std::size_t kMaxArenaBytes = std::size_t{4} << 30;
-    if (const std::size_t bytes = program_->arena_floats * sizeof(float); bytes > kMaxArenaBytes) {
-      throw base::Error(base::ErrorKind::kModel,
-                        fmt::format("{}: engine cpu would need {} MiB for each frame in flight, at most {} are allowed",
-                                    model_.path, bytes >> 20U, kMaxArenaBytes >> 20U));
-    }
   }
 
   [[nodiscard]] std::string_view name() const noexcept override { return "cpu"; }

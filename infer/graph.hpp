@@ -36,6 +36,8 @@ inline constexpr std::int64_t kMaxFoldedElements = std::int64_t{1} << 24;
 inline constexpr std::int64_t kMaxConstantElements = std::int64_t{1} << 28;
 inline constexpr std::int64_t kMaxOutputElements = std::int64_t{1} << 28;
 inline constexpr std::int64_t kMaxFoldingSteps = std::int64_t{1} << 27;
+// Nodes of a model; engines compare each with each. The largest detectors have some thousands.
+inline constexpr int kMaxNodes = 10'000;
 // Of one side of a resized picture: each has a table.
 inline constexpr std::int64_t kMaxResizedSide = std::int64_t{1} << 16;
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "infer/lowering.hpp"
 
@@ -15,11 +16,22 @@ struct Modes {
   float cubic = -0.75F;
   bool exclude_outside = false;
   bool antialias = false;
+  // tf_crop_and_resize: the part of the input to enlarge (starts, then ends, 0..1), and what lies outside of the input.
+  std::vector<float> region{};
+  float outside = 0.0F;
+
+  [[nodiscard]] bool crops() const { return coordinates == "tf_crop_and_resize"; }
+};
+
+// The part of one axis that is resized, 0..1.
+struct Span {
+  float from = 0.0F;
+  float to = 1.0F;
 };
 
 // Positions are computed in f32, as PyTorch and ONNX Runtime do: at whole and half positions the last bit decides.
 float source_position(const Lowering& l, const Modes& m, std::int64_t out, std::int64_t out_size, std::int64_t in_size,
-                      float scale) {
+                      float scale, Span span) {
   const auto x = static_cast<float>(out);
   const auto in = static_cast<float>(in_size);
   if (m.coordinates == "half_pixel") return (x + 0.5F) / scale - 0.5F;
@@ -32,6 +44,10 @@ float source_position(const Lowering& l, const Modes& m, std::int64_t out, std::
   if (m.coordinates == "half_pixel_symmetric") {
     const float adjustment = static_cast<float>(out_size) / (scale * in);
     return in / 2 * (1 - adjustment) + (x + 0.5F) / scale - 0.5F;
+  }
+  if (m.crops()) {
+    if (out_size == 1) return 0.5F * (span.from + span.to) * (in - 1.0F);
+    return span.from * (in - 1.0F) + x * (span.to - span.from) * (in - 1.0F) / static_cast<float>(out_size - 1);
   }
   l.refuse(fmt::format("its coordinate_transformation_mode '{}' is not supported", printable(m.coordinates)));
 }
@@ -55,14 +71,32 @@ void cubic_weights(float a, float t, float weights[4]) {
   weights[3] = far(2 - t);
 }
 
-ResizeAxis make_axis(const Lowering& l, const Modes& m, std::int64_t in_size, std::int64_t out_size, float scale) {
+// Output positions that look outside of the input get weights of 0; nearest has a second tap for that.
+void blank_outside(ResizeAxis& axis, const std::vector<bool>& outside) {
+  if (std::find(outside.begin(), outside.end(), true) == outside.end()) return;
+  ResizeAxis blanked;
+  blanked.taps = std::max(axis.taps, 2);
+  for (std::size_t i = 0; i < outside.size(); ++i) {
+    for (int k = 0; k < blanked.taps; ++k) {
+      const std::size_t tap = i * static_cast<std::size_t>(axis.taps) + static_cast<std::size_t>(k % axis.taps);
+      blanked.index.push_back(axis.index[tap]);
+      blanked.weight.push_back(outside[i] || k >= axis.taps ? 0.0F : axis.weight[tap]);
+    }
+  }
+  axis = std::move(blanked);
+}
+
+ResizeAxis make_axis(const Lowering& l, const Modes& m, std::int64_t in_size, std::int64_t out_size, float scale,
+                     Span span) {
+  std::vector<bool> outside;
   ResizeAxis axis;
   axis.taps = m.interpolation == "nearest" ? 1 : m.interpolation == "linear" ? 2 : 4;
   const auto clamped = [in_size](std::int64_t i) {
     return static_cast<int>(std::clamp<std::int64_t>(i, 0, in_size - 1));
   };
   for (std::int64_t out = 0; out < out_size; ++out) {
-    const float at = source_position(l, m, out, out_size, in_size, scale);
+    const float at = source_position(l, m, out, out_size, in_size, scale, span);
+    if (m.crops()) outside.push_back(at < 0 || at > static_cast<float>(in_size - 1));
     if (axis.taps == 1) {
       axis.index.push_back(clamped(nearest_index(l, m, at, scale)));
       axis.weight.push_back(1.0F);
@@ -99,6 +133,7 @@ ResizeAxis make_axis(const Lowering& l, const Modes& m, std::int64_t in_size, st
       repeats = repeats && axis.index[static_cast<std::size_t>(i)] == i / factor;
     if (repeats) axis.repeat = static_cast<int>(factor);
   }
+  if (m.crops()) blank_outside(axis, outside);
   return axis;
 }
 
@@ -113,24 +148,30 @@ void emit_resize(Lowering& l, const Modes& m, const std::vector<float>& scales, 
               fmt::format("its output would be {}", to_string(sizes)));
     l.require(!m.antialias || sizes[d] >= in[d], "antialias is not supported when shrinking");
   }
-  const bool fits = (rank == 3 || rank == 4) && sizes[0] == in[0] && sizes[1] == in[1];
+  const auto span = [&](std::size_t d) { return m.region.empty() ? Span{} : Span{m.region[d], m.region[d + rank]}; };
+  const auto whole = [&](std::size_t d) { return span(d).from == 0.0F && span(d).to == 1.0F; };
+  const bool fits = (rank == 3 || rank == 4) && sizes[0] == in[0] && sizes[1] == in[1] && whole(0) && whole(1);
   if (!fits && sizes != in) {
     l.refuse(fmt::format("resizing {} to {}: only the last one or two dimensions of a picture can be resized",
                          to_string(in), to_string(sizes)));
   }
-  if (sizes == in && m.interpolation == "nearest") {
+  if (sizes == in && m.interpolation == "nearest" && !m.crops()) {
     l.set_output(0, x);
     return;
   }
   if (rank == 3) x = l.reshape(x, {in[0], in[1], 1, in[2]});
   Resize resize;
-  resize.x = make_axis(l, m, in[rank - 1], sizes[rank - 1], scales[rank - 1]);
+  resize.x = make_axis(l, m, in[rank - 1], sizes[rank - 1], scales[rank - 1], span(rank - 1));
   if (rank == 4)
-    resize.y = make_axis(l, m, in[2], sizes[2], scales[2]);
+    resize.y = make_axis(l, m, in[2], sizes[2], scales[2], span(2));
   else
     resize.y = {1, {0}, {1.0F}, 1};
   const Shape out = {in[0], in[1], rank == 4 ? sizes[2] : 1, sizes[rank - 1]};
-  const ValueId y = l.emit(std::move(resize), {x}, out);
+  // What is outside is 0 by its weights: another value is taken off before and added after.
+  const bool lifted = m.crops() && m.outside != 0.0F;
+  if (lifted) x = l.binary(Binary::Kind::kSub, x, l.constant(m.outside));
+  ValueId y = l.emit(std::move(resize), {x}, out);
+  if (lifted) y = l.binary(Binary::Kind::kAdd, y, l.constant(m.outside));
   l.set_output(0, rank == 3 ? l.reshape(y, sizes) : y);
 }
 
@@ -158,7 +199,7 @@ void by_sizes(Lowering& l, const Modes& m, const Shape& sizes) {
 }
 
 void upsample(Lowering& l) {
-  const Modes m{l.text("mode", "nearest"), "asymmetric", "simple"};
+  const Modes m{l.text("mode", "nearest"), "asymmetric", "simple", -0.75F};
   const auto* attribute = l.attribute("scales");
   if (attribute != nullptr) {
     by_scales(l, m, {attribute->floats().begin(), attribute->floats().end()});
@@ -169,7 +210,7 @@ void upsample(Lowering& l) {
 
 void resize(Lowering& l) {
   if (l.opset() < 11) {
-    by_scales(l, {l.text("mode", "nearest"), "asymmetric", "simple"}, l.weights_input(1, "scales").f32);
+    by_scales(l, {l.text("mode", "nearest"), "asymmetric", "simple", -0.75F}, l.weights_input(1, "scales").f32);
     return;
   }
   Modes m{l.text("mode", "nearest"),
@@ -177,8 +218,12 @@ void resize(Lowering& l) {
           l.text("nearest_mode", "round_prefer_floor"),
           l.number("cubic_coeff_a", -0.75F),
           l.integer("exclude_outside", 0) != 0,
-          l.integer("antialias", 0) != 0};
-  l.require(l.text("keep_aspect_ratio_policy", "stretch") == "stretch", "keep_aspect_ratio_policy is not supported");
+          l.integer("antialias", 0) != 0,
+          {},
+          l.number("extrapolation_value", 0.0F)};
+  const std::string policy = l.text("keep_aspect_ratio_policy", "stretch");
+  l.require(policy == "stretch" || policy == "not_larger" || policy == "not_smaller",
+            fmt::format("its keep_aspect_ratio_policy '{}' is not supported", printable(policy)));
   const Shape in = l.shape(l.input(0));
   const int rank = static_cast<int>(in.size());
   std::vector<int> axes;
@@ -187,14 +232,42 @@ void resize(Lowering& l) {
   } else {
     for (int a = 0; a < rank; ++a) axes.push_back(a);
   }
+  if (m.crops()) {
+    const std::vector<float> given = l.weights_input(1, "roi").f32;
+    l.require(given.size() == 2 * axes.size(), "its roi does not fit its axes");
+    m.region.assign(in.size(), 0.0F);
+    m.region.resize(2 * in.size(), 1.0F);
+    for (std::size_t i = 0; i < axes.size(); ++i) {
+      m.region[static_cast<std::size_t>(axes[i])] = given[i];
+      m.region[in.size() + static_cast<std::size_t>(axes[i])] = given[i + axes.size()];
+    }
+  }
   // An empty tensor counts as absent: opset 11 required `scales` to be there.
   const bool sized = l.has_input(3) && !l.integers_input(3, "sizes").empty();
   if (sized) {
     const auto& given = l.integers_input(3, "sizes");
     l.require(given.size() == axes.size(), "its sizes do not fit its axes");
     Shape sizes = in;
-    for (std::size_t i = 0; i < axes.size(); ++i) sizes[static_cast<std::size_t>(axes[i])] = given[i];
-    by_sizes(l, m, sizes);
+    float common = policy == "not_larger" ? std::numeric_limits<float>::infinity() : 0.0F;
+    for (std::size_t i = 0; i < axes.size(); ++i) {
+      const auto d = static_cast<std::size_t>(axes[i]);
+      sizes[d] = given[i];
+      const float factor = static_cast<float>(given[i]) / static_cast<float>(in[d]);
+      common = policy == "not_larger" ? std::min(common, factor) : std::max(common, factor);
+    }
+    if (policy == "stretch" || axes.empty()) {
+      by_sizes(l, m, sizes);
+      return;
+    }
+    std::vector<float> scales(in.size(), 1.0F);
+    for (const int axis : axes) {
+      const auto d = static_cast<std::size_t>(axis);
+      const float size = std::floor(common * static_cast<float>(in[d]) + 0.5F);
+      l.require(size >= 1 && size <= static_cast<float>(kMaxResizedSide), "its sizes are out of range");
+      scales[d] = common;
+      sizes[d] = static_cast<std::int64_t>(size);
+    }
+    emit_resize(l, m, scales, sizes);
     return;
   }
   const auto& given = l.weights_input(2, "scales").f32;
@@ -207,7 +280,9 @@ void resize(Lowering& l) {
 }  // namespace
 
 const std::vector<HandlerEntry>& resize_handlers() {
-  static const std::vector<HandlerEntry> kTable = {{"Resize", resize}, {"Upsample", upsample}};
+  static const std::vector<HandlerEntry> kTable = {
+      {"Resize", resize, "the last one or two dimensions; antialias only when enlarging"},
+      {"Upsample", upsample, "the last one or two dimensions"}};
   return kTable;
 }
 

@@ -365,6 +365,8 @@ Graph Lowering::run() {
       names_[input_.name] = transpose(graph_.input, {0, 2, 3, 1});
     }
   }
+  const auto count = std::count(needed.begin(), needed.end(), true);
+  require(count <= kMaxNodes, fmt::format("the model has {} nodes, camd takes at most {}", count, kMaxNodes));
   for (int i = 0; i < graph.node_size(); ++i) {
     if (needed[static_cast<std::size_t>(i)]) lower(graph.node(i));
   }

@@ -430,6 +430,9 @@ void Builder::build_conv(const Op& op, const Conv& conv) {
     add_conv(op, ConvForm::kWinograd, a, 0, 0, out_blocks);
     return;
   }
+  if (element_count(weight.shape) > kMaxValueElements / conv.groups) {
+    refuse(op, fmt::format("with {} groups its weight {} takes too much memory", conv.groups, to_string(weight.shape)));
+  }
   a.weights = keep(pack_dense(conv.groups > 1 ? ungrouped(weight, conv.groups, false) : weight));
   const bool planar = !prefers_blocked(op.inputs[0]) && channels <= 4;
   add_conv(op, planar ? ConvForm::kPlanar : ConvForm::kDense, a, 0, 0, out_blocks);
@@ -448,6 +451,9 @@ void Builder::build_transposed(const Op& op, const ConvTranspose& conv) {
   a.bias = keep(pad_to_blocks(graph_.value(op.inputs[2]).constant->f32));
   const std::int64_t channels = shape(op.inputs[0])[1];
   const bool depthwise = conv.groups > 1 && conv.groups == channels && shape(op.output)[1] == channels;
+  if (!depthwise && element_count(weight.shape) > kMaxValueElements / conv.groups) {
+    refuse(op, fmt::format("with {} groups its weight {} takes too much memory", conv.groups, to_string(weight.shape)));
+  }
   a.weights = keep(depthwise          ? pack_depthwise(weight)
                    : conv.groups == 1 ? pack_transposed(weight)
                                       : pack_transposed(ungrouped(weight, conv.groups, true)));

@@ -176,6 +176,10 @@ void BlockedElementwiseStep::run(int item, const Memory& memory) const noexcept 
   const Blocked x = a.in(memory);
   const Blocked to = out.in(memory);
   const auto pixels = at(to.width);
+  const float* numbers = nullptr;
+  if (kind == Kind::kPerChannel) {
+    numbers = per_channel != nullptr ? per_channel + item * kLanes : block_row(b.in(memory), item, 0);
+  }
   for (int y = 0; y < to.height; ++y) {
     const float* const source = block_row(x, item, y);
     float* const row = block_row(to, item, y);
@@ -187,9 +191,7 @@ void BlockedElementwiseStep::run(int item, const Memory& memory) const noexcept 
       case Kind::kBinary:
         kernels->binary(operation, source, 1, block_row(b.in(memory), item, y), 1, row, pixels * kLanes, function);
         break;
-      case Kind::kPerChannel:
-        kernels->binary_lanes(operation, source, per_channel + item * kLanes, swapped, row, pixels, function);
-        break;
+      case Kind::kPerChannel: kernels->binary_lanes(operation, source, numbers, swapped, row, pixels, function); break;
     }
   }
   clear_halo(to, out.halo, item, 0, to.height);

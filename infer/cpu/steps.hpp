@@ -105,7 +105,7 @@ class BlockedElementwiseStep final : public Step {
   Binary::Kind operation = Binary::Kind::kAdd;
   Activation function;
   BlockedPlace a, b, out;
-  const float* per_channel = nullptr;  // padded to blocks
+  const float* per_channel = nullptr;  // kPerChannel: padded to blocks; null: `b` has one pixel with the numbers
   bool swapped = false;
   void run(int item, const Memory& memory) const noexcept override;
 };

@@ -105,6 +105,24 @@ TEST_P(Kernels, ConvolutionsOfEveryKindEqualTheReference) {
   }
 }
 
+// Squeeze and excitation: the crash was a step that knew constant gains only.
+TEST_P(Kernels, ChannelsWeighedByWhatThePictureSaysEqualTheReference) {
+  for (const std::int64_t channels : {3, 8, 20}) {
+    for (const bool gain_first : {false, true}) {
+      OnnxBuilder b;
+      b.input("x", {1, channels, 7, 9}).weight("w", {channels, channels, 1, 1}, noise(channels * channels));
+      b.node("Conv", {"x", "w"}, {"c"}).node("GlobalAveragePool", {"c"}, {"mean"});
+      b.node("Conv", {"mean", "w"}, {"gain"}).node("HardSigmoid", {"gain"}, {"s"});
+      const std::vector<std::string> sides =
+          gain_first ? std::vector<std::string>{"s", "c"} : std::vector<std::string>{"c", "s"};
+      b.node("Mul", sides, {"y"}).output("y", {});
+      const Shape shape = {1, channels, 7, 9};
+      expect_like_reference(lower_model(b.file(), {"x", shape, DataType::kF32}), noise(element_count(shape)),
+                            *GetParam(), team_, std::to_string(channels));
+    }
+  }
+}
+
 TEST_P(Kernels, ResidualsBeforeAndAfterTheActivationEqualTheReference) {
   for (const std::int64_t groups : {1, 2, 20}) {
     for (const bool after : {false, true}) {
