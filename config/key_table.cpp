@@ -323,6 +323,13 @@ constexpr std::array kModelCardKeys = {
            .min = "0",
            .max = "1",
            .help = "Of two boxes whose intersection over union is larger, the lower score is left out."},
+    KeyRow{.path = "blend",
+           .type = kNumber,
+           .example = "0.7",
+           .min = "0",
+           .max = "1",
+           .help = "Left-out boxes whose intersection over union with the kept one is larger are averaged into it, "
+                   "keypoints too, weighted by score squared; 1 for none."},
     KeyRow{
         .path = "max", .type = kInteger, .example = "100", .min = "1", .max = "4096", .help = "Detections of a frame."},
     KeyRow{.path = "strides",

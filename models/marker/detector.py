@@ -36,18 +36,30 @@ def letterbox(image: np.ndarray, width: int, height: int) -> tuple[np.ndarray, f
     return canvas, scale, left + 0.5 * scale - 0.5, top + 0.5 * scale - 0.5
 
 
-def suppress(boxes: np.ndarray, limit: float) -> list[int]:
-    """Greedy non-maximum suppression of boxes that are sorted by score."""
+def overlaps(box: np.ndarray, boxes: np.ndarray) -> np.ndarray:
+    """IoU of one box with each of several."""
     area = (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)
-    alive, kept = np.ones(len(boxes), bool), []
+    low, high = np.maximum(box[:2], boxes[:, :2]), np.minimum(box[2:], boxes[:, 2:])
+    shared = (high - low).clip(min=0).prod(axis=1)
+    return shared / np.maximum((box[2:] - box[:2]).prod() + area - shared, 1e-6)
+
+
+def suppress(scores: np.ndarray, boxes: np.ndarray, points: np.ndarray, limit: float,
+             blend: float) -> tuple[list[int], np.ndarray, np.ndarray]:  # fmt: skip
+    """Greedy non-maximum suppression of one class, sorted by score: the kept indices, and their boxes and points, which
+    are means over the suppressed that overlap by more than `blend`, weighted by score squared."""
+    open_, kept, mean_boxes, mean_points = np.ones(len(boxes), bool), [], [], []
     for i in range(len(boxes)):
-        if not alive[i]:
+        if not open_[i]:
             continue
+        iou = overlaps(boxes[i], boxes)
+        iou[i] = 2
+        weight = np.where(open_ & (iou > limit) & (iou > blend), scores**2, 0)
         kept.append(i)
-        overlap = np.minimum(boxes[i, 2:], boxes[i + 1 :, 2:]) - np.maximum(boxes[i, :2], boxes[i + 1 :, :2])
-        shared = overlap.clip(min=0).prod(axis=1)
-        alive[i + 1 :] &= shared / np.maximum(area[i] + area[i + 1 :] - shared, 1e-6) <= limit
-    return kept
+        mean_boxes.append(np.average(boxes, axis=0, weights=weight))
+        mean_points.append(np.average(points, axis=0, weights=weight))
+        open_ &= iou <= limit
+    return kept, np.array(mean_boxes), np.array(mean_points)
 
 
 class Detector:
@@ -95,12 +107,16 @@ class Detector:
             return Detections(np.zeros(0), np.zeros(0, int), np.zeros((0, 4)), np.zeros((0, k, 2)))
         scores, classes, boxes, points = (np.concatenate(part) for part in zip(*found))
         order = np.argsort(-scores, kind="stable")[:1000]
-        kept = []
+        scores, classes, boxes, points = scores[order], classes[order], boxes[order], points[order]
+        parts = []
         for c in range(len(names)):
-            mine = order[classes[order] == c]
-            kept += mine[suppress(boxes[mine], card["nms"])].tolist() if len(mine) else []
-        kept.sort(key=lambda i: -scores[i])
-        return Detections(scores[kept], classes[kept], boxes[kept], points[kept])
+            mine = np.nonzero(classes == c)[0]
+            if len(mine):
+                kept, *means = suppress(scores[mine], boxes[mine], points[mine], card["nms"], card.get("blend", 1))
+                parts.append((scores[mine][kept], classes[mine][kept], *means))
+        scores, classes, boxes, points = (np.concatenate(part) for part in zip(*parts))
+        order = np.argsort(-scores, kind="stable")
+        return Detections(scores[order], classes[order], boxes[order], points[order])
 
     def detect(self, image: np.ndarray, score: float | None = None) -> Detections:
         """Detections of a u8 BGR picture of any size, in its pixels."""

@@ -18,7 +18,7 @@ _IGNORE_IOU = 0.15
 # Corner errors count by their logarithm, in units of this share of the side: keeps pulling where the error
 # is small already, and where the turn of a code cannot be seen it settles on one of the four instead of
 # their mean, which would fold the corners into the centre.
-_CORNER_UNIT = 0.02
+_CORNER_UNIT = 0.01
 # The logarithm alone hardly pulls at a corner that is a whole side off, so the turn of QR codes is never
 # learned from it; the linear part does that, once the corners are sharp.
 _LOGARITHM_SHARE, _LINEAR_SHARE = 0.5, 12.0
@@ -66,31 +66,33 @@ def taught_corners(corners: Tensor, classes: Tensor, marker_order: str) -> tuple
 
 @dataclass
 class Assignment:
-    positive: Tensor  # bool [B, N]
+    index: Tensor  # i64 [B, G, K], candidate anchors of each code, best first
+    valid: Tensor  # bool [B, G, K], whether the candidate answers for that code (then for no other)
     ignored: Tensor  # bool [B, N], no class loss
-    code: Tensor  # i64 [B, N], index of the code that an anchor answers for
 
 
 @torch.no_grad()
 def assign(batch: Batch, anchors: Tensor) -> Assignment:
+    """Of fixed shapes whatever the batch holds, so that nothing waits for the device and a CUDA graph can hold it."""
     half = anchors[:, 2:] / 2
     anchor_boxes = torch.cat((anchors[:, :2] - half, anchors[:, :2] + half), dim=1)
     boxes = boxes_of(batch.corners)
     iou = box_iou(boxes[:, :, None], anchor_boxes[None, None])  # [B, G, N]
     present = batch.classes >= 0
-    wanted_iou = torch.where(batch.wanted[..., None], iou, torch.zeros_like(iou))
+    wanted_iou = iou * batch.wanted[..., None]
     top, index = wanted_iou.topk(_CANDIDATES, dim=2)
     good = (top >= _SHARE_OF_BEST * top[..., :1]) & (top > 0.05)
-    chosen = torch.zeros_like(iou).scatter_(2, index, torch.where(good, top, torch.zeros_like(top)))
+    chosen = torch.zeros_like(iou).scatter_(2, index, top * good)
     best, code = chosen.max(dim=1)
+    of = torch.arange(boxes.shape[1], device=boxes.device)[None, :, None]
+    valid = good & (code[:, None].expand(-1, boxes.shape[1], -1).gather(2, index) == of)
     unwanted = (present & ~batch.wanted)[..., None]
     x, y = anchors[:, 0], anchors[:, 1]
     inside = (x > boxes[..., :1]) & (x < boxes[..., 2:3]) & (y > boxes[..., 1:2]) & (y < boxes[..., 3:4])
-    positive = best > 0
     # An anchor several times a code's size shares its centre but has no business with it; `inside` alone
     # would silence the large anchors around every tiny code.
-    ignored = (unwanted & ((iou > _IGNORE_IOU) | (inside & (iou > 0.02)))).any(dim=1) & ~positive
-    return Assignment(positive, ignored, code)
+    ignored = (unwanted & ((iou > _IGNORE_IOU) | (inside & (iou > 0.02)))).any(dim=1) & (best <= 0)
+    return Assignment(index, valid, ignored)
 
 
 @dataclass
@@ -103,50 +105,55 @@ class Losses:
 
 
 def detection_loss(cls: Tensor, box: Tensor, kps: Tensor, batch: Batch, anchors: Tensor, marker_order: str,
-                   learn_turn: bool) -> Losses:  # fmt: skip
-    """Losses of flattened f32 outputs (class scores as logits)."""
+                   turn: Tensor) -> Losses:  # fmt: skip
+    """Losses of flattened f32 outputs (class scores as logits). `turn`, f32 scalar 0..1: how much the turn of codes
+    counts against the sharpness of their corners."""
     match = assign(batch, anchors)
-    b, n = match.positive.nonzero(as_tuple=True)
-    code = match.code[b, n]
-    classes = batch.classes[b, code]
-    corners = batch.corners[b, code]
-    count = max(1, len(b))
+    b, g, k = match.index.shape
+    rows = match.index.reshape(b, g * k)
+    valid = match.valid.reshape(b, g * k)
+    count = valid.sum().clamp(min=1)
 
-    boxes, points = decode(box[b, n], kps[b, n], anchors[n])
+    def of_candidates(x: Tensor) -> Tensor:
+        return x.gather(1, rows[..., None].expand(-1, -1, x.shape[2]))
+
+    boxes, points = decode(of_candidates(box), of_candidates(kps), anchors[rows])
+    corners = batch.corners.repeat_interleave(k, dim=1)  # [B, G*K, 4, 2]
+    classes = batch.classes.repeat_interleave(k, dim=1)
     target = boxes_of(corners)
     iou = box_iou(boxes, target)
-    box_loss = (1 - _diou(boxes, target, iou)).sum() / count
+    box_loss = torch.where(valid, 1 - _diou(boxes, target, iou), 0.0).sum() / count
 
     ways = taught_corners(corners, classes, marker_order)
     side = side_lengths(corners).clamp(min=1)
-    centre = corners.mean(dim=1, keepdim=True)
+    centre = corners.mean(dim=2, keepdim=True)
     costs = []
     for way in ways:
-        error = (points - torch.cat((way, centre), dim=1)).square().sum(dim=-1).add(1e-6).sqrt() / side[:, None]
-        cost = torch.log1p(error / _CORNER_UNIT)
-        if learn_turn:
-            cost = _LOGARITHM_SHARE * cost + _LINEAR_SHARE * error
-        costs.append(cost.sum(dim=1))
-    kps_loss = torch.minimum(*costs).sum() / count
+        error = (points - torch.cat((way, centre), dim=2)).square().sum(dim=-1).add(1e-6).sqrt() / side[..., None]
+        sharp = torch.log1p(error / _CORNER_UNIT)
+        costs.append((sharp * (1 + (_LOGARITHM_SHARE - 1) * turn) + error * (_LINEAR_SHARE * turn)).sum(dim=-1))
+    kps_loss = torch.where(valid, torch.minimum(*costs), 0.0).sum() / count
 
     # Varifocal loss (Zhang et al., 2021): the score also learns how well its box sits, so that suppression
     # keeps the best of several.
-    wanted = torch.zeros_like(cls)
-    wanted[b, n, classes] = 0.4 + 0.6 * iou.detach().clamp(0, 1)
+    quality = torch.where(valid, 0.4 + 0.6 * iou.detach().clamp(0, 1), 0.0)
+    wanted = torch.zeros_like(cls).flatten(1)
+    wanted = wanted.scatter_add(1, rows * len(CLASSES) + classes.clamp(min=0), quality).view_as(cls)
     score = cls.sigmoid().detach()
     weight = torch.where(wanted > 0, wanted, 0.75 * score.square())
     weight = weight * (~match.ignored)[..., None]
     cls_loss = (F.binary_cross_entropy_with_logits(cls, wanted, reduction="none") * weight).sum() / count
 
-    total = 2.0 * cls_loss + 2.0 * box_loss + (0.6 if learn_turn else 0.4) * kps_loss
-    return Losses(total, cls_loss.detach(), box_loss.detach(), kps_loss.detach(), iou.detach().sum() / count)
+    total = 2.0 * cls_loss + 2.0 * box_loss + (0.4 + 0.2 * turn) * kps_loss
+    mean_iou = torch.where(valid, iou.detach(), 0.0).sum() / count
+    return Losses(total, cls_loss.detach(), box_loss.detach(), kps_loss.detach(), mean_iou)
 
 
 def _diou(a: Tensor, b: Tensor, iou: Tensor) -> Tensor:
     """Distance-IoU (Zheng et al., 2020): pulls boxes together that do not overlap yet."""
-    hull = torch.maximum(a[:, 2:], b[:, 2:]) - torch.minimum(a[:, :2], b[:, :2])
-    apart = (a[:, :2] + a[:, 2:] - b[:, :2] - b[:, 2:]) / 2
-    return iou - apart.square().sum(dim=1) / hull.square().sum(dim=1).clamp(min=1e-6)
+    hull = torch.maximum(a[..., 2:], b[..., 2:]) - torch.minimum(a[..., :2], b[..., :2])
+    apart = (a[..., :2] + a[..., 2:] - b[..., :2] - b[..., 2:]) / 2
+    return iou - apart.square().sum(dim=-1) / hull.square().sum(dim=-1).clamp(min=1e-6)
 
 
 @torch.no_grad()
@@ -159,7 +166,7 @@ def probe(cls: Tensor, box: Tensor, kps: Tensor, batch: Batch, anchors: Tensor, 
     for class_id, name in enumerate(CLASSES):
         found, errors, turned = [], [], []
         for i, g in (batch.wanted & (batch.classes == class_id)).nonzero().tolist():
-            mine = (match.positive[i] & (match.code[i] == g)).nonzero()[:, 0]
+            mine = match.index[i, g][match.valid[i, g]]
             if len(mine) == 0:
                 continue
             best = mine[score[i, mine, class_id].argmax()]

@@ -24,7 +24,9 @@ from torch import Tensor, nn
 
 CLASSES = ("qr", "marker")
 STRIDES = (8, 16, 32)
-ANCHORS = ((16, 32), (64, 128), (256, 512))  # square sides in network pixels, one tuple a stride
+# Square sides in network pixels, one tuple a stride. As fine a stride as its view allows: the corners of a code are
+# found to about a seventh of a cell, so a code twice as many cells wide is twice as well placed.
+ANCHORS = ((24, 56), (128, 256), (448, 768))
 ANCHOR_OFFSET = 0.5
 VARIANCES = (0.1, 0.2)
 KEYPOINTS = 5
@@ -179,9 +181,9 @@ def flatten(outputs: list[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
 
 def decode(box: Tensor, kps: Tensor, anchors: Tensor) -> tuple[Tensor, Tensor]:
     """Boxes [..., N, 4] as x0 y0 x1 y1 and keypoints [..., N, 5, 2], in network pixels."""
-    centre, side = anchors[:, :2], anchors[:, 2:]
+    centre, side = anchors[..., :2], anchors[..., 2:]
     middle = centre + box[..., :2] * (VARIANCES[0] * side)
     # exp of an untrained or diverging head must not become inf and poison the loss.
     half = side * torch.exp((box[..., 2:] * VARIANCES[1]).clamp(-4, 4)) / 2
-    points = kps.unflatten(-1, (KEYPOINTS, 2)) * (VARIANCES[0] * side)[:, None, :] + centre[:, None, :]
+    points = kps.unflatten(-1, (KEYPOINTS, 2)) * (VARIANCES[0] * side)[..., None, :] + centre[..., None, :]
     return torch.cat((middle - half, middle + half), dim=-1), points

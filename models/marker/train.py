@@ -12,10 +12,13 @@ from __future__ import annotations
 import argparse
 import copy
 import math
+import os
 import threading
 import time
 from collections import deque
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -24,14 +27,17 @@ import torch.multiprocessing as mp
 from torch import Tensor
 
 from codes import CodeBank
-from loss import detection_loss, probe
+from loss import Losses, detection_loss, probe
 from model import MarkerNet, flatten, make_anchors
 from scene import HEIGHT, MAX_CODES, WIDTH, make_scene
-from views import Batch, Dice, make_views
+from views import Batch, Dice, jpeg_tables, make_views
 
 SEED = 20260101
 SLOTS_PER_WORKER = 4
 SCENES_PER_BANK = 150
+SMALL, LARGE = (640, 360), (1280, 720)  # (width, height) of views
+WARM_UP = 3
+SHARPEN_FROM = 0.8  # share of the run after which the turn is known and small errors count most again
 QUARTER_TURNS = 0.35  # share of views turned by 90, 180 or 270 degrees while the turn is learned
 
 
@@ -39,6 +45,7 @@ def _work(worker: int, seed: int, images: Tensor, truth: Tensor, free: mp.Queue,
     """Composes scenes for ever into the shared slots whose numbers come from `free`."""
     cv2.setNumThreads(1)
     torch.set_num_threads(1)
+    os.nice(10)  # compiling and launching come first
     rng = np.random.default_rng((seed, worker))
     for made in range(10**9):
         if made % SCENES_PER_BANK == 0:
@@ -88,6 +95,7 @@ class ScenePool:
         self._device = device
         self._pool = torch.zeros(self._capacity, 3, HEIGHT, WIDTH, dtype=torch.uint8, device=device)
         self._pool_truth = torch.zeros(self._capacity, MAX_CODES, 10, device=device)
+        self._present = torch.zeros((), device=device)  # scenes to draw from; on the device, where CUDA graphs read it
         threading.Thread(target=self._receive, daemon=True).start()
 
     def _receive(self) -> None:
@@ -113,19 +121,18 @@ class ScenePool:
                 image.record_stream(torch.cuda.current_stream())
                 truth.record_stream(torch.cuda.current_stream())
             self.made += 1
+        self._present.fill_(min(self.made, self._capacity))
 
     def wait_for(self, count: int) -> None:
         while self.made < count:
             self.refresh()
             time.sleep(0.02)
 
-    def views(self, dice: Dice, batch: int, width: int, height: int, quarter_turns: bool = False) -> Batch:
-        index = dice.integers(min(self.made, self._capacity), batch)
+    def draw(self, dice: Dice, batch: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Scenes u8 [B, 3, H, W], corners f32 [B, G, 4, 2], classes i64 [B, G], modules f32 [B, G]."""
+        index = dice.integers(self._present, batch)
         truth = self._pool_truth[index]
-        corners = truth[..., :8].unflatten(-1, (4, 2))
-        classes, modules = truth[..., 8].long(), truth[..., 9]
-        share = QUARTER_TURNS if quarter_turns else 0.0
-        return make_views(dice, self._pool[index], corners, classes, modules, width, height, quarter_turns=share)
+        return self._pool[index], truth[..., :8].unflatten(-1, (4, 2)), truth[..., 8].long(), truth[..., 9]
 
 
 def learning_rate(step: int, turn_from: int, steps: int) -> float:
@@ -141,21 +148,129 @@ class Average:
 
     def __init__(self, net: MarkerNet):
         self.net = copy.deepcopy(net).eval().requires_grad_(False)
+        self._pairs = [(mine, theirs) for mine, theirs in zip(self.net.state_dict().values(), net.state_dict().values())
+                       if mine.is_floating_point()]  # fmt: skip
 
     @torch.no_grad()
-    def update(self, net: MarkerNet, step: int, longest: float) -> None:
-        decay = min(longest, (step + 1) / (step + 20))
-        mine, theirs = self.net.state_dict(), net.state_dict()
-        floats = [k for k, v in mine.items() if v.is_floating_point()]
-        torch._foreach_lerp_([mine[k] for k in floats], [theirs[k] for k in floats], 1 - decay)
+    def update(self, rate: Tensor) -> None:
+        mine, theirs = (list(tensors) for tensors in zip(*self._pairs))
+        step = torch._foreach_sub(theirs, mine)
+        torch._foreach_mul_(step, rate)
+        torch._foreach_add_(mine, step)
+
+
+@dataclass
+class Controls:
+    """What changes from step to step, on the device, so that a CUDA graph reads the values of each replay."""
+
+    lr: Tensor
+    average_rate: Tensor
+    turn: Tensor  # 0..1: how much the turn of codes counts
+    quarter_turns: Tensor  # share of views turned by quarters
+
+    @staticmethod
+    def on(device: torch.device) -> Controls:
+        return Controls(*(torch.zeros((), device=device) for _ in range(4)))
+
+    def set(self, step: int, turn_from: int, steps: int) -> None:
+        turn = step >= turn_from
+        self.lr.fill_(learning_rate(step, turn_from, steps))
+        self.average_rate.fill_(1 - min(0.999 if turn else 0.9995, (step + 1) / (step + 20)))
+        self.turn.fill_(turn * (1.0 if step < SHARPEN_FROM * steps else 0.3))
+        self.quarter_turns.fill_(QUARTER_TURNS * turn)
+
+
+class Learner:
+    """One training step, at either size. On a GPU both are compiled and captured as CUDA graphs: eager, launching
+    their thousands of small kernels takes several times as long as running them."""
+
+    def __init__(self, args: argparse.Namespace, pool: ScenePool, device: torch.device):
+        self._pool, self._order = pool, args.marker_order
+        self._format = torch.channels_last if device.type == "cuda" else torch.contiguous_format
+        self._autocast = lambda: torch.autocast(device.type, dtype=torch.bfloat16, enabled=args.dtype == "bf16", cache_enabled=False)
+        self._graphed = device.type == "cuda" and not args.eager
+        self.net = MarkerNet().to(device, memory_format=self._format)
+        self.average = Average(self.net)
+        self.controls = Controls.on(device)
+        decayed = [p for p in self.net.parameters() if p.ndim > 1]
+        plain = [p for p in self.net.parameters() if p.ndim <= 1]
+        groups = [{"params": decayed, "weight_decay": 1e-3}, {"params": plain, "weight_decay": 0.0}]
+        self.optimiser = torch.optim.AdamW(groups, lr=self.controls.lr, betas=(0.9, 0.99), fused=True, capturable=self._graphed)
+        self._dice, self._tables = Dice(device, SEED), jpeg_tables(device)
+        self._anchors = {size: make_anchors(size[1], size[0]).to(device) for size in (SMALL, LARGE)}
+        self._views, self._losses = make_views, self._measure
+        if self._graphed:
+            self._views = torch.compile(make_views, dynamic=False)
+            self._losses = torch.compile(self._measure, dynamic=False)
+        self._graphs: dict[tuple[int, int], torch.cuda.CUDAGraph] = {}
+        self.sums, self.skipped = torch.zeros(5, device=device), torch.zeros((), device=device)
+
+    def state(self) -> dict[str, Any]:
+        return {"net": self.net.state_dict(), "average": self.average.net.state_dict(), "optimiser": self.optimiser.state_dict()}
+
+    def load(self, state: dict[str, Any]) -> None:
+        self.net.load_state_dict(state["net"])
+        self.average.net.load_state_dict(state["average"])
+        groups = self.optimiser.state_dict()["param_groups"]  # they name tensors of this run, so they stay
+        self.optimiser.load_state_dict({**state["optimiser"], "param_groups": groups})
+        for group in self.optimiser.param_groups:
+            group["lr"] = self.controls.lr
+
+    def _measure(self, batch: Batch, anchors: Tensor) -> Losses:
+        with self._autocast():
+            maps = self.net(batch.image.contiguous(memory_format=self._format))
+        return detection_loss(*flatten(maps), batch, anchors, self._order, self.controls.turn)
+
+    def _step(self, size: tuple[int, int], count: int) -> None:
+        scenes = self._pool.draw(self._dice, count)
+        batch = self._views(self._dice, self._tables, *scenes, *size, quarter_turns=self.controls.quarter_turns)
+        losses = self._losses(batch, self._anchors[size])
+        self.optimiser.zero_grad(set_to_none=True)
+        losses.total.backward()
+        norm = torch.nn.utils.clip_grad_norm_(self.net.parameters(), 10.0)
+        # One broken batch must not spoil the weights; its gradient counts as zero, without a wait for the GPU.
+        for p in self.net.parameters():
+            p.grad.nan_to_num_(0.0, 0.0, 0.0)
+        self.optimiser.step()
+        self.average.update(self.controls.average_rate)
+        self.skipped += ~torch.isfinite(norm)
+        self.sums += torch.stack((losses.total.detach(), losses.cls, losses.box, losses.kps, losses.iou))
+
+    def step(self, size: tuple[int, int], count: int) -> int:
+        """Trains on `count` views of this size; returns how many steps that made."""
+        if not self._graphed:
+            self._step(size, count)
+            return 1
+        if graph := self._graphs.get(size):
+            graph.replay()
+            return 1
+        # Compilation, cuDNN's choice of algorithms and the allocator's warming up come before the capture.
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(WARM_UP):
+                self._step(size, count)
+        torch.cuda.current_stream().wait_stream(stream)
+        self._graphs[size] = torch.cuda.CUDAGraph()
+        # The thread that receives scenes allocates meanwhile, which only this mode allows.
+        with torch.cuda.graph(self._graphs[size], capture_error_mode="thread_local"):
+            self._step(size, count)
+        return WARM_UP
+
+    @torch.no_grad()
+    def probe(self, count: int) -> dict[str, float]:
+        batch = make_views(self._dice, self._tables, *self._pool.draw(self._dice, count), *SMALL, quarter_turns=self.controls.quarter_turns)
+        with self._autocast():
+            maps = self.average.net(batch.image.contiguous(memory_format=self._format))
+        return probe(*flatten(maps), batch, self._anchors[SMALL], self._order)
 
 
 def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--resume", type=Path, help="checkpoint.pt of an earlier piece of the same run")
-    parser.add_argument("--steps", type=int, default=26000, help="length of the whole run")
-    parser.add_argument("--turn-from", type=int, default=11761, help="step from which the turn of codes is learned too")
+    parser.add_argument("--steps", type=int, default=66000, help="length of the whole run")
+    parser.add_argument("--turn-from", type=float, default=0.3, help="share of the run after which the turn of codes is learned too")
     parser.add_argument("--stop-after", type=float, default=math.inf, help="seconds after which this piece ends")
     parser.add_argument("--batch", type=int, default=64, help="views of 640x360 a step; a quarter of that at 1280x720")
     parser.add_argument("--large-every", type=int, default=6, help="each how many steps one runs at 1280x720")
@@ -163,10 +278,10 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--pool", type=int, default=6000, help="scenes kept on the device (2.8 MB each)")
     parser.add_argument("--first-pool", type=int, default=900, help="scenes to wait for before the first step")
     parser.add_argument("--marker-order", choices=("upright", "true"), default="upright")
-    parser.add_argument("--layout", choices=("nchw", "nhwc"), default="nhwc")
     parser.add_argument("--dtype", choices=("bf16", "f32"), default="bf16")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--log-every", type=int, default=200)
+    parser.add_argument("--eager", action="store_true", help="neither compile nor capture: slower, easier to debug")
+    parser.add_argument("--log-every", type=int, default=500)
     return parser.parse_args()
 
 
@@ -175,80 +290,48 @@ def main() -> None:
     started = time.monotonic()
     args.out.mkdir(parents=True, exist_ok=True)
     state = torch.load(args.resume, map_location="cpu", weights_only=True) if args.resume else None
-    first = state["step"] if state else 0
-    pool = ScenePool(args.workers, args.pool, SEED + first)
+    step = state["step"] if state else 0
+    pool = ScenePool(args.workers, args.pool, SEED + step)
 
     device = torch.device(args.device)
     torch.manual_seed(SEED)
     torch.backends.cudnn.benchmark = True
     torch.backends.cudnn.benchmark_limit = 3  # trying every algorithm takes longer than it saves
     torch.set_float32_matmul_precision("high")
-    layout = torch.channels_last if args.layout == "nhwc" else torch.contiguous_format
-    net = MarkerNet().to(device, memory_format=layout)
-    average = Average(net)
-    decayed = [p for p in net.parameters() if p.ndim > 1]
-    plain = [p for p in net.parameters() if p.ndim <= 1]
-    groups = [{"params": decayed, "weight_decay": 1e-3}, {"params": plain, "weight_decay": 0.0}]
-    optimiser = torch.optim.AdamW(groups, lr=0.0, betas=(0.9, 0.99))  # lr is set at each step
+    learner = Learner(args, pool, device)
     if state:
-        net.load_state_dict(state["net"])
-        average.net.load_state_dict(state["average"])
-        optimiser.load_state_dict(state["optimiser"])
-    dice = Dice(device, SEED + first)
-    anchors = {size: make_anchors(size[1], size[0]).to(device) for size in ((640, 360), (1280, 720))}
+        learner.load(state)
+    torch.manual_seed(SEED + step)
     pool.open(device)
     pool.wait_for(args.first_pool)
-    print(f"{pool.made} scenes after {time.monotonic() - started:.1f} s; step {first} of {args.steps}", flush=True)
+    print(f"{pool.made} scenes after {time.monotonic() - started:.1f} s; step {step} of {args.steps}", flush=True)
 
-    def save(step: int) -> None:
-        torch.save(average.net.state_dict(), args.out / "marker.pt")
+    def save() -> None:
+        torch.save(learner.average.net.state_dict(), args.out / "marker.pt")
         # A checkpoint torn by a time limit would lose the run: write beside, then rename.
-        torch.save({"step": step, "net": net.state_dict(), "average": average.net.state_dict(),
-                    "optimiser": optimiser.state_dict()}, args.out / "checkpoint.tmp")  # fmt: skip
+        torch.save({"step": step, **learner.state()}, args.out / "checkpoint.tmp")
         (args.out / "checkpoint.tmp").rename(args.out / "checkpoint.pt")
 
-    def outputs(network: MarkerNet, image: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        image = image.contiguous(memory_format=layout)
-        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=args.dtype == "bf16"):
-            return flatten(network(image))
-
-    mark, mark_step, sums, skipped = time.monotonic(), first, torch.zeros(5, device=device), torch.zeros((), device=device)
-    step = first
+    turn_from = round(args.turn_from * args.steps)
+    mark, marked_at, steps_done = step, time.monotonic(), 0
     while step < args.steps and time.monotonic() - started < args.stop_after:
         pool.refresh()
-        large = step % args.large_every == args.large_every - 1
-        size = (1280, 720) if large else (640, 360)
-        batch = pool.views(dice, max(1, args.batch // 4) if large else args.batch, *size, quarter_turns=step >= args.turn_from)
-        for group in optimiser.param_groups:
-            group["lr"] = learning_rate(step, args.turn_from, args.steps)
-        turn = step >= args.turn_from
-        losses = detection_loss(*outputs(net, batch.image), batch, anchors[size], args.marker_order, turn)
-        optimiser.zero_grad(set_to_none=True)
-        losses.total.backward()
-        norm = torch.nn.utils.clip_grad_norm_(net.parameters(), 10.0)
-        # One broken batch must not spoil the weights; its gradient counts as zero, without a wait for the GPU.
-        fine = torch.isfinite(norm)
-        for p in net.parameters():
-            p.grad.nan_to_num_(0.0, 0.0, 0.0)
-        skipped += ~fine
-        optimiser.step()
-        average.update(net, step, 0.999 if turn else 0.9995)
-        sums += torch.stack((losses.total.detach(), losses.cls, losses.box, losses.kps, losses.iou))
-        step += 1
-        if step % args.log_every == 0:
-            mean = (sums / args.log_every).tolist()
-            rate = (step - mark_step) / (time.monotonic() - mark)
-            names = ("loss", "cls", "box", "kps", "iou")
-            text = " ".join(f"{n} {v:.3f}" for n, v in zip(names, mean))
-            print(f"{time.monotonic() - started:6.1f} s step {step} {rate:.1f}/s {text} scenes {pool.made} skipped {int(skipped)}", flush=True)
-            mark, mark_step, sums = time.monotonic(), step, torch.zeros(5, device=device)
-        if step % (args.log_every * 5) == 0 or step == args.steps:
-            with torch.no_grad():
-                batch = pool.views(dice, 32, 640, 360)
-                figures = probe(*outputs(average.net, batch.image), batch, anchors[(640, 360)], args.marker_order)
-            print("    probe " + " ".join(f"{k} {v:.3f}" for k, v in figures.items()), flush=True)
-            save(step)
-    save(step)
+        learner.controls.set(step, turn_from, args.steps)
+        large = steps_done % args.large_every == args.large_every - 1
+        done = learner.step(LARGE, max(1, args.batch // 4)) if large else learner.step(SMALL, args.batch)
+        step, steps_done = step + done, steps_done + 1
+        if step // args.log_every != mark // args.log_every:
+            mean = (learner.sums / (step - mark)).tolist()  # waits for the device
+            now = time.monotonic()
+            text = " ".join(f"{n} {v:.3f}" for n, v in zip(("loss", "cls", "box", "kps", "iou"), mean))
+            rate = (step - mark) / (now - marked_at)
+            print(f"{now - started:6.1f} s step {step} {rate:.1f}/s {text} scenes {pool.made} skipped {int(learner.skipped)}", flush=True)
+            if step // (args.log_every * 6) != mark // (args.log_every * 6):
+                print("    probe " + " ".join(f"{k} {v:.3f}" for k, v in learner.probe(64).items()), flush=True)
+                save()
+            mark, marked_at = step, time.monotonic()
+            learner.sums.zero_()
+    save()
     print(f"stopped at step {step} of {args.steps} after {time.monotonic() - started:.0f} s", flush=True)
 
 

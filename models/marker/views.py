@@ -6,7 +6,6 @@ gives the same batch again. Pixel coordinates are those of OpenCV (first pixel's
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass
 
@@ -30,27 +29,34 @@ class Batch:
 
 
 class Dice:
-    """Random numbers of one generator on one device."""
+    """Random numbers on one device, from PyTorch's own generator: the only kind that torch.compile fuses and CUDA
+    graphs replay with new numbers each time."""
 
     def __init__(self, device: torch.device, seed: int):
         self.device = device
-        self.generator = torch.Generator(device=device).manual_seed(seed)
+        torch.manual_seed(seed)
 
     def uniform(self, low: float, high: float, *shape: int) -> Tensor:
-        return torch.rand(shape, generator=self.generator, device=self.device) * (high - low) + low
+        return torch.rand(shape, device=self.device) * (high - low) + low
 
     def normal(self, *shape: int) -> Tensor:
-        return torch.randn(shape, generator=self.generator, device=self.device)
+        return torch.randn(shape, device=self.device)
 
-    def chance(self, p: float, *shape: int) -> Tensor:
+    def chance(self, p: float | Tensor, *shape: int) -> Tensor:
         return self.uniform(0, 1, *shape) < p
 
-    def integers(self, high: int, *shape: int) -> Tensor:
-        return torch.randint(high, shape, generator=self.generator, device=self.device)
+    def integers(self, high: int | Tensor, *shape: int) -> Tensor:
+        """i64, 0 to high - 1; `high` may be a tensor, so that it can change between replays of a CUDA graph."""
+        return (torch.rand(shape, device=self.device) * high).clamp(max=high - 1).long()
+
+
+def _pair(like: Tensor, x: float, y: float) -> Tensor:
+    """f32 [2], filled on the device: a constant copied there would wait for it, and cannot be in a CUDA graph."""
+    return torch.stack((torch.full((), float(x), device=like.device), torch.full((), float(y), device=like.device)))
 
 
 def _maps(dice: Dice, corners: Tensor, classes: Tensor, scene: tuple[int, int], out: tuple[int, int],
-          quarter_turns: float) -> Tensor:  # fmt: skip
+          quarter_turns: float | Tensor) -> Tensor:  # fmt: skip
     """f32 [B, 2, 3]: affine maps from output pixels to scene pixels."""
     batch = len(corners)
     scene_h, scene_w = scene
@@ -59,15 +65,14 @@ def _maps(dice: Dice, corners: Tensor, classes: Tensor, scene: tuple[int, int], 
     scale = fit * torch.exp(dice.uniform(math.log(0.84), math.log(3.0), batch))
     scale = torch.where(dice.chance(0.3, batch), torch.full_like(scale, fit), scale)
     angle = torch.where(dice.chance(0.4, batch), dice.normal(batch) * 0.12, torch.zeros_like(scale))
-    if quarter_turns > 0:
-        angle = angle + torch.where(dice.chance(quarter_turns, batch), dice.integers(4, batch) * (math.pi / 2), 0.0)
+    angle = angle + torch.where(dice.chance(quarter_turns, batch), dice.integers(4, batch) * (math.pi / 2), 0.0)
     stretch = torch.where(dice.chance(0.3, batch), torch.exp(dice.normal(batch) * 0.08), torch.ones_like(scale))
     # Look at some code more often than not, else anywhere; but not far beyond the scene's edge.
     count = (classes >= 0).sum(dim=1)
     pick = (dice.uniform(0, 1, batch) * count).long().clamp(max=classes.shape[1] - 1)
     target = corners[torch.arange(batch, device=corners.device), pick].mean(dim=1)
     half = torch.stack((out_w / scale / 2, out_h / scale / 2), dim=1)
-    extent = torch.tensor([scene_w, scene_h], device=corners.device, dtype=torch.float32)
+    extent = _pair(corners, scene_w, scene_h)
     anywhere = dice.uniform(0, 1, batch, 2) * extent
     target = target + (dice.uniform(-1, 1, batch, 2) * half * 0.9)
     use = (dice.chance(0.65, batch) & (count > 0))[:, None]
@@ -77,7 +82,7 @@ def _maps(dice: Dice, corners: Tensor, classes: Tensor, scene: tuple[int, int], 
     inverse = 1 / scale
     cos, sin = torch.cos(angle) * inverse, torch.sin(angle) * inverse
     linear = torch.stack((torch.stack((cos * stretch, -sin), -1), torch.stack((sin * stretch, cos), -1)), dim=1)
-    middle = torch.tensor([(out_w - 1) / 2, (out_h - 1) / 2], device=corners.device)
+    middle = _pair(corners, (out_w - 1) / 2, (out_h - 1) / 2)
     shift = centre - 0.5 - (linear @ middle)
     return torch.cat((linear, shift[:, :, None]), dim=2)
 
@@ -92,7 +97,7 @@ def _sample(scenes: Tensor, maps: Tensor, out: tuple[int, int]) -> Tensor:
         indexing="ij",
     )
     points = torch.stack((x, y, torch.ones_like(x)), dim=-1).reshape(1, -1, 3) @ maps.transpose(1, 2)
-    size = torch.tensor([scene_w, scene_h], device=maps.device, dtype=torch.float32)
+    size = _pair(maps, scene_w, scene_h)
     grid = ((points + 0.5) / size * 2 - 1).reshape(-1, out_h, out_w, 2)
     image = F.grid_sample(scenes.float() - 255 * PAD_GREY, grid, padding_mode="zeros", align_corners=False)
     return image.div_(255).add_(PAD_GREY)
@@ -151,8 +156,10 @@ def _sharpen_and_noise(dice: Dice, image: Tensor) -> Tensor:
     return image + level * (grain + blotch * 0.5) * (0.4 + image.clamp(0, 1).sqrt())
 
 
-@functools.cache
-def _jpeg_tables(device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+JpegTables = tuple[Tensor, Tensor, Tensor]
+
+
+def jpeg_tables(device: torch.device) -> JpegTables:
     """DCT-II matrix and the luminance and chrominance tables of ITU-T T.81, annex K.1."""
     k = torch.arange(8, dtype=torch.float32)
     dct = torch.cos((2 * k[None] + 1) * k[:, None] * math.pi / 16) / 2
@@ -176,10 +183,10 @@ def _quantise(plane: Tensor, table: Tensor, dct: Tensor) -> Tensor:
     return (dct.T @ spectrum @ dct).permute(0, 1, 3, 2, 4).reshape(b, h, w) + 128
 
 
-def _jpeg(dice: Dice, image: Tensor) -> Tensor:
+def _jpeg(dice: Dice, tables: JpegTables, image: Tensor) -> Tensor:
     """JPEG's loss at qualities 20 to 95; also stands in for video coding."""
     b, _, h, w = image.shape
-    dct, luma, chroma = _jpeg_tables(image.device)
+    dct, luma, chroma = tables
     quality = dice.uniform(20, 95, b, 1, 1)
     factor = torch.where(quality < 50, 50 / quality, 2 - quality / 50)
     blue, green, red = (image * 255).unbind(dim=1)
@@ -219,6 +226,13 @@ def _visible_share(corners: Tensor, x_range: Tensor, height: int) -> Tensor:
     return inside.float().mean(dim=(-1, -2))
 
 
+def _inverse(m: Tensor) -> Tensor:
+    """Of 2x2 matrices [..., 2, 2]; the library's solver waits for the device."""
+    (a, b), (c, d) = (row.unbind(-1) for row in m.unbind(-2))
+    adjugate = torch.stack((torch.stack((d, -b), -1), torch.stack((-c, a), -1)), dim=-2)
+    return adjugate / (a * d - b * c)[..., None, None]
+
+
 def side_lengths(corners: Tensor) -> Tensor:
     """Mean length of a quadrilateral's four sides, [..., 4, 2] to [...]."""
     return (corners - corners.roll(1, dims=-2)).norm(dim=-1).mean(dim=-1)
@@ -226,15 +240,15 @@ def side_lengths(corners: Tensor) -> Tensor:
 
 @torch.no_grad()
 def make_views(
-    dice: Dice, scenes: Tensor, corners: Tensor, classes: Tensor, modules: Tensor, width: int, height: int,
-    min_side: float = MIN_SIDE_PX, min_module: float = MIN_MODULE_PX, quarter_turns: float = 0.0,
+    dice: Dice, tables: JpegTables, scenes: Tensor, corners: Tensor, classes: Tensor, modules: Tensor, width: int, height: int,
+    min_side: float = MIN_SIDE_PX, min_module: float = MIN_MODULE_PX, quarter_turns: float | Tensor = 0.0,
 ) -> Batch:  # fmt: skip
     """One view of each u8 scene [B, 3, H, W] with corners [B, G, 4, 2], classes and modules [B, G]."""
     out = (height, width)
     maps = _maps(dice, corners, classes, tuple(scenes.shape[-2:]), out, quarter_turns)
     image = _sample(scenes, maps, out)
     linear, shift = maps[:, :, :2], maps[:, :, 2]
-    moved = torch.linalg.solve(linear[:, None], (corners - shift[:, None, None]).transpose(-1, -2)).transpose(-1, -2)
+    moved = (corners - shift[:, None, None]) @ _inverse(linear)[:, None].transpose(-1, -2)
 
     reach = max(5, round(5 * height / 360))
     image = _light(dice, image)
@@ -246,7 +260,7 @@ def make_views(
         image = torch.cat((_blur(dice, image[:blurred], reach), image[blurred:]))
     image = _sharpen_and_noise(dice, image).clamp_(0, 1)
     if coded < batch:
-        image = torch.cat((image[:coded], _jpeg(dice, image[coded:])))
+        image = torch.cat((image[:coded], _jpeg(dice, tables, image[coded:])))
     image, x_range = _bars(dice, image)
     image = image.clamp_(0, 1).mul_(255).round_().div_(255)
 

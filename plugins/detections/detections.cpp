@@ -41,6 +41,7 @@ class Detections final : public camd::plugin::Postprocessor {
     tensors_.emplace(model, decoder_->used_outputs());
     for (const int output : tensors_->used()) needs.output(output, CAMD_NEED_HOST);
     nms_ = options.nms;
+    blend_ = options.blend;
     max_ = options.max;
     kept_.reserve(static_cast<std::size_t>(max_));
   }
@@ -51,59 +52,101 @@ class Detections final : public camd::plugin::Postprocessor {
     decoder_->scan(*tensors_, candidates_);
     kept_.clear();
     for (const Candidate& candidate : candidates_.sorted()) {
-      if (kept_.size() == static_cast<std::size_t>(max_)) break;
       const Box box = decoder_->box(*tensors_, candidate);
       // False for NaN as well.
       if (!(box.x1 > box.x0 && box.y1 > box.y0) || !std::isfinite(box.x0 + box.y0 + box.x1 + box.y1)) continue;
-      const bool again = std::any_of(kept_.begin(), kept_.end(), [&](const Kept& k) {
-        return k.class_id == candidate.class_id && overlap(k.box, box) > nms_;
+      const auto same = std::find_if(kept_.begin(), kept_.end(), [&](const Kept& k) {
+        return k.best.class_id == candidate.class_id && overlap(k.first, box) > nms_;
       });
-      if (again) continue;
-      if (!add(frame, candidate, box, results)) continue;
-      kept_.push_back({candidate.class_id, box});
+      if (same != kept_.end()) {
+        if (overlap(same->first, box) > blend_) blend(*same, candidate, box);
+      } else if (kept_.size() < static_cast<std::size_t>(max_)) {
+        keep(frame, candidate, box);
+      } else if (blend_ >= 1.0F) {
+        break;  // nothing that follows changes what is kept
+      }
     }
+    for (const Kept& kept : kept_) add(frame, kept, results);
     warn_about_scores();
   }
 
  private:
+  using Points = std::array<Point, CAMD_MAX_KEYPOINTS>;
+
+  // One object: its best candidate, and the mean of that one and those blended into it, in network pixels.
   struct Kept {
-    std::int32_t class_id;
+    Candidate best;
+    Box first;  // the best candidate's own, which decides what overlaps
     Box box;
+    Points points;
+    float weight = 0.0F;
   };
 
-  // False when the box lies outside the picture or a keypoint is not a number: then it counts for nothing.
-  bool add(const camd_frame& frame, const Candidate& candidate, const Box& box, camd::plugin::Results& results) {
+  // Score squared: close neighbours of an object's best cell see it nearly as well, those farther off much less.
+  static float weight_of(const Candidate& candidate) noexcept { return candidate.score * candidate.score; }
+
+  // False when a keypoint is not a number.
+  bool read_points(const Candidate& candidate, Points& points) const {
+    const int count = decoder_->keypoint_count();
+    if (count > 0) decoder_->keypoints(*tensors_, candidate, points.data());
+    return std::all_of(points.begin(), points.begin() + count,
+                       [](const Point& p) { return std::isfinite(p.x) && std::isfinite(p.y); });
+  }
+
+  // What lies outside the picture or has a keypoint that is not a number counts for nothing.
+  void keep(const camd_frame& frame, const Candidate& candidate, const Box& box) {
+    if (!in_picture(frame, box)) return;
+    Kept kept{candidate, box, box, {}, weight_of(candidate)};
+    if (read_points(candidate, kept.points)) kept_.push_back(kept);
+  }
+
+  void blend(Kept& kept, const Candidate& candidate, const Box& box) const {
+    Points points;
+    if (!read_points(candidate, points)) return;
+    const float weight = weight_of(candidate);
+    kept.weight += weight;
+    const float share = weight / kept.weight;
+    const auto pull = [share](float& mean, float value) { mean += (value - mean) * share; };
+    pull(kept.box.x0, box.x0);
+    pull(kept.box.y0, box.y0);
+    pull(kept.box.x1, box.x1);
+    pull(kept.box.y1, box.y1);
+    for (int k = 0; k < decoder_->keypoint_count(); ++k) {
+      const auto i = static_cast<std::size_t>(k);
+      pull(kept.points[i].x, points[i].x);
+      pull(kept.points[i].y, points[i].y);
+    }
+  }
+
+  // In source pixels, cut at the picture's edges; nothing when none of it is inside.
+  static std::optional<Box> in_picture(const camd_frame& frame, const Box& box) noexcept {
     using camd::plugin::source_x;
     using camd::plugin::source_y;
     const auto width = static_cast<float>(frame.width), height = static_cast<float>(frame.height);
-    const float x0 = std::clamp(source_x(frame, box.x0), 0.0F, width);
-    const float y0 = std::clamp(source_y(frame, box.y0), 0.0F, height);
-    const float x1 = std::clamp(source_x(frame, box.x1), 0.0F, width);
-    const float y1 = std::clamp(source_y(frame, box.y1), 0.0F, height);
-    if (!(x1 > x0 && y1 > y0)) return false;
-    const int count = decoder_->keypoint_count();
-    std::array<Point, CAMD_MAX_KEYPOINTS> points;
-    if (count > 0) decoder_->keypoints(*tensors_, candidate, points.data());
-    for (int k = 0; k < count; ++k) {
-      Point& point = points[static_cast<std::size_t>(k)];
-      point = {source_x(frame, point.x), source_y(frame, point.y)};
-      if (!std::isfinite(point.x) || !std::isfinite(point.y)) return false;
-    }
+    const Box cut{std::clamp(source_x(frame, box.x0), 0.0F, width), std::clamp(source_y(frame, box.y0), 0.0F, height),
+                  std::clamp(source_x(frame, box.x1), 0.0F, width), std::clamp(source_y(frame, box.y1), 0.0F, height)};
+    if (!(cut.x1 > cut.x0 && cut.y1 > cut.y0)) return std::nullopt;
+    return cut;
+  }
+
+  void add(const camd_frame& frame, const Kept& kept, camd::plugin::Results& results) const {
+    const std::optional<Box> box = in_picture(frame, kept.box);
+    if (!box) return;
     camd_detection* added = results.add();
-    if (added == nullptr) return true;  // the list is full; best scores came first
-    added->class_id = candidate.class_id;
-    added->score = candidate.score;
-    added->box[0] = x0;
-    added->box[1] = y0;
-    added->box[2] = x1 - x0;
-    added->box[3] = y1 - y0;
-    added->keypoint_count = count;
-    for (int k = 0; k < count; ++k) {
-      added->keypoints[k][0] = points[static_cast<std::size_t>(k)].x;
-      added->keypoints[k][1] = points[static_cast<std::size_t>(k)].y;
+    if (added == nullptr) return;  // the list is full; best scores came first
+    added->class_id = kept.best.class_id;
+    added->score = kept.best.score;
+    added->box[0] = box->x0;
+    added->box[1] = box->y0;
+    added->box[2] = box->x1 - box->x0;
+    added->box[3] = box->y1 - box->y0;
+    added->keypoint_count = decoder_->keypoint_count();
+    for (int k = 0; k < added->keypoint_count; ++k) {
+      const Point& point = kept.points[static_cast<std::size_t>(k)];
+      added->keypoints[k][0] = camd::plugin::source_x(frame, point.x);
+      added->keypoints[k][1] = camd::plugin::source_y(frame, point.y);
     }
-    camd::plugin::copy_text(added->class_name, decoder_->scores().name(candidate.class_id));
-    return true;
+    camd::plugin::copy_text(added->class_name, decoder_->scores().name(kept.best.class_id));
   }
 
   void warn_about_scores() {
@@ -140,6 +183,7 @@ class Detections final : public camd::plugin::Postprocessor {
   Candidates candidates_;
   std::vector<Kept> kept_;
   float nms_ = 0.0F;
+  float blend_ = 1.0F;
   int max_ = 0;
   bool warned_ = false;
 };

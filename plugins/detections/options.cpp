@@ -119,6 +119,7 @@ void apply(JsonObject& in, Options& options, bool strict) {
   read_anchors(in, options);
   read_outputs(in, options);
   if (const auto v = in.number("nms", 0.0, 1.0)) options.nms = static_cast<float>(*v);
+  if (const auto v = in.number("blend", 0.0, 1.0)) options.blend = static_cast<float>(*v);
   if (const auto v = in.integer("max", 1, 4096)) options.max = static_cast<int>(*v);
   if (const auto v = in.numbers("strides", 1.0, 1024.0)) {
     options.strides.clear();

@@ -38,7 +38,8 @@ struct Options {
   float score = 0.5F;
   std::vector<std::pair<std::string, float>> class_scores;  // per class, over `score`
   float nms = 0.4F;  // boxes of one class that overlap by more (intersection over union) are one object
-  int max = 100;     // detections a frame
+  float blend = 1.0F;  // those that overlap a kept one by more than this are averaged into it; 1: none
+  int max = 100;       // detections a frame
   std::vector<std::string> classes;
   std::vector<int> strides;                      // empty: found from the outputs' shapes
   std::vector<std::vector<AnchorSize>> anchors;  // one list per stride

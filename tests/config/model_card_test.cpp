@@ -116,7 +116,8 @@ TEST_F(ModelCardTest, IsRefusedTogetherWithTheConfiguration) {
   write_file(folder_ / "m.yaml", "clases: [a]\nnms: 1.5\nstrides: [8, 16]\nanchors: [[1], [2], [3]]\n");
   const std::string card = (folder_ / "m.yaml").string();
   const std::string known =
-      "unknown key; known here: name, layout, classes, input, score, nms, max, strides, anchors, anchors_per_cell, "
+      "unknown key; known here: name, layout, classes, input, score, nms, blend, max, strides, anchors, "
+      "anchors_per_cell, "
       "anchor_offset, anchor_shift, variances, keypoints, scores, background, boxes, relative, decoded, outputs (did "
       "you "
       "mean classes?)";

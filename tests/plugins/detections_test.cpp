@@ -411,6 +411,44 @@ TEST_F(Detections, KeepsTheBestOfOverlappingBoxesOfOneClass) {
   EXPECT_FLOAT_EQ(found[2].score, 0.6F);
 }
 
+TEST_F(Detections, BlendsCloseNeighboursIntoTheBestByTheSquareOfTheirScores) {
+  FakeModel model = marker();
+  ASSERT_TRUE(start(model, R"({"nms":0.1,"blend":0.3})")) << error_;
+  at(model.outputs[0], 0, 2, 4) = 0.8F;   // 28..44 x 12..28
+  at(model.outputs[2], 8, 2, 4) = 2.5F;   // fifth keypoint 4 pixels to the right of its anchor, at 40
+  at(model.outputs[0], 0, 2, 5) = 0.6F;   // 8 pixels to the right: overlap 1/3, blended
+  at(model.outputs[0], 0, 3, 5) = 0.59F;  // 8 right and 8 down: overlap 1/7, left out and not blended
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_FLOAT_EQ(found[0].score, 0.8F);
+  const float shift = 8.0F * 0.36F / (0.64F + 0.36F);
+  expect_box(found[0], 28.0F + shift, 12, 16, 16);
+  EXPECT_NEAR(found[0].keypoints[4][0], 40.0F * 0.64F + 44.0F * 0.36F, 1e-4F);
+  EXPECT_NEAR(found[0].keypoints[4][1], 20.0F, 1e-4F);
+}
+
+TEST_F(Detections, DoesNotBlendAKeypointThatIsNotANumber) {
+  FakeModel model = marker();
+  ASSERT_TRUE(start(model, R"({"nms":0.1,"blend":0.3})")) << error_;
+  at(model.outputs[0], 0, 2, 4) = 0.8F;
+  at(model.outputs[0], 0, 2, 5) = 0.6F;
+  at(model.outputs[2], 0, 2, 5) = std::numeric_limits<float>::quiet_NaN();
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  expect_box(found[0], 28, 12, 16, 16);
+}
+
+TEST_F(Detections, BlendsWhatComesAfterTheListIsFull) {
+  FakeModel model = marker();
+  ASSERT_TRUE(start(model, R"({"nms":0.1,"blend":0.3,"max":1})")) << error_;
+  at(model.outputs[0], 0, 2, 4) = 0.8F;
+  at(model.outputs[0], 0, 2, 5) = 0.6F;
+  at(model.outputs[0], 0, 6, 1) = 0.7F;  // a second object, beyond `max`
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_GT(found[0].box[0], 30.0F);
+}
+
 TEST_F(Detections, UsesEachClassesOwnThreshold) {
   FakeModel model = marker();
   ASSERT_TRUE(start(model, R"({"score":{"marker":0.9,"default":0.3}})")) << error_;
