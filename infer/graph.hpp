@@ -10,6 +10,7 @@
 //  - values that ops make at run time are floating point. Integers exist as constants only, and no op reads one:
 //    shapes, indices, axes, pads and scales are folded into the ops' attributes.
 //  - an op with constant inputs only does not exist: it was folded into a constant.
+//  - Conv, ConvTranspose, Pool and Resize have a batch of one, N = 1.
 //  - graph outputs are values of ops; a model that hands out its input or a constant gets a Reshape to its own shape.
 // Operators follow onnx.ai/onnx/operators in f32 unless a comment here says otherwise.
 #pragma once

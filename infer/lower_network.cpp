@@ -131,7 +131,7 @@ void convolution(Lowering& l) {
                      window_count(l, in[2], w.kernel.y, w.stride.y, w.dilation.y, w.pads.top, w.pads.bottom, false),
                      window_count(l, in[3], w.kernel.x, w.stride.x, w.dilation.x, w.pads.left, w.pads.right, false)};
   const Conv conv{w.kernel, w.stride, w.dilation, w.pads, static_cast<int>(groups), false};
-  const ValueId y = l.emit(conv, {x, weight, bias_of(l, 2, ws[0]), kNoValue}, out);
+  const ValueId y = l.emit_pictures(conv, {x, weight, bias_of(l, 2, ws[0]), kNoValue}, out);
   l.set_output(0, without_rows(l, y, spatial == 1));
 }
 
@@ -181,7 +181,7 @@ void transposed_convolution(Lowering& l) {
   l.require(height > 0 && width > 0, "its pads leave no output");
   const std::int64_t channels = ws[1] * groups;
   const ConvTranspose conv{w.kernel, w.stride, w.dilation, w.pads, static_cast<int>(groups)};
-  const ValueId y = l.emit(conv, {x, weight, bias_of(l, 2, channels)}, {in[0], channels, height, width});
+  const ValueId y = l.emit_pictures(conv, {x, weight, bias_of(l, 2, channels)}, {in[0], channels, height, width});
   l.set_output(0, without_rows(l, y, spatial == 1));
 }
 
@@ -201,7 +201,7 @@ void pool(Lowering& l, Pool::Kind kind) {
                      window_count(l, in[2], w.kernel.y, w.stride.y, w.dilation.y, w.pads.top, w.pads.bottom, ceil),
                      window_count(l, in[3], w.kernel.x, w.stride.x, w.dilation.x, w.pads.left, w.pads.right, ceil)};
   l.require(out[2] > 0 && out[3] > 0, "its output would be empty");
-  l.set_output(0, without_rows(l, l.emit(p, {x}, out), spatial == 1));
+  l.set_output(0, without_rows(l, l.emit_pictures(p, {x}, out), spatial == 1));
 }
 
 void max_pool(Lowering& l) { pool(l, Pool::Kind::kMax); }
@@ -225,7 +225,7 @@ void global_pool(Lowering& l, Pool::Kind kind) {
   Pool p;
   p.kind = kind;
   p.kernel = p.stride = {bounded(l, in[2], 1, "input"), bounded(l, in[3], 1, "input")};
-  l.set_output(0, l.emit(p, {x}, {in[0], in[1], 1, 1}));
+  l.set_output(0, l.emit_pictures(p, {x}, {in[0], in[1], 1, 1}));
 }
 
 void global_max_pool(Lowering& l) { global_pool(l, Pool::Kind::kMax); }

@@ -170,7 +170,7 @@ void emit_resize(Lowering& l, const Modes& m, const std::vector<float>& scales, 
   // What is outside is 0 by its weights: another value is taken off before and added after.
   const bool lifted = m.crops() && m.outside != 0.0F;
   if (lifted) x = l.binary(Binary::Kind::kSub, x, l.constant(m.outside));
-  ValueId y = l.emit(std::move(resize), {x}, out);
+  ValueId y = l.emit_pictures(resize, {x}, out);
   if (lifted) y = l.binary(Binary::Kind::kAdd, y, l.constant(m.outside));
   l.set_output(0, rank == 3 ? l.reshape(y, sizes) : y);
 }

@@ -217,6 +217,26 @@ ValueId Lowering::emit(Operation operation, std::vector<ValueId> inputs, Shape s
   return graph_.ops.back().output;
 }
 
+ValueId Lowering::emit_pictures(const Operation& operation, const std::vector<ValueId>& inputs, const Shape& to) {
+  const ValueId x = inputs[0];
+  const Shape in = shape(x);
+  if (in[0] == 1 || graph_.is_constant(x)) return emit(operation, inputs, to);
+  constexpr std::int64_t kLargestBatch = 64;
+  require(in[0] <= kLargestBatch, fmt::format("its batch of {} is more than {}", in[0], kLargestBatch));
+  Shape one_in = in;
+  Shape one_out = to;
+  one_in[0] = one_out[0] = 1;
+  std::vector<ValueId> pictures;
+  for (std::int64_t n = 0; n < in[0]; ++n) {
+    std::vector<ValueId> of_one = inputs;
+    std::vector<std::int64_t> start(in.size(), 0);
+    start[0] = n;
+    of_one[0] = slice(x, start, std::vector<std::int64_t>(in.size(), 1), one_in);
+    pictures.push_back(emit(operation, of_one, one_out));
+  }
+  return concat(pictures, 0);
+}
+
 ValueId Lowering::constant(Constant c) {
   constant_elements_ += element_count(c.shape);
   require(constant_elements_ <= kMaxConstantElements,

@@ -64,6 +64,9 @@ class Lowering {
 
   // ---- Making ops. Refuse shapes beyond the bounds.
   ValueId emit(Operation operation, std::vector<ValueId> inputs, Shape shape, Activation activation = {});
+  // emit() of an operator on pictures. Engines take one picture at a time: a batch becomes an op for each of its
+  // pictures, joined behind.
+  ValueId emit_pictures(const Operation& operation, const std::vector<ValueId>& inputs, const Shape& shape);
   ValueId constant(Constant constant);
   ValueId constant(float value);  // a scalar
   ValueId constant(const onnx::TensorProto& tensor);

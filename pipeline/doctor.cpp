@@ -13,9 +13,8 @@
 #include "base/error.hpp"
 #include "capture/gst_elements.hpp"
 #include "device/make_device.hpp"
-#include "infer/engine.hpp"
+#include "pipeline/model_findings.hpp"
 #include "pipeline/plugin_host.hpp"
-#include "pipeline/session.hpp"
 #include "plugins/builtin.hpp"
 
 namespace camd::pipeline {
@@ -90,23 +89,8 @@ void examine_cameras(std::vector<Finding>& findings) {
 }
 
 void examine_config(const config::Config& config, std::vector<Finding>& findings) {
-  const std::string path = config.model.path.string();
-  try {
-    const infer::ModelDescription model = infer::describe_model(path);
-    std::string operators;
-    for (const infer::OperatorUse& use : model.operators) {
-      operators += fmt::format("{}{} x{}", operators.empty() ? "" : ", ", use.type, use.count);
-    }
-    findings.push_back({"model", path, Health::kOk,
-                        fmt::format("opset {}, {} parameters, {} outputs; {}", model.opset, model.parameter_count,
-                                    model.outputs.size(), operators),
-                        ""});
-    const auto host = device::make_device("host");
-    const auto engine = infer::make_engine(path, engine_options(config.model), *host);
-    findings.push_back({"model", fmt::format("engine {}", engine->name()), Health::kOk,
-                        fmt::format("runs it on the host, input {}", infer::to_string(engine->input().shape)), ""});
-  } catch (const Error& error) {
-    findings.push_back({"model", path, Health::kBroken, error.what(), ""});
+  for (Finding& finding : examine_model(config, infer::ReportDepth::kAllEngines)) {
+    findings.push_back(std::move(finding));
   }
   for (const config::Postprocessor& entry : config.postprocess) {
     if (entry.plugin.find('/') == std::string::npos) {

@@ -10,6 +10,7 @@
 #include "device/make_device.hpp"
 #include "infer/engine.hpp"
 #include "pipeline/path_choice.hpp"
+#include "pipeline/plain_model.hpp"
 
 namespace camd::pipeline {
 namespace {
@@ -24,15 +25,6 @@ StreamStrategy stream_strategy(config::StreamMode mode) noexcept {
     case config::StreamMode::kSingle: return StreamStrategy::kSingle;
   }
   return StreamStrategy::kSplit;
-}
-
-camd_tensor_spec plain_spec(const infer::TensorSpec& spec) {
-  camd_tensor_spec plain{};
-  plain.name = spec.name.c_str();
-  plain.ndim = static_cast<std::int32_t>(spec.shape.size());
-  plain.shape = spec.shape.data();
-  plain.dtype = dl_type(spec.type);
-  return plain;
 }
 
 // Adds the place of `key` to an error that does not know it.
@@ -82,20 +74,7 @@ infer::EngineOptions engine_options(const config::Model& model) {
 
 void declare_model(PluginHost& plugins, const infer::Engine& engine, const std::string& path,
                    const std::string& card_json, const std::vector<std::string>& camera_names) {
-  std::vector<camd_tensor_spec> outputs;
-  for (const infer::TensorSpec& spec : engine.outputs()) outputs.push_back(plain_spec(spec));
-  std::vector<const char*> names;
-  for (const std::string& name : camera_names) names.push_back(name.c_str());
-  camd_model model{};
-  model.size = sizeof(model);
-  model.path = path.c_str();
-  model.input = plain_spec(engine.input());
-  model.output_count = static_cast<std::int32_t>(outputs.size());
-  model.outputs = outputs.data();
-  model.card_json = card_json.c_str();
-  model.camera_count = static_cast<std::int32_t>(names.size());
-  model.camera_names = names.data();
-  plugins.declare(model);
+  plugins.declare(PlainModel(engine.input(), engine.outputs(), path, card_json, camera_names).model());
 }
 
 struct Session::Parts {

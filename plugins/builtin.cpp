@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "plugins/detections/suggest.hpp"
 #include "plugins/tables.hpp"
 
 namespace camd::plugins {
@@ -24,6 +25,10 @@ std::vector<std::string_view> builtin_names() {
   std::vector<std::string_view> names;
   for (const camd_plugin* table : tables()) names.emplace_back(table->name);
   return names;
+}
+
+std::vector<std::string> suggest_layouts(const camd_model& model, std::string_view config_json) {
+  return fitting_layouts(model, read_options(model.card_json != nullptr ? model.card_json : "{}", config_json));
 }
 
 }  // namespace camd::plugins

@@ -4,6 +4,7 @@
 // Threads: [any]; the tables are constants.
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -16,5 +17,9 @@ namespace camd::plugins {
 
 // In alphabetical order, for messages ("did you mean") and `camd doctor`.
 [[nodiscard]] std::vector<std::string_view> builtin_names();
+
+// What the built-in `detections` makes of a model with this configuration (its `layout` left out or not): the layouts
+// that its outputs look like, for `camd doctor`. Throws std::invalid_argument when the keys themselves are wrong.
+[[nodiscard]] std::vector<std::string> suggest_layouts(const camd_model& model, std::string_view config_json);
 
 }  // namespace camd::plugins

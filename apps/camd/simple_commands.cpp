@@ -6,15 +6,24 @@
 
 #include "apps/camd/commands.hpp"
 #include "base/error.hpp"
+#include "base/log.hpp"
 #include "config/describe.hpp"
 #include "config/loader.hpp"
+#include "pipeline/model_findings.hpp"
 #include "pipeline/plugin_host.hpp"
 
 namespace camd::app {
 
 int check_command(const std::string& config, const std::vector<std::string>& overrides) {
-  (void)config::load(config, overrides);
-  std::puts("ok");
+  base::set_log_level("error");  // what the rooms log while they are looked at is in the findings
+  const config::Config loaded = config::load(config, overrides);
+  const std::vector<pipeline::Finding> findings = pipeline::examine_model(loaded, infer::ReportDepth::kOwnEngines);
+  for (const pipeline::Finding& finding : findings) {
+    if (finding.health != pipeline::Health::kBroken) continue;
+    throw loaded.error(base::ErrorKind::kModel, finding.name == "detections" ? "postprocess" : "model.path",
+                       finding.detail);
+  }
+  std::fputs(("ok\n" + pipeline::findings_text(findings)).c_str(), stdout);
   return 0;
 }
 

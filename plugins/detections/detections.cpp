@@ -14,6 +14,7 @@
 #include "plugins/camd_plugin.hpp"
 #include "plugins/detections/decoder.hpp"
 #include "plugins/detections/options.hpp"
+#include "plugins/detections/suggest.hpp"
 #include "plugins/json_object.hpp"
 #include "plugins/tables.hpp"
 
@@ -156,22 +157,8 @@ class Detections final : public camd::plugin::Postprocessor {
               "detections: class scores above 1 are left out: if the model gives logits, set `scores: logits`");
   }
 
-  // Which layouts would take this model: those that leave the fewest outputs unread.
   static std::string suggestion(const camd_model& model, const Options& options) {
-    std::vector<std::string> fitting;
-    std::size_t most = 0;
-    for (const std::string& name : layout_names()) {
-      try {
-        const std::size_t used = make_decoder(parse_layout(name), model, options)->used_outputs().size();
-        if (used > most) fitting.clear();
-        most = std::max(most, used);
-        if (used == most) fitting.push_back(name);
-      } catch (const std::exception&) {
-        continue;  // does not fit
-      }
-    }
-    // `ssd` takes any list of rows: one that knows strides says more.
-    if (fitting.size() > 1) fitting.erase(std::remove(fitting.begin(), fitting.end(), "ssd"), fitting.end());
+    const std::vector<std::string> fitting = fitting_layouts(model, options);
     if (fitting.empty()) return "known are " + joined(layout_names());
     return "the model's outputs look like " + joined(fitting);
   }

@@ -116,6 +116,16 @@ TEST_F(BadInput, AnEmptyModelIsNamedAsSuch) {
   EXPECT_FALSE(wrote_something());
 }
 
+TEST_F(BadInput, AModelThatNothingCanRunFailsTheCheckWithItsPlace) {
+  folder_.write("text.onnx", "cameras:\n");
+  folder_.write("camd.yaml", "model: {path: text.onnx}\ncameras: [{name: a, source: {type: test}}]\n");
+  const Finished done = run_camd({"check", "camd.yaml"}, folder_.path().string());
+  EXPECT_EQ(done.code, kCannotBeUsed);
+  EXPECT_EQ(done.out, "");
+  EXPECT_THAT(done.err, AllOf(HasSubstr("camd.yaml:1:15: model.path: "), HasSubstr("text.onnx: not an ONNX")));
+  EXPECT_EQ(error_lines(done.err), 1) << done.err;
+}
+
 TEST_F(BadInput, ATruncatedModelIsRefusedWhereverItIsCut) {
   const std::string model = read_file(marker());
   for (const std::size_t kept : {std::size_t{1}, std::size_t{100}, model.size() / 2, model.size() - 1}) {

@@ -14,6 +14,7 @@ namespace {
 
 using nlohmann::json;
 using testing::HasSubstr;
+using testing::StartsWith;
 
 class Run : public testing::Test {
  protected:
@@ -218,7 +219,11 @@ TEST_F(Run, RefusesPluginsThatFailAtStartWithTheirMessage) {
 }
 
 TEST_F(Run, ChecksDescribesAndExaminesWithoutRunning) {
-  EXPECT_EQ(run_camd({"check", config(camera("a", kShort))}).out, "ok\n");
+  const Finished checked = run_camd({"check", config(camera("a", kShort))});
+  EXPECT_EQ(checked.code, 0) << checked.err;
+  EXPECT_EQ(checked.err, "");
+  EXPECT_THAT(checked.out, StartsWith("ok\nmodel\n"));
+  EXPECT_THAT(checked.out, HasSubstr("engine cpu"));
   EXPECT_EQ(run_camd({"version"}).code, 0);
   const Finished defaults = run_camd({"config"});
   EXPECT_EQ(defaults.code, 0);

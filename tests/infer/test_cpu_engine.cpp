@@ -146,20 +146,14 @@ TEST_P(Kernels, ResidualsBeforeAndAfterTheActivationEqualTheReference) {
 TEST_P(Kernels, EveryConformanceCaseHolds) {
   const auto cases = test::conformance_cases();
   if (cases.empty()) GTEST_SKIP() << "python3-onnx is not here";
-  int ran = 0;
+  EXPECT_GT(cases.size(), 300U);
   for (const auto& c : cases) {
     const Graph graph = lower_model(c.file, c.input);
-    try {
-      const auto outputs = run(graph, c.values, *GetParam(), team_);
-      for (std::size_t i = 0; i < outputs.size(); ++i) {
-        EXPECT_EQ(test::difference(c.expected[i], outputs[i].data(), graph.shape(graph.outputs[i])), "") << c.name;
-      }
-      ++ran;
-    } catch (const base::Error& error) {
-      EXPECT_THAT(error.what(), HasSubstr("a batch of one is needed")) << c.name;
+    const auto outputs = run(graph, c.values, *GetParam(), team_);
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      EXPECT_EQ(test::difference(c.expected[i], outputs[i].data(), graph.shape(graph.outputs[i])), "") << c.name;
     }
   }
-  EXPECT_GT(ran, 300);
 }
 
 INSTANTIATE_TEST_SUITE_P(Cpu, Kernels, ::testing::Values(&cpu::baseline_kernels(), &cpu::kernels()),

@@ -103,6 +103,21 @@ TEST(Inputs, MoreThanMemoryShouldHoldAreRefused) {
   EXPECT_THROW((void)resolved(b, options), base::Error);
 }
 
+// Engines take one picture at a time; the CUDA engine read the second as if it were not there.
+TEST(Batches, InsideANetworkBecomeAnOperatorForEachPicture) {
+  OnnxBuilder b;
+  b.input("x", {1, 2, 1, 3}).integers("two", {4}, {2, 1, 1, 3}).weight("w", {1, 1, 1, 1}, {2});
+  b.node("Reshape", {"x", "two"}, {"r"}).node("Conv", {"r", "w"}, {"c"});
+  b.node("MaxPool", {"c"}, {"y"}).ints("kernel_shape", {1, 2}).output("y", {});
+  const Graph graph = lower(b, {1, 2, 1, 3});
+  for (const Op& op : graph.ops) {
+    const bool on_picture = std::holds_alternative<Conv>(op.operation) || std::holds_alternative<Pool>(op.operation);
+    EXPECT_TRUE(!on_picture || graph.shape(op.output)[0] == 1) << op.origin;
+  }
+  EXPECT_EQ(graph.shape(graph.outputs[0]), (Shape{2, 1, 1, 2}));
+  EXPECT_THAT(result(b, {1, 2, 1, 3}), ElementsAre(2, 4, 8, 10));
+}
+
 TEST(Indexing, ElementsAndTuplesOfIndicesBecomePickedRows) {
   OnnxBuilder elements;
   elements.input("x", {1, 2, 3}).integers("i", {1, 2, 2}, {2, -3, 1, 1});

@@ -1,0 +1,107 @@
+#include "infer/model_report.hpp"
+
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "base/error.hpp"
+#include "infer/cpu/program.hpp"
+#include "infer/cuda/plan.hpp"
+#include "infer/engine_setup.hpp"
+#include "infer/graph.hpp"
+#include "infer/onnx_file.hpp"
+#include "infer/opencv_engine.hpp"
+
+namespace camd::infer {
+namespace {
+
+std::string mebibytes(std::size_t bytes) { return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20)); }
+
+// The file's name begins every error; a report says it once.
+std::string without_path(const std::string& path, const std::string& text) {
+  const std::string prefix = path + ": ";
+  return text.rfind(prefix, 0) == 0 ? text.substr(prefix.size()) : text;
+}
+
+std::size_t bytes_of(const Graph& graph) {
+  std::int64_t elements = element_count(graph.shape(graph.input));
+  for (const ValueId id : graph.outputs) elements += element_count(graph.shape(id));
+  return static_cast<std::size_t>(elements) * sizeof(float);
+}
+
+std::string on_cpu(const Graph& graph, const std::string& path) {
+  constexpr int kThreads = 1;  // decides how operators are cut, not what they need
+  const auto program = cpu::build_program(graph, cpu::kernels(), kThreads, path);
+  std::size_t weights = 0;
+  for (const auto& packed : program->weights) weights += packed->size() * sizeof(float);
+  const std::size_t frame = (program->arena_floats + program->scratch_floats) * sizeof(float) + bytes_of(graph);
+  return fmt::format("{} steps, {} for each frame in flight, {} of weights", program->steps.size(), mebibytes(frame),
+                     mebibytes(weights));
+}
+
+std::string on_cuda(const Graph& graph, const EngineOptions& options, const std::string& path) {
+  cuda::PlanOptions wanted;
+  wanted.type = options.compute_type;
+  wanted.output_type = options.output_type;
+  const cuda::Plan plan = cuda::make_plan(graph, wanted, path);
+  return fmt::format("{} kernels in {}, {} for each frame in flight, {} of weights", plan.steps.size(),
+                     to_string(options.compute_type),
+                     mebibytes(plan.arena_bytes + plan.output_bytes + plan.buffers[cuda::kInputBuffer].size_bytes),
+                     mebibytes(plan.constants.size()));
+}
+
+// Runs `prepare`, which says what the engine takes; what it throws is why it cannot.
+template <typename Prepare>
+EngineReport ask(std::string engine, const std::string& path, Prepare prepare) {
+  EngineReport report{std::move(engine), false, {}};
+  try {
+    report.detail = prepare();
+    report.runs = true;
+  } catch (const base::Error& error) {
+    report.detail = without_path(path, error.what());
+  }
+  return report;
+}
+
+}  // namespace
+
+ModelReport report_model(const std::string& path, const EngineOptions& options, device::Device& host,
+                         ReportDepth depth) {
+  OnnxFile file = read_onnx_file(path);
+  ModelReport report;
+  report.model = describe_onnx(file);
+  report.outputs = report.model.outputs;
+  InputOptions input = options.input;
+  report.input = resolve_input(report.model, input);
+  for (const OperatorUse& use : report.model.operators) {
+    if (!is_supported_operator(use.type)) report.foreign.push_back(use.type);
+  }
+  std::optional<Graph> graph;
+  std::string refused;
+  try {
+    graph = lower_model(file, report.input);
+    report.multiply_adds = multiply_adds(*graph);
+    for (std::size_t i = 0; i < graph->outputs.size(); ++i) {
+      report.outputs[i].shape = graph->shape(graph->outputs[i]);
+      report.outputs[i].type = DataType::kF32;
+    }
+  } catch (const base::Error& error) {
+    refused = error.what();
+  }
+  const auto lowered = [&]() -> const Graph& {
+    if (!graph) throw base::Error(base::ErrorKind::kModel, refused);
+    return *graph;
+  };
+  report.engines.push_back(ask("cpu", path, [&] { return on_cpu(lowered(), path); }));
+  const bool on_host = report.engines.back().runs;
+  report.engines.push_back(ask("cuda", path, [&] { return on_cuda(lowered(), options, path); }));
+  if (depth == ReportDepth::kOwnEngines && on_host) return report;
+  report.engines.push_back(ask("opencv", path, [&] {
+    const auto engine = make_opencv_engine(std::move(file), options, host);
+    if (!graph) report.outputs = engine->outputs();
+    return std::string("twice as slow as engine cpu or more");
+  }));
+  return report;
+}
+
+}  // namespace camd::infer

@@ -1,0 +1,114 @@
+// What `camd check` and `camd doctor` say of a model.
+#include "pipeline/model_findings.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "config/loader.hpp"
+#include "tests/infer/onnx_builder.hpp"
+
+namespace camd::pipeline {
+namespace {
+
+using infer::test::OnnxBuilder;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class ModelFindings : public ::testing::Test {
+ protected:
+  void examine(const OnnxBuilder& model, const std::string& engine = "auto", const std::string& postprocess = "[]") {
+    (void)folder_.write("m.onnx", model.bytes());
+    const config::Config config =
+        config::load_text((folder_.path() / "c.yaml").string(),
+                          "device: host\nmodel: {path: m.onnx, engine: " + engine +
+                              "}\ncameras: [{name: a, source: {type: test}}]\npostprocess: " + postprocess + "\n",
+                          {});
+    findings_ = examine_model(config, infer::ReportDepth::kAllEngines);
+  }
+  [[nodiscard]] Finding of(const std::string& name) const {
+    const auto found =
+        std::find_if(findings_.begin(), findings_.end(), [&](const Finding& f) { return f.name == name; });
+    return found == findings_.end() ? Finding{"", name, Health::kAbsent, "not found", ""} : *found;
+  }
+
+  infer::test::TemporaryFolder folder_;
+  std::vector<Finding> findings_;
+};
+
+// Three strides of a YuNet-like head.
+OnnxBuilder faces() {
+  OnnxBuilder b;
+  b.input("x", {1, 3, 64, 64});
+  int stride = 8;
+  for (const char* name : {"8", "16", "32"}) {
+    for (const auto& [role, channels] : {std::pair{"cls_", 1}, {"obj_", 1}, {"bbox_", 4}, {"kps_", 10}}) {
+      const std::string id = std::string(role) + name;
+      b.weight("w_" + id, {channels, 3, 1, 1}, std::vector<float>(static_cast<std::size_t>(channels) * 3, 0.1F));
+      b.node("Conv", {"x", "w_" + id}, {id}).ints("kernel_shape", {1, 1}).ints("strides", {stride, stride});
+      b.output(id, {});
+    }
+    stride *= 2;
+  }
+  return b;
+}
+
+TEST_F(ModelFindings, NameInputsOutputsOperatorsMemoryAndTheLayoutThatTheOutputsLookLike) {
+  examine(faces());
+  EXPECT_THAT(of("file").detail, AllOf(HasSubstr("opset 13, 144 parameters"), HasSubstr("multiply-adds")));
+  EXPECT_EQ(of("input x").detail, "f32 [1,3,64,64]");
+  EXPECT_EQ(of("output kps_16").detail, "f32 [1,10,4,4]") << "computed: the file does not declare it";
+  EXPECT_EQ(of("operators").detail, "Conv x12");
+  for (const char* engine : {"engine cpu", "engine cuda"}) {
+    EXPECT_EQ(of(engine).health, Health::kOk) << engine;
+    EXPECT_THAT(of(engine).detail, AllOf(HasSubstr("runs it: "), HasSubstr("MiB for each frame"))) << engine;
+  }
+  EXPECT_EQ(of("engine opencv").health, Health::kOk);
+  EXPECT_EQ(of("detections").detail, "the outputs look like layout yunet");
+  EXPECT_TRUE(all_usable(findings_));
+}
+
+TEST_F(ModelFindings, SayWhyAnEngineCannotRunItAndWhichCan) {
+  OnnxBuilder b;
+  b.input("x", {1, 3, 8, 8}).node("LRN", {"x"}, {"y"}, "norm").integer("size", 3).output("y", {});
+  examine(b);
+  EXPECT_EQ(of("operators").detail, "LRN x1; camd's own engines do not have LRN");
+  EXPECT_EQ(of("engine cpu").health, Health::kAbsent);
+  EXPECT_EQ(of("engine cpu").detail, "cannot run it: LRN (node 'norm'): camd's own engines do not have this operator");
+  EXPECT_EQ(of("engine opencv").health, Health::kOk);
+  EXPECT_EQ(of("output y").detail, "f32 [1,3,8,8]") << "what OpenCV made of it";
+  EXPECT_TRUE(all_usable(findings_));
+  examine(b, "cpu");
+  EXPECT_EQ(of("engine cpu").health, Health::kBroken) << "the configured engine";
+}
+
+TEST_F(ModelFindings, CallAModelThatNothingRunsBroken) {
+  OnnxBuilder b;
+  b.input("x", {1, 3, 8, 8}).node("FlyToTheMoon", {"x"}, {"y"}).output("y", {});
+  examine(b);
+  EXPECT_EQ(of("engine cpu").health, Health::kBroken);
+  EXPECT_EQ(of("engine opencv").health, Health::kBroken);
+  EXPECT_EQ(of("engine cuda").health, Health::kAbsent) << "the configuration says device: host";
+}
+
+TEST_F(ModelFindings, LookWhetherDetectionsCanReadTheOutputsAsConfigured) {
+  examine(faces(), "auto", "[{plugin: detections, config: {layout: yunet, classes: [face]}}]");
+  EXPECT_EQ(of("detections").detail, "reads its outputs as configured");
+  examine(faces(), "auto", "[{plugin: detections, config: {layout: nanodet, classes: [face]}}]");
+  EXPECT_EQ(of("detections").health, Health::kBroken);
+  EXPECT_THAT(of("detections").detail, HasSubstr("layout 'nanodet'"));
+}
+
+TEST_F(ModelFindings, TellWhatIsWrongWithAFileThatIsNoModel) {
+  const infer::test::TemporaryFolder& folder = folder_;
+  (void)folder.write("m.onnx", "cameras:\n");
+  const config::Config config = config::load_text(
+      (folder.path() / "c.yaml").string(), "model: {path: m.onnx}\ncameras: [{name: a, source: {type: test}}]\n", {});
+  findings_ = examine_model(config, infer::ReportDepth::kOwnEngines);
+  EXPECT_EQ(of("file").health, Health::kBroken);
+  EXPECT_THAT(of("file").detail, HasSubstr("not an ONNX"));
+}
+
+}  // namespace
+}  // namespace camd::pipeline
