@@ -37,7 +37,7 @@ struct Options {
   std::optional<Layout> layout;
   float score = 0.5F;
   std::vector<std::pair<std::string, float>> class_scores;  // per class, over `score`
-  float nms = 0.4F;  // boxes of one class that overlap by more (intersection over union) are one object
+  float nms = 0.4F;    // boxes of one class that overlap by more (intersection over union) are one object
   float blend = 1.0F;  // those that overlap a kept one by more than this are averaged into it; 1: none
   int max = 100;       // detections a frame
   std::vector<std::string> classes;
