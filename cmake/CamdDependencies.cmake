@@ -13,6 +13,7 @@ find_package(OpenCV 4 REQUIRED COMPONENTS core imgproc dnn)
 find_package(Protobuf REQUIRED)
 pkg_check_modules(GST REQUIRED IMPORTED_TARGET
   gstreamer-1.0>=1.22 gstreamer-app-1.0 gstreamer-video-1.0 gstreamer-allocators-1.0 gstreamer-net-1.0)
+pkg_check_modules(GLIB REQUIRED IMPORTED_TARGET glib-2.0)
 
 # moodycamel installs headers under different prefixes; both spellings are in the field.
 find_path(CAMD_CONCURRENTQUEUE_DIR NAMES concurrentqueue.h

@@ -1,58 +1,47 @@
 #include "apps/dashboard/text.hpp"
 
 #include <fmt/format.h>
+#include <glib.h>
 
 #include <algorithm>
 #include <cmath>
 #include <iterator>
 #include <utility>
 
-#include "apps/dashboard/width_table.hpp"
-
 namespace camd::dashboard {
 namespace {
 
 constexpr char32_t kBroken = 0xFFFD;
 
-template <std::size_t N>
-bool within(const CharRange (&table)[N], char32_t c) noexcept {
-  const auto* it = std::upper_bound(std::begin(table), std::end(table), c,
-                                    [](char32_t value, const CharRange& range) { return value < range.first; });
-  return it != std::begin(table) && c <= std::prev(it)->last;
-}
-
 // Takes one character off the front. Broken bytes give kBroken, one at a time (Unicode 3.9, D92: no
 // overlong forms, no surrogates).
 char32_t take_char(std::string_view& text) noexcept {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(0);
-  std::size_t length = 1;
-  char32_t c = lead;
-  if (lead >= 0xC2 && lead <= 0xDF) {
-    length = 2;
-    c = lead & 0x1FU;
-  } else if (lead >= 0xE0 && lead <= 0xEF) {
-    length = 3;
-    c = lead & 0x0FU;
-  } else if (lead >= 0xF0 && lead <= 0xF4) {
-    length = 4;
-    c = lead & 0x07U;
-  } else if (lead >= 0x80) {
+  const auto lead = static_cast<unsigned char>(text.front());
+  if (lead < 0x80) {
+    text.remove_prefix(1);
+    return lead;
+  }
+  const gunichar c = g_utf8_get_char_validated(text.data(), static_cast<gssize>(text.size()));
+  if (c > 0x10FFFF) {  // GLib's two error values
     text.remove_prefix(1);
     return kBroken;
   }
-  bool good = length <= text.size();
-  for (std::size_t i = 1; good && i < length; ++i) {
-    good = (byte(i) & 0xC0U) == 0x80U;
-    c = (c << 6U) | (byte(i) & 0x3FU);
-  }
-  const bool overlong = (length == 3 && c < 0x800) || (length == 4 && c < 0x10000);
-  if (!good || overlong || c > 0x10FFFF || (c >= 0xD800 && c <= 0xDFFF)) {
-    text.remove_prefix(1);
-    return kBroken;
-  }
-  text.remove_prefix(length);
+  text.remove_prefix(static_cast<std::size_t>(g_unichar_to_utf8(c, nullptr)));
   return c;
+}
+
+// Formats and direction controls, private use, what is not assigned, and letters that are blank by design.
+bool is_invisible(char32_t c) noexcept {
+  switch (g_unichar_type(c)) {
+    case G_UNICODE_CONTROL:
+    case G_UNICODE_FORMAT:
+    case G_UNICODE_LINE_SEPARATOR:
+    case G_UNICODE_PARAGRAPH_SEPARATOR:
+    case G_UNICODE_PRIVATE_USE:
+    case G_UNICODE_SURROGATE:
+    case G_UNICODE_UNASSIGNED: return true;
+    default: return c == 0x115F || c == 0x1160 || c == 0x2800 || c == 0x3164 || c == 0xFFA0;
+  }
 }
 
 bool is_joiner(char32_t c) noexcept {
@@ -99,9 +88,8 @@ std::string_view sgr(Style style, bool colour) noexcept {
 }  // namespace
 
 int char_width(char32_t c) noexcept {
-  if (c < 0x300) return 1;
-  if (within(kZeroWidth, c)) return 0;
-  return within(kWide, c) ? 2 : 1;
+  if (g_unichar_iszerowidth(c) != FALSE) return 0;
+  return g_unichar_iswide(c) != FALSE ? 2 : 1;
 }
 
 int text_width(std::string_view utf8) noexcept {
@@ -123,7 +111,7 @@ std::string printable(std::string_view raw) {
       out += "\xEF\xBF\xBD";
     } else if (is_joiner(c)) {
       continue;
-    } else if ((c >= 0x80 && c < 0xA0) || within(kInvisible, c)) {
+    } else if (is_invisible(c)) {
       out += fmt::format("\\u{{{:x}}}", static_cast<unsigned>(c));
     } else {
       marks = char_width(c) == 0 ? marks + 1 : 0;

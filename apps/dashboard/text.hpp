@@ -13,7 +13,7 @@
 
 namespace camd::dashboard {
 
-// Cells that one character takes: 0 (combining), 1, or 2 (East Asian wide and emoji; Unicode TR 11).
+// Cells that one character takes: 0 (combining), 1, or 2 (East Asian wide and emoji; Unicode TR 11, as GLib knows it).
 [[nodiscard]] int char_width(char32_t c) noexcept;
 
 // Cells that `utf8` takes. Bytes that are no UTF-8 count as one cell each.
