@@ -79,6 +79,12 @@ BenchResult run_bench(const BenchOptions& options) {
   config::Model model;
   model.path = options.model;
   if (const auto card = config::find_model_card(model.path)) model.input = config::load_model_card(*card).input;
+  model.engine = options.engine;
+  model.precision = options.precision;
+  const std::vector<infer::TensorSpec> inputs = infer::describe_model(options.model).inputs;
+  const auto is_open = [&](std::size_t d) { return inputs[0].shape.size() == 4 && inputs[0].shape[d] < 0; };
+  if (options.height > 0 && is_open(2)) model.input.height = options.height;
+  if (options.width > 0 && is_open(3)) model.input.width = options.width;
   infer::EngineOptions engine_settings = engine_options(model);
   if (options.half_outputs) engine_settings.output_type = infer::DataType::kF16;
   const auto engine = infer::make_engine(options.model, engine_settings, *device);

@@ -9,6 +9,7 @@
 
 #include "base/clock.hpp"
 #include "base/picture.hpp"
+#include "config/config.hpp"
 #include "pipeline/path_probe.hpp"
 
 namespace camd::pipeline {
@@ -16,7 +17,9 @@ namespace camd::pipeline {
 struct BenchOptions {
   std::string model;
   std::string device = "auto";
-  int width = 0;  // of the pictures, px; 0: the network's
+  config::EngineChoice engine = config::EngineChoice::kAuto;
+  config::Precision precision = config::Precision::kF16;  // of engine cuda
+  int width = 0;  // of the pictures, px; 0: the network's. Also the network's, where the model leaves it open.
   int height = 0;
   base::PixelFormat format = base::PixelFormat::kBgr;
   bool half_outputs = false;            // f16 outputs, where the engine has them: half the bytes back

@@ -8,6 +8,8 @@
 #          later is found; then all tests
 #   asan   address and undefined-behaviour sanitizers over the tests of device, capture, plugins and pipeline
 #   tsan   the thread sanitizer over the same, built with clang, whose thread-safety analysis is an error
+#   fuzz   libFuzzer on what reads models, for a minute (FUZZ_SECONDS says otherwise), starting from ONNX's own cases and
+#          what earlier runs found (build/fuzz/corpus)
 #   lint   scripts/lint.sh: format, clang-tidy on what changed, layers, scripts
 # Then a summary: what ran, and what was skipped and why. Exit 1 if a step failed; the others run all the same.
 #   --quick        the step dev only
@@ -21,7 +23,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 cd "$repo"
 
-steps=(dev asan tsan lint)
+steps=(dev asan tsan fuzz lint)
 only=()
 install=yes
 while [[ $# -gt 0 ]]; do
@@ -29,7 +31,7 @@ while [[ $# -gt 0 ]]; do
     -h | --help) manual_of "scripts/test.sh" && exit 0 ;;
     --quick) only=(dev) ;;
     --only)
-      [[ $# -ge 2 && $2 =~ ^(dev|asan|tsan|lint)$ ]] || die "--only needs dev, asan, tsan or lint"
+      [[ $# -ge 2 && $2 =~ ^(dev|asan|tsan|fuzz|lint)$ ]] || die "--only needs dev, asan, tsan, fuzz or lint"
       only+=("$2")
       shift
       ;;
@@ -103,6 +105,20 @@ step_sanitizer() { # PRESET
 
 step_asan() { step_sanitizer asan; }
 step_tsan() { step_sanitizer tsan; }
+step_fuzz() {
+  local corpus=build/fuzz/corpus cases=build/fuzz/onnx_conformance case
+  configure fuzz && build fuzz fuzz_model || return 1
+  mkdir -p "$corpus"
+  if /usr/bin/python3 tests/infer/make_conformance.py "$cases" >build/fuzz/cases.log 2>&1; then
+    for case in "$cases"/*/model.onnx; do cp "$case" "$corpus/$(basename "$(dirname "$case")").onnx"; done
+  fi
+  if ! build/fuzz/bin/fuzz_model -max_total_time="${FUZZ_SECONDS:-60}" -timeout=10 -rss_limit_mb=3072 -max_len=65536 \
+    -print_final_stats=1 -artifact_prefix=build/fuzz/ "$corpus" >build/fuzz/run.log 2>&1; then
+    tail -n 40 build/fuzz/run.log >&2
+    return 1
+  fi
+  grep -E '^stat::|^Done ' build/fuzz/run.log
+}
 step_lint() { scripts/lint.sh; }
 
 for step in "${steps[@]}"; do
@@ -115,7 +131,7 @@ done
 say "summary"
 reports=()
 for step in "${steps[@]}"; do
-  if [[ $step != lint ]]; then reports+=("$step=build/$step/ctest.xml"); fi
+  if [[ $step != lint && $step != fuzz ]]; then reports+=("$step=build/$step/ctest.xml"); fi
 done
 python3 scripts/test_summary.py "${reports[@]}"
 if [[ " ${steps[*]} " == *" dev "* && -z $(find_nvcc) ]]; then

@@ -75,9 +75,25 @@ int run(int argc, char** argv) {
       {"i420", base::PixelFormat::kI420}, {"yuy2", base::PixelFormat::kYuy2}, {"gray8", base::PixelFormat::kGray8}};
   CLI::App* bench_cli = cli.add_subcommand("bench", "Measure every way to move frames through a model, host to host");
   bench_cli->add_option("--model", bench.model, "The ONNX file")->required();
-  bench_cli->add_option("--input", bench_input, "Size of the pictures, WxH (default: the network's)");
+  bench_cli->add_option(
+      "--input", bench_input,
+      "Size of the pictures, WxH (default: the network's); the network's too where the model leaves it open");
   bench_cli->add_option("--format", bench_format, "Pixel format of the pictures")
       ->check(CLI::IsMember(formats))
+      ->capture_default_str();
+  const std::map<std::string, config::EngineChoice> engines{{"auto", config::EngineChoice::kAuto},
+                                                            {"cuda", config::EngineChoice::kCuda},
+                                                            {"cpu", config::EngineChoice::kCpu},
+                                                            {"opencv", config::EngineChoice::kOpencv}};
+  std::string bench_engine = "auto";
+  bench_cli->add_option("--engine", bench_engine, "What runs the model")
+      ->check(CLI::IsMember(engines))
+      ->capture_default_str();
+  const std::map<std::string, config::Precision> precisions{{"f16", config::Precision::kF16},
+                                                            {"f32", config::Precision::kF32}};
+  std::string bench_precision = "f16";
+  bench_cli->add_option("--precision", bench_precision, "What engine cuda computes in")
+      ->check(CLI::IsMember(precisions))
       ->capture_default_str();
   bench_cli->add_flag("--half-outputs", bench.half_outputs, "Outputs as f16, where the engine can (cuda)");
   bench_cli->add_option("--device", bench.device, "auto | cuda | cuda:N | host")->capture_default_str();
@@ -117,6 +133,8 @@ int run(int argc, char** argv) {
     if (!bench_input.empty()) app::parse_size("--input", bench_input, bench.width, bench.height);
     if (bench_strategy != "all") bench.strategies = CLI::detail::split(bench_strategy, ',');
     bench.format = formats.at(bench_format);
+    bench.engine = engines.at(bench_engine);
+    bench.precision = precisions.at(bench_precision);
     return app::bench_command(bench, bench_json);
   }
   if (*plugin_cli) return app::plugin_command(plugin_path);
