@@ -45,15 +45,13 @@ void gather(Lowering& l) {
   to.insert(to.end(), in.begin() + axis + 1, in.end());
   Shape line = in;
   line[at] = static_cast<std::int64_t>(indices.size());
-  ValueId y = x;
   if (indices.size() == 1) {
     Integers start(in.size(), 0);
     start[at] = indices[0];
-    y = l.slice(x, start, Integers(in.size(), 1), line);
-  } else {
-    y = l.emit(Gather{axis, std::move(indices)}, {x}, line);
+    l.set_output(0, l.reshape(l.slice(x, start, Integers(in.size(), 1), line), to));
+    return;
   }
-  l.set_output(0, l.reshape(y, to));
+  l.set_output(0, l.reshape(l.emit(Gather{axis, std::move(indices)}, {x}, line), to));
 }
 
 // For every element of a tensor of indices: the flat place in a tensor of shape `in` that it means along `axis`.
@@ -206,7 +204,7 @@ void where(Lowering& l) {
   }
   // Both choices one after the other, and from these the right one for each element.
   const ValueId mask = flat(l, condition, to);
-  Integers rows = *&l.constant_of(mask).i64;
+  Integers rows = l.constant_of(mask).i64;
   for (std::int64_t i = 0; i < count; ++i) {
     auto& row = rows[static_cast<std::size_t>(i)];
     row = row != 0 ? i : count + i;
