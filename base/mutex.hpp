@@ -30,6 +30,7 @@ class CAMD_CAPABILITY("mutex") Mutex {
   void unlock() CAMD_RELEASE() { mutex_.unlock(); }
 
  private:
+  friend class CondVar;
   std::mutex mutex_;
 };
 
@@ -48,17 +49,34 @@ class CAMD_SCOPED_CAPABILITY MutexLock {
 //   MutexLock lock(mutex_); while (!ready_) changed_.wait(mutex_);
 class CondVar {
  public:
-  void wait(Mutex& mutex) CAMD_REQUIRES(mutex) CAMD_NO_THREAD_SAFETY_ANALYSIS { cv_.wait(mutex); }
+  void wait(Mutex& mutex) CAMD_REQUIRES(mutex) CAMD_NO_THREAD_SAFETY_ANALYSIS {
+    Held held(mutex.mutex_);
+    cv_.wait(*held);
+  }
   // Returns false on time-out.
   bool wait_until(Mutex& mutex, std::chrono::steady_clock::time_point deadline)
       CAMD_REQUIRES(mutex) CAMD_NO_THREAD_SAFETY_ANALYSIS {
-    return cv_.wait_until(mutex, deadline) == std::cv_status::no_timeout;
+    Held held(mutex.mutex_);
+    return cv_.wait_until(*held, deadline) == std::cv_status::no_timeout;
   }
   void notify_one() noexcept { cv_.notify_one(); }
   void notify_all() noexcept { cv_.notify_all(); }
 
  private:
-  std::condition_variable_any cv_;
+  // The lock that the caller holds, in the form that std::condition_variable wants, which is the cheaper one by a
+  // mutex.
+  class Held {
+   public:
+    explicit Held(std::mutex& mutex) : lock_(mutex, std::adopt_lock) {}
+    ~Held() { (void)lock_.release(); }  // stays the caller's
+    Held(const Held&) = delete;
+    Held& operator=(const Held&) = delete;
+    [[nodiscard]] std::unique_lock<std::mutex>& operator*() noexcept { return lock_; }
+
+   private:
+    std::unique_lock<std::mutex> lock_;
+  };
+  std::condition_variable cv_;
 };
 
 }  // namespace camd::base

@@ -193,16 +193,22 @@ void FrameRing::publish(int slot, base::TimePoint captured, base::TimePoint arri
   Slot& filled = at(slot);
   filled.frame.captured = std::min(captured, arrived);
   filled.frame.arrived = arrived;
+  bool accepted = false;
   {
     const MutexLock lock(mutex_);
-    if (!closed_ || keep_ready_) {
+    accepted = !closed_ || keep_ready_;
+    if (accepted) {
       filled.state = SlotState::kReady;
-      observer_.ready(options_.camera);
-      return;
+    } else {
+      observer_.dropped(options_.camera, DropReason::kShutdown);
     }
-    observer_.dropped(options_.camera, DropReason::kShutdown);
   }
-  free(slot);
+  // Whoever is woken by this takes the lock at once.
+  if (accepted) {
+    observer_.ready(options_.camera);
+  } else {
+    free(slot);
+  }
 }
 
 void FrameRing::abandon(int slot) noexcept {

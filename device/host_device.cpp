@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <limits>
 #include <new>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/mutex.hpp"
@@ -75,12 +77,17 @@ class Failure {
   Status status_ CAMD_GUARDED_BY(mutex_);
 };
 
+constexpr std::uint64_t kNobodyWaits = std::numeric_limits<std::uint64_t>::max();
+
 // How far a stream has come. Outlives the stream for as long as an event points at it.
+// A wake-up costs more than all the rest of an operation, so nobody is woken who has nothing to do yet.
 struct Progress {
   Mutex mutex;
-  CondVar changed;
+  CondVar work;     // for the stream's thread, while it sleeps
+  CondVar reached;  // for those who wait for a position
   std::uint64_t enqueued CAMD_GUARDED_BY(mutex) = 0;
   std::uint64_t done CAMD_GUARDED_BY(mutex) = 0;
+  std::uint64_t next_wanted CAMD_GUARDED_BY(mutex) = kNobodyWaits;  // the first position that somebody waits for
 
   // True when the position was reached.
   [[nodiscard]] bool past(std::uint64_t position) {
@@ -89,7 +96,19 @@ struct Progress {
   }
   void wait_past(std::uint64_t position) {
     const MutexLock lock(mutex);
-    while (done < position) changed.wait(mutex);
+    while (done < position) {
+      next_wanted = std::min(next_wanted, position);
+      reached.wait(mutex);
+    }
+  }
+  // One more operation is done.
+  void advance() {
+    {
+      const MutexLock lock(mutex);
+      if (++done < next_wanted) return;
+      next_wanted = kNobodyWaits;  // those whose position is further on say so again
+    }
+    reached.notify_all();
   }
 };
 
@@ -180,7 +199,7 @@ class HostStream final : public StreamState {
       const MutexLock lock(progress_->mutex);
       stopping_ = true;
     }
-    progress_->changed.notify_all();
+    progress_->work.notify_one();
     worker_.join();
   }
   HostStream(const HostStream&) = delete;
@@ -190,6 +209,7 @@ class HostStream final : public StreamState {
 
   Status enqueue(Operation&& operation) {
     if (failure_.lost()) return failure_.status();
+    bool asleep = false;
     {
       const MutexLock lock(progress_->mutex);
       if (progress_->enqueued - progress_->done >= capacity_) {
@@ -198,8 +218,9 @@ class HostStream final : public StreamState {
       }
       queue_[progress_->enqueued % capacity_] = std::move(operation);
       ++progress_->enqueued;
+      asleep = std::exchange(asleep_, false);
     }
-    progress_->changed.notify_all();
+    if (asleep) progress_->work.notify_one();
     return {};
   }
 
@@ -216,17 +237,16 @@ class HostStream final : public StreamState {
       Operation operation;
       {
         const MutexLock lock(progress_->mutex);
-        while (progress_->done == progress_->enqueued && !stopping_) progress_->changed.wait(progress_->mutex);
+        while (progress_->done == progress_->enqueued && !stopping_) {
+          asleep_ = true;
+          progress_->work.wait(progress_->mutex);
+        }
         if (progress_->done == progress_->enqueued) return;
         operation = std::move(queue_[progress_->done % capacity_]);
       }
       execute(operation);
       operation = {};  // lets go of other streams' progress before anybody hears that this is done
-      {
-        const MutexLock lock(progress_->mutex);
-        ++progress_->done;
-      }
-      progress_->changed.notify_all();
+      progress_->advance();
     }
   }
 
@@ -255,6 +275,7 @@ class HostStream final : public StreamState {
   const std::size_t capacity_;
   std::vector<Operation> queue_ CAMD_GUARDED_BY(progress_->mutex);  // preallocated; [done, enqueued) are in use
   bool stopping_ CAMD_GUARDED_BY(progress_->mutex) = false;
+  bool asleep_ CAMD_GUARDED_BY(progress_->mutex) = false;  // waits for work and has not been woken
   std::thread worker_;
 };
 
