@@ -1,13 +1,16 @@
 // BoundedQueue: hands items between the stages' threads; moodycamel's lock-free queue with a semaphore that sleeps.
 //
 // Threads: push() and pop() [any].
-// Invariants: never holds more than its capacity; after construction nothing is allocated, because every producer
-// thread may find a preallocated block. moodycamel's own blocking queue spins some ten thousand turns before it
-// sleeps, which costs more CPU time than a frame's whole bookkeeping: here a waiter sleeps at once.
+// Invariants: never holds more than its capacity; after construction nothing is allocated: a moodycamel queue allocates
+// whenever a thread pushes for the first time, so the producers are made beforehand and threads borrow one for a push.
+// Items of one thread stay in order where it is the only one that pushes. moodycamel's own blocking queue spins some
+// ten thousand turns before it sleeps, which costs more CPU time than a frame's whole bookkeeping: here a waiter sleeps
+// at once.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
+#include <deque>
 
 #include <concurrentqueue.h>
 #include <lightweightsemaphore.h>
@@ -17,9 +20,11 @@ namespace camd::pipeline {
 template <typename T>
 class BoundedQueue {
  public:
-  // `producers`: how many threads push.
+  // `producers`: how many threads push at once.
   BoundedQueue(std::size_t capacity, std::size_t producers)
-      : capacity_(capacity), queue_(capacity, 0, producers), available_(0, 0) {}
+      : capacity_(capacity), queue_(capacity, producers, 0), available_(0, 0) {
+    for (std::size_t i = 0; i < producers; ++i) producers_.emplace_back(queue_);
+  }
   BoundedQueue(const BoundedQueue&) = delete;
   BoundedQueue& operator=(const BoundedQueue&) = delete;
 
@@ -29,7 +34,9 @@ class BoundedQueue {
       size_.fetch_sub(1, std::memory_order_relaxed);
       return false;
     }
-    queue_.enqueue(item);
+    Producer& producer = borrow();
+    (void)queue_.enqueue(producer.token, item);
+    producer.busy.store(false, std::memory_order_release);
     available_.signal();
     return true;
   }
@@ -46,6 +53,18 @@ class BoundedQueue {
   [[nodiscard]] std::size_t size() const noexcept { return size_.load(std::memory_order_relaxed); }
 
  private:
+  struct Producer {
+    explicit Producer(moodycamel::ConcurrentQueue<T>& queue) : token(queue) {}
+    moodycamel::ProducerToken token;
+    std::atomic<bool> busy{false};
+  };
+  Producer& borrow() {
+    for (;;) {
+      for (Producer& producer : producers_) {
+        if (!producer.busy.exchange(true, std::memory_order_acquire)) return producer;
+      }
+    }
+  }
   T take() {
     T item{};
     // The semaphore promises an item, but a producer's enqueue may still be becoming visible.
@@ -58,6 +77,7 @@ class BoundedQueue {
   const std::size_t capacity_;
   std::atomic<std::size_t> size_{0};
   moodycamel::ConcurrentQueue<T> queue_;
+  std::deque<Producer> producers_;  // constant after construction
   moodycamel::LightweightSemaphore available_;
 };
 

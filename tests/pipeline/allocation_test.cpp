@@ -1,0 +1,163 @@
+// After warm-up a frame costs no allocation, on any thread, from its source to the last postprocessor's return. A
+// binary of its own: it replaces malloc().
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <new>
+#include <optional>
+#include <thread>
+
+#include "capture/frame_source.hpp"
+#include "config/model_card.hpp"
+#include "infer/engine.hpp"
+#include "pipeline/bounded_queue.hpp"
+#include "pipeline/session.hpp"
+#include "tests/pipeline/counting_device.hpp"
+#include "tests/pipeline/heap_watch.hpp"
+#include "tests/pipeline/support.hpp"
+
+namespace camd::pipeline {
+namespace {
+
+// Watches the heap from its frame number `first` to its frame number `last`.
+class Watcher {
+ public:
+  Watcher(test::CountingDevice& device, int first, int last)
+      : plugin_(
+            [this, &device, first, last](const camd_frame&, const camd_tensors&, camd_results& results, camd_error&) {
+              detections_ += results.count;
+              ++frames_;
+              if (frames_ == first) {
+                device.count(true);
+                test::start_heap_watch();
+              }
+              if (frames_ == last) {
+                report_ = test::stop_heap_watch();
+                device.count(false);
+              }
+              return static_cast<int>(CAMD_OK);
+            }) {}
+  void add_to(PluginHost& plugins) { plugin_.add_to(plugins); }
+  [[nodiscard]] const std::optional<test::HeapReport>& report() const noexcept { return report_; }
+  [[nodiscard]] int detections() const noexcept { return detections_; }
+
+ private:
+  int frames_ = 0;
+  int detections_ = 0;
+  std::optional<test::HeapReport> report_;
+  test::FakePlugin plugin_;
+};
+
+CameraSpec camera_spec(const config::Camera& camera) {
+  return {camera.name, capture::is_lossless(camera),
+          [camera](capture::CameraIndex index, capture::FrameRing& ring, capture::SourceListener& listener) {
+            return capture::make_source(camera, index, ring, listener, base::system_clock());
+          }};
+}
+
+config::Camera test_camera(const std::string& name, double fps, bool realtime, std::int64_t frames) {
+  config::Camera camera;
+  camera.name = name;
+  config::TestSource source;
+  source.width = 320;
+  source.height = 180;
+  source.fps = fps;
+  source.frames = frames;
+  source.realtime = realtime;
+  camera.source = source;
+  return camera;
+}
+
+// The compiler may leave out an allocation that nobody looks at.
+void* kept(void* memory) {
+  asm volatile("" : "+r"(memory) : : "memory");
+  return memory;
+}
+
+TEST(HeapWatch, CountsEveryWayToAllocate) {
+  test::start_heap_watch();
+  std::free(kept(std::realloc(kept(std::malloc(8)), 80)));
+  std::free(kept(std::calloc(2, 8)));
+  std::free(kept(std::aligned_alloc(64, 64)));
+  ::operator delete(kept(::operator new(8)));
+  ::operator delete(kept(::operator new(8, std::align_val_t(64))), std::align_val_t(64));
+  EXPECT_EQ(test::stop_heap_watch().allocations, 6U);
+}
+
+TEST(BoundedQueue, AllocatesNothingWhenAThreadPushesForTheFirstTime) {
+  BoundedQueue<int> queue(4, 2);
+  test::Gate begin;
+  std::thread thread([&] {
+    begin.wait();
+    EXPECT_TRUE(queue.push(1));
+  });
+  test::start_heap_watch();
+  begin.open();
+  EXPECT_EQ(queue.pop(), 1);
+  const test::HeapReport report = test::stop_heap_watch();
+  thread.join();
+  EXPECT_EQ(report.allocations, 0U) << report.where;
+}
+
+TEST(SteadyState, AllocatesNothingFromTheSourceThroughNetworkAndDetectionsToTheLastPlugin) {
+  const base::Clock& clock = base::system_clock();
+  const auto host = device::make_host_device(clock);
+  test::CountingDevice device(*host);
+  const auto engine = infer::make_engine(std::string(CAMD_SOURCE_DIR) + "/models/marker-640x360.onnx", {}, device);
+  ASSERT_EQ(engine->name(), "cpu");
+  PluginHost plugins({{"detections", R"({"score":0.05})", ""}, {"jsonl", R"({"path":"/dev/null"})", ""}}, clock);
+  Watcher watcher(device, 20, 80);
+  watcher.add_to(plugins);
+  const config::ModelCard card = config::load_model_card(std::string(CAMD_SOURCE_DIR) + "/models/marker.yaml");
+  declare_model(plugins, *engine, engine->model().path, card.detections_json, {"test"});
+  PipelineOptions options;
+  options.path.transfer = device::HostMemory::kMapped;
+  Pipeline pipeline(device, *engine, plugins, clock, {camera_spec(test_camera("test", 30, false, 90))}, options,
+                    nullptr);
+  pipeline.start();
+  EXPECT_EQ(pipeline.wait_for_end(base::TimePoint::max()), EndReason::kSourcesEnded);
+  pipeline.stop(true);
+  EXPECT_EQ(pipeline.ledger().totals().delivered, 90U);
+  ASSERT_TRUE(watcher.report().has_value());
+  EXPECT_EQ(watcher.report()->allocations, 0U) << watcher.report()->where;
+  EXPECT_GT(watcher.detections(), 0);
+  EXPECT_GT(device.operations(), 0);
+  EXPECT_EQ(device.made(), 0);
+  EXPECT_EQ(device.waits(), 0) << "on the dispatch thread";
+}
+
+TEST(SteadyState, AllocatesNothingWhileTwoCamerasSupersedeTheirFrames) {
+  const base::Clock& clock = base::system_clock();
+  const auto host = device::make_host_device(clock);
+  test::CountingDevice device(*host);
+  test::FakeEngine engine(device, [](const infer::PictureView&) -> base::Status {
+    test::spin(200'000);  // slower than the sources
+    return {};
+  });
+  PluginHost plugins({}, clock);
+  Watcher watcher(device, 100, 2000);
+  watcher.add_to(plugins);
+  test::declare(plugins, engine);
+  PipelineOptions options;
+  options.path.transfer = device::HostMemory::kMapped;
+  const auto publishes = [&clock](capture::FrameRing& ring, const std::atomic<bool>& stopping) {
+    while (!stopping) {
+      (void)test::publish_frame(ring, clock.now());
+      std::this_thread::yield();
+    }
+  };
+  Pipeline pipeline(device, engine, plugins, clock,
+                    {test::fake_camera("one", publishes), test::fake_camera("two", publishes)}, options, nullptr);
+  pipeline.set_frame_limit(2100);
+  pipeline.start();
+  EXPECT_EQ(pipeline.wait_for_end(base::TimePoint::max()), EndReason::kFrameLimit);
+  pipeline.stop(true);
+  EXPECT_GT(pipeline.ledger().totals().dropped_sum(), 0U);
+  ASSERT_TRUE(watcher.report().has_value());
+  EXPECT_EQ(watcher.report()->allocations, 0U) << watcher.report()->where;
+  EXPECT_EQ(device.made(), 0);
+  EXPECT_EQ(device.waits(), 0) << "on the dispatch thread";
+}
+
+}  // namespace
+}  // namespace camd::pipeline
