@@ -140,21 +140,31 @@ Status FramePath::enqueue(InFlight& in_flight) {
   const StreamRef compute = in_flight.own_stream ? in_flight.own_stream->ref() : compute_stream_.ref();
   const bool split = options_.streams == StreamStrategy::kSplit;
   const StreamRef copy = split ? copy_stream_.ref() : compute;
-  const StreamRef back = split ? download_stream_.ref() : compute;
-  CAMD_TRY(enqueue_work(in_flight, copy, compute, back));
+  // Where nothing travels back (the host device, mapped memory) a stream for it would only be one more to wait for.
+  const StreamRef back = split && in_flight.d2h_bytes > 0 ? download_stream_.ref() : compute;
+  infer::PictureView picture;
+  CAMD_TRY(upload(in_flight, copy, picture));
+  if (copies_ && split) {
+    CAMD_TRY(device_.record(in_flight.uploaded, copy));
+    CAMD_TRY(device_.wait(in_flight.uploaded, compute));
+  }
+  CAMD_TRY(enqueue_work(in_flight, picture, compute, back));
   return device_.record(in_flight.downloaded, back);
 }
 
+// The upload stays outside: so the graph is the same for every slot, the slot is free as soon as it was read, and the
+// launch is prepared while the picture travels.
 Status FramePath::enqueue_graph(InFlight& in_flight) {
   const StreamRef stream = in_flight.own_stream ? in_flight.own_stream->ref() : compute_stream_.ref();
-  const capture::Frame& frame = in_flight.frame;
-  auto found = std::find_if(in_flight.captured.begin(), in_flight.captured.end(), [&frame](const CapturedPath& path) {
-    return path.pixels == frame.pixels.data() && path.layout == frame.layout;
+  infer::PictureView picture;
+  CAMD_TRY(upload(in_flight, stream, picture));
+  auto found = std::find_if(in_flight.captured.begin(), in_flight.captured.end(), [&](const CapturedPath& path) {
+    return path.picture == picture.data && path.layout == picture.layout;
   });
   if (found == in_flight.captured.end()) {
-    CapturedPath path{frame.pixels.data(), frame.layout, {}};
+    CapturedPath path{picture.data, picture.layout, {}};
     CAMD_TRY(device_.begin_capture(stream));
-    const Status status = enqueue_work(in_flight, stream, stream, stream);
+    const Status status = enqueue_work(in_flight, picture, stream, stream);
     const Status ended = device_.end_capture(stream, path.graph);
     if (!status.ok()) return status;
     if (!ended.ok()) return ended;
@@ -162,7 +172,7 @@ Status FramePath::enqueue_graph(InFlight& in_flight) {
     found = std::prev(in_flight.captured.end());
   }
   CAMD_TRY(device_.launch(found->graph, stream));
-  CAMD_TRY(device_.record(in_flight.slot_read, stream));
+  if (!copies_) CAMD_TRY(device_.record(in_flight.slot_read, stream));
   return device_.record(in_flight.downloaded, stream);
 }
 
@@ -180,12 +190,10 @@ Status FramePath::make_room(InFlight& in_flight) {
   return {};
 }
 
-Status FramePath::enqueue_work(InFlight& in_flight, StreamRef copy, StreamRef compute, StreamRef back) {
-  infer::PictureView picture;
-  CAMD_TRY(upload(in_flight, copy, picture));
+Status FramePath::enqueue_work(InFlight& in_flight, const infer::PictureView& picture, StreamRef compute,
+                               StreamRef back) {
   // On one stream preprocessing begins where the upload ends: a second event there would only cost its time.
   if (!upload_ends_where_preprocessing_begins_) {
-    if (copies_) CAMD_TRY(device_.wait(in_flight.uploaded, compute));
     CAMD_TRY(device_.record(in_flight.times.preprocess_begin, compute));
   }
   CAMD_TRY(in_flight.execution->enqueue_preprocess(picture, compute));
@@ -212,7 +220,6 @@ Status FramePath::upload(InFlight& in_flight, StreamRef stream, infer::PictureVi
                         stream));
   if (options_.wait_each) CAMD_TRY(device_.synchronize(stream));
   CAMD_TRY(device_.record(in_flight.times.upload_end, stream));
-  CAMD_TRY(device_.record(in_flight.uploaded, stream));
   return device_.record(in_flight.slot_read, stream);
 }
 

@@ -9,8 +9,8 @@
 //
 // Threads: constructor, make_in_flight() [setup]; enqueue() [dispatch]; stage_times() after `downloaded` [completion].
 // Invariants: only outputs that some plug-in reads on the host are copied. enqueue() does not synchronise, except for
-// `wait_each`. With `graph`, a frame in flight captures its work when it first meets a slot (that allocates) and
-// launches it as one ever after; its slot is then free at the end of the launch.
+// `wait_each`. With `graph`, a frame in flight captures its work when it first meets a picture's size and format (in
+// mapped memory: a slot), which allocates, and launches it as one ever after.
 // Device, engine and plug-in host outlive the path; in-flight objects go before it.
 #pragma once
 
@@ -28,7 +28,7 @@ struct FramePathOptions {
   StreamStrategy streams = StreamStrategy::kSplit;
   device::HostMemory transfer = device::HostMemory::kPinned;
   bool wait_each = false;  // every copy waits for its end: what a program does that knows no streams (a bench row)
-  bool graph = false;      // the frame's work is captured once per slot and launched as one
+  bool graph = false;      // what follows the upload is captured once and launched as one
 };
 
 // DLPack's word for a type (github.com/dmlc/dlpack).
@@ -52,7 +52,7 @@ class FramePath {
 
  private:
   std::vector<std::byte*> plan_copies(InFlight& in_flight);
-  base::Status enqueue_work(InFlight& in_flight, device::StreamRef copy, device::StreamRef compute,
+  base::Status enqueue_work(InFlight& in_flight, const infer::PictureView& picture, device::StreamRef compute,
                             device::StreamRef back);
   base::Status enqueue_graph(InFlight& in_flight);
   base::Status make_room(InFlight& in_flight);

@@ -29,9 +29,9 @@ struct StageEvents {
   device::TimedEvent upload_begin, upload_end, preprocess_begin, preprocess_end, infer_end, download_end;
 };
 
-// A frame's work captured as a graph: valid for one slot and one layout, because addresses are part of it.
+// A frame's work captured as a graph: valid for one place and one layout of the picture, because both are part of it.
 struct CapturedPath {
-  const std::byte* pixels = nullptr;
+  const std::byte* picture = nullptr;  // where preprocessing reads it
   base::PictureLayout layout;
   device::GraphExec graph;
 };
@@ -66,7 +66,7 @@ struct InFlight {
   device::Event computed;                      // the network has ended
   device::Event downloaded;                    // all wanted outputs are in host memory
   std::unique_ptr<device::Stream> own_stream;  // streams: per_frame
-  std::vector<CapturedPath> captured;          // one per slot, made when a slot is first seen
+  std::vector<CapturedPath> captured;          // one per layout (and slot, in mapped memory)
   FrameTensors tensors;
   std::unique_ptr<PluginViews> views;
   std::vector<camd_detection> detections;  // PluginHost::kResultCapacity

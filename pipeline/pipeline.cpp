@@ -232,21 +232,21 @@ bool Pipeline::any_ready() const {
 void Pipeline::dispatch_loop() {
   base::name_this_thread("dispatch");
   bool draining = false;
-  for (;;) {
-    // Room first, frame second: what is taken after the wait is the newest there is.
-    device_room_.wait();
-    InFlight* in_flight = pool_.pop();
-    bool dispatched = false;
-    while (!dispatched && !(draining && !any_ready())) {
-      const int token = ready_.pop();
-      if (token == kStopToken) {
-        draining = true;
-        continue;
-      }
-      dispatched = dispatch_one(*in_flight, static_cast<capture::CameraIndex>(token));
+  InFlight* in_flight = nullptr;
+  while (!(draining && !any_ready())) {
+    const int token = ready_.pop();
+    if (token == kStopToken) {
+      draining = true;
+      continue;
     }
-    if (!dispatched) break;
-    (void)on_device_.push(in_flight);  // holds the whole pool
+    // Room first, frame second: what is taken after the wait is the newest there is. The token only says which camera
+    // has one, so waiting for it first takes nothing out of a ring, and an idle dispatcher is woken once a frame.
+    if (in_flight == nullptr) {
+      device_room_.wait();
+      in_flight = pool_.pop();
+    }
+    if (!dispatch_one(*in_flight, static_cast<capture::CameraIndex>(token))) continue;
+    (void)on_device_.push(std::exchange(in_flight, nullptr));  // holds the whole pool
   }
   (void)on_device_.push(nullptr);
 }
