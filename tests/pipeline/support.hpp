@@ -1,8 +1,6 @@
 // What the pipeline's tests put in the place of cameras, models and plug-ins.
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <atomic>
 #include <cstring>
 #include <functional>
@@ -65,6 +63,8 @@ class FakeEngine final : public infer::Engine {
   [[nodiscard]] std::unique_ptr<infer::Execution> make_execution() override {
     return std::make_unique<FakeExecution>(*this);
   }
+  // [setup] Records how long each frame was with the device: from its first call here until its result is asked for.
+  void record_time_on_device(pipeline::Histogram& times) { time_on_device_ = &times; }
 
  private:
   class FakeExecution final : public infer::Execution {
@@ -72,6 +72,7 @@ class FakeEngine final : public infer::Engine {
     explicit FakeExecution(FakeEngine& engine) : engine_(engine), ready_(engine.device_.make_event()) {}
     base::Status enqueue_preprocess(const infer::PictureView& picture, device::StreamRef /*stream*/) override {
       picture_ = picture;
+      if (engine_.time_on_device_ != nullptr) began_ = base::system_clock().now();
       return engine_.device_.status();
     }
     base::Status enqueue_network(device::StreamRef stream) override {
@@ -91,10 +92,14 @@ class FakeEngine final : public infer::Engine {
       return {const_cast<float*>(output_.data()), &engine_.outputs_[i]};
     }
     [[nodiscard]] const device::Event& output_ready(std::size_t /*i*/) const noexcept override { return ready_; }
-    [[nodiscard]] base::Status result() const noexcept override { return result_; }
+    [[nodiscard]] base::Status result() const noexcept override {
+      if (engine_.time_on_device_ != nullptr) engine_.time_on_device_->record(base::system_clock().now() - began_);
+      return result_;
+    }
 
    private:
     FakeEngine& engine_;
+    base::TimePoint began_;
     device::Event ready_;
     infer::PictureView picture_;
     base::Status result_;
@@ -104,6 +109,7 @@ class FakeEngine final : public infer::Engine {
 
   device::Device& device_;
   Network network_;
+  pipeline::Histogram* time_on_device_ = nullptr;
   infer::ModelDescription model_;
   infer::InputOptions options_;
   infer::TensorSpec input_;

@@ -1,0 +1,110 @@
+// Google Benchmark: what the pipeline itself costs a frame, on the host device with a network and a plug-in that do
+// nothing and pictures of eight bytes: hand-overs, streams, events, ledger and histograms, on all threads together.
+//
+// BM_Pipeline/FPS/FRAMES: a source of FPS frames a second (0: lossless, as fast as they are taken).
+//   cpu_us       CPU time of the process a frame, the source's own included
+//   switches     times a thread went to sleep, a frame
+//   p50_us ...   from the moment at which the dispatcher hands the frame to the device until the completion thread has
+//                it back ("overhead": the device has nothing to do), and from publish() to the plug-in ("arrival")
+#include <benchmark/benchmark.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <thread>
+#include <vector>
+
+#include "tests/pipeline/support.hpp"
+
+namespace {
+
+using camd::base::TimePoint;
+namespace base = camd::base;
+namespace capture = camd::capture;
+namespace infer = camd::infer;
+namespace pipeline = camd::pipeline;
+namespace test = camd::test;
+
+double cpu_seconds(const rusage& usage) {
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+rusage now_used() {
+  rusage usage{};
+  (void)getrusage(RUSAGE_SELF, &usage);
+  return usage;
+}
+
+double percentile(std::vector<double>& values, double q) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  return values[std::min(values.size() - 1, static_cast<std::size_t>(q * static_cast<double>(values.size())))];
+}
+
+void BM_Pipeline(benchmark::State& state) {
+  const auto fps = static_cast<double>(state.range(0));
+  const int frames = static_cast<int>(state.range(1));
+  constexpr int kWarmup = 50;
+  const base::Clock& clock = base::system_clock();
+  std::vector<double> arrival_us;
+  arrival_us.reserve(static_cast<std::size_t>(frames));
+  double cpu = 0;
+  double switches = 0;
+  pipeline::LatencySummary overhead;
+  for (auto _ : state) {
+    const auto device = camd::device::make_host_device(clock);
+    test::FakeEngine engine(*device, [](const infer::PictureView&) -> base::Status { return {}; });
+    pipeline::PluginHost plugins({}, clock);
+    pipeline::Histogram on_device;
+    rusage begin{};
+    int seen = 0;
+    test::FakePlugin plugin([&](const camd_frame& frame, const camd_tensors&, camd_results&, camd_error&) {
+      if (++seen == kWarmup) begin = now_used();
+      if (seen > kWarmup) {
+        arrival_us.push_back(static_cast<double>(base::to_ns(clock.now()) - frame.arrived_mono_ns) / 1000);
+      }
+      return static_cast<int>(CAMD_OK);
+    });
+    plugin.add_to(plugins);
+    test::declare(plugins, engine);
+    engine.record_time_on_device(on_device);
+    pipeline::PipelineOptions options;
+    options.path.transfer = camd::device::HostMemory::kMapped;
+    const auto body = [&](capture::FrameRing& ring, const std::atomic<bool>&) {
+      TimePoint next = clock.now();
+      for (int i = 0; i < kWarmup + frames; ++i) {
+        if (fps > 0) std::this_thread::sleep_until(next += base::Duration(static_cast<std::int64_t>(1e9 / fps)));
+        (void)test::publish_frame(ring, clock.now());
+      }
+    };
+    pipeline::Pipeline pipe(*device, engine, plugins, clock, {test::fake_camera("bench", body, fps <= 0)}, options,
+                            nullptr);
+    pipe.start();
+    (void)pipe.wait_for_end(TimePoint::max());
+    const rusage end = now_used();
+    pipe.stop(true);
+    const double counted = std::max(1, seen - kWarmup);
+    cpu = (cpu_seconds(end) - cpu_seconds(begin)) * 1e6 / counted;
+    switches = static_cast<double>(end.ru_nvcsw - begin.ru_nvcsw) / counted;
+    overhead = on_device.take();
+  }
+  state.counters["cpu_us"] = cpu;
+  state.counters["switches"] = switches;
+  state.counters["overhead_p50_us"] = overhead.p50;
+  state.counters["overhead_p99_us"] = overhead.p99;
+  state.counters["arrival_p50_us"] = percentile(arrival_us, 0.50);
+  state.counters["arrival_p99_us"] = percentile(arrival_us, 0.99);
+}
+BENCHMARK(BM_Pipeline)
+    ->Args({30, 600})
+    ->Args({0, 100})
+    ->Args({0, 2100})
+    ->Args({0, 100'000})
+    ->ArgNames({"fps", "frames"})
+    ->Iterations(1)
+    ->UseRealTime()
+    ->Unit(benchmark::kMillisecond);
+
+}  // namespace
