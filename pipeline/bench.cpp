@@ -158,7 +158,7 @@ std::string bench_table(const BenchResult& result) {
 std::string bench_json(const BenchResult& result) {
   using Json = nlohmann::ordered_json;
   const auto times = [](const ProbeTimes& t) {
-    return Json{{"p50", t.p50}, {"p90", t.p90}, {"p99", t.p99}, {"p999", t.p999}, {"max", t.max}};
+    return Json{{"min", t.min}, {"p50", t.p50}, {"p90", t.p90}, {"p99", t.p99}, {"p999", t.p999}, {"max", t.max}};
   };
   Json rows = Json::array();
   for (const BenchRow& row : result.rows) {

@@ -25,7 +25,7 @@ ProbeTimes summary(std::vector<double>& values) {
     const auto rank = static_cast<std::size_t>(std::ceil(q * static_cast<double>(values.size())));
     return values[std::clamp<std::size_t>(rank, 1, values.size()) - 1];
   };
-  return {at(0.50), at(0.90), at(0.99), at(0.999), values.back()};
+  return {values.front(), at(0.50), at(0.90), at(0.99), at(0.999), values.back()};
 }
 
 void check(const Status& status) {

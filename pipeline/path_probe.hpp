@@ -18,7 +18,7 @@ namespace camd::pipeline {
 
 // Microseconds.
 struct ProbeTimes {
-  double p50 = 0, p90 = 0, p99 = 0, p999 = 0, max = 0;
+  double min = 0, p50 = 0, p90 = 0, p99 = 0, p999 = 0, max = 0;
 };
 
 struct ProbeResult {

@@ -1,0 +1,87 @@
+// After warm-up a frame on the GPU allocates nothing on the host or on the device, captures nothing, and nothing that
+// waits is called on the dispatch thread. A binary of its own: it replaces malloc() and the runtime's functions.
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <optional>
+
+#include "config/model_card.hpp"
+#include "device/make_device.hpp"
+#include "infer/engine.hpp"
+#include "pipeline/session.hpp"
+#include "tests/pipeline/cuda_watch.hpp"
+#include "tests/pipeline/heap_watch.hpp"
+#include "tests/pipeline/support.hpp"
+
+namespace camd::pipeline {
+namespace {
+
+struct Way {
+  const char* name;
+  FramePathOptions path;
+};
+
+class SteadyStateGpu : public testing::TestWithParam<Way> {};
+
+TEST_P(SteadyStateGpu, AllocatesNothingAndNeverWaitsOnTheDispatchThread) {
+  constexpr int kWarmup = 60;
+  constexpr int kFrames = 300;
+  const device::GpuCount gpus = device::count_gpus();
+  if (gpus.count == 0) GTEST_SKIP() << gpus.reason;
+  const base::Clock& clock = base::system_clock();
+  const auto device = device::make_device("cuda");
+  const auto engine = infer::make_engine(std::string(CAMD_SOURCE_DIR) + "/models/marker-640x360.onnx", {}, *device);
+  PluginHost plugins({{"detections", R"({"score":0.05})", ""}, {"jsonl", R"({"path":"/dev/null"})", ""}}, clock);
+  int frames = 0;
+  std::optional<test::HeapReport> heap;
+  std::optional<test::CudaReport> cuda;
+  test::FakePlugin plugin([&](const camd_frame&, const camd_tensors&, camd_results&, camd_error&) {
+    ++frames;
+    if (frames == kWarmup) {
+      test::start_cuda_watch();
+      test::start_heap_watch();
+    }
+    if (frames == kWarmup + kFrames) {
+      heap = test::stop_heap_watch();
+      cuda = test::stop_cuda_watch();
+    }
+    return static_cast<int>(CAMD_OK);
+  });
+  plugin.add_to(plugins);
+  const config::ModelCard card = config::load_model_card(std::string(CAMD_SOURCE_DIR) + "/models/marker.yaml");
+  declare_model(plugins, *engine, engine->model().path, card.detections_json, {"one", "two"});
+  PipelineOptions options;
+  options.path = GetParam().path;
+  const base::PictureLayout layout = base::tight_layout(base::PixelFormat::kNv12, 640, 360);
+  const auto publishes = [&](capture::FrameRing& ring, const std::atomic<bool>& stopping) {
+    for (int i = 0; !stopping && i < kWarmup + kFrames; ++i) {
+      auto lease = ring.begin();
+      if (!lease) return;
+      std::memset(lease->data(layout), i, layout.size_bytes);
+      lease->publish(clock.now(), clock.now());
+    }
+  };
+  Pipeline pipeline(*device, *engine, plugins, clock,
+                    {test::fake_camera("one", publishes, true), test::fake_camera("two", publishes, true)}, options,
+                    nullptr);
+  pipeline.start();
+  EXPECT_EQ(pipeline.wait_for_end(base::TimePoint::max()), EndReason::kSourcesEnded);
+  pipeline.stop(true);
+  ASSERT_TRUE(cuda.has_value());
+  EXPECT_EQ(heap->allocations, 0U) << heap->where;
+  EXPECT_EQ(cuda->allocating, 0U) << cuda->names;
+  EXPECT_EQ(cuda->waiting, 0U) << cuda->names;
+  EXPECT_GE(cuda->launches, static_cast<std::uint64_t>(kFrames));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Ways, SteadyStateGpu,
+    testing::Values(Way{"Graph", {StreamStrategy::kPerFrame, device::HostMemory::kPinned, false, true}},
+                    Way{"SplitStreams", {StreamStrategy::kSplit, device::HostMemory::kPinned, false, false}},
+                    Way{"PerFrameStreams", {StreamStrategy::kPerFrame, device::HostMemory::kPinned, false, false}},
+                    Way{"Mapped", {StreamStrategy::kSingle, device::HostMemory::kMapped, false, false}}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace camd::pipeline
