@@ -25,6 +25,10 @@ namespace {
 
 using Buffer = fmt::memory_buffer;
 
+// Room for the longest line there can be, or nearly: a frame with more detections than any before costs no allocation.
+// Memory that no line reaches is never touched.
+constexpr std::size_t kLineBytes = std::size_t{1} << 19U;
+
 void put(Buffer& out, std::string_view text) { out.append(text.data(), text.data() + text.size()); }
 
 // A JSON string (RFC 8259, section 7). Bytes above 0x7F pass as they are: names are UTF-8.
@@ -96,6 +100,7 @@ class Jsonl final : public camd::plugin::Postprocessor {
     path_ = path.value_or("");
     append_ = config.boolean("append").value_or(false);
     config.finish();
+    line_.reserve(kLineBytes);
     if (path_ == "-") {
       throw std::invalid_argument("config.path: '-' is stdout, which carries the metrics: name a file");
     }

@@ -78,5 +78,23 @@ TEST(Allocations, AreNoneInJsonl) {
   EXPECT_EQ(steady_allocations(run), 0U);
 }
 
+TEST(Allocations, AreNoneInJsonlWhenAFrameHasMoreDetectionsThanAnyBefore) {
+  FakeModel model(4, 4);
+  Instance run(find_builtin("jsonl"));
+  ASSERT_EQ(run.create(R"({"path":"/dev/null"})"), CAMD_OK) << run.error();
+  ASSERT_EQ(run.outputs(model), CAMD_OK);
+  camd_detection d{};
+  d.keypoint_count = 5;
+  camd::plugin::copy_text(d.class_name, "marker");
+  ASSERT_EQ(run.process(model, {d}), CAMD_OK);
+  ASSERT_EQ(run.process(model, std::vector<camd_detection>(400, d)), CAMD_OK);
+  run.results.count = 1;
+  ASSERT_EQ(run.table->process(run.instance, &run.frame, &run.tensors, &run.results, &run.problem), CAMD_OK);
+  const std::uint64_t before = allocations;
+  run.results.count = 400;
+  ASSERT_EQ(run.table->process(run.instance, &run.frame, &run.tensors, &run.results, &run.problem), CAMD_OK);
+  EXPECT_EQ(allocations - before, 0U);
+}
+
 }  // namespace
 }  // namespace camd::plugins::testing
