@@ -70,6 +70,8 @@ TEST_P(SteadyStateGpu, AllocatesNothingAndNeverWaitsOnTheDispatchThread) {
   pipeline.stop(true);
   ASSERT_TRUE(cuda.has_value());
   EXPECT_EQ(heap->allocations, 0U) << heap->where;
+  // The driver grows lists of its own now and then; what it does for each frame it does without.
+  EXPECT_LT(heap->of_driver, static_cast<std::uint64_t>(kFrames) / 10);
   EXPECT_EQ(cuda->allocating, 0U) << cuda->names;
   EXPECT_EQ(cuda->waiting, 0U) << cuda->names;
   EXPECT_GE(cuda->launches, static_cast<std::uint64_t>(kFrames));
@@ -81,7 +83,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Way{"SplitStreams", {StreamStrategy::kSplit, device::HostMemory::kPinned, false, false}},
                     Way{"PerFrameStreams", {StreamStrategy::kPerFrame, device::HostMemory::kPinned, false, false}},
                     Way{"Mapped", {StreamStrategy::kSingle, device::HostMemory::kMapped, false, false}}),
-    [](const auto& info) { return std::string(info.param.name); });
+    [](const auto& way) { return std::string(way.param.name); });
 
 }  // namespace
 }  // namespace camd::pipeline

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 // glibc's own functions under the names that it keeps for those who replace malloc().
 extern "C" {
@@ -32,11 +33,22 @@ struct Stack {
 
 std::atomic<bool> watching{false};
 std::atomic<std::uint64_t> allocations{0};
+std::atomic<std::uint64_t> of_driver{0};
 std::array<Stack, kStacks> stacks;
 thread_local bool inside = false;  // taking a stack may allocate
 
-void count() noexcept {
+bool is_drivers(const void* caller) noexcept {
+  Dl_info info{};
+  return dladdr(caller, &info) != 0 && info.dli_fname != nullptr &&
+         std::strstr(info.dli_fname, "/libcuda.so") != nullptr;
+}
+
+void count(const void* caller) noexcept {
   if (!watching.load(std::memory_order_relaxed) || inside) return;
+  if (is_drivers(caller)) {
+    ++of_driver;
+    return;
+  }
   const std::uint64_t number = allocations.fetch_add(1);
   if (number >= kStacks) return;
   inside = true;
@@ -50,27 +62,27 @@ void count() noexcept {
 
 extern "C" {
 __attribute__((visibility("default"))) void* malloc(std::size_t size) {
-  count();
+  count(__builtin_return_address(0));
   return __libc_malloc(size);
 }
 __attribute__((visibility("default"))) void* calloc(std::size_t number, std::size_t size) {
-  count();
+  count(__builtin_return_address(0));
   return __libc_calloc(number, size);
 }
 __attribute__((visibility("default"))) void* realloc(void* memory, std::size_t size) {
-  count();
+  count(__builtin_return_address(0));
   return __libc_realloc(memory, size);
 }
 __attribute__((visibility("default"))) void* memalign(std::size_t alignment, std::size_t size) {
-  count();
+  count(__builtin_return_address(0));
   return __libc_memalign(alignment, size);
 }
 __attribute__((visibility("default"))) void* aligned_alloc(std::size_t alignment, std::size_t size) {
-  count();
+  count(__builtin_return_address(0));
   return __libc_memalign(alignment, size);
 }
 __attribute__((visibility("default"))) int posix_memalign(void** memory, std::size_t alignment, std::size_t size) {
-  count();
+  count(__builtin_return_address(0));
   *memory = __libc_memalign(alignment, size);
   return *memory == nullptr ? ENOMEM : 0;
 }
@@ -83,6 +95,7 @@ void start_heap_watch() {
   (void)backtrace(first.data(), 4);  // its first call loads the unwinder
   stacks = {};
   allocations = 0;
+  of_driver = 0;
   watching = true;
 }
 
@@ -90,6 +103,7 @@ HeapReport stop_heap_watch() {
   watching = false;
   HeapReport report;
   report.allocations = allocations;
+  report.of_driver = of_driver;
   for (std::size_t i = 0; i < std::min<std::size_t>(kStacks, report.allocations); ++i) {
     report.where += std::string("on thread ") + stacks[i].thread.data() + ":\n";
     for (int d = 1; d < stacks[i].depth; ++d) {
