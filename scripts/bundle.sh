@@ -81,7 +81,8 @@ STARTER
 for program in "$build/bin"/*; do
   if [ ! -f "$program" ] || [ ! -x "$program" ]; then continue; fi
   case $(basename "$program") in
-    test_*|bench_*) [ $tests = yes ] || continue ;;
+    camd|camtop) ;;
+    *) [ $tests = yes ] || continue ;;
   esac
   add_program "$program"
 done
