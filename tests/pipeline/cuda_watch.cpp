@@ -1,7 +1,5 @@
 #include "tests/pipeline/cuda_watch.hpp"
 
-#include <cuda_runtime_api.h>
-
 #include <array>
 #include <atomic>
 
@@ -33,38 +31,37 @@ void count(Kind kind, const char* name) noexcept {
 
 }  // namespace
 
-// The linker sends calls of NAME to __wrap_NAME, and those of __real_NAME to the runtime.
-// NOLINTBEGIN(bugprone-reserved-identifier, bugprone-macro-parentheses)
+// The linker sends calls of NAME to __wrap_NAME, and those of __real_NAME to the runtime. CUDA's headers belong to the
+// rooms that use it: here its C functions have their shape only, handles and enumerations as what they are to the
+// linker. NOLINTBEGIN(bugprone-reserved-identifier, bugprone-macro-parentheses)
 #define CAMD_WATCH(kind, name, parameters, arguments) \
-  extern "C" cudaError_t __real_##name parameters;    \
-  extern "C" cudaError_t __wrap_##name parameters {   \
+  extern "C" int __real_##name parameters;            \
+  extern "C" int __wrap_##name parameters {           \
     count(Kind::kind, #name);                         \
     return __real_##name arguments;                   \
   }
 
-CAMD_WATCH(kAllocates, cudaMalloc, (void** to, size_t size), (to, size))
+CAMD_WATCH(kAllocates, cudaMalloc, (void** to, std::size_t size), (to, size))
 CAMD_WATCH(kAllocates, cudaFree, (void* memory), (memory))
-CAMD_WATCH(kAllocates, cudaMallocAsync, (void** to, size_t size, cudaStream_t stream), (to, size, stream))
-CAMD_WATCH(kAllocates, cudaHostAlloc, (void** to, size_t size, unsigned flags), (to, size, flags))
-CAMD_WATCH(kAllocates, cudaMallocHost, (void** to, size_t size), (to, size))
+CAMD_WATCH(kAllocates, cudaMallocAsync, (void** to, std::size_t size, void* stream), (to, size, stream))
+CAMD_WATCH(kAllocates, cudaHostAlloc, (void** to, std::size_t size, unsigned flags), (to, size, flags))
+CAMD_WATCH(kAllocates, cudaMallocHost, (void** to, std::size_t size), (to, size))
 CAMD_WATCH(kAllocates, cudaFreeHost, (void* memory), (memory))
-CAMD_WATCH(kAllocates, cudaHostRegister, (void* memory, size_t size, unsigned flags), (memory, size, flags))
-CAMD_WATCH(kAllocates, cudaEventCreateWithFlags, (cudaEvent_t * event, unsigned flags), (event, flags))
-CAMD_WATCH(kAllocates, cudaStreamCreateWithPriority, (cudaStream_t * stream, unsigned flags, int priority),
+CAMD_WATCH(kAllocates, cudaHostRegister, (void* memory, std::size_t size, unsigned flags), (memory, size, flags))
+CAMD_WATCH(kAllocates, cudaEventCreateWithFlags, (void** event, unsigned flags), (event, flags))
+CAMD_WATCH(kAllocates, cudaStreamCreateWithPriority, (void** stream, unsigned flags, int priority),
            (stream, flags, priority))
-CAMD_WATCH(kAllocates, cudaStreamBeginCapture, (cudaStream_t stream, cudaStreamCaptureMode mode), (stream, mode))
-CAMD_WATCH(kAllocates, cudaGraphInstantiate, (cudaGraphExec_t * to, cudaGraph_t graph, unsigned long long flags),
-           (to, graph, flags))
-CAMD_WATCH(kWaits, cudaStreamSynchronize, (cudaStream_t stream), (stream))
-CAMD_WATCH(kWaits, cudaEventSynchronize, (cudaEvent_t event), (event))
+CAMD_WATCH(kAllocates, cudaStreamBeginCapture, (void* stream, int mode), (stream, mode))
+CAMD_WATCH(kAllocates, cudaGraphInstantiate, (void** to, void* graph, unsigned long long flags), (to, graph, flags))
+CAMD_WATCH(kWaits, cudaStreamSynchronize, (void* stream), (stream))
+CAMD_WATCH(kWaits, cudaEventSynchronize, (void* event), (event))
 CAMD_WATCH(kWaits, cudaDeviceSynchronize, (), ())
-CAMD_WATCH(kWaits, cudaMemcpy, (void* to, const void* from, size_t size, cudaMemcpyKind kind), (to, from, size, kind))
-CAMD_WATCH(kWaits, cudaMemset, (void* to, int value, size_t size), (to, value, size))
-CAMD_WATCH(kLaunches, cudaMemcpyAsync,
-           (void* to, const void* from, size_t size, cudaMemcpyKind kind, cudaStream_t stream),
+CAMD_WATCH(kWaits, cudaMemcpy, (void* to, const void* from, std::size_t size, int kind), (to, from, size, kind))
+CAMD_WATCH(kWaits, cudaMemset, (void* to, int value, std::size_t size), (to, value, size))
+CAMD_WATCH(kLaunches, cudaMemcpyAsync, (void* to, const void* from, std::size_t size, int kind, void* stream),
            (to, from, size, kind, stream))
-CAMD_WATCH(kLaunches, cudaGraphLaunch, (cudaGraphExec_t graph, cudaStream_t stream), (graph, stream))
-CAMD_WATCH(kLaunches, cudaLaunchKernelExC, (const cudaLaunchConfig_t* config, const void* kernel, void** arguments),
+CAMD_WATCH(kLaunches, cudaGraphLaunch, (void* graph, void* stream), (graph, stream))
+CAMD_WATCH(kLaunches, cudaLaunchKernelExC, (const void* config, const void* kernel, void** arguments),
            (config, kernel, arguments))
 // NOLINTEND(bugprone-reserved-identifier, bugprone-macro-parentheses)
 

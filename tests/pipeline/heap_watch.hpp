@@ -1,5 +1,6 @@
 // HeapWatch: counts what the whole process allocates between two moments, on every thread, whoever asks: our code, the
-// standard library, OpenCV; what NVIDIA's driver allocates for itself is counted apart. Linking heap_watch.cpp replaces malloc() and its kin in that program.
+// standard library, OpenCV; what NVIDIA's driver allocates for itself is counted apart. Linking heap_watch.cpp replaces
+// malloc() and its kin in that program.
 //
 // Threads: [any], one watch at a time.
 // Not for sanitizer builds, which have a malloc() of their own.
