@@ -55,7 +55,7 @@ void gather(Lowering& l) {
 }
 
 // For every element of a tensor of indices: the flat place in a tensor of shape `in` that it means along `axis`.
-Integers places_along(const Lowering& l, const Integers& indices, const Shape& of_indices, Shape in, int axis) {
+Integers places_along(const Lowering& l, const Integers& indices, const Shape& of_indices, const Shape& in, int axis) {
   l.require(of_indices.size() == in.size(), "its indices differ in rank from its input");
   for (std::size_t d = 0; d < in.size(); ++d) {
     l.require(static_cast<int>(d) == axis || of_indices[d] <= in[d], "its indices reach beyond its input");
@@ -94,7 +94,7 @@ struct Rows {
   std::size_t depth = 0;   // dimensions of `in` that are named, the batch ones included
 };
 
-Rows rows_named(Lowering& l, Shape in, std::size_t batch) {
+Rows rows_named(Lowering& l, const Shape& in, std::size_t batch) {
   const Shape of_indices = l.shape(l.input(1));
   const Integers& indices = l.integers_input(1, "indices");
   l.require(!of_indices.empty() && batch < of_indices.size() && batch < in.size() && !indices.empty(),

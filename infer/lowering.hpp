@@ -56,7 +56,8 @@ class Lowering {
   [[nodiscard]] int element_type(ValueId id, int otherwise) const;
 
   // ---- Shapes.
-  [[nodiscard]] const Shape& shape(ValueId id) const { return graph_.shape(id); }
+  // By value: looking up another input may read a weight and so move the values.
+  [[nodiscard]] Shape shape(ValueId id) const { return graph_.shape(id); }
   [[nodiscard]] int rank(ValueId id) const { return static_cast<int>(shape(id).size()); }
   // Axis in [0, rank); refuses when it is out of range.
   [[nodiscard]] int axis(std::int64_t given, int rank) const;

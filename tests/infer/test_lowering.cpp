@@ -243,6 +243,22 @@ TEST(Hostile, ResizingToAnAbsurdSizeIsRefused) {
   EXPECT_THAT(refusal(b, {1, 1, 1, 1}), HasSubstr("Resize (node 'grow'): its output would be"));
 }
 
+// The shape of one input was read through a reference while another input was looked up: a weight, whose value made the
+// list of values move. The sanitizers see it.
+TEST(Indexing, LookingUpAWeightLeavesWhatIsKnownOfOtherInputsInPlace) {
+  for (const int others : {0, 1, 2, 3, 4, 5, 6, 7, 8}) {
+    OnnxBuilder b;
+    b.input("x", {1, 3});
+    std::string last = "x";
+    for (int i = 0; i < others; ++i) {
+      b.node("Neg", {last}, {"n" + std::to_string(i)});
+      last = "n" + std::to_string(i);
+    }
+    b.integers("to", {2}, {2, 3}).node("Expand", {last, "to"}, {"y"}).output("y", {});
+    EXPECT_EQ(result(b, {1, 3}).size(), 6U);
+  }
+}
+
 TEST(Hostile, NegativeSizesOfExpandAndRangesBeyondIntegersAreRefused) {
   OnnxBuilder expand;
   expand.input("x", {1, 1}).integers("to", {2}, {1, -5}).node("Expand", {"x", "to"}, {"y"}).output("y", {});
