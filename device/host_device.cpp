@@ -185,11 +185,11 @@ struct Operation {
 class HostStream final : public StreamState {
  public:
   HostStream(const base::Clock& clock, Failure& failure, std::atomic<std::int64_t>& operations_left,
-             std::size_t capacity, const std::string& name)
+             std::size_t capacity, std::string name)
       : clock_(clock),
         failure_(failure),
         operations_left_(operations_left),
-        name_(name),
+        name_(std::move(name)),
         capacity_(capacity),
         queue_(capacity) {
     worker_ = std::thread([this] { run(); });
@@ -251,18 +251,19 @@ class HostStream final : public StreamState {
   }
 
   void execute(const Operation& operation) {
-    if (failure_.lost()) return;
-    if (operations_left_.load(std::memory_order_relaxed) >= 0 &&
+    if (!failure_.lost() && operations_left_.load(std::memory_order_relaxed) >= 0 &&
         operations_left_.fetch_sub(1, std::memory_order_relaxed) == 0) {
       failure_.set({ErrorKind::kDeviceLost, "host: injected failure"});
-      return;
     }
+    // On a lost device too: what runs in the other stream may still touch memory, and who waits for this stream waits
+    // for that as well. It ends, because the other stream discards its work and comes past the mark; no cycle is
+    // possible, because a mark is always older than the operation that waits for it.
+    if (operation.kind == Operation::Kind::kWait) operation.mark.progress->wait_past(operation.mark.position);
+    if (failure_.lost()) return;
     switch (operation.kind) {
       case Operation::Kind::kCopy: std::memcpy(operation.to, operation.from, operation.size_bytes); break;
       case Operation::Kind::kCall: operation.function(operation.to); break;
-      // Ends on a lost device too: the other stream discards its work and comes past the mark all the same. No cycle
-      // is possible, because a mark is always older than the operation that waits for it.
-      case Operation::Kind::kWait: operation.mark.progress->wait_past(operation.mark.position); break;
+      case Operation::Kind::kWait: break;
       case Operation::Kind::kTime: operation.time->reach(operation.generation, clock_.now()); break;
     }
   }
