@@ -25,7 +25,7 @@ DLTensor dl_tensor(const infer::TensorSpec& spec, void* data, DLDevice device) {
   tensor.device = device;
   tensor.ndim = static_cast<std::int32_t>(spec.shape.size());
   tensor.dtype = dl_type(spec.type);
-  tensor.shape = const_cast<std::int64_t*>(spec.shape.data());
+  tensor.shape = const_cast<std::int64_t*>(spec.shape.data());  // NOLINT(cppcoreguidelines-pro-type-const-cast)
   return tensor;
 }
 
@@ -164,8 +164,8 @@ Status FramePath::enqueue_graph(InFlight& in_flight) {
   if (found == in_flight.captured.end()) {
     CapturedPath path{picture.data, picture.layout, {}};
     CAMD_TRY(device_.begin_capture(stream));
-    const Status status = enqueue_work(in_flight, picture, stream, stream);
-    const Status ended = device_.end_capture(stream, path.graph);
+    Status status = enqueue_work(in_flight, picture, stream, stream);
+    Status ended = device_.end_capture(stream, path.graph);
     if (!status.ok()) return status;
     if (!ended.ok()) return ended;
     in_flight.captured.push_back(std::move(path));

@@ -120,7 +120,7 @@ class Pipeline final : private capture::FrameObserver, private capture::SourceLi
                      const std::string& reason) noexcept override;
 
   void dispatch_loop();
-  bool dispatch_one(InFlight& in_flight, capture::CameraIndex camera);
+  bool dispatch_one(InFlight& in_flight, capture::CameraIndex index);
   [[nodiscard]] bool any_ready() const;
   void completion_loop();
   void post_loop(Camera& camera);

@@ -60,6 +60,7 @@ void count(const void* caller) noexcept {
 
 }  // namespace
 
+// NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): the names in glibc's headers are reserved ones
 extern "C" {
 __attribute__((visibility("default"))) void* malloc(std::size_t size) {
   count(__builtin_return_address(0));
@@ -87,6 +88,7 @@ __attribute__((visibility("default"))) int posix_memalign(void** memory, std::si
   return *memory == nullptr ? ENOMEM : 0;
 }
 }
+// NOLINTEND(readability-inconsistent-declaration-parameter-name)
 
 namespace camd::test {
 

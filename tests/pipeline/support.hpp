@@ -1,7 +1,9 @@
 // What the pipeline's tests put in the place of cameras, models and plug-ins.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -76,7 +78,7 @@ class FakeEngine final : public infer::Engine {
       return engine_.device_.status();
     }
     base::Status enqueue_network(device::StreamRef stream) override {
-      const base::Status called = engine_.device_.call(
+      base::Status called = engine_.device_.call(
           [](void* self) noexcept {
             auto& execution = *static_cast<FakeExecution*>(self);
             execution.result_ = execution.engine_.network_(execution.picture_);
@@ -85,11 +87,9 @@ class FakeEngine final : public infer::Engine {
       if (!called.ok()) return called;
       return engine_.device_.record(ready_, stream);
     }
-    [[nodiscard]] infer::TensorView input() const noexcept override {
-      return {const_cast<float*>(input_.data()), &engine_.input_};
-    }
+    [[nodiscard]] infer::TensorView input() const noexcept override { return {input_.data(), &engine_.input_}; }
     [[nodiscard]] infer::TensorView output(std::size_t i) const noexcept override {
-      return {const_cast<float*>(output_.data()), &engine_.outputs_[i]};
+      return {output_.data(), &engine_.outputs_[i]};
     }
     [[nodiscard]] const device::Event& output_ready(std::size_t /*i*/) const noexcept override { return ready_; }
     [[nodiscard]] base::Status result() const noexcept override {
@@ -103,8 +103,8 @@ class FakeEngine final : public infer::Engine {
     device::Event ready_;
     infer::PictureView picture_;
     base::Status result_;
-    std::array<float, 48> input_{};
-    std::array<float, 4> output_{};
+    mutable std::array<float, 48> input_{};  // a view of it may be written
+    mutable std::array<float, 4> output_{};
   };
 
   device::Device& device_;
@@ -131,9 +131,8 @@ struct FakePlugin {
     table.version = "1";
     table.description = "a test's postprocessor";
     table.create = [](const camd_host* /*host*/, const char* config, void** instance, camd_error* /*error*/) {
-      std::uintptr_t address = 0;
-      std::sscanf(config, "%zu", &address);
-      *instance = reinterpret_cast<void*>(address);
+      const std::uintptr_t address = std::strtoull(config, nullptr, 10);
+      *instance = reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
       return static_cast<std::int32_t>(CAMD_OK);
     };
     table.outputs = [](void* instance, const camd_model* /*model*/, camd_needs* needs, camd_error* /*error*/) {
@@ -181,7 +180,8 @@ class FakeSource final : public capture::FrameSource {
 
 inline pipeline::CameraSpec fake_camera(const std::string& name, FakeSource::Body body, bool lossless = false) {
   return {name, lossless,
-          [body](capture::CameraIndex index, capture::FrameRing& ring, capture::SourceListener& listener) {
+          [body = std::move(body)](capture::CameraIndex index, capture::FrameRing& ring,
+                                   capture::SourceListener& listener) {
             return std::make_unique<FakeSource>(index, ring, listener, body);
           }};
 }
