@@ -30,7 +30,13 @@ std::unique_ptr<Engine> make_gpu_engine(const std::string& model_path, const Eng
   ModelDescription model = describe_onnx(file);
   EngineOptions resolved = options;
   const TensorSpec input = resolve_input(model, resolved.input);
-  return make_cuda_engine(lower_model(file, input), std::move(model), input, resolved, device);
+  Graph graph;
+  try {
+    graph = lower_model(file, input);
+  } catch (const Error& error) {
+    throw Error(error.kind(), fmt::format("{}; with device: host engine opencv may run it", error.what()));
+  }
+  return make_cuda_engine(graph, std::move(model), input, resolved, device);
 #else
   (void)options;
   (void)device;
