@@ -95,8 +95,11 @@ ResizeAxis make_axis(const Lowering& l, const Modes& m, std::int64_t in_size, st
     return static_cast<int>(std::clamp<std::int64_t>(i, 0, in_size - 1));
   };
   for (std::int64_t out = 0; out < out_size; ++out) {
-    const float at = source_position(l, m, out, out_size, in_size, scale, span);
-    if (m.crops()) outside.push_back(at < 0 || at > static_cast<float>(in_size - 1));
+    const float exact = source_position(l, m, out, out_size, in_size, scale, span);
+    if (m.crops()) outside.push_back(!(exact >= 0 && exact <= static_cast<float>(in_size - 1)));
+    // Far outside all is the border; what a file says may be farther than integers reach, or no number.
+    const float farthest = static_cast<float>(in_size) + 4;
+    const float at = exact > -4.0F ? std::min(exact, farthest) : -4.0F;
     if (axis.taps == 1) {
       axis.index.push_back(clamped(nearest_index(l, m, at, scale)));
       axis.weight.push_back(1.0F);
