@@ -259,6 +259,17 @@ TEST(Indexing, LookingUpAWeightLeavesWhatIsKnownOfOtherInputsInPlace) {
   }
 }
 
+// The fuzzer's: a position of 1e23 as an integer.
+TEST(Hostile, RegionsBeyondAllNumbersAreOutside) {
+  for (const float far : {1e23F, INFINITY, NAN}) {
+    OnnxBuilder b;
+    b.input("x", {1, 1, 2, 2}).weight("roi", {8}, {0, 0, far, far, 1, 1, far, far}).integers("to", {4}, {1, 1, 3, 3});
+    b.node("Resize", {"x", "roi", "", "to"}, {"y"}).text("mode", "cubic");
+    b.text("coordinate_transformation_mode", "tf_crop_and_resize").output("y", {});
+    EXPECT_EQ(result(b, {1, 1, 2, 2}), Floats(9, 0.0F)) << far;
+  }
+}
+
 TEST(Hostile, NegativeSizesOfExpandAndRangesBeyondIntegersAreRefused) {
   OnnxBuilder expand;
   expand.input("x", {1, 1}).integers("to", {2}, {1, -5}).node("Expand", {"x", "to"}, {"y"}).output("y", {});
