@@ -140,7 +140,14 @@ std::optional<SlotLease> FrameRing::take() {
       const int newer = oldest(SlotState::kReady);
       if (newer < 0) break;
       at(newer).state = SlotState::kUploading;
-      superseded_.push_back(std::exchange(chosen, newer));
+      // Free at once where nobody waits for pixels: were it free only after the lock, a source that publishes in
+      // between would find no slot and lose the newest frame of all.
+      if (at(chosen).borrowed.release == nullptr) {
+        at(chosen).state = SlotState::kFree;
+      } else {
+        superseded_.push_back(chosen);
+      }
+      chosen = newer;
       observer_.dropped(options_.camera, DropReason::kSuperseded);
     }
   }
