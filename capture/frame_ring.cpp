@@ -140,18 +140,15 @@ std::optional<SlotLease> FrameRing::take() {
       const int newer = oldest(SlotState::kReady);
       if (newer < 0) break;
       at(newer).state = SlotState::kUploading;
-      // Free at once where nobody waits for pixels: were it free only after the lock, a source that publishes in
-      // between would find no slot and lose the newest frame of all.
-      if (at(chosen).borrowed.release == nullptr) {
-        at(chosen).state = SlotState::kFree;
-      } else {
-        superseded_.push_back(chosen);
-      }
+      // Free at once, and only the loan returned outside the lock: a source that publishes in between would find no
+      // slot and lose the newest frame of all.
+      at(chosen).state = SlotState::kFree;
+      superseded_.push_back(std::exchange(at(chosen).borrowed, {}));
       chosen = newer;
       observer_.dropped(options_.camera, DropReason::kSuperseded);
     }
   }
-  for (const int slot : superseded_) free(slot);
+  for (const BorrowedPixels& loan : superseded_) give_back(loan);
   return SlotLease(*this, chosen);
 }
 
@@ -236,9 +233,12 @@ void FrameRing::free(int slot) noexcept {
   }
 }
 
+void FrameRing::give_back(const BorrowedPixels& loan) noexcept {
+  if (loan.release != nullptr) loan.release(loan.argument);
+}
+
 void FrameRing::give_back(Slot& slot) noexcept {
-  const BorrowedPixels borrowed = std::exchange(slot.borrowed, {});
-  if (borrowed.release != nullptr) borrowed.release(borrowed.argument);
+  give_back(std::exchange(slot.borrowed, {}));
   slot.frame.pixels = {};
   slot.device_pixels = nullptr;
 }

@@ -145,6 +145,7 @@ class FrameRing {
   // Gives borrowed memory back and makes the slot Free. The caller has the only right to the slot.
   void free(int slot) noexcept;
   void give_back(Slot& slot) noexcept;
+  static void give_back(const BorrowedPixels& loan) noexcept;
   [[nodiscard]] Slot& at(int slot) noexcept;
   [[nodiscard]] int oldest(SlotState state) const CAMD_REQUIRES(mutex_);
 
@@ -153,8 +154,8 @@ class FrameRing {
   const Options options_;
   mutable base::Mutex mutex_;
   base::CondVar slot_freed_;
-  std::vector<Slot> slots_;      // constant size; states and sequences guarded by mutex_, contents by the lease
-  std::vector<int> superseded_;  // of take(), [dispatch]; a member so that it is allocated once
+  std::vector<Slot> slots_;  // constant size; states and sequences guarded by mutex_, contents by the lease
+  std::vector<BorrowedPixels> superseded_;  // of take(), [dispatch]; a member so that it is allocated once
   std::uint64_t next_sequence_ CAMD_GUARDED_BY(mutex_) = 0;
   bool closed_ CAMD_GUARDED_BY(mutex_) = false;
   bool keep_ready_ CAMD_GUARDED_BY(mutex_) = true;

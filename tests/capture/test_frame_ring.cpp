@@ -229,6 +229,30 @@ TEST_F(FrameRingTest, ReleasesBorrowedPixelsOnceHoweverTheFrameEnds) {
   }
 }
 
+TEST_F(FrameRingTest, ASourceFindsASlotWhileSupersededOnesAreGivenBack) {
+  make(RingPolicy::kNewestWins);
+  struct Source {
+    FrameRing& ring;
+    std::array<std::byte, 16> bytes{};
+    bool found = false;
+    static void release(void* self) noexcept {
+      auto* source = static_cast<Source*>(self);
+      source->found = source->ring.begin().has_value();
+    }
+  } source{*ring_};
+  {
+    auto fill = ring_->begin();
+    fill->borrow(layout_, {source.bytes.data(), source.bytes.size(), &Source::release, &source});
+    fill->publish(at_ms(1), at_ms(1));
+  }
+  ASSERT_TRUE(produce());
+  ASSERT_TRUE(produce());
+  const auto newest = ring_->take();
+  ASSERT_TRUE(newest);
+  EXPECT_EQ(newest->frame().sequence, 2U);
+  EXPECT_TRUE(source.found);
+}
+
 TEST_F(FrameRingTest, CloseDropsWhatIsReadyAndWhatComesLaterAsShutdown) {
   make(RingPolicy::kNewestWins);
   ASSERT_TRUE(produce());

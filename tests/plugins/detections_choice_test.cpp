@@ -247,13 +247,14 @@ TEST_F(Detections, SuggestsOnlyLayoutsThatReadMost) {
 }
 
 TEST_F(Detections, NamesEveryWrongKeyBeforeItSeesAModel) {
-  EXPECT_EQ(run_.create(R"({"layout":"anchor","score":1.5,"nmss":0.4,"classes":["a","a"],"anchors":[16]})"),
+  EXPECT_EQ(run_.create(R"({"layout":"anchor","score":1.5,"nmss":0.4,"classes":["a","a"],"anchors":[16],"blend":2})"),
             CAMD_ERROR_CONFIG);
   EXPECT_EQ(run_.error(),
             "config.layout: 'anchor' is none of anchors, scrfd, yunet, ssd, yolox, nanodet, fastestdet (did you mean "
             "'anchors'?); config.score: must be a number in 0..1, not 1.5; config.classes: 'a' stands there twice; "
             "config.anchors: must be one list per stride of sides or [width, height] in network pixels, e.g. "
-            "[[16, 32], [64, 128]]; config.nmss: unknown key (did you mean 'nms'?)");
+            "[[16, 32], [64, 128]]; config.blend: must be a number in 0..1, not 2; config.nmss: unknown key (did you "
+            "mean 'nms'?)");
 }
 
 TEST_F(Detections, RefusesAThresholdForAClassThatIsNotThere) {
