@@ -9,15 +9,15 @@
 namespace camd::config {
 namespace {
 
-using json = nlohmann::ordered_json;
+using Json = nlohmann::ordered_json;
 
-json number_json(std::string_view text) {
+Json number_json(std::string_view text) {
   if (const auto whole = parse_integer(text)) return *whole;
   return parse_number(text).value();
 }
 
 // A default or example of one line, as JSON.
-json value_json(const KeyRow& row) {
+Json value_json(const KeyRow& row) {
   if (row.fallback.empty()) return nullptr;
   if (row.type == ValueType::kBool) return *parse_bool(row.fallback);
   if (row.type == ValueType::kInteger || row.type == ValueType::kNumber) return number_json(row.fallback);
@@ -29,10 +29,10 @@ class SchemaWriter {
   explicit SchemaWriter(Table table) : table_(table) {}
 
   // NOLINTNEXTLINE(misc-no-recursion): as deep as the table
-  [[nodiscard]] json map(const std::string& pattern, std::string_view type) const {
-    json schema = {{"type", "object"}, {"additionalProperties", false}};
-    schema["properties"] = json::object();
-    json required = json::array();
+  [[nodiscard]] Json map(const std::string& pattern, std::string_view type) const {
+    Json schema = {{"type", "object"}, {"additionalProperties", false}};
+    schema["properties"] = Json::object();
+    Json required = Json::array();
     for (const KeyRow* row : rows_under(table_, pattern, type)) {
       const std::string name(leaf(row->path));
       schema["properties"][name] = value(*row, type);
@@ -45,12 +45,12 @@ class SchemaWriter {
  private:
   // A map whose keys depend on its `type`: one alternative for each.
   // NOLINTNEXTLINE(misc-no-recursion): as deep as the table
-  [[nodiscard]] json alternatives(const KeyRow& type_row, const std::string& pattern) const {
-    json schema = {{"type", "object"}, {"required", {"type"}}};
+  [[nodiscard]] Json alternatives(const KeyRow& type_row, const std::string& pattern) const {
+    Json schema = {{"type", "object"}, {"required", {"type"}}};
     schema["properties"]["type"] = {{"enum", split_words(type_row.words)}};
-    schema["oneOf"] = json::array();
+    schema["oneOf"] = Json::array();
     for (const std::string_view type : split_words(type_row.words)) {
-      json alternative = map(pattern, type);
+      Json alternative = map(pattern, type);
       alternative["title"] = type;
       alternative["properties"]["type"] = {{"const", type}, {"description", type_row.help}};
       schema["oneOf"].push_back(alternative);
@@ -59,8 +59,8 @@ class SchemaWriter {
   }
 
   // NOLINTNEXTLINE(misc-no-recursion): as deep as the table
-  [[nodiscard]] json value(const KeyRow& row, std::string_view type) const {
-    json schema = shape(row, type);
+  [[nodiscard]] Json value(const KeyRow& row, std::string_view type) const {
+    Json schema = shape(row, type);
     if (!row.help.empty()) {
       schema["description"] = row.unit.empty() ? std::string(row.help) : fmt::format("{} [{}]", row.help, row.unit);
     }
@@ -69,7 +69,7 @@ class SchemaWriter {
   }
 
   // NOLINTNEXTLINE(misc-no-recursion): as deep as the table
-  [[nodiscard]] json shape(const KeyRow& row, std::string_view type) const {
+  [[nodiscard]] Json shape(const KeyRow& row, std::string_view type) const {
     switch (row.type) {
       case ValueType::kMap: return container(row, type);
       case ValueType::kList: return list(row, type);
@@ -88,34 +88,34 @@ class SchemaWriter {
       case ValueType::kBool: return {{"type", "boolean"}};
       case ValueType::kDuration: return {{"type", "string"}, {"pattern", "^[0-9]+(\\.[0-9]+)? ?(ns|us|ms|s|min|h)$"}};
     }
-    return json::object();
+    return Json::object();
   }
 
   // NOLINTNEXTLINE(misc-no-recursion): as deep as the table
-  [[nodiscard]] json container(const KeyRow& row, std::string_view type) const {
+  [[nodiscard]] Json container(const KeyRow& row, std::string_view type) const {
     const std::string pattern(row.path);
     if (const KeyRow* type_row = find_row(table_, pattern + ".type")) return alternatives(*type_row, pattern);
-    json schema = map(pattern, type);
+    Json schema = map(pattern, type);
     if (!row.required && !pattern.ends_with("[]")) schema["type"] = {"object", "null"};
     return schema;
   }
 
   // NOLINTNEXTLINE(misc-no-recursion): as deep as the table
-  [[nodiscard]] json element(const KeyRow& row, std::string_view type) const {
+  [[nodiscard]] Json element(const KeyRow& row, std::string_view type) const {
     return value(*find_row(table_, std::string(row.path) + "[]"), type);
   }
 
   // NOLINTNEXTLINE(misc-no-recursion): as deep as the table
-  [[nodiscard]] json list(const KeyRow& row, std::string_view type) const {
-    json schema = {{"type", "array"}, {"items", element(row, type)}};
+  [[nodiscard]] Json list(const KeyRow& row, std::string_view type) const {
+    Json schema = {{"type", "array"}, {"items", element(row, type)}};
     if (row.min.empty() && !row.required) schema["type"] = {"array", "null"};
     if (!row.min.empty()) schema["minItems"] = number_json(row.min);
     if (!row.max.empty()) schema["maxItems"] = number_json(row.max);
     return schema;
   }
 
-  static json bounded(const KeyRow& row, std::string_view type) {
-    json schema = {{"type", type}};
+  static Json bounded(const KeyRow& row, std::string_view type) {
+    Json schema = {{"type", type}};
     if (!row.min.empty()) schema["minimum"] = number_json(row.min);
     if (!row.max.empty()) schema["maximum"] = number_json(row.max);
     return schema;
@@ -127,7 +127,7 @@ class SchemaWriter {
 }  // namespace
 
 std::string json_schema() {
-  json schema = {{"$schema", "https://json-schema.org/draft/2020-12/schema"}, {"title", "camd configuration"}};
+  Json schema = {{"$schema", "https://json-schema.org/draft/2020-12/schema"}, {"title", "camd configuration"}};
   schema.update(SchemaWriter(config_keys()).map("", {}));
   return schema.dump(2) + "\n";
 }

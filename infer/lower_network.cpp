@@ -207,19 +207,13 @@ void pool(Lowering& l, Pool::Kind kind) {
 void max_pool(Lowering& l) { pool(l, Pool::Kind::kMax); }
 void average_pool(Lowering& l) { pool(l, Pool::Kind::kAverage); }
 
-std::vector<int> axes_from(int first, int rank) {
-  std::vector<int> axes;
-  for (int i = first; i < rank; ++i) axes.push_back(i);
-  return axes;
-}
-
 void global_pool(Lowering& l, Pool::Kind kind) {
   const ValueId x = l.input(0);
   const Shape in = l.shape(x);
   l.require(in.size() >= 3, "its input has no spatial dimensions");
   if (in.size() != 4) {
-    l.set_output(
-        0, l.reduce(kind == Pool::Kind::kMax ? Reduce::Kind::kMax : Reduce::Kind::kMean, x, axes_from(2, l.rank(x))));
+    l.set_output(0, l.reduce(kind == Pool::Kind::kMax ? Reduce::Kind::kMax : Reduce::Kind::kMean, x,
+                             Lowering::axes_from(2, l.rank(x))));
     return;
   }
   Pool p;

@@ -10,12 +10,6 @@
 namespace camd::infer {
 namespace {
 
-std::vector<int> axes_from(int first, int rank) {
-  std::vector<int> axes;
-  for (int i = first; i < rank; ++i) axes.push_back(i);
-  return axes;
-}
-
 Constant per_channel(std::vector<float> values, int rank) {
   Shape shape(static_cast<std::size_t>(std::max(rank - 1, 1)), 1);
   shape[0] = static_cast<std::int64_t>(values.size());
@@ -66,14 +60,14 @@ void instance_normalization(Lowering& l) {
   l.require(l.rank(x) >= 3, "its input has no spatial dimensions");
   const ValueId scale = l.constant(per_channel(l.weights_input(1, "scale").f32, l.rank(x)));
   const ValueId bias = l.constant(per_channel(l.weights_input(2, "bias").f32, l.rank(x)));
-  const ValueId scaled = l.binary(Binary::Kind::kMul, normalized(l, x, axes_from(2, l.rank(x))).y, scale);
+  const ValueId scaled = l.binary(Binary::Kind::kMul, normalized(l, x, Lowering::axes_from(2, l.rank(x))).y, scale);
   l.set_output(0, l.binary(Binary::Kind::kAdd, scaled, bias));
 }
 
 void layer_normalization(Lowering& l) {
   const ValueId x = l.input(0);
   const int first = l.axis(l.integer("axis", -1), l.rank(x));
-  const Normalized n = normalized(l, x, axes_from(first, l.rank(x)));
+  const Normalized n = normalized(l, x, Lowering::axes_from(first, l.rank(x)));
   if (l.output_wanted(1)) l.set_output(1, n.mean);
   if (l.output_wanted(2)) l.set_output(2, l.unary(n.deviation, {Function::kReciprocal, 0, 0}));
   ValueId y = l.binary(Binary::Kind::kMul, n.y, l.input(1));

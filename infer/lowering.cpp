@@ -167,6 +167,12 @@ int Lowering::axis(std::int64_t given, int rank) const {
   return static_cast<int>(positive);
 }
 
+std::vector<int> Lowering::axes_from(int first, int rank) {
+  std::vector<int> axes;
+  for (int i = first; i < rank; ++i) axes.push_back(i);
+  return axes;
+}
+
 std::vector<int> Lowering::axes(const std::vector<std::int64_t>& given, int rank) const {
   std::vector<int> result;
   for (const std::int64_t a : given) result.push_back(axis(a, rank));

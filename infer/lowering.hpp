@@ -62,6 +62,7 @@ class Lowering {
   // Axis in [0, rank); refuses when it is out of range.
   [[nodiscard]] int axis(std::int64_t given, int rank) const;
   [[nodiscard]] std::vector<int> axes(const std::vector<std::int64_t>& given, int rank) const;  // ascending, unique
+  [[nodiscard]] static std::vector<int> axes_from(int first, int rank);  // first, first + 1, ... rank - 1
 
   // ---- Making ops. Refuse shapes beyond the bounds.
   ValueId emit(Operation operation, std::vector<ValueId> inputs, Shape shape, Activation activation = {});

@@ -13,7 +13,7 @@
 #include <string_view>
 
 #ifndef ONNX_ML
-#define ONNX_ML 1  // the flavour that Debian's libonnx_proto is built with
+#define ONNX_ML 1  // NOLINT(readability-identifier-naming): the flavour that Debian's libonnx_proto is built with
 #endif
 #include <onnx/onnx_pb.h>
 

@@ -41,7 +41,7 @@ struct SampleTap {
 CAMD_HOST_DEVICE inline SampleTap sample_tap(const SampleAxis& axis, int network, int tap) noexcept {
   const float piece = (static_cast<float>(tap) + 0.5F) / static_cast<float>(axis.taps);
   float at = (static_cast<float>(network) + piece) * axis.step + axis.origin - 0.5F;
-  const float last = static_cast<float>(axis.size - 1);
+  const auto last = static_cast<float>(axis.size - 1);
   at = at < 0.0F ? 0.0F : at > last ? last : at;
   SampleTap result;
   result.first = static_cast<int>(at);  // truncation is floor: at >= 0

@@ -1,16 +1,15 @@
 #include "pipeline/plugin_host.hpp"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <filesystem>
 #include <utility>
 
 #include "base/log.hpp"
 #include "base/mutex.hpp"
+#include "pipeline/plugin_library.hpp"
 #include "plugins/builtin.hpp"
 
 namespace camd::pipeline {
@@ -19,45 +18,6 @@ namespace {
 using base::Error;
 using base::ErrorKind;
 using base::Status;
-
-// A loaded shared library.
-class Library {
- public:
-  explicit Library(const std::string& path) {
-    std::error_code ignored;
-    if (!std::filesystem::exists(path, ignored)) {
-      throw Error(ErrorKind::kPlugin, fmt::format("plug-in {}: no such file", path));
-    }
-    // RTLD_LOCAL: plug-ins cannot see one another's symbols; RTLD_NOW: a missing symbol shows now, not in a frame.
-    handle_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle_ == nullptr) {
-      const char* reason = dlerror();
-      throw Error(ErrorKind::kPlugin, fmt::format("plug-in {}: cannot be loaded: {}", path, reason ? reason : "?"));
-    }
-  }
-  ~Library() {
-    if (handle_ != nullptr) dlclose(handle_);
-  }
-  Library(Library&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
-  Library& operator=(Library&&) = delete;
-
-  [[nodiscard]] const camd_plugin& table(const std::string& path) const {
-    auto* entry = reinterpret_cast<camd_plugin_entry>(dlsym(handle_, CAMD_PLUGIN_SYMBOL));
-    if (entry == nullptr) {
-      throw Error(ErrorKind::kPlugin,
-                  fmt::format("plug-in {}: exports no symbol {}: it is no camd plug-in, or was built for an older camd",
-                              path, CAMD_PLUGIN_SYMBOL));
-    }
-    const camd_plugin* table = entry();
-    if (table == nullptr) {
-      throw Error(ErrorKind::kPlugin, fmt::format("plug-in {}: {} returned no table", path, CAMD_PLUGIN_SYMBOL));
-    }
-    return *table;
-  }
-
- private:
-  void* handle_ = nullptr;
-};
 
 // Refuses a table before anything of it is called.
 void check_table(const camd_plugin& table, const std::string& label) {
@@ -113,7 +73,7 @@ const char* problem_of(const camd_results& results) noexcept {
 
 class PluginHost::Plugin {
  public:
-  Plugin(const camd_plugin& table, std::unique_ptr<Library> library, std::string label, const camd_host& host,
+  Plugin(const camd_plugin& table, std::unique_ptr<PluginLibrary> library, std::string label, const camd_host& host,
          const std::string& config_json, const std::string& where)
       : library_(std::move(library)), table_(table), label_(std::move(label)) {
     check_table(table_, label_);
@@ -175,7 +135,7 @@ class PluginHost::Plugin {
   [[nodiscard]] bool picture() const noexcept { return picture_; }
 
  private:
-  std::unique_ptr<Library> library_;  // first member: outlives the instance
+  std::unique_ptr<PluginLibrary> library_;  // first member: outlives the instance
   const camd_plugin& table_;
   const std::string label_;
   std::string prefix_;
@@ -204,7 +164,7 @@ PluginHost::PluginHost(const std::vector<PluginSpec>& specs, const base::Clock& 
       continue;
     }
     try {
-      auto library = std::make_unique<Library>(spec.plugin);
+      auto library = std::make_unique<PluginLibrary>(spec.plugin);
       const camd_plugin& table = library->table(spec.plugin);
       plugins_.push_back(
           std::make_unique<Plugin>(table, std::move(library), spec.plugin, host_.table, spec.config_json, ""));
@@ -307,7 +267,7 @@ std::int64_t PluginHost::now(const camd_host* host) {
 }
 
 PluginInfo inspect_plugin(const std::string& path) {
-  const Library library(path);
+  const PluginLibrary library(path);
   const camd_plugin& table = library.table(path);
   check_table(table, path);
   return {table.name, table.version, table.description, table.abi_version};

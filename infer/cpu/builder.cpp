@@ -10,9 +10,6 @@
 namespace camd::infer::cpu {
 namespace {
 
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-int number(std::int64_t i) { return static_cast<int>(i); }
-
 // 2 GiB: more than any detector of this class needs, less than most machines have.
 constexpr std::size_t kMaxArenaFloats = std::size_t{1} << 29;
 

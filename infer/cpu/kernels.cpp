@@ -24,12 +24,6 @@ std::size_t winograd_scratch(const ConvArguments& a, int tile_rows) noexcept {
   return 36 * kLanes * tiles * static_cast<std::size_t>(blocks(a.in.channels) + blocks(a.out.channels));
 }
 
-namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-
-}  // namespace
-
 std::vector<float> pack_dense(const Constant& weight) {
   const Shape& s = weight.shape;  // [M,C,kh,kw]
   const std::int64_t out_blocks = (s[0] + kLanes - 1) / kLanes;

@@ -9,12 +9,17 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "infer/graph.hpp"
 
 namespace camd::infer::cpu {
 
 inline constexpr int kLanes = 8;
+
+// Sizes and offsets are signed where they are computed; these name the conversions.
+[[nodiscard]] constexpr std::size_t at(std::int64_t i) noexcept { return static_cast<std::size_t>(i); }
+[[nodiscard]] constexpr int number(std::int64_t i) noexcept { return static_cast<int>(i); }
 
 struct Blocked {
   float* data = nullptr;  // block 0, row 0, column 0

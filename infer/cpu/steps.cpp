@@ -8,8 +8,6 @@
 namespace camd::infer::cpu {
 namespace {
 
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-
 float* block_row(const Blocked& b, int block, int y) noexcept { return b.data + at(block) * b.block + at(y) * b.row; }
 
 // Calls visit(offset_a, offset_b, offset_out) for every run of the innermost dimension.

@@ -90,8 +90,8 @@ struct ConvArguments {
   Sink sinks[kMaxSinks];
   Image add;
   bool activation_first = false;
-  int tile = 0;                          // kConvTiles
-  std::size_t shared_bytes = 48 * 1024;  // that a block may have on this GPU
+  int tile = 0;                                       // kConvTiles
+  std::size_t shared_bytes = std::size_t{48} * 1024;  // that a block may have on this GPU
 };
 int conv(const ConvArguments& arguments, const LaunchContext& context);
 

@@ -26,9 +26,9 @@ namespace camd::infer::cuda {
 struct PlanOptions {
   DataType type = DataType::kF16;         // of activations; kF32: every operator by its plain kernel, for comparison
   DataType output_type = DataType::kF32;  // of the network's outputs: kF32 or kF16
-  std::size_t shared_bytes = 48 * 1024;   // shared memory that a block may have on this GPU
-  bool fuse = true;                       // false: one step an operator, plain kernels only
-  int lanes = 4;                          // steps that may run side by side, at most
+  std::size_t shared_bytes = std::size_t{48} * 1024;  // shared memory that a block may have on this GPU
+  bool fuse = true;                                   // false: one step an operator, plain kernels only
+  int lanes = 4;                                      // steps that may run side by side, at most
 };
 
 enum class BufferKind : std::uint8_t {

@@ -10,10 +10,6 @@
 namespace camd::infer::cuda {
 namespace {
 
-constexpr std::size_t kAlignment = 256;
-
-std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
 std::vector<std::int64_t> row_major(const Shape& shape) {
   std::vector<std::int64_t> strides(shape.size(), 1);
   for (std::size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d];

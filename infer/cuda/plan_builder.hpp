@@ -4,6 +4,7 @@
 // operator by operator; plan_schedule.cpp then gives lanes and memory.
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <optional>
 #include <set>
@@ -29,6 +30,9 @@ struct Fusion {
 
 // Gives every step its lane, waits, signals and overlap, and every arena buffer its offset.
 void schedule(Plan& plan, int lanes);
+
+// A buffer's size in its arena: every one starts on 256 bytes, as cudaMalloc's do.
+[[nodiscard]] constexpr std::size_t aligned(std::size_t bytes) noexcept { return (bytes + 255) / 256 * 256; }
 
 // How a value lies in memory. A value may lie in several forms.
 struct Form {

@@ -7,8 +7,6 @@
 namespace camd::infer::cuda {
 namespace {
 
-constexpr std::size_t kAlignment = 256;
-
 class Scheduler {
  public:
   Scheduler(Plan& plan, int lanes) : plan_(plan), max_lanes_(std::max(lanes, 1)), count_(plan.steps.size()) {}
@@ -156,7 +154,6 @@ class Scheduler {
       placed.push_back(b);
     }
   }
-  static std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
   Plan& plan_;
   const int max_lanes_;

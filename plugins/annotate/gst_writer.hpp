@@ -30,6 +30,7 @@ void init_gstreamer();
 class GstWriter {
  public:
   static constexpr unsigned kPool = 4;
+  static constexpr std::int64_t kFinishTimeoutNs = 10'000'000'000;  // for drain() at the end of a run
 
   // `description` is gst_parse_launch text whose source is `appsrc name=source`. Throws std::invalid_argument.
   explicit GstWriter(const std::string& description);

@@ -11,8 +11,6 @@
 namespace camd::plugins {
 namespace {
 
-constexpr std::int64_t kFinishTimeoutNs = 10'000'000'000;
-
 std::string pipeline_text(const std::string& path) {
   init_gstreamer();
   const bool png = std::filesystem::path(path).extension() == ".png";

@@ -15,8 +15,6 @@
 namespace camd::plugins {
 namespace {
 
-constexpr std::int64_t kFinishTimeoutNs = 10'000'000'000;
-
 // The encoder that is there, best first. All of them without look-ahead: every picture that is kept back is memory.
 // x264enc writes MP4's form of H.264 itself: h264parse would give the last picture no duration where rates vary.
 std::string encoder_text(const VideoOptions& options) {
