@@ -61,9 +61,9 @@ CAMD_DEVICE Bounds bounds_of(const Activation& activation) {
 CAMD_DEVICE float activate_special(const Activation& activation, float v) {
   switch (activation.function) {
     case Function::kLeakyRelu: return v < 0.0F ? v * activation.a : v;
-    case Function::kSigmoid: return 1.0F / (1.0F + __expf(-v));
-    case Function::kSilu: return v / (1.0F + __expf(-v));
-    case Function::kHardSwish: return v * fminf(fmaxf(v / 6.0F + 0.5F, 0.0F), 1.0F);
+    case Function::kSigmoid: return __fdividef(1.0F, 1.0F + __expf(-v));
+    case Function::kSilu: return __fdividef(v, 1.0F + __expf(-v));
+    case Function::kHardSwish: return v * fminf(fmaxf(v * (1.0F / 6.0F) + 0.5F, 0.0F), 1.0F);
     default: return v;
   }
 }

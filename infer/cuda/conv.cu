@@ -115,7 +115,7 @@ conv_kernel(const ConvArguments p, const ConvMemory s) {
   const auto multiply = [&] {
     unsigned a[kMt][4];
 #pragma unroll
-    for (int m = 0; m < kMt; ++m) load_matrices(a[m], a_rows[m] + moved);
+    for (int m = 0; m < kMt; ++m) load_matrices(a[m], shared_address(a_rows[m] + moved));
 #pragma unroll
     for (int q = 0; q < kNt / 2; ++q) {
       const uint4 b = b_rows[q * 32];

@@ -20,6 +20,7 @@
 
 #define CAMD_KERNEL(threads, blocks) void
 #define CAMD_DEVICE inline
+#define CAMD_GRID_CONSTANT
 #define CAMD_SHARED(name) unsigned char* const name = ::camd::infer::cuda::emulation::shared_memory()
 #define threadIdx (::camd::infer::cuda::emulation::thread_index())
 #define blockIdx (::camd::infer::cuda::emulation::block_index())
@@ -158,7 +159,10 @@ inline void copy_wait_all() {}
 inline void wait_for_previous_kernel() {}
 inline void let_next_kernel_start() {}
 
-inline void load_matrices(unsigned (&to)[4], const void* row) {
+using SharedAddress = const unsigned char*;
+inline SharedAddress shared_address(const void* place) { return static_cast<SharedAddress>(place); }
+
+inline void load_matrices(unsigned (&to)[4], SharedAddress row) {
   auto& m = emulation::machine();
   const unsigned self = emulation::thread_index().x;
   const unsigned warp = self & ~31U, lane = self & 31U;
@@ -197,3 +201,4 @@ inline void multiply_add(float (&c)[4], const unsigned (&a)[4], unsigned b0, uns
 }  // namespace camd::infer::cuda
 
 #define __expf expf
+#define __fdividef(a, b) ((a) / (b))

@@ -11,7 +11,7 @@ namespace camd::infer::cuda {
 // Buffer number + 1 in the upper half, byte offset in the lower: never null, never a real address of this machine.
 [[nodiscard]] inline void* make_handle(int buffer, std::size_t offset_bytes) noexcept {
   const std::uint64_t bits = (static_cast<std::uint64_t>(buffer) + 1) << 32 | static_cast<std::uint64_t>(offset_bytes);
-  return reinterpret_cast<void*>(static_cast<std::uintptr_t>(bits));
+  return reinterpret_cast<void*>(static_cast<std::uintptr_t>(bits));  // NOLINT(performance-no-int-to-ptr)
 }
 [[nodiscard]] inline int handle_buffer(const void* handle) noexcept {
   return static_cast<int>(static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(handle)) >> 32) - 1;
@@ -30,12 +30,19 @@ class PointerVisitor {
     reads(a.x.data, a.depthwise, a.depthwise_bias, a.pointwise, a.pointwise_bias);
     writes(a.y.data);
   }
-  void operator()(ConvArguments& a) {
-    reads(a.x.data, a.weights, a.bias, a.add.data);
+  void operator()(TileProgramArguments& a) {
+    for (int i = 0; i < a.stage_count; ++i) {
+      TileStage& s = a.stages[i];
+      reads(s.weights, s.bias);
+      if (s.kind == TileStageKind::kLoad)
+        reads(s.image);
+      else
+        writes(s.image);
+    }
     for (int i = 0; i < a.sink_count; ++i) writes(a.sinks[i].data);
   }
-  void operator()(HeadsArguments& a) {
-    reads(a.x.data, a.weights, a.bias);
+  void operator()(ConvArguments& a) {
+    reads(a.x.data, a.weights, a.bias, a.add.data);
     for (int i = 0; i < a.sink_count; ++i) writes(a.sinks[i].data);
   }
   void operator()(StemArguments& a) {

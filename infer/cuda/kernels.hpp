@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "infer/cuda/tile_program.hpp"
 #include "infer/graph.hpp"
 #include "infer/sample.hpp"
 #include "infer/tensor.hpp"
@@ -42,6 +43,11 @@ struct Sink {
   Activation activation;
 };
 inline constexpr int kMaxSinks = 4;
+
+// Functions that are two bounds at most.
+[[nodiscard]] inline bool bounds_only(Function function) noexcept {
+  return function == Function::kNone || function == Function::kRelu || function == Function::kClip;
+}
 
 // Functions that the tensor-core kernels fuse; others run as a step of their own.
 [[nodiscard]] inline bool tensor_core_activation(Function function) noexcept {
@@ -75,8 +81,12 @@ struct SeparableArguments {
 };
 int separable(const SeparableArguments& arguments, const LaunchContext& context);
 
+// Layers that a block runs one after the other on its tile (tile_program.hpp).
+int tile_program(const TileProgramArguments& arguments, const LaunchContext& context);
+
 // Dense convolution, 1x1 or 3x3, stride 1 or 2, dilation 1, with up to kMaxSinks destinations. `add`, when its data is
-// given, is read at (y * add.h / h, x * add.w / w) and added before or after the activation (sink 0 only).
+// given, is read at (y * add.h / h, x * add.w / w) and added before or after the activation (sink 0 only). For layers
+// whose weights are more than a tile program can keep.
 struct ConvArguments {
   Image x;                        // f16
   const void* weights = nullptr;  // packed, taps outermost
@@ -94,25 +104,6 @@ struct ConvArguments {
   std::size_t shared_bytes = std::size_t{48} * 1024;  // that a block may have on this GPU
 };
 int conv(const ConvArguments& arguments, const LaunchContext& context);
-
-// 1x1 convolutions side by side whose results are network outputs: planes [c][h][w] of f32 or f16.
-struct PlaneSink {
-  void* data = nullptr;  // [channels][h*w]
-  int first = 0;         // first output channel
-  int channels = 0;
-  Activation activation;
-};
-struct HeadsArguments {
-  Image x;                         // f16
-  const void* weights = nullptr;   // packed for heads, [n16][c16]
-  const float* bias = nullptr;     // [n16]
-  int n = 0;                       // output channels over all sinks, at most 16 * kMaxHeadBlocks
-  DataType type = DataType::kF32;  // of the outputs: f32 or f16
-  int sink_count = 0;
-  PlaneSink sinks[kMaxSinks];
-};
-inline constexpr int kMaxHeadBlocks = 4;
-int heads(const HeadsArguments& arguments, const LaunchContext& context);
 
 // First convolution of a network, 3x3 with stride 2 and 3 input channels: reads the camera's picture as
 // infer/sample.hpp defines it (or planes of f32 where `picture` is null), writes f16.

@@ -32,25 +32,6 @@ std::vector<Half> pack_taps(int n, int c, int taps, const std::function<float(in
   return packed;
 }
 
-std::vector<Half> pack_left(int n, int k, const WeightAt& at) {
-  std::vector<Half> packed;
-  const auto value = [&](int nn, int kk) { return nn < n && kk < k ? at(nn, kk) : 0.0F; };
-  for (int n0 = 0; n0 < n; n0 += 16) {
-    for (int k0 = 0; k0 < k; k0 += 16) {
-      for (int lane = 0; lane < 32; ++lane) {
-        const int g = lane / 4, t = lane % 4;
-        for (int r = 0; r < 4; ++r) {
-          const int row = n0 + g + r % 2 * 8;
-          const int column = k0 + 2 * t + r / 2 * 8;
-          packed.push_back(float_to_half(value(row, column)));
-          packed.push_back(float_to_half(value(row, column + 1)));
-        }
-      }
-    }
-  }
-  return packed;
-}
-
 std::vector<Half> pack_stem(int n, const std::function<float(int n, int ky, int kx, int c)>& at) {
   std::vector<Half> packed;
   const auto value = [&](int nn, int k) {

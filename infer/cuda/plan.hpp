@@ -48,9 +48,9 @@ struct Buffer {
 inline constexpr int kConstantsBuffer = 0;
 inline constexpr int kInputBuffer = 1;
 
-using Arguments =
-    std::variant<SeparableArguments, ConvArguments, HeadsArguments, StemArguments, PlainConvArguments, PoolArguments,
-                 ResizeArguments, MoveArguments, BinaryArguments, SoftmaxArguments, ReduceArguments, MatMulArguments>;
+using Arguments = std::variant<SeparableArguments, TileProgramArguments, ConvArguments, StemArguments,
+                               PlainConvArguments, PoolArguments, ResizeArguments, MoveArguments, BinaryArguments,
+                               SoftmaxArguments, ReduceArguments, MatMulArguments>;
 
 struct Step {
   Arguments arguments;

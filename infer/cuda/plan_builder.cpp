@@ -39,7 +39,10 @@ Plan PlanBuilder::build() {
     plan_.outputs.push_back(std::move(output));
   }
   place_concats();
-  for (int i = 0; i < static_cast<int>(graph_.ops.size()); ++i) {
+  if (fusion_.order.empty()) {
+    for (int i = 0; i < static_cast<int>(graph_.ops.size()); ++i) fusion_.order.push_back(i);
+  }
+  for (const int i : fusion_.order) {
     if (fusion_.absorbed.count(i) == 0) emit(graph_.ops[static_cast<std::size_t>(i)], i);
   }
   finish_outputs();
@@ -262,9 +265,9 @@ const float* PlanBuilder::padded_bias(const std::vector<float>& bias, int multip
   return constant(padded);
 }
 
-void PlanBuilder::add_step(Arguments arguments, const std::string& origin) {
+void PlanBuilder::add_step(const Arguments& arguments, const std::string& origin) {
   Step step;
-  step.arguments = std::move(arguments);
+  step.arguments = arguments;
   step.origin = origin;
   plan_.steps.push_back(std::move(step));
 }
@@ -323,8 +326,8 @@ std::string Plan::summary() const {
   int fast = 0, plain_convolutions = 0;
   for (const Step& step : steps) {
     const bool tensor_cores = std::holds_alternative<SeparableArguments>(step.arguments) ||
+                              std::holds_alternative<TileProgramArguments>(step.arguments) ||
                               std::holds_alternative<ConvArguments>(step.arguments) ||
-                              std::holds_alternative<HeadsArguments>(step.arguments) ||
                               std::holds_alternative<StemArguments>(step.arguments);
     if (tensor_cores) ++fast;
     if (std::holds_alternative<PlainConvArguments>(step.arguments)) ++plain_convolutions;

@@ -1,7 +1,8 @@
 // The inside of make_plan(): what was decided so far about values, buffers and steps. Private to the planner's files.
 //
-// plan_fusion.cpp looks at the graph and decides which operators share a kernel; plan_builder.cpp makes the steps,
-// operator by operator; plan_schedule.cpp then gives lanes and memory.
+// plan_fusion.cpp looks at the graph and finds what operators can share a kernel, plan_groups.cpp decides which layers
+// share a tile program; plan_builder.cpp makes the steps, operator by operator; plan_schedule.cpp then gives lanes and
+// memory.
 #pragma once
 
 #include <cstddef>
@@ -12,21 +13,39 @@
 #include <vector>
 
 #include "infer/cuda/plan.hpp"
+#include "infer/cuda/tile_layout.hpp"
 
 namespace camd::infer::cuda {
+
+// Layers that share a tile program.
+struct TileProgramPlan {
+  std::vector<int> ops;  // ascending, absorbed ones included
+  TileGroup group;
+  std::vector<ValueId> image_values;        // of the group's images
+  std::vector<std::vector<int>> layer_ops;  // of each layer: its convolutions, more than one for heads
+  TileLayout layout;
+};
 
 // Operators that share a kernel. An op's index is its place in Graph::ops.
 struct Fusion {
   int stem = -1;                                // the convolution that reads the picture
   std::map<int, int> depthwise_of;              // pointwise op -> its depthwise op
   std::set<int> absorbed;                       // ops that another op's kernel computes
-  std::map<int, std::vector<int>> siblings;     // first op -> all convolutions of its kernel, itself included
-  std::map<int, std::vector<int>> head_groups;  // the same for heads()
+  std::map<int, std::vector<int>> siblings;     // first op -> all convolutions of its conv(), itself included
+  std::map<int, std::vector<int>> head_groups;  // first op -> 1x1 convolutions of one input that make network outputs
+  std::map<int, int> head_of;                   // each of them -> the first
   std::map<int, ValueId> enlarged_residual;     // convolution -> the small image that its residual repeats
+  std::vector<TileProgramPlan> programs;
+  std::map<int, int> program_at;  // op at which a program is made -> its number
+  std::vector<int> order;         // in which ops are made; empty: as they are
 };
 
 // `graph` may be changed: activations move from behind a Concat in front of it.
 [[nodiscard]] Fusion find_fusions(Graph& graph, const PlanOptions& options);
+
+// Makes programs of the layers in `seeds`, each of which may be one, and joins them; what cannot be one stays.
+void group_layers(const Graph& graph, const PlanOptions& options, const std::vector<std::vector<int>>& seeds,
+                  Fusion& fusion);
 
 // Gives every step its lane, waits, signals and overlap, and every arena buffer its offset.
 void schedule(Plan& plan, int lanes);
@@ -69,8 +88,9 @@ class PlanBuilder {
 
   void emit_stem(const Op& op);
   void emit_separable(const Op& depthwise, const Op& pointwise);
+  void emit_program(const TileProgramPlan& program);
+  void emit_layer(const TileProgramPlan& program, std::size_t index, TileStage& stage, TileProgramArguments& a);
   void emit_tensor_core_conv(const std::vector<int>& members);
-  void emit_heads(const std::vector<int>& members);
   void emit_plain_conv(const Op& op, const PlainConvArguments& geometry);
   void finish_outputs();
 
@@ -100,9 +120,8 @@ class PlanBuilder {
   [[nodiscard]] const T* constant(const std::vector<T>& values);
   [[nodiscard]] const float* constant_floats(ValueId id);
   [[nodiscard]] const float* padded_bias(const std::vector<float>& bias, int multiple);
-  void add_step(Arguments arguments, const std::string& origin);
-  void add_move(const Strided& x, const Strided& y, const Shape& shape, const Shape& x_shape,
-                const std::string& origin);
+  void add_step(const Arguments& arguments, const std::string& origin);
+  void add_move(const Strided& x, const Strided& y, const Shape& to, const Shape& from, const std::string& origin);
   [[nodiscard]] std::vector<float> floats(ValueId id) const;
   void require_rank(const Op& op, const Shape& shape) const;
 

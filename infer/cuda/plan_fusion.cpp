@@ -20,6 +20,7 @@ class Finder {
     find_stem();
     find_separables();
     find_heads();
+    find_programs();
     find_siblings();
     return std::move(fusion_);
   }
@@ -160,27 +161,36 @@ class Finder {
 
   void find_heads() {
     for (int i = 0; i < static_cast<int>(graph_.ops.size()); ++i) {
-      if (!is_head(i) || fusion_.absorbed.count(i) != 0 || fusion_.stem == i) continue;
-      std::vector<int> members{i};
-      std::int64_t channels = graph_.shape(op(i).output)[1];
+      if (!is_head(i) || fusion_.head_of.count(i) != 0 || fusion_.stem == i) continue;
+      std::vector<int> members;
       for (const int j : readers_[static_cast<std::size_t>(op(i).inputs[0])]) {
-        if (j <= i || !is_head(j) || fusion_.absorbed.count(j) != 0) continue;
-        const std::int64_t more = graph_.shape(op(j).output)[1];
-        if (channels + more > 16 * kMaxHeadBlocks || static_cast<int>(members.size()) == kMaxSinks) continue;
-        channels += more;
-        members.push_back(j);
+        if (!is_head(j) || static_cast<int>(members.size()) == kMaxPlaneSinks) continue;
+        if (fusion_.head_of.emplace(j, i).second) members.push_back(j);
       }
-      const int in = static_cast<int>(graph_.shape(op(i).inputs[0])[1]);
-      if (!heads_fit(in, static_cast<int>(channels), options_.shared_bytes)) continue;
-      for (const int j : members) fusion_.absorbed.insert(j);
-      fusion_.absorbed.erase(i);
       fusion_.head_groups[i] = members;
     }
   }
 
+  void find_programs() {
+    std::vector<std::vector<int>> seeds;
+    for (int i = 0; i < static_cast<int>(graph_.ops.size()); ++i) {
+      if (!dense(i) || fusion_.stem == i || fusion_.depthwise_of.count(i) != 0) continue;
+      const auto head = fusion_.head_of.find(i);
+      if (head != fusion_.head_of.end()) {
+        if (head->second == i) seeds.push_back(fusion_.head_groups.at(i));
+        continue;
+      }
+      std::vector<int> seed{i};
+      if (fusion_.enlarged_residual.count(i) != 0) seed.insert(seed.begin(), maker(residual(i)));
+      std::sort(seed.begin(), seed.end());
+      seeds.push_back(seed);
+    }
+    group_layers(graph_, options_, seeds, fusion_);
+  }
+
   [[nodiscard]] bool free_for_conv(int i) const {
     return dense(i) && fusion_.absorbed.count(i) == 0 && fusion_.stem != i && fusion_.depthwise_of.count(i) == 0 &&
-           fusion_.head_groups.count(i) == 0;
+           fusion_.program_at.count(i) == 0;
   }
 
   void find_siblings() {

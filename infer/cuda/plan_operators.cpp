@@ -1,5 +1,6 @@
 // One function an operator: its step.
 #include <algorithm>
+#include <limits>
 
 #include "base/error.hpp"
 #include "infer/cuda/handles.hpp"
@@ -15,6 +16,9 @@ ValueId residual_of(const Op& op) { return op.inputs.size() > 3 ? op.inputs[3] :
 }  // namespace
 
 void PlanBuilder::emit(const Op& op, int index) {
+  const auto program = fusion_.program_at.find(index);
+  if (program != fusion_.program_at.end())
+    return emit_program(fusion_.programs[static_cast<std::size_t>(program->second)]);
   require_rank(op, shape(op.output));
   std::visit([&](const auto& operation) { emit(op, operation, index); }, op.operation);
 }
@@ -25,8 +29,6 @@ void PlanBuilder::emit(const Op& op, const Conv& conv, int index) {
   if (fusion_.stem == index) return emit_stem(op);
   const auto deep = fusion_.depthwise_of.find(index);
   if (deep != fusion_.depthwise_of.end()) return emit_separable(graph_.ops[static_cast<std::size_t>(deep->second)], op);
-  const auto head = fusion_.head_groups.find(index);
-  if (head != fusion_.head_groups.end()) return emit_heads(head->second);
   const auto dense = fusion_.siblings.find(index);
   if (dense != fusion_.siblings.end()) return emit_tensor_core_conv(dense->second);
   PlainConvArguments a;
@@ -68,7 +70,8 @@ void PlanBuilder::emit_stem(const Op& op) {
   const auto& conv = std::get<Conv>(op.operation);
   const std::vector<float> w = floats(op.inputs[1]);
   const auto at = [&](int n, int ky, int kx, int c) {
-    return w[static_cast<std::size_t>(((n * 3 + c) * 3 + ky) * 3 + kx)];
+    const int i = ((n * 3 + c) * 3 + ky) * 3 + kx;
+    return w[static_cast<std::size_t>(i)];
   };
   const Shape& in = shape(op.inputs[0]);
   StemArguments a;
@@ -93,12 +96,17 @@ void PlanBuilder::emit_separable(const Op& depthwise, const Op& pointwise) {
   SeparableArguments a;
   a.x = image(depthwise.inputs[0]);
   const int c = a.x.c;
-  a.depthwise =
-      constant(pack_depthwise(c, [&](int tap, int ch) { return deep[static_cast<std::size_t>(ch * 9 + tap)]; }));
+  a.depthwise = constant(pack_depthwise(c, [&](int tap, int ch) {
+    const int i = ch * 9 + tap;
+    return deep[static_cast<std::size_t>(i)];
+  }));
   a.depthwise_bias = padded_bias(floats(depthwise.inputs[2]), 8);
   a.depthwise_activation = depthwise.activation;
   const int n = static_cast<int>(shape(pointwise.output)[1]);
-  a.pointwise = constant(pack_right(n, c, [&](int nn, int k) { return point[static_cast<std::size_t>(nn * c + k)]; }));
+  a.pointwise = constant(pack_right(n, c, [&](int nn, int k) {
+    const int i = nn * c + k;
+    return point[static_cast<std::size_t>(i)];
+  }));
   a.pointwise_bias = padded_bias(floats(pointwise.inputs[2]), 16);
   a.activation = pointwise.activation;
   a.stride = conv.stride.y;
@@ -107,6 +115,81 @@ void PlanBuilder::emit_separable(const Op& depthwise, const Op& pointwise) {
   a.y = make_image(pointwise.output, true);
   a.tile = choose_tile(a, options_.shared_bytes);
   add_step(a, depthwise.origin + " + " + pointwise.origin);
+}
+
+void PlanBuilder::emit_program(const TileProgramPlan& program) {
+  TileProgramArguments a = program.layout.program;
+  std::string origin;
+  for (int i = 0; i < a.stage_count; ++i) {
+    TileStage& stage = a.stages[i];
+    const int loaded = program.layout.stage_image[static_cast<std::size_t>(i)];
+    if (loaded >= 0) {
+      const Image x = image(program.image_values[static_cast<std::size_t>(loaded)]);
+      stage.image = x.data;
+      stage.pitch = x.pitch;
+      stage.channels = round_up(x.c, 8);
+      stage.source_h = x.h;
+      stage.source_w = x.w;
+      stage.enlarged = x.h != stage.image_h || x.w != stage.image_w;
+      continue;
+    }
+    const auto layer = static_cast<std::size_t>(program.layout.stage_layer[static_cast<std::size_t>(i)]);
+    if (stage.kind == TileStageKind::kPlanes) continue;
+    emit_layer(program, layer, stage, a);
+    for (const int op : program.layer_ops[layer])
+      origin += (origin.empty() ? "" : " + ") + graph_.ops[static_cast<std::size_t>(op)].origin;
+  }
+  add_step(a, origin);
+}
+
+// Weights and destinations of one layer.
+void PlanBuilder::emit_layer(const TileProgramPlan& program, std::size_t index, TileStage& stage,
+                             TileProgramArguments& a) {
+  const TileLayer& layer = program.group.layers[index];
+  const std::vector<int>& members = program.layer_ops[index];
+  const Op& first = graph_.ops[static_cast<std::size_t>(members[0])];
+  const int c = static_cast<int>(shape(first.inputs[0])[1]);
+  const int taps = layer.kernel * layer.kernel;
+  std::vector<float> weights, bias;
+  for (const int m : members) {
+    const Op& op = graph_.ops[static_cast<std::size_t>(m)];
+    const std::vector<float> w = floats(op.inputs[1]);
+    const std::vector<float> b = floats(op.inputs[2]);
+    weights.insert(weights.end(), w.begin(), w.end());
+    bias.insert(bias.end(), b.begin(), b.end());
+  }
+  if (!layer.planes) stage.activation = first.activation;  // each output has its own
+  const Activation& f = stage.activation;
+  stage.special = !bounds_only(f.function);
+  constexpr float kNone = std::numeric_limits<float>::infinity();
+  stage.low = f.function == Function::kRelu ? 0.0F : f.function == Function::kClip ? f.a : -kNone;
+  stage.high = f.function == Function::kClip ? f.b : kNone;
+  stage.weights = constant(pack_taps(layer.channels, c, taps, [&](int n, int tap, int ch) {
+    const int i = (n * c + ch) * taps + tap;
+    return weights[static_cast<std::size_t>(i)];
+  }));
+  stage.bias = padded_bias(bias, 16);
+  stage.activation_first = std::get<Conv>(first.operation).activation_first;
+  if (layer.planes) {
+    a.plane_type = options_.output_type;
+    int channel = 0;
+    for (const int m : members) {
+      const Op& op = graph_.ops[static_cast<std::size_t>(m)];
+      PlaneSink& sink = a.sinks[a.sink_count++];
+      const int buffer = output_buffers_.at(op.output);
+      sink.data = make_handle(buffer, 0);
+      sink.first = channel;
+      sink.channels = static_cast<int>(shape(op.output)[1]);
+      sink.activation = op.activation;
+      channel += sink.channels;
+      forms_[static_cast<std::size_t>(op.output)].push_back(Form{buffer, 0, options_.output_type, false, 0});
+    }
+  } else if (program.group.images[static_cast<std::size_t>(layer.to)].stored) {
+    const Image y = make_image(first.output, true);
+    stage.image = y.data;
+    stage.pitch = y.pitch;
+    stage.channels = round_up(layer.channels, 8);
+  }
 }
 
 void PlanBuilder::emit_tensor_core_conv(const std::vector<int>& members) {
@@ -147,7 +230,8 @@ void PlanBuilder::emit_tensor_core_conv(const std::vector<int>& members) {
   a.tile = choose_tile(a, options_.shared_bytes);
   a.weights = constant(pack_taps(a.n, c, taps, [&](int n, int tap, int ch) {
     const auto [m, row] = rows[static_cast<std::size_t>(n)];
-    return row < 0 ? 0.0F : weights[m][static_cast<std::size_t>((row * c + ch) * taps + tap)];
+    const int i = (row * c + ch) * taps + tap;
+    return row < 0 ? 0.0F : weights[m][static_cast<std::size_t>(i)];
   }));
   a.bias = constant(bias);
   const ValueId residual = residual_of(first);
@@ -160,35 +244,6 @@ void PlanBuilder::emit_tensor_core_conv(const std::vector<int>& members) {
     a.sinks[m].data = y.data;
     a.sinks[m].pitch = y.pitch;
   }
-  add_step(a, origin);
-}
-
-void PlanBuilder::emit_heads(const std::vector<int>& members) {
-  const Op& first = graph_.ops[static_cast<std::size_t>(members[0])];
-  HeadsArguments a;
-  a.x = image(first.inputs[0]);
-  a.type = options_.output_type;
-  std::vector<float> weights, bias;
-  std::string origin;
-  for (const int m : members) {
-    const Op& op = graph_.ops[static_cast<std::size_t>(m)];
-    const std::vector<float> w = floats(op.inputs[1]);
-    const std::vector<float> b = floats(op.inputs[2]);
-    PlaneSink& sink = a.sinks[a.sink_count++];
-    sink.first = a.n;
-    sink.channels = static_cast<int>(b.size());
-    sink.activation = op.activation;
-    const int buffer = output_buffers_.at(op.output);
-    sink.data = make_handle(buffer, 0);
-    forms_[static_cast<std::size_t>(op.output)].push_back(Form{buffer, 0, options_.output_type, false, 0});
-    weights.insert(weights.end(), w.begin(), w.end());
-    bias.insert(bias.end(), b.begin(), b.end());
-    a.n += sink.channels;
-    origin += (m == members[0] ? "" : " + ") + op.origin;
-  }
-  const int c = a.x.c;
-  a.weights = constant(pack_left(a.n, c, [&](int n, int k) { return weights[static_cast<std::size_t>(n * c + k)]; }));
-  a.bias = padded_bias(bias, 16);
   add_step(a, origin);
 }
 

@@ -7,8 +7,8 @@ namespace {
 struct Runner {
   const LaunchContext& context;
   int operator()(const SeparableArguments& a) const { return separable(a, context); }
+  int operator()(const TileProgramArguments& a) const { return tile_program(a, context); }
   int operator()(const ConvArguments& a) const { return conv(a, context); }
-  int operator()(const HeadsArguments& a) const { return heads(a, context); }
   int operator()(const StemArguments& a) const { return stem(a, context); }
   int operator()(const PlainConvArguments& a) const { return plain_conv(a, context); }
   int operator()(const PoolArguments& a) const { return pool(a, context); }
@@ -22,8 +22,8 @@ struct Runner {
 
 struct Namer {
   const char* operator()(const SeparableArguments&) const { return "separable"; }
+  const char* operator()(const TileProgramArguments&) const { return "tiles"; }
   const char* operator()(const ConvArguments&) const { return "conv"; }
-  const char* operator()(const HeadsArguments&) const { return "heads"; }
   const char* operator()(const StemArguments&) const { return "stem"; }
   const char* operator()(const PlainConvArguments&) const { return "plain_conv"; }
   const char* operator()(const PoolArguments&) const { return "pool"; }

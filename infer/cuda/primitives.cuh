@@ -20,6 +20,7 @@
 
 #define CAMD_KERNEL(threads, blocks) __global__ void __launch_bounds__(threads, blocks)
 #define CAMD_DEVICE __device__ __forceinline__
+#define CAMD_GRID_CONSTANT __grid_constant__
 #define CAMD_SHARED(name) extern __shared__ __align__(16) unsigned char name[]
 
 namespace camd::infer::cuda {
@@ -56,13 +57,18 @@ CAMD_DEVICE void let_next_kernel_start() {
 #endif
 }
 
+// A place in shared memory, to which bytes can be added.
+using SharedAddress = unsigned;
+CAMD_DEVICE SharedAddress shared_address(const void* place) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(place));
+}
+
 // Four 8x8 matrices of halfs: lane l gives the address of row l % 8 of matrix l / 8; lane l receives of each matrix
 // the elements (row l / 4, columns 2 * (l % 4) and + 1).
-CAMD_DEVICE void load_matrices(unsigned (&to)[4], const void* row) {
-  const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(row));
+CAMD_DEVICE void load_matrices(unsigned (&to)[4], SharedAddress row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];\n"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"(address));
+               : "r"(row));
 }
 
 // c += a * b with a 16x16, b 16x8, c 16x8 (f16 in, f32 sums). With g = lane / 4 and t = lane % 4 a lane holds

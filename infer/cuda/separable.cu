@@ -163,13 +163,14 @@ separable_kernel(const SeparableArguments p, const SeparableMemory s) {
   // 1x1: each warp makes kMt times 16 pixels of kNt * 8 channels.
   constexpr int kMt = T::kShape.mt();
   float sums[kMt][kNt][4] = {};
-  const unsigned char* const a_row = left + (warp_row * kMt * 16 + (lane & 15)) * left_pitch + (lane >> 4) * 16;
+  const SharedAddress a_row =
+      shared_address(left) + ((warp_row * kMt * 16 + (lane & 15)) * left_pitch + (lane >> 4) * 16);
   const uint4* const b_row = right + warp_column * (kNt / 2) * 32 + lane;
 #pragma unroll 4
   for (int k = 0; k < s.k_steps; ++k) {
     unsigned a[kMt][4];
 #pragma unroll
-    for (int m = 0; m < kMt; ++m) load_matrices(a[m], a_row + m * 16 * left_pitch + k * 32);
+    for (int m = 0; m < kMt; ++m) load_matrices(a[m], a_row + (m * 16 * left_pitch + k * 32));
 #pragma unroll
     for (int q = 0; q < kNt / 2; ++q) {
       const uint4 b = b_row[(k * (T::kChannels / 16) + q) * 32];

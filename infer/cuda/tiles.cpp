@@ -48,8 +48,4 @@ int choose_tile(const ConvArguments& a, std::size_t shared_bytes) {
   return best;
 }
 
-bool heads_fit(int c, int n, std::size_t shared_bytes) {
-  return n <= 16 * kMaxHeadBlocks && heads_memory(c, n).total() <= shared_bytes;
-}
-
 }  // namespace camd::infer::cuda

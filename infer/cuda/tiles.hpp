@@ -1,4 +1,4 @@
-// The block shapes that the tensor-core kernels are built for, and which of them a layer gets. Shared by the planner,
+// The block shapes that separable() and conv() are built for, and which of them a layer gets. Shared by the planner,
 // which knows no CUDA, and the kernels, which are instantiated from these tables.
 //
 // Threads: functions of their arguments, [any].
@@ -9,16 +9,6 @@
 #include "infer/cuda/kernels.hpp"
 
 namespace camd::infer::cuda {
-
-// Division of a small number by one that is known before the launch: a multiplication in the kernel, where a division
-// costs some 40 instructions. Exact while numerator * divisor < 2^32.
-struct Divider {
-  unsigned magic = 0;  // ceil(2^32 / divisor); 0 for a divisor of 1
-};
-[[nodiscard]] constexpr Divider make_divider(int divisor) {
-  const auto d = static_cast<unsigned long long>(divisor);
-  return {divisor == 1 ? 0U : static_cast<unsigned>(((1ULL << 32) + d - 1) / d)};
-}
 
 struct SeparableTile {
   int ty, tx;  // output pixels of a block
@@ -46,7 +36,8 @@ struct SeparableMemory {
   int taps_bytes;   // the depthwise weights, then their bias
   Divider by_groups;
   [[nodiscard]] constexpr std::size_t total() const {
-    return static_cast<std::size_t>(halo_bytes + left_bytes + right_bytes + taps_bytes);
+    const int bytes = halo_bytes + left_bytes + right_bytes + taps_bytes;
+    return static_cast<std::size_t>(bytes);
   }
 };
 [[nodiscard]] constexpr SeparableMemory separable_memory(const SeparableTile& tile, int stride, int c) {
@@ -89,11 +80,12 @@ struct ConvMemory {
   int piece_bytes;
   Divider by_words;  // 16-byte words of a pixel
   [[nodiscard]] constexpr std::size_t total() const {
-    return static_cast<std::size_t>(halo_bytes + slots * piece_bytes);
+    const int bytes = halo_bytes + slots * piece_bytes;
+    return static_cast<std::size_t>(bytes);
   }
 };
 // Two blocks shall fit a multiprocessor of sm_90, whatever one may have.
-inline constexpr std::size_t kMostConvMemory = 110 * 1024;
+inline constexpr std::size_t kMostConvMemory = std::size_t{110} * 1024;
 [[nodiscard]] constexpr ConvMemory conv_memory(const ConvTile& tile, int c, std::size_t limit) {
   ConvMemory m{};
   m.k_steps = (c + 15) / 16;
@@ -111,28 +103,8 @@ inline constexpr std::size_t kMostConvMemory = 110 * 1024;
   return m;
 }
 
-inline constexpr int kHeadsPixels = 64;  // of a block
-struct HeadsMemory {
-  int k_steps;
-  int pixel_bytes;
-  int tile_bytes;
-  int weight_bytes;
-  Divider by_words;
-  [[nodiscard]] constexpr std::size_t total() const { return static_cast<std::size_t>(tile_bytes + weight_bytes); }
-};
-[[nodiscard]] constexpr HeadsMemory heads_memory(int c, int n) {
-  HeadsMemory m{};
-  m.k_steps = (c + 15) / 16;
-  m.pixel_bytes = m.k_steps * 32 + 16;
-  m.tile_bytes = kHeadsPixels * m.pixel_bytes;
-  m.weight_bytes = (n + 15) / 16 * m.k_steps * 512;
-  m.by_words = make_divider(m.k_steps * 2);
-  return m;
-}
-
 // The tile for a layer on a GPU of about `multiprocessors`, or -1 when none fits `shared_bytes`.
 [[nodiscard]] int choose_tile(const SeparableArguments& arguments, std::size_t shared_bytes);
 [[nodiscard]] int choose_tile(const ConvArguments& arguments, std::size_t shared_bytes);
-[[nodiscard]] bool heads_fit(int c, int n, std::size_t shared_bytes);
 
 }  // namespace camd::infer::cuda

@@ -1,0 +1,373 @@
+#include "infer/cuda/tile_layout.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "infer/cuda/packing.hpp"
+
+namespace camd::infer::cuda {
+namespace {
+
+// What one H200 does with this kernel, as measured (docs/performance.md): warps wait for each other's results most of
+// the time, so that a layout costs what its busiest warp has to issue. Other GPUs differ, the order of layouts hardly
+// does.
+constexpr int kProcessors = 132;
+constexpr double kStart = 2400;       // cycles between two kernels
+constexpr double kLoadLatency = 900;  // from the first fetch to the last arrival
+constexpr double kMeet = 60;
+constexpr double kFetchBytes = 40;  // of weights that nothing hides, a cycle and processor
+constexpr double kWait = 3.4;       // cycles an instruction, of a warp alone
+constexpr double kShare = 0.35;     // and for each warp of the processor
+constexpr int kProcessorShared = 227 * 1024;
+constexpr int kMostTilePixels = 512;
+
+constexpr int kLastPhase = 1000;
+
+constexpr std::array kSides = {4, 5, 6, 8, 10, 12, 16, 20, 32};
+
+// Rows and columns of an image that a block makes, relative to step * (its number): from -back up to end.
+struct Span {
+  int step = 0, back = 0, end = 0;
+  [[nodiscard]] int size() const { return back + end; }
+};
+struct Region {
+  bool known = false;
+  Span y, x;
+};
+
+bool join(Span& into, const Span& with) {
+  if (into.step != with.step) return false;
+  into.back = std::max(into.back, with.back);
+  into.end = std::max(into.end, with.end);
+  return true;
+}
+
+Span needed(const Span& out, int stride, int kernel, int pad) {
+  return {out.step * stride, out.back * stride + pad, (out.end - 1) * stride + kernel - pad};
+}
+
+class Layouter {
+ public:
+  Layouter(const TileGroup& group, std::size_t shared_bytes) : group_(group), shared_bytes_(shared_bytes) {
+    const TileLayer& last = group_.layers.back();
+    base_ = group_.images[static_cast<std::size_t>(last.to)];
+    find_phases();
+  }
+
+  std::optional<TileLayout> best() {
+    if (group_.layers.size() + loaded_.size() + 1 > kMaxTileStages) return {};
+    for (const int ty : kSides) {
+      for (const int tx : kSides) {
+        // Larger than the image helps nobody; smaller ones than a row of products waste them.
+        if (ty * tx > kMostTilePixels || ty * tx < 16 || tx < ty) continue;
+        if ((ty > 4 && ty >= 2 * base_.h) || (tx > 4 && tx >= 2 * base_.w)) continue;
+        if (!find_regions(ty, tx)) continue;
+        for (const int columns : {1, 2, 4, 8, 16}) {
+          if (columns > 1 && !splits(columns)) break;
+          for (const int threads : {256, 512}) try_layout(ty, tx, columns, threads);
+        }
+      }
+    }
+    return std::move(best_);
+  }
+
+ private:
+  struct ImageUse {
+    bool loaded = true;
+    int written = 0, read = 0;  // phases: first write, last read (0: never)
+  };
+
+  void find_phases() {
+    uses_.assign(group_.images.size(), {});
+    for (const TileLayer& layer : group_.layers) uses_[static_cast<std::size_t>(layer.to)].loaded = false;
+    std::vector<int> ready(group_.images.size(), 0);  // phase in which an image is complete
+    for (std::size_t i = 0; i < group_.layers.size(); ++i) {
+      const TileLayer& layer = group_.layers[i];
+      ImageUse& from = uses_[static_cast<std::size_t>(layer.from)];
+      ImageUse& to = uses_[static_cast<std::size_t>(layer.to)];
+      const int phase = ready[static_cast<std::size_t>(layer.from)] + 1;
+      phase_.push_back(phase);
+      int& done = ready[static_cast<std::size_t>(layer.to)];
+      to.written = done == 0 ? phase : std::min(to.written, phase);
+      done = std::max(done, phase);
+      from.read = std::max(from.read, phase);
+      if (layer.add >= 0) {
+        ImageUse& add = uses_[static_cast<std::size_t>(layer.add)];
+        add.read = phase;
+      }
+      if (layer.planes) {
+        to.read = kLastPhase;
+      }
+      order_.push_back(i);
+    }
+    std::stable_sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) { return phase_[a] < phase_[b]; });
+    for (std::size_t v = 0; v < group_.images.size(); ++v) {
+      if (uses_[v].loaded) loaded_.push_back(static_cast<int>(v));
+    }
+  }
+
+  // The blocks of a column share a tile: the last layer alone is split, and nothing else is stored.
+  [[nodiscard]] bool splits(int columns) const {
+    const TileLayer& last = group_.layers.back();
+    if (last.planes || order_.back() + 1 != group_.layers.size()) return false;
+    for (const TileLayer& layer : group_.layers) {
+      if (&layer != &last && group_.images[static_cast<std::size_t>(layer.to)].stored) return false;
+    }
+    return round_up(last.channels, 16) / 16 % columns == 0;
+  }
+
+  bool find_regions(int ty, int tx) {
+    regions_.assign(group_.images.size(), {});
+    for (std::size_t i = group_.layers.size(); i-- > 0;) {
+      const TileLayer& layer = group_.layers[i];
+      const TileImage& to = group_.images[static_cast<std::size_t>(layer.to)];
+      Region& out = regions_[static_cast<std::size_t>(layer.to)];
+      if (!out.known) {
+        if (to.h != base_.h || to.w != base_.w) return false;
+        out = {true, {ty, 0, ty}, {tx, 0, tx}};
+      }
+      if (to.stored) {
+        out.y.back = std::max(out.y.back, 0);
+        out.y.end = std::max(out.y.end, out.y.step);
+        out.x.back = std::max(out.x.back, 0);
+        out.x.end = std::max(out.x.end, out.x.step);
+        const int tiles_y = (base_.h + ty - 1) / ty, tiles_x = (base_.w + tx - 1) / tx;
+        if (tiles_y * out.y.step < to.h || tiles_x * out.x.step < to.w) return false;
+      }
+      if (layer.add >= 0) regions_[static_cast<std::size_t>(layer.add)] = out;
+      Region& in = regions_[static_cast<std::size_t>(layer.from)];
+      const Span y = needed(out.y, layer.stride, layer.kernel, layer.pad_top);
+      const Span x = needed(out.x, layer.stride, layer.kernel, layer.pad_left);
+      if (!in.known) {
+        in = {true, y, x};
+      } else if (!join(in.y, y) || !join(in.x, x)) {
+        return false;
+      }
+    }
+    // A region that grew after a layer behind it was looked at would be made too small: layers of one image agree,
+    // since each looks at it only after all its readers.
+    return true;
+  }
+
+  struct Work {
+    int units = 0;
+    double setup = 0, each = 0;  // instructions of a warp: once, and for each unit
+    [[nodiscard]] double alone(int warps) const {
+      const int rounds = (units + warps - 1) / warps;
+      return setup + rounds * each;
+    }
+  };
+
+  [[nodiscard]] static Work dense_work(const TileStage& s, int unit, bool leaves, bool adds) {
+    const int mt = kTileUnits[unit][0], nt = kTileUnits[unit][1];
+    const int steps = s.depth * s.kernel * s.kernel;
+    Work w;
+    w.units = (s.h * s.w + 16 * mt - 1) / (16 * mt) * (s.n16 / nt);
+    const int quad = leaves ? 22 : 20;
+    w.setup = 110;
+    w.each = 14 * mt + 10 * nt + steps * (mt + nt + 2 * mt * nt + 4) +
+             2 * mt * (14 + (leaves ? 8 : 0) + nt * (quad + (adds ? 16 : 0)));
+    return w;
+  }
+  void try_layout(int ty, int tx, int columns, int threads) {
+    TileLayout made;
+    TileProgramArguments& p = made.program;
+    p.threads = threads;
+    p.columns = columns;
+    p.tiles_y = (base_.h + ty - 1) / ty;
+    p.tiles_x = (base_.w + tx - 1) / tx;
+    p.by_tiles_x = make_divider(p.tiles_x);
+    const int warps = threads / 32;
+    const bool planes =
+        std::any_of(group_.layers.begin(), group_.layers.end(), [](const TileLayer& l) { return l.planes; });
+    int at = static_cast<int>((loaded_.size() + group_.layers.size() + (planes ? 1 : 0)) * sizeof(TileStage));
+    double load_bytes = 0;
+    for (const int v : loaded_) {
+      TileStage& s = add_stage(made, v, -1);
+      s.kind = TileStageKind::kLoad;
+      s.depth = words_of(v);
+      s.by_depth = make_divider(s.depth);
+      set_pixels(s, v);
+      load_bytes += 16.0 * s.h * s.w * s.depth;
+    }
+    double issued = 60, waits = kLoadLatency;  // of the busiest warp
+    issued += made.program.stage_count * 60 + 36 * (load_bytes / 16 / threads + 0.5);
+    double sum_of_phase = 0, longest = 0;
+    const auto end_phase = [&] {
+      issued += std::max(sum_of_phase / warps, longest);
+      waits += kMeet;
+      sum_of_phase = longest = 0;
+    };
+    int phase = 0;
+    for (const std::size_t i : order_) {
+      const TileLayer& layer = group_.layers[i];
+      TileStage& s = add_stage(made, -1, static_cast<int>(i));
+      s.kind = TileStageKind::kDense;
+      s.meet = phase_[i] != phase;
+      if (s.meet && phase != 0) end_phase();
+      phase = phase_[i];
+      s.kernel = static_cast<std::uint8_t>(layer.kernel);
+      s.stride = static_cast<std::uint8_t>(layer.stride);
+      set_pixels(s, layer.to);
+      Work work;
+      const TileImage& to = group_.images[static_cast<std::size_t>(layer.to)];
+      s.depth = (group_.images[static_cast<std::size_t>(layer.from)].c + 15) / 16;
+      s.n16_total = round_up(layer.channels, 16) / 16;
+      const bool split = columns > 1 && i + 1 == group_.layers.size();
+      s.n16 = split ? s.n16_total / columns : s.n16_total;
+      if (split) p.split_stage = p.stage_count - 1;
+      bool first = true;
+      for (int unit = 0; unit < kTileUnitCount; ++unit) {
+        if (s.n16 % kTileUnits[unit][1] != 0) continue;
+        const Work other = dense_work(s, unit, to.stored && !layer.planes, layer.add >= 0);
+        if (first || other.alone(warps) < work.alone(warps)) {
+          work = other;
+          s.unit = static_cast<std::uint8_t>(unit);
+        }
+        first = false;
+      }
+      s.weights_at = at;
+      at += s.depth * layer.kernel * layer.kernel * s.n16 * 512;
+      s.bias_at = at;
+      at += s.n16 * 64;
+      s.by_depth = make_divider(s.depth);
+      s.by_columns = make_divider(std::max(1, s.n16 / kTileUnits[s.unit][1]));
+      s.units = work.units;
+      sum_of_phase += work.units * work.each + work.setup * warps;
+      longest = std::max(longest, work.alone(warps));
+      if (static_cast<std::size_t>(at) > shared_bytes_) return;
+    }
+    end_phase();
+    for (std::size_t i = 0; i < group_.layers.size(); ++i) {
+      if (!group_.layers[i].planes) continue;
+      TileStage& s = add_stage(made, -1, static_cast<int>(i));
+      s.kind = TileStageKind::kPlanes;
+      s.meet = true;
+      set_pixels(s, group_.layers[i].to);
+      s.channels = group_.layers[i].channels;
+      const int of_warp = (s.channels + warps - 1) / warps;
+      const int rounds = (s.h * s.w + 31) / 32;
+      issued += 60 + of_warp * (60 + 30.0 * rounds);
+      waits += kMeet;
+    }
+    issued += 9.0 * at / 16 / threads + 30 * made.program.stage_count;
+    const int weight_bytes = at;
+    if (!place_images(made, at)) return;
+    p.shared_bytes = at;
+
+    const int by_shared = kProcessorShared / (at + 1024);
+    const int blocks = p.tiles_y * p.tiles_x * columns;
+    const int each = (blocks + kProcessors - 1) / kProcessors;
+    const int beside = std::max(1, std::min({by_shared, kMaxTileThreads / threads, each}));
+    // Beside a block of the kernel in front there is room for half of the shared memory: what needs more fetches its
+    // weights when that one has ended.
+    if (by_shared < 2) waits += weight_bytes / kFetchBytes;
+    const int waves = (each + beside - 1) / beside;
+    made.cycles = kStart + waves * (waits + issued * (kWait + kShare * warps * beside));
+    if (!best_ || made.cycles < best_->cycles) best_ = std::move(made);
+  }
+  static TileStage& add_stage(TileLayout& made, int image, int layer) {
+    made.stage_image.push_back(image);
+    made.stage_layer.push_back(layer);
+    return made.program.stages[made.program.stage_count++];
+  }
+  void set_pixels(TileStage& s, int image) const {
+    const Region& r = regions_[static_cast<std::size_t>(image)];
+    s.step_y = static_cast<std::int16_t>(r.y.step);
+    s.step_x = static_cast<std::int16_t>(r.x.step);
+    s.back_y = static_cast<std::int16_t>(r.y.back);
+    s.back_x = static_cast<std::int16_t>(r.x.back);
+    s.h = static_cast<std::int16_t>(r.y.size());
+    s.w = static_cast<std::int16_t>(r.x.size());
+    s.image_h = group_.images[static_cast<std::size_t>(image)].h;
+    s.image_w = group_.images[static_cast<std::size_t>(image)].w;
+    s.by_w = make_divider(s.w);
+  }
+  // 16-byte words of a pixel in shared memory: a product reads 16 channels at a time.
+  [[nodiscard]] int words_of(int image) const {
+    return (group_.images[static_cast<std::size_t>(image)].c + 15) / 16 * 2;
+  }
+
+  // Gives every image that the group reads its place behind `at`, which becomes the end of all.
+  bool place_images(TileLayout& made, int& at) const {
+    struct Placed {
+      int image, begin, end;
+    };
+    std::vector<Placed> placed;
+    std::vector<int> offset(group_.images.size(), -1);
+    const int first = at;
+    for (std::size_t v = 0; v < group_.images.size(); ++v) {
+      const ImageUse& use = uses_[v];
+      if (use.read == 0) continue;
+      const Region& r = regions_[v];
+      const int size = r.y.size() * r.x.size() * pixel_bytes(static_cast<int>(v));
+      int begin = first;
+      std::vector<Placed> others;
+      for (const Placed& o : placed) {
+        const ImageUse& other = uses_[static_cast<std::size_t>(o.image)];
+        if (other.written <= use.read && use.written <= other.read) others.push_back(o);
+      }
+      std::sort(others.begin(), others.end(), [](const Placed& a, const Placed& b) { return a.begin < b.begin; });
+      for (const Placed& o : others) {
+        if (begin + size <= o.begin) break;
+        begin = std::max(begin, o.end);
+      }
+      offset[v] = begin;
+      placed.push_back({static_cast<int>(v), begin, begin + size});
+      at = std::max(at, begin + size);
+      if (static_cast<std::size_t>(at) > shared_bytes_) return false;
+    }
+    for (int i = 0; i < made.program.stage_count; ++i) {
+      TileStage& s = made.program.stages[i];
+      const int image = made.stage_image[static_cast<std::size_t>(i)];
+      if (image >= 0) {
+        s.to = offset[static_cast<std::size_t>(image)];
+        s.to_pixel = pixel_bytes(image);
+        continue;
+      }
+      const TileLayer& layer = group_.layers[static_cast<std::size_t>(made.stage_layer[static_cast<std::size_t>(i)])];
+      const Region& in = regions_[static_cast<std::size_t>(layer.from)];
+      const Region& out = regions_[static_cast<std::size_t>(layer.to)];
+      if (s.kind == TileStageKind::kPlanes) {
+        s.from = offset[static_cast<std::size_t>(layer.to)];
+        s.from_pixel = pixel_bytes(layer.to);
+        continue;
+      }
+      if (layer.add >= 0) {
+        s.add_at = offset[static_cast<std::size_t>(layer.add)];
+        s.add_pixel = pixel_bytes(layer.add);
+      }
+      s.from_pixel = pixel_bytes(layer.from);
+      s.from_row = in.x.size() * s.from_pixel;
+      s.from = offset[static_cast<std::size_t>(layer.from)] +
+               (in.y.back - out.y.back * layer.stride - layer.pad_top) * s.from_row +
+               (in.x.back - out.x.back * layer.stride - layer.pad_left) * s.from_pixel;
+      if (offset[static_cast<std::size_t>(layer.to)] < 0) continue;
+      s.to_pixel = pixel_bytes(layer.to);
+      s.to = offset[static_cast<std::size_t>(layer.to)] + layer.first_channel * 2;
+      const int room = words_of(layer.to) * 8 - layer.first_channel;
+      s.stored = std::min(s.n16 * 16, room);
+    }
+    return true;
+  }
+  // An odd number of words: no bank conflicts between neighbouring pixels.
+  [[nodiscard]] int pixel_bytes(int image) const { return (words_of(image) | 1) * 16; }
+
+  const TileGroup& group_;
+  const std::size_t shared_bytes_;
+  TileImage base_;
+  std::vector<int> phase_;          // of each layer, from 1
+  std::vector<std::size_t> order_;  // layers by phase
+  std::vector<ImageUse> uses_;
+  std::vector<int> loaded_;
+  std::vector<Region> regions_;
+  std::optional<TileLayout> best_;
+};
+
+}  // namespace
+
+std::optional<TileLayout> lay_out(const TileGroup& group, std::size_t shared_bytes) {
+  return Layouter(group, shared_bytes).best();
+}
+
+}  // namespace camd::infer::cuda
