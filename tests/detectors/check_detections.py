@@ -8,7 +8,6 @@ frames there is one where, and only where, ONNX Runtime with the same decoding f
 (tests/detectors/goldens/EXAMPLE.json, made by make_goldens.py).
 """
 
-import argparse
 import json
 import sys
 import tempfile
@@ -23,10 +22,7 @@ def check_faces(lines: list[dict]) -> list[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("camd")
-    parser.add_argument("example")
-    parser.add_argument("--shared", type=Path, default=detectors.SHARED)
+    parser = detectors.parser_of(__doc__)
     parser.add_argument("--set", action="append", default=[], dest="settings")
     arguments = parser.parse_args()
     detectors.need_shared(arguments.shared)

@@ -9,7 +9,6 @@ what ONNX Runtime with and without its own optimisations differs by).
 make_goldens.py made the goldens, with ONNX Runtime and with the input that camd itself had written.
 """
 
-import argparse
 import json
 import math
 import sys
@@ -20,11 +19,8 @@ import detectors
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("camd")
-    parser.add_argument("example")
+    parser = detectors.parser_of(__doc__)
     parser.add_argument("--tolerance", type=float, default=1e-4)
-    parser.add_argument("--shared", type=Path, default=detectors.SHARED)
     parser.add_argument("--set", action="append", default=[], dest="settings")
     arguments = parser.parse_args()
     detectors.need_shared(arguments.shared)

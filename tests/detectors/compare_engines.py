@@ -8,7 +8,6 @@ of --second, and every element of every output is compared, relative to the outp
 machines whose decoder makes other pictures than the one that tests/detectors/goldens come from.
 """
 
-import argparse
 import math
 import sys
 import tempfile
@@ -18,11 +17,8 @@ import detectors
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("camd")
-    parser.add_argument("example")
+    parser = detectors.parser_of(__doc__)
     parser.add_argument("--tolerance", type=float, default=1e-3)
-    parser.add_argument("--shared", type=Path, default=detectors.SHARED)
     parser.add_argument("--first", nargs="+", default=[])
     parser.add_argument("--second", nargs="+", default=[])
     arguments = parser.parse_args()

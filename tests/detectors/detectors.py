@@ -1,6 +1,7 @@
 """What the checks of real detectors share: the examples of docs/examples/detectors, how camd runs them, how its .npy
 files are read, and which of a tensor's elements are compared. Needs nothing but Python's own library."""
 
+import argparse
 import array
 import ast
 import json
@@ -27,6 +28,15 @@ def skip(reason: str) -> None:
 def need_shared(shared: Path) -> None:
     if not (shared / "models").is_dir() or not (shared / "video").is_dir():
         skip("the real models and clips of ../shared are not here")
+
+
+def parser_of(text: str) -> argparse.ArgumentParser:
+    """The arguments that every check takes; `text` is its help."""
+    parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("camd")
+    parser.add_argument("example")
+    parser.add_argument("--shared", type=Path, default=SHARED)
+    return parser
 
 
 def example_text(name: str) -> str:

@@ -15,29 +15,18 @@
 #include "infer/engine_setup.hpp"
 #include "infer/half.hpp"
 #include "infer/reference.hpp"
+#include "lowered.hpp"
 #include "onnx_builder.hpp"
 
 namespace camd::infer {
 namespace {
 
+using test::lower;
 using test::OnnxBuilder;
+using test::refusal;
 using ::testing::HasSubstr;
 
 TensorSpec input_spec(Shape shape) { return {"x", std::move(shape), DataType::kF32}; }
-
-Graph lower(const OnnxBuilder& builder, const Shape& shape = {1, 3, 8, 8}, const LowerOptions& options = {}) {
-  return lower_model(builder.file(), input_spec(shape), options);
-}
-
-std::string refusal(const OnnxBuilder& builder, const Shape& shape = {1, 3, 8, 8}) {
-  try {
-    (void)lower(builder, shape);
-  } catch (const base::Error& error) {
-    EXPECT_EQ(error.kind(), base::ErrorKind::kModel);
-    return error.what();
-  }
-  return "accepted";
-}
 
 std::vector<float> noise(std::int64_t count, unsigned seed = 3) {
   std::mt19937 random(seed);

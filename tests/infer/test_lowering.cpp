@@ -11,12 +11,15 @@
 #include "infer/engine_setup.hpp"
 #include "infer/graph.hpp"
 #include "infer/reference.hpp"
+#include "lowered.hpp"
 #include "onnx_builder.hpp"
 
 namespace camd::infer {
 namespace {
 
+using test::lower;
 using test::OnnxBuilder;
+using test::refusal;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Floats = std::vector<float>;
@@ -27,23 +30,9 @@ Floats count_up(std::int64_t count) {
   return values;
 }
 
-Graph lower(const OnnxBuilder& builder, const Shape& shape) {
-  return lower_model(builder.file(), {"x", shape, DataType::kF32});
-}
-
 // The first output for an input of 0, 1, 2, ...
 Floats result(const OnnxBuilder& builder, const Shape& shape) {
   return run_reference(lower(builder, shape), count_up(element_count(shape)))[0].f32;
-}
-
-std::string refusal(const OnnxBuilder& builder, const Shape& shape) {
-  try {
-    (void)lower(builder, shape);
-  } catch (const base::Error& error) {
-    EXPECT_EQ(error.kind(), base::ErrorKind::kModel);
-    return error.what();
-  }
-  return "accepted";
 }
 
 TensorSpec resolved(const OnnxBuilder& builder, InputOptions options) {
