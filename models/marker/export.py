@@ -76,14 +76,14 @@ def build_onnx(net: MarkerNet, width: int, height: int) -> onnx.ModelProto:
     for i in (1, 0):
         up = g.upsample(levels[i + 1], f"up{i}", *sizes[i])
         levels[i] = g.block(g.node("Add", [levels[i], up], f"sum{i}"), f"merge{i}", net.merges[i])
-    for i, (level, context, head) in enumerate(zip(levels, net.contexts, net.heads)):
+    for i, (level, context, mix, head) in enumerate(zip(levels, net.contexts, net.mixes, net.heads)):
         view3 = g.block(level, f"context{i}.view3", context.view3)
         reduced = g.block(level, f"context{i}.reduce", context.reduce)
         view5 = g.block(reduced, f"context{i}.view5", context.view5)
         deep = g.block(reduced, f"context{i}.deepen", context.deepen)
         view7 = g.block(deep, f"context{i}.view7", context.view7)
         features = g.node("Concat", [view3, view5, view7], f"context{i}.views", axis=1)
-        features = g.node("Relu", [features], f"context{i}.relu")
+        features = g.block(g.node("Relu", [features], f"context{i}.relu"), f"mix{i}", mix)
         g.node("Sigmoid", [g.head(features, f"logit_{STRIDES[i]}", head.cls)], f"cls_{STRIDES[i]}")
         g.head(features, f"box_{STRIDES[i]}", head.box)
         g.head(features, f"kps_{STRIDES[i]}", head.kps)

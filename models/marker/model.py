@@ -120,6 +120,9 @@ class MarkerNet(nn.Module):
         self.merges = nn.ModuleList(ConvBN(PYRAMID_CHANNELS, PYRAMID_CHANNELS, 3) for _ in range(len(taps) - 1))
         self.contexts = nn.ModuleList(Context(PYRAMID_CHANNELS) for _ in taps)
         self.heads = nn.ModuleList(Heads(PYRAMID_CHANNELS) for _ in taps)
+        # Which corner is which depends on the symbol's turn: a choice among four, times a place. One more layer with a
+        # ReLU between context and heads can make it; linear heads alone have to hold all four in their features.
+        self.mixes = nn.ModuleList(ConvBN(PYRAMID_CHANNELS, PYRAMID_CHANNELS, 1) for _ in taps)
         self._initialise()
 
     def _initialise(self) -> None:
@@ -144,8 +147,8 @@ class MarkerNet(nn.Module):
             size = levels[i].shape[-2:]
             levels[i] = self.merges[i](levels[i] + F.interpolate(levels[i + 1], size=size, mode="nearest"))
         outputs = []
-        for level, context, head in zip(levels, self.contexts, self.heads):
-            features = context(level)
+        for level, context, mix, head in zip(levels, self.contexts, self.mixes, self.heads):
+            features = mix(context(level))
             outputs += [head.cls(features), head.box(features), head.kps(features)]
         return outputs
 

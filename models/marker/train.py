@@ -269,7 +269,7 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--resume", type=Path, help="checkpoint.pt of an earlier piece of the same run")
-    parser.add_argument("--steps", type=int, default=66000, help="length of the whole run")
+    parser.add_argument("--steps", type=int, default=56000, help="length of the whole run")
     parser.add_argument("--turn-from", type=float, default=0.3, help="share of the run after which the turn of codes is learned too")
     parser.add_argument("--stop-after", type=float, default=math.inf, help="seconds after which this piece ends")
     parser.add_argument("--batch", type=int, default=64, help="views of 640x360 a step; a quarter of that at 1280x720")
