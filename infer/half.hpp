@@ -3,8 +3,8 @@
 // Threads: pure functions, [any].
 #pragma once
 
+#include <bit>
 #include <cstdint>
-#include <cstring>
 
 namespace camd::infer {
 
@@ -27,15 +27,12 @@ namespace camd::infer {
   } else {
     bits = sign;
   }
-  float value;
-  std::memcpy(&value, &bits, sizeof(value));
-  return value;
+  return std::bit_cast<float>(bits);
 }
 
 // Rounds to nearest, halves to even.
 [[nodiscard]] inline std::uint16_t float_to_half(float value) noexcept {
-  std::uint32_t bits;
-  std::memcpy(&bits, &value, sizeof(bits));
+  const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = (bits >> 16U) & 0x8000U;
   const std::uint32_t magnitude = bits & 0x7FFFFFFFU;
   if (magnitude > 0x7F800000U) return static_cast<std::uint16_t>(sign | 0x7E00U);

@@ -30,7 +30,7 @@ void batch_normalization(Lowering& l) {
   for (const Constant* c : {&scale, &bias, &mean, &variance}) {
     l.require(c->shape == Shape{channels}, fmt::format("its parameters are not [{}]", channels));
   }
-  const double epsilon = static_cast<double>(l.number("epsilon", 1e-5F));
+  const auto epsilon = static_cast<double>(l.number("epsilon", 1e-5F));
   for (std::size_t c = 0; c < scale.f32.size(); ++c) {
     const double g = static_cast<double>(scale.f32[c]) / std::sqrt(static_cast<double>(variance.f32[c]) + epsilon);
     gain.push_back(static_cast<float>(g));

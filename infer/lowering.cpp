@@ -293,26 +293,26 @@ ValueId Lowering::binary(Binary::Kind kind, ValueId a, ValueId b) {
   return emit(Binary{kind}, {a, b}, broadcast(*this, shape(a), shape(b)));
 }
 
-ValueId Lowering::reduce(Reduce::Kind kind, ValueId x, std::vector<int> over) {
+ValueId Lowering::reduce(Reduce::Kind kind, ValueId x, std::vector<int> axes) {
   Shape to = shape(x);
-  for (const int a : over) to[static_cast<std::size_t>(a)] = 1;
-  return emit(Reduce{kind, std::move(over)}, {x}, std::move(to));
+  for (const int a : axes) to[static_cast<std::size_t>(a)] = 1;
+  return emit(Reduce{kind, std::move(axes)}, {x}, std::move(to));
 }
 
-ValueId Lowering::concat(const std::vector<ValueId>& parts, int along) {
+ValueId Lowering::concat(const std::vector<ValueId>& parts, int axis) {
   Shape to = shape(parts[0]);
-  const auto i = static_cast<std::size_t>(along);
+  const auto i = static_cast<std::size_t>(axis);
   for (std::size_t p = 1; p < parts.size(); ++p) {
     Shape other = shape(parts[p]);
     require(other.size() == to.size(), "its inputs differ in rank");
     const std::int64_t size = other[i];
     other[i] = to[i];
     require(other == to, fmt::format("{} and {} differ beside axis {}", to_string(shape(parts[0])),
-                                     to_string(shape(parts[p])), along));
+                                     to_string(shape(parts[p])), axis));
     require(size <= kMaxValueElements, "its output is too large");
     to[i] += size;
   }
-  return parts.size() == 1 ? parts[0] : emit(Concat{along}, parts, std::move(to));
+  return parts.size() == 1 ? parts[0] : emit(Concat{axis}, parts, std::move(to));
 }
 
 void Lowering::refuse(const std::string& why) const {

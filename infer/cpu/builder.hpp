@@ -77,7 +77,7 @@ class Builder {
   void build_reference(const Op& op);
   void add_channels(const Op& op, const std::vector<ValueId>& sources, std::vector<ChannelsStep::From> from);
   void add_copy(const Op& op, const Place& in, std::int64_t in_base, std::vector<std::int64_t> in_strides,
-                const Place& out, std::int64_t out_base, std::vector<std::int64_t> out_strides, Shape shape);
+                const Place& out, std::int64_t out_base, std::vector<std::int64_t> out_strides, Shape to);
   void finish_outputs();
   void plan_arena();
   [[noreturn]] void refuse(const Op& op, const std::string& why) const;

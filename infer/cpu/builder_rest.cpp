@@ -33,7 +33,7 @@ bool per_channel(const Shape& s, std::int64_t channels) {
 
 int parts_for(std::int64_t elements, std::int64_t limit, int threads) {
   if (elements < 16384) return 1;
-  return number(std::clamp<std::int64_t>(limit, 1, 2 * threads));
+  return number(std::clamp(limit, std::int64_t{1}, std::int64_t{2} * threads));
 }
 
 }  // namespace
@@ -87,7 +87,7 @@ void Builder::build_unary(const Op& op, const Activation& function) {
   step->in = read_plain(op.inputs[0]);
   step->out = write_plain(op.output);
   step->count = at(element_count(shape(op.output)));
-  step->items = parts_for(element_count(shape(op.output)), 2 * threads_, threads_);
+  step->items = parts_for(element_count(shape(op.output)), std::int64_t{2} * threads_, threads_);
   PlainUnaryStep& added = add(std::move(step), &op);
   touch(added.in);
   touch(added.out);
@@ -345,7 +345,7 @@ void Builder::build_matmul(const Op& op) {
   step->b = read_plain(op.inputs[1]);
   if (has_bias) step->bias = read_plain(op.inputs[2]);
   step->out = write_plain(op.output);
-  step->bands = number(std::clamp<std::int64_t>(m / 4, 1, 2 * threads_));
+  step->bands = number(std::clamp(m / 4, std::int64_t{1}, std::int64_t{2} * threads_));
   step->items = step->batch * step->bands;
   MatMulStep& added = add(std::move(step), &op);
   touch(added.a);

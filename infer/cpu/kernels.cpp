@@ -21,7 +21,7 @@ std::size_t conv_planar_scratch(const ConvArguments& a) noexcept {
 
 std::size_t winograd_scratch(const ConvArguments& a, int tile_rows) noexcept {
   const auto tiles = static_cast<std::size_t>((a.out.width + 3) / 4) * static_cast<std::size_t>(tile_rows);
-  return 36 * kLanes * tiles * static_cast<std::size_t>(blocks(a.in.channels) + blocks(a.out.channels));
+  return std::size_t{36} * kLanes * tiles * static_cast<std::size_t>(blocks(a.in.channels) + blocks(a.out.channels));
 }
 
 std::vector<float> pack_dense(const Constant& weight) {

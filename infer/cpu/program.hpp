@@ -36,9 +36,11 @@ struct Memory {
   [[nodiscard]] float* at(const Place& place) const noexcept {
     switch (place.kind) {
       case Place::Kind::kArena: return arena + place.offset;
-      case Place::Kind::kInput: return const_cast<float*>(input);  // steps read it only
+      // Of these two, steps read only.
+      case Place::Kind::kInput: return const_cast<float*>(input);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
       case Place::Kind::kOutput: return (*outputs)[static_cast<std::size_t>(place.output)];
-      case Place::Kind::kConstant: return const_cast<float*>(place.constant);
+      case Place::Kind::kConstant:
+        return const_cast<float*>(place.constant);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
     }
     return nullptr;
   }

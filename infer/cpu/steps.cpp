@@ -164,7 +164,7 @@ void ChannelsStep::run(int item, const Memory& memory) const noexcept {
     }
     for (int i = 0; i < kLanes; ++i) {
       const float* const source = pointers[at(i)] + at(y) * rows[at(i)];
-      for (int x = 0; x < to.width; ++x) row[x * kLanes + i] = source[x * kLanes];
+      for (std::size_t x = 0; x < at(to.width); ++x) row[x * kLanes + at(i)] = source[x * kLanes];
     }
   }
   clear_halo(to, out.halo, item, 0, to.height);
@@ -176,7 +176,7 @@ void BlockedElementwiseStep::run(int item, const Memory& memory) const noexcept 
   const auto pixels = at(to.width);
   const float* numbers = nullptr;
   if (kind == Kind::kPerChannel) {
-    numbers = per_channel != nullptr ? per_channel + item * kLanes : block_row(b.in(memory), item, 0);
+    numbers = per_channel != nullptr ? per_channel + at(item) * kLanes : block_row(b.in(memory), item, 0);
   }
   for (int y = 0; y < to.height; ++y) {
     const float* const source = block_row(x, item, y);

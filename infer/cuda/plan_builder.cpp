@@ -18,8 +18,8 @@ std::vector<std::int64_t> row_major(const Shape& shape) {
 
 }  // namespace
 
-PlanBuilder::PlanBuilder(Graph graph, const PlanOptions& options, const std::string& path)
-    : graph_(std::move(graph)), options_(options), path_(path), fusion_(find_fusions(graph_, options_)) {}
+PlanBuilder::PlanBuilder(Graph graph, const PlanOptions& options, std::string path)
+    : graph_(std::move(graph)), options_(options), path_(std::move(path)), fusion_(find_fusions(graph_, options_)) {}
 
 Plan PlanBuilder::build() {
   plan_.type = options_.type;
@@ -189,7 +189,8 @@ Strided PlanBuilder::strided(ValueId id, const Form& form) const {
 Strided PlanBuilder::strided(ValueId id) {
   if (graph_.is_constant(id)) {
     Strided t;
-    t.data = const_cast<float*>(constant_floats(id));
+    // Kernels read operands only.
+    t.data = const_cast<float*>(constant_floats(id));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
     const std::vector<std::int64_t> strides = row_major(shape(id));
     std::copy(strides.begin(), strides.end(), t.strides);
     return t;

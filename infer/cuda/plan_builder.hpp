@@ -64,7 +64,7 @@ struct Form {
 
 class PlanBuilder {
  public:
-  PlanBuilder(Graph graph, const PlanOptions& options, const std::string& path);
+  PlanBuilder(Graph graph, const PlanOptions& options, std::string path);
   [[nodiscard]] Plan build();
 
  private:

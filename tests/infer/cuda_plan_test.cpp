@@ -24,7 +24,7 @@ using test::relative_error;
 constexpr float kF32Tolerance = 1e-4F;
 constexpr float kF16Tolerance = 2e-2F;
 
-PlanOptions options_of(DataType type, std::size_t shared_bytes = 227 * 1024) {
+PlanOptions options_of(DataType type, std::size_t shared_bytes = std::size_t{227} * 1024) {
   PlanOptions options;
   options.type = type;
   options.shared_bytes = shared_bytes;
@@ -116,8 +116,8 @@ TEST(CudaPlan, StepsThatMayRunSideBySideShareNoMemory) {
 TEST(CudaPlan, AGpuWithLittleSharedMemoryGetsSmallerTilesAndTheSameResult) {
   GraphBuilder g({1, 3, 40, 64});
   const Graph graph = test::small_detector(g, 16);
-  expect_like_reference(graph, g.random_input(), options_of(DataType::kF16, 48 * 1024));
-  expect_like_reference(graph, g.random_input(), options_of(DataType::kF16, 20 * 1024));
+  expect_like_reference(graph, g.random_input(), options_of(DataType::kF16, std::size_t{48} * 1024));
+  expect_like_reference(graph, g.random_input(), options_of(DataType::kF16, std::size_t{20} * 1024));
 }
 
 // A 3x3 with stride 2, then a 3x3: what `lay_out` decides about a tile.
@@ -140,7 +140,7 @@ cuda::TileGroup two_layers() {
 }
 
 TEST(TileLayout, EarlierLayersMakeTheBorderThatLaterOnesSee) {
-  const auto layout = cuda::lay_out(two_layers(), 227 * 1024);
+  const auto layout = cuda::lay_out(two_layers(), std::size_t{227} * 1024);
   ASSERT_TRUE(layout.has_value());
   const cuda::TileProgramArguments& p = layout->program;
   ASSERT_EQ(p.stage_count, 3);
@@ -158,7 +158,9 @@ TEST(TileLayout, EarlierLayersMakeTheBorderThatLaterOnesSee) {
   EXPECT_GE(p.tiles_x * second.step_x, 15);
 }
 
-TEST(TileLayout, NoneWhereSharedMemoryIsTooSmall) { EXPECT_FALSE(cuda::lay_out(two_layers(), 8 * 1024).has_value()); }
+TEST(TileLayout, NoneWhereSharedMemoryIsTooSmall) {
+  EXPECT_FALSE(cuda::lay_out(two_layers(), std::size_t{8} * 1024).has_value());
+}
 
 TEST(TileLayout, NoneWhereALayerReadsAnImageOfAnotherStep) {
   cuda::TileGroup group = two_layers();
@@ -166,14 +168,14 @@ TEST(TileLayout, NoneWhereALayerReadsAnImageOfAnotherStep) {
   group.layers[1].kernel = 1;
   group.layers[1].pad_top = group.layers[1].pad_left = 0;
   group.images[1].stored = true;
-  EXPECT_FALSE(cuda::lay_out(group, 227 * 1024).has_value());
+  EXPECT_FALSE(cuda::lay_out(group, std::size_t{227} * 1024).has_value());
 }
 
 TEST(CudaPlan, ALayerWhoseWeightsAProgramCannotKeepHasItsOwnKernel) {
   GraphBuilder g({1, 256, 6, 10});
   const ValueId wide = g.conv(g.input(), 256, 3);
   const Graph graph = g.finish({g.conv(wide, 32, 3)});
-  const Plan plan = cuda::make_plan(graph, options_of(DataType::kF16, 64 * 1024), "test");
+  const Plan plan = cuda::make_plan(graph, options_of(DataType::kF16, std::size_t{64} * 1024), "test");
   EXPECT_EQ(count<cuda::ConvArguments>(plan), 2);
   EXPECT_EQ(count<cuda::TileProgramArguments>(plan), 0);
 }

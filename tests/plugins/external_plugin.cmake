@@ -1,5 +1,6 @@
 # Builds examples/plugin against nothing but the installed headers, in a folder of its own, and runs the results.
-#   cmake -DBUILD_DIR=... -DSOURCE_DIR=... -DRUNNER=... -DWORK_DIR=... -DC_COMPILER=... -DCXX_COMPILER=... -P this
+#   cmake -DBUILD_DIR=... -DSOURCE_DIR=... -DRUNNER=... -DWORK_DIR=... -DC_COMPILER=... -DCXX_COMPILER=...
+#         -DGENERATOR=... -P this
 function(must)
   execute_process(COMMAND ${ARGV} RESULT_VARIABLE code OUTPUT_VARIABLE out ERROR_VARIABLE err)
   if(NOT code EQUAL 0)
@@ -15,7 +16,8 @@ if(NOT "${installed}" STREQUAL "include/camd/camd_plugin.h;include/camd/camd_plu
   message(FATAL_ERROR "the component plugin_headers installs: ${installed}")
 endif()
 
-must("${CMAKE_COMMAND}" -S "${SOURCE_DIR}/examples/plugin" -B "${WORK_DIR}/build"
+# The generator of this build: a machine that has Ninja need not have make.
+must("${CMAKE_COMMAND}" -G "${GENERATOR}" -S "${SOURCE_DIR}/examples/plugin" -B "${WORK_DIR}/build"
   "-DCMAKE_PREFIX_PATH=${WORK_DIR}/installed" "-DCMAKE_C_COMPILER=${C_COMPILER}" "-DCMAKE_CXX_COMPILER=${CXX_COMPILER}"
   -DCMAKE_C_FLAGS=-Werror -DCMAKE_CXX_FLAGS=-Werror)
 must("${CMAKE_COMMAND}" --build "${WORK_DIR}/build")
