@@ -3,7 +3,7 @@
 //
 // Compiled three ways: by nvcc for sm_80 and later as the instructions themselves; by nvcc for sm_75 as their older
 // equivalents (no asynchronous copies, matrix products of half the depth); and by a C++ compiler with
-// CAMD_CUDA_EMULATION, where infer/cuda/emulation.hpp runs the same kernels on the CPU so that a machine without a
+// CAMD_CUDA_EMULATION, where infer/cuda/emulation.cuh runs the same kernels on the CPU so that a machine without a
 // GPU tests their indexing.
 #pragma once
 
@@ -13,7 +13,7 @@
 #include "infer/cuda/tiles.hpp"
 
 #if defined(CAMD_CUDA_EMULATION)
-#include "infer/cuda/emulation.hpp"
+#include "infer/cuda/emulation.cuh"
 #else
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>

@@ -1,4 +1,4 @@
-// Runs a plan of the CUDA engine on the CPU (infer/cuda/emulation.hpp), on memory full of NaNs.
+// Runs a plan of the CUDA engine on the CPU (infer/cuda/emulation.cuh), on memory full of NaNs.
 #pragma once
 
 #include <cmath>
