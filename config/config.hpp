@@ -57,6 +57,7 @@ struct Model {
   EngineChoice engine = EngineChoice::kAuto;
   Precision precision = Precision::kF16;  // of engine cuda
   // What the file says, completed from the card. Empty: neither says it, the model or the engine decides.
+  std::vector<std::string> cut_at{};  // tensors that become the model's outputs
   ModelInput input{};
 
   friend bool operator==(const Model&, const Model&) = default;

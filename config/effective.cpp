@@ -73,6 +73,7 @@ json model_json(const Model& model) {
               {"engine", to_string(model.engine)},
               {"precision", to_string(model.precision)},
               {"input", input}};
+  if (!model.cut_at.empty()) out["cut_at"] = model.cut_at;
   if (model.card) out["card"] = model.card->string();
   return out;
 }

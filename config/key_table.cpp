@@ -45,6 +45,16 @@ constexpr std::array kConfigKeys = {
            .help = "What engine cuda computes in: f16, with sums in f32, is several times faster. Engines of the host "
                    "compute in f32."},
     KeyRow{
+        .path = "model.cut_at",
+        .type = kList,
+        .example = "[scores, boxes]",
+        .min = "1",
+        .max = "64",
+        .help =
+            "Tensors of the model's graph that become its outputs, in this order. What lies behind them is left out, "
+            "such as a choice of boxes that no engine here runs. Not said: the model's own outputs."},
+    KeyRow{.path = "model.cut_at[]", .type = kText},
+    KeyRow{
         .path = "model.input",
         .type = kMap,
         .help = "How a picture is fed to the model. What is not said comes from the model card, then from the model."},
@@ -280,6 +290,13 @@ constexpr std::array kModelCardKeys = {
            .example = "[qr, marker]",
            .words = "a list of names, or coco",
            .help = "Names of the classes, in the order of the scores."},
+    KeyRow{.path = "cut_at",
+           .type = kList,
+           .example = "[scores, boxes]",
+           .min = "1",
+           .max = "64",
+           .help = "As model.cut_at."},
+    KeyRow{.path = "cut_at[]", .type = kText},
     KeyRow{.path = "input", .type = kMap, .help = "Defaults of model.input."},
     KeyRow{.path = "input.color", .type = kWord, .example = "bgr", .words = "bgr|rgb", .help = "As model.input.color."},
     KeyRow{.path = "input.mean",

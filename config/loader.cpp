@@ -178,6 +178,7 @@ class Loader {
     model.path = resolve(*reader.node("path"), files_);
     model.engine = reader.word("engine", kEngines);
     model.precision = reader.word("precision", kPrecisions);
+    model.cut_at = reader.texts("cut_at");
     const Reader input = reader.map("input");
     model.input = read_input(input);
     if (input.node("width") != nullptr) model.input.width = static_cast<int>(input.integer("width"));
@@ -192,6 +193,10 @@ class Loader {
       value = from_card;
       config.places.emplace(fmt::format("model.input.{}", name), card_input->find(name)->place);
     };
+    if (model.cut_at.empty() && !card.cut_at.empty()) {
+      model.cut_at = card.cut_at;
+      config.places.emplace("model.cut_at", card_tree_->find("cut_at")->place);
+    }
     complete("color", model.input.color, card.input.color);
     complete("mean", model.input.mean, card.input.mean);
     complete("scale", model.input.scale, card.input.scale);

@@ -93,10 +93,12 @@ ModelCard to_model_card(const std::filesystem::path& path, const TreeNode& tree)
   card.path = path;
   if (reader.node("name") != nullptr) card.name = reader.text("name");
   card.input = read_input(reader.map("input"));
+  card.cut_at = reader.texts("cut_at");
   std::vector<Problem> none;  // the tree was checked
   nlohmann::json detections = nlohmann::json::object();
   for (const Entry& entry : tree.entries) {
-    if (entry.key != "name" && entry.key != "input") detections[entry.key] = to_json(entry.value, entry.key, none);
+    if (entry.key == "name" || entry.key == "input" || entry.key == "cut_at") continue;
+    detections[entry.key] = to_json(entry.value, entry.key, none);
   }
   // Class names are texts, even those that look like numbers.
   if (const TreeNode* classes = tree.find("classes"); classes != nullptr && classes->kind == NodeKind::kList) {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "config/place.hpp"
 
@@ -39,9 +40,10 @@ struct ModelInput {
 
 struct ModelCard {
   std::filesystem::path path;
-  std::string name;  // empty: not said
-  ModelInput input;  // width and height come from the model, never from the card
-  // The card's keys but for name and input, as one JSON object: what the built-in `detections` reads.
+  std::string name;                 // empty: not said
+  std::vector<std::string> cut_at;  // tensors that become the model's outputs; empty: not said
+  ModelInput input;                 // width and height come from the model, never from the card
+  // The card's keys but for name, input and cut_at, as one JSON object: what the built-in `detections` reads.
   std::string detections_json = "{}";
 };
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "config/check.hpp"
 #include "config/key_table.hpp"
@@ -49,6 +50,14 @@ class Reader {
       if (spelling == written) return value;
     }
     bug(name);
+  }
+  // The elements of a list; none where it is not written.
+  [[nodiscard]] std::vector<std::string> texts(std::string_view name) const {
+    std::vector<std::string> result;
+    if (const TreeNode* list = node(name)) {
+      for (const TreeNode& element : list->items) result.push_back(element.text);
+    }
+    return result;
   }
   // Three numbers, or one that stands for all three. Only of keys without a default.
   [[nodiscard]] std::optional<std::array<float, 3>> triple(std::string_view name) const {

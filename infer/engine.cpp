@@ -26,7 +26,7 @@ constexpr std::int64_t kMaxInputSide = 16384;
 std::unique_ptr<Engine> make_gpu_engine(const std::string& model_path, const EngineOptions& options,
                                         device::Device& device) {
 #if defined(CAMD_HAVE_CUDA)
-  const OnnxFile file = read_onnx_file(model_path);
+  const OnnxFile file = read_onnx_file(model_path, options.cut_at);
   ModelDescription model = describe_onnx(file);
   EngineOptions resolved = options;
   const TensorSpec input = resolve_input(model, resolved.input);
@@ -169,7 +169,7 @@ std::unique_ptr<Engine> make_engine(const std::string& model_path, const EngineO
     throw Error(ErrorKind::kModel, fmt::format("{}: engine cuda needs a CUDA device, this one is host", model_path));
   }
   if (!on_host) return make_gpu_engine(model_path, options, device);
-  return make_host_engine(read_onnx_file(model_path), options, device);
+  return make_host_engine(read_onnx_file(model_path, options.cut_at), options, device);
 }
 
 }  // namespace camd::infer

@@ -96,6 +96,9 @@ enum class EngineKind : std::uint8_t { kAuto, kOpenCv, kCuda, kCpu };
 
 struct EngineOptions {
   EngineKind kind = EngineKind::kAuto;
+  // Tensors of the graph that become its outputs, in this order; what only the model's own outputs need is left out.
+  // Empty: the model's own outputs.
+  std::vector<std::string> cut_at;
   InputOptions input;
   int threads = 0;                         // host engines: CPU threads for the network, 0 = all cores
   DataType compute_type = DataType::kF16;  // cuda: of activations and weights; kF32 is for comparison

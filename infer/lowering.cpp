@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "infer/engine_setup.hpp"
+#include "infer/onnx_cut.hpp"
 #include "infer/passes.hpp"
 #include "infer/reference.hpp"
 
@@ -55,12 +56,14 @@ double folding_steps(const Graph& graph, const Op& op, const Shape& shape) {
 }
 
 // What helps against an operator that is not there.
-std::string_view advice(const onnx::NodeProto& node) {
+std::string advice(const onnx::NodeProto& node) {
   constexpr std::string_view kChoosing[] = {"NonMaxSuppression", "TopK", "ArgMax", "NonZero", "Loop"};
-  if (std::find(std::begin(kChoosing), std::end(kChoosing), node.op_type()) != std::end(kChoosing)) {
-    return "; export the model without its choice of boxes: the plug-in detections makes it";
-  }
-  return "";
+  if (std::find(std::begin(kChoosing), std::end(kChoosing), node.op_type()) == std::end(kChoosing)) return {};
+  const std::string reads = node.input_size() == 0 ? "" : fmt::format(" (it reads '{}')", printable(node.input(0)));
+  return fmt::format(
+      "; the plug-in detections chooses boxes: name the tensors before this node{} in model.cut_at, or "
+      "export the model without its choice of boxes",
+      reads);
 }
 
 }  // namespace
@@ -322,33 +325,6 @@ void Lowering::refuse(const std::string& why) const {
 
 // ---- The whole graph
 
-// Calls visit(name) for what a node reads: its inputs and what the graphs inside it read from around them.
-// NOLINTNEXTLINE(misc-no-recursion): protobuf has refused messages nested deeper than 64
-void Lowering::for_each_read(const onnx::NodeProto& node, const std::function<void(const std::string&)>& visit) {
-  for (const auto& name : node.input()) visit(name);
-  for (const auto& attribute : node.attribute()) {
-    if (!attribute.has_g()) continue;
-    for (const auto& inner : attribute.g().node()) for_each_read(inner, visit);
-    for (const auto& output : attribute.g().output()) visit(output.name());
-  }
-}
-
-// Nodes that some output needs: exporters leave dead ends, and an operator nobody needs must not refuse a model.
-std::vector<bool> Lowering::needed_nodes() const {
-  const onnx::GraphProto& graph = file_.proto.graph();
-  std::unordered_set<std::string> wanted;
-  for (const auto& output : graph.output()) wanted.insert(output.name());
-  std::vector<bool> needed(static_cast<std::size_t>(graph.node_size()), false);
-  for (int i = graph.node_size() - 1; i >= 0; --i) {
-    const auto& node = graph.node(i);
-    const bool need = std::any_of(node.output().begin(), node.output().end(),
-                                  [&](const std::string& name) { return wanted.count(name) > 0; });
-    needed[static_cast<std::size_t>(i)] = need;
-    if (need) for_each_read(node, [&](const std::string& name) { wanted.insert(name); });
-  }
-  return needed;
-}
-
 void Lowering::lower(const onnx::NodeProto& node) {
   const onnx::NodeProto* const around = node_;
   node_ = &node;
@@ -378,7 +354,7 @@ Graph Lowering::run() {
   const onnx::GraphProto& graph = file_.proto.graph();
   graph_.input = add_value({input_.name, input_.shape, nullptr});
   names_.emplace(input_.name, graph_.input);
-  const std::vector<bool> needed = needed_nodes();
+  const std::vector<bool> needed = needed_nodes(graph);
   for (const auto& output : graph.output()) ++reads_[output.name()];
   for (int i = 0; i < graph.node_size(); ++i) {
     if (needed[static_cast<std::size_t>(i)]) {

@@ -88,8 +88,6 @@ class Lowering {
   [[nodiscard]] Constant read_tensor(const onnx::TensorProto& tensor) const;
 
  private:
-  [[nodiscard]] std::vector<bool> needed_nodes() const;
-  static void for_each_read(const onnx::NodeProto& node, const std::function<void(const std::string&)>& visit);
   void lower(const onnx::NodeProto& node);
   [[nodiscard]] ValueId find(const std::string& name);
   ValueId add_value(Value value);

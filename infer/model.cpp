@@ -47,7 +47,9 @@ void count_operators(const onnx::GraphProto& graph, Uses& uses) {
 
 }  // namespace
 
-ModelDescription describe_model(const std::string& path) { return describe_onnx(read_onnx_file(path)); }
+ModelDescription describe_model(const std::string& path, const std::vector<std::string>& cut_at) {
+  return describe_onnx(read_onnx_file(path, cut_at));
+}
 
 ModelDescription describe_onnx(const OnnxFile& file) {
   ModelDescription description;

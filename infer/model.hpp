@@ -30,6 +30,7 @@ struct ModelDescription {
 
 // Reads an ONNX file (github.com/onnx/onnx/blob/main/docs/IR.md). Throws Error(kModel) with one line that names the
 // file and the cause: missing, empty, truncated, not ONNX, no input, foreign operator domain, ...
-[[nodiscard]] ModelDescription describe_model(const std::string& path);
+// `cut_at`: tensors that become the model's outputs, see EngineOptions; empty: its own.
+[[nodiscard]] ModelDescription describe_model(const std::string& path, const std::vector<std::string>& cut_at = {});
 
 }  // namespace camd::infer

@@ -67,7 +67,7 @@ EngineReport ask(std::string engine, const std::string& path, Prepare prepare) {
 
 ModelReport report_model(const std::string& path, const EngineOptions& options, device::Device& host,
                          ReportDepth depth) {
-  OnnxFile file = read_onnx_file(path);
+  OnnxFile file = read_onnx_file(path, options.cut_at);
   ModelReport report;
   report.model = describe_onnx(file);
   report.outputs = report.model.outputs;

@@ -13,6 +13,7 @@
 
 #include "base/error.hpp"
 #include "base/sha256.hpp"
+#include "infer/onnx_cut.hpp"
 #include "infer/onnx_wire.hpp"
 
 namespace camd::infer {
@@ -169,7 +170,7 @@ int OnnxFile::opset() const {
   return version;
 }
 
-OnnxFile parse_onnx(std::string_view bytes, const std::string& path) {
+OnnxFile parse_onnx(std::string_view bytes, const std::string& path, const std::vector<std::string>& cut_at) {
   if (bytes.empty()) refuse(path, "the model file is empty");
   if (const std::string cause = check_onnx_wire(bytes, kMaxModelFields); !cause.empty()) refuse(path, cause);
   OnnxFile file;
@@ -188,13 +189,16 @@ OnnxFile parse_onnx(std::string_view bytes, const std::string& path) {
   }
   if (file.proto.functions_size() > 0) refuse(path, "model-local functions are not supported");
   if (file.opset() < 1) refuse(path, "the model does not say which operator set of ai.onnx it uses");
+  if (!cut_at.empty()) cut_graph(path, *file.proto.mutable_graph(), cut_at);
   if (file.proto.graph().output_size() == 0) refuse(path, "the model has no output");
   check_graph(path, file.proto.graph(), nullptr);
   file.sha256 = base::sha256(bytes);
   return file;
 }
 
-OnnxFile read_onnx_file(const std::string& path) { return parse_onnx(read_bytes(path), path); }
+OnnxFile read_onnx_file(const std::string& path, const std::vector<std::string>& cut_at) {
+  return parse_onnx(read_bytes(path), path, cut_at);
+}
 
 std::string printable(std::string_view name) {
   constexpr std::size_t kLongest = 96;

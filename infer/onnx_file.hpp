@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #ifndef ONNX_ML
 #define ONNX_ML 1  // NOLINT(readability-identifier-naming): the flavour that Debian's libonnx_proto is built with
@@ -36,10 +37,13 @@ struct OnnxFile {
   [[nodiscard]] int opset() const;
 };
 
+// `cut_at`: tensors of the graph that become its outputs, in this order; what only the file's own outputs need is left
+// out before anything is checked, inputs included. Empty: the file's own outputs.
 // Throws Error(kModel): one line with `path` and the cause.
-[[nodiscard]] OnnxFile read_onnx_file(const std::string& path);
+[[nodiscard]] OnnxFile read_onnx_file(const std::string& path, const std::vector<std::string>& cut_at = {});
 // The same from memory; `path` is what messages call it and where external data is looked for.
-[[nodiscard]] OnnxFile parse_onnx(std::string_view bytes, const std::string& path);
+[[nodiscard]] OnnxFile parse_onnx(std::string_view bytes, const std::string& path,
+                                  const std::vector<std::string>& cut_at = {});
 
 // describe_model() of a file that was read already.
 [[nodiscard]] ModelDescription describe_onnx(const OnnxFile& file);

@@ -78,10 +78,14 @@ BenchResult run_bench(const BenchOptions& options) {
   const auto device = device::make_device(options.device);
   config::Model model;
   model.path = options.model;
-  if (const auto card = config::find_model_card(model.path)) model.input = config::load_model_card(*card).input;
+  if (const auto path = config::find_model_card(model.path)) {
+    config::ModelCard card = config::load_model_card(*path);
+    model.input = card.input;
+    model.cut_at = std::move(card.cut_at);
+  }
   model.engine = options.engine;
   model.precision = options.precision;
-  const std::vector<infer::TensorSpec> inputs = infer::describe_model(options.model).inputs;
+  const std::vector<infer::TensorSpec> inputs = infer::describe_model(options.model, model.cut_at).inputs;
   const auto is_open = [&](std::size_t d) { return inputs[0].shape.size() == 4 && inputs[0].shape[d] < 0; };
   if (options.height > 0 && is_open(2)) model.input.height = options.height;
   if (options.width > 0 && is_open(3)) model.input.width = options.width;

@@ -20,6 +20,7 @@ model:
   path: m/marker.onnx
   engine: opencv
   precision: f32
+  cut_at: [scores, "7"]
   input: {width: 640, height: 360, color: rgb, mean: [1, 2, 3], scale: 0.5, resize: letterbox, position: top_left,
           pad: 127.5}
 pipeline:
@@ -48,6 +49,7 @@ metrics: {period: 250ms}
   EXPECT_EQ(config.model.path, "m/marker.onnx");
   EXPECT_EQ(config.model.engine, EngineChoice::kOpencv);
   EXPECT_EQ(config.model.precision, Precision::kF32);
+  EXPECT_THAT(config.model.cut_at, ElementsAre("scores", "7"));
   EXPECT_EQ(config.model.input,
             (ModelInput{640, 360, ColorOrder::kRgb, std::array{1.0F, 2.0F, 3.0F}, std::array{0.5F, 0.5F, 0.5F},
                         ResizeMode::kLetterbox, LetterboxPosition::kTopLeft, 127.5F}));

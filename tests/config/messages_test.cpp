@@ -13,22 +13,21 @@ using ::testing::ElementsAre;
 constexpr const char* kRootKeys = "unknown key; known here: device, model, pipeline, cameras, postprocess, metrics";
 
 TEST(Config, ReportsEveryUnknownKeyInOnePass) {
-  EXPECT_THAT(
-      problems_of("devcie: auto\n"
-                  "model: {path: m.onnx, engin: auto}\n"
-                  "max_age: 1s\n"
-                  "zzz: 1\n"
-                  "cameras:\n"
-                  "  - name: door\n"
-                  "    source: {type: test, frame-s: 3}\n"),
-      ElementsAre(
-          std::string("c.yaml:1:1: devcie: ") + kRootKeys + " (did you mean device?)",
-          "c.yaml:2:23: model.engin: unknown key; known here: path, card, engine, precision, input (did you mean "
-          "engine?)",
-          std::string("c.yaml:3:1: max_age: ") + kRootKeys + " (did you mean pipeline.max_age?)",
-          std::string("c.yaml:4:1: zzz: ") + kRootKeys,
-          "c.yaml:7:26: cameras.0.source.frame-s: unknown key; known here: type, width, height, fps, "
-          "format, frames, realtime (did you mean frames?)"));
+  EXPECT_THAT(problems_of("devcie: auto\n"
+                          "model: {path: m.onnx, engin: auto}\n"
+                          "max_age: 1s\n"
+                          "zzz: 1\n"
+                          "cameras:\n"
+                          "  - name: door\n"
+                          "    source: {type: test, frame-s: 3}\n"),
+              ElementsAre(std::string("c.yaml:1:1: devcie: ") + kRootKeys + " (did you mean device?)",
+                          "c.yaml:2:23: model.engin: unknown key; known here: path, card, engine, precision, cut_at, "
+                          "input (did you mean "
+                          "engine?)",
+                          std::string("c.yaml:3:1: max_age: ") + kRootKeys + " (did you mean pipeline.max_age?)",
+                          std::string("c.yaml:4:1: zzz: ") + kRootKeys,
+                          "c.yaml:7:26: cameras.0.source.frame-s: unknown key; known here: type, width, height, fps, "
+                          "format, frames, realtime (did you mean frames?)"));
 }
 
 TEST(Config, NamesTheSourceTypeThatAKeyBelongsTo) {

@@ -77,6 +77,15 @@ TEST_F(ModelCardTest, CompletesTheInputButTheFileWins) {
   EXPECT_EQ(config.at("model.input.width", "x"), (folder_ / "c.yaml").string() + ":1:56: model.input.width: x");
 }
 
+TEST_F(ModelCardTest, SaysWhereTheModelIsCutUnlessTheFileDoes) {
+  write_file(folder_ / "m.yaml", "layout: ssd\ncut_at: [scores, 7]\n");
+  const Config config = load_model("{path: m.onnx}");
+  EXPECT_THAT(config.model.cut_at, ElementsAre("scores", "7"));
+  EXPECT_EQ(config.model.card_json, R"({"layout":"ssd"})");
+  EXPECT_EQ(config.at("model.cut_at", "x"), (folder_ / "m.yaml").string() + ":2:9: model.cut_at: x");
+  EXPECT_THAT(load_model("{path: m.onnx, cut_at: [mine]}").model.cut_at, ElementsAre("mine"));
+}
+
 TEST_F(ModelCardTest, RefusesPaddingOfAStretchedPicture) {
   write_file(folder_ / "m.yaml", "input: {resize: stretch, pad: 0}\n");
   try {
@@ -116,7 +125,7 @@ TEST_F(ModelCardTest, IsRefusedTogetherWithTheConfiguration) {
   write_file(folder_ / "m.yaml", "clases: [a]\nnms: 1.5\nstrides: [8, 16]\nanchors: [[1], [2], [3]]\n");
   const std::string card = (folder_ / "m.yaml").string();
   const std::string known =
-      "unknown key; known here: name, layout, classes, input, score, nms, blend, max, strides, anchors, "
+      "unknown key; known here: name, layout, classes, cut_at, input, score, nms, blend, max, strides, anchors, "
       "anchors_per_cell, "
       "anchor_offset, anchor_shift, variances, keypoints, scores, background, boxes, relative, decoded, outputs (did "
       "you "

@@ -195,7 +195,9 @@ TEST(Hostile, ChoosingBoxesInTheGraphIsRefusedWithWhatToDo) {
   OnnxBuilder b;
   b.input("x", {1, 3, 4, 4}).integers("k", {1}, {2}).node("TopK", {"x", "k"}, {"y", "i"}, "best").output("y", {});
   EXPECT_THAT(refusal(b, {1, 3, 4, 4}), HasSubstr("TopK (node 'best'): camd's own engines do not have this operator; "
-                                                  "export the model without its choice of boxes"));
+                                                  "the plug-in detections chooses boxes: name the tensors before "
+                                                  "this node (it reads 'x') in model.cut_at, or export the model "
+                                                  "without its choice of boxes"));
 }
 
 TEST(Hostile, FoldingThatWouldTakeForeverIsRefused) {
