@@ -1,11 +1,27 @@
 // Lanes and memory. Both rest on one relation: step b happens after step a when b waits for a, or b is behind a in a
 // lane, or through others. `after_[b]` holds all such a as bits.
 #include <algorithm>
+#include <cstdint>
+#include <vector>
 
 #include "infer/cuda/plan_builder.hpp"
 
 namespace camd::infer::cuda {
 namespace {
+
+// A set of steps; 64 to a word, because models of a few bytes can ask for thousands of steps that need thousands.
+class Bits {
+ public:
+  explicit Bits(std::size_t count) : words_((count + 63) / 64, 0) {}
+  [[nodiscard]] bool operator[](std::size_t i) const { return (words_[i / 64] >> (i % 64) & 1) != 0; }
+  void set(std::size_t i) { words_[i / 64] |= std::uint64_t{1} << (i % 64); }
+  void merge(const Bits& other) {
+    for (std::size_t w = 0; w < words_.size(); ++w) words_[w] |= other.words_[w];
+  }
+
+ private:
+  std::vector<std::uint64_t> words_;
+};
 
 class Scheduler {
  public:
@@ -19,28 +35,19 @@ class Scheduler {
   }
 
  private:
-  using Bits = std::vector<bool>;
-
-  static void merge(Bits& into, const Bits& from) {
-    for (std::size_t i = 0; i < from.size(); ++i) into[i] = into[i] || from[i];
-  }
-
   // needs_[i]: the steps whose results step i reads; those that others of them come after are left out.
   void find_needs() {
     needs_.assign(count_, {});
-    std::vector<Bits> all(count_, Bits(count_, false));
+    std::vector<Bits> all(count_, Bits(count_));
     for (std::size_t i = 0; i < count_; ++i) {
-      std::vector<std::size_t> direct;
-      for (std::size_t j = 0; j < i; ++j) {
-        if (touches(plan_.steps[j].writes, plan_.steps[i].reads)) direct.push_back(j);
+      // From the latest on: what an earlier one of them is needed for has then been merged already.
+      for (std::size_t j = i; j-- > 0;) {
+        if (all[i][j] || !touches(plan_.steps[j].writes, plan_.steps[i].reads)) continue;
+        needs_[i].push_back(j);
+        all[i].set(j);
+        all[i].merge(all[j]);
       }
-      for (const std::size_t j : direct) {
-        const bool implied =
-            std::any_of(direct.begin(), direct.end(), [&](std::size_t k) { return k != j && all[k][j]; });
-        if (!implied) needs_[i].push_back(j);
-        all[i][j] = true;
-        merge(all[i], all[j]);
-      }
+      std::reverse(needs_[i].begin(), needs_[i].end());
     }
   }
   static bool touches(const std::vector<int>& a, const std::vector<int>& b) {
@@ -62,7 +69,7 @@ class Scheduler {
   }
 
   void give_lanes() {
-    after_.assign(count_, Bits(count_, false));
+    after_.assign(count_, Bits(count_));
     std::vector<std::size_t> tails;  // the last step of each lane
     for (std::size_t i = 0; i < count_; ++i) {
       Step& step = plan_.steps[i];
@@ -83,8 +90,8 @@ class Scheduler {
     plan_.lane_count = std::max<int>(1, static_cast<int>(tails.size()));
   }
   void follow(std::size_t i, std::size_t before) {
-    after_[i][before] = true;
-    merge(after_[i], after_[before]);
+    after_[i].set(before);
+    after_[i].merge(after_[before]);
   }
   std::size_t choose_lane(std::size_t i, const std::vector<std::size_t>& tails) const {
     for (std::size_t l = 0; l < tails.size(); ++l) {
