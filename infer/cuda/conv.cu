@@ -190,14 +190,7 @@ conv_kernel(const ConvArguments p, const ConvMemory s) {
         if (add != nullptr && first_sink) {
           const int ay = oy * p.add.h / p.h;
           const int ax = ox * p.add.w / p.w;
-          const uint2 bits = *reinterpret_cast<const uint2*>(
-              add + (static_cast<std::ptrdiff_t>(ay) * p.add.w + ax) * p.add.pitch + channel);
-          const float2 low = __half22float2(*reinterpret_cast<const __half2*>(&bits.x));
-          const float2 high = __half22float2(*reinterpret_cast<const __half2*>(&bits.y));
-          v[0] += low.x;
-          v[1] += low.y;
-          v[2] += high.x;
-          v[3] += high.y;
+          add_halfs(v, add + (static_cast<std::ptrdiff_t>(ay) * p.add.w + ax) * p.add.pitch + channel);
         }
         if (!early) {
           for (float& value : v) value = activate(sink.activation, bounds, value);

@@ -108,6 +108,17 @@ union Half8 {
   __half2 pair[4];
 };
 
+// Adds the 4 halfs that begin at `from`, which is aligned to 8 bytes.
+CAMD_DEVICE void add_halfs(float (&v)[4], const void* from) {
+  const uint2 bits = *reinterpret_cast<const uint2*>(from);
+  const float2 low = __half22float2(*reinterpret_cast<const __half2*>(&bits.x));
+  const float2 high = __half22float2(*reinterpret_cast<const __half2*>(&bits.y));
+  v[0] += low.x;
+  v[1] += low.y;
+  v[2] += high.x;
+  v[3] += high.y;
+}
+
 CAMD_DEVICE unsigned pack_halfs(float low, float high) {
   const __half2 both = __floats2half2_rn(low, high);
   return *reinterpret_cast<const unsigned*>(&both);

@@ -126,17 +126,6 @@ CAMD_DEVICE void write_planes(const TileProgramArguments& p, const TileStage& s,
   }
 }
 
-// Adds 4 halfs.
-CAMD_DEVICE void add_all(float (&v)[4], const unsigned char* from) {
-  const uint2 bits = *reinterpret_cast<const uint2*>(from);
-  const float2 low = __half22float2(*reinterpret_cast<const __half2*>(&bits.x));
-  const float2 high = __half22float2(*reinterpret_cast<const __half2*>(&bits.y));
-  v[0] += low.x;
-  v[1] += low.y;
-  v[2] += high.x;
-  v[3] += high.y;
-}
-
 template <bool kSpecial, int kMt, int kNt>
 CAMD_DEVICE void dense(const TileStage& s, const Place& at, int column, int first_unit) {
   const int lane = lane_index();
@@ -232,7 +221,7 @@ CAMD_DEVICE void dense(const TileStage& s, const Place& at, int column, int firs
                         sums[m][2 * q + 1][half * 2] + bias[q].z, sums[m][2 * q + 1][half * 2 + 1] + bias[q].w};
           activate_all<kSpecial>(s.activation, before, v);
           if (adds) {
-            add_all(v, add + min(index, pixels - 1) * add_pixel + (channel + q * 16) * 2);
+            add_halfs(v, add + min(index, pixels - 1) * add_pixel + (channel + q * 16) * 2);
             activate_all<kSpecial>(s.activation, after, v);
           }
           const uint2 packed = make_uint2(pack_halfs(v[0], v[1]), pack_halfs(v[2], v[3]));
