@@ -77,44 +77,11 @@ class Failure {
   Status status_ CAMD_GUARDED_BY(mutex_);
 };
 
-constexpr std::uint64_t kNobodyWaits = std::numeric_limits<std::uint64_t>::max();
+class Work;
 
-// How far a stream has come. Outlives the stream for as long as an event points at it.
-// A wake-up costs more than all the rest of an operation, so nobody is woken who has nothing to do yet.
-struct Progress {
-  Mutex mutex;
-  CondVar work;     // for the stream's thread, while it sleeps
-  CondVar reached;  // for those who wait for a position
-  std::uint64_t enqueued CAMD_GUARDED_BY(mutex) = 0;
-  std::uint64_t done CAMD_GUARDED_BY(mutex) = 0;
-  std::uint64_t next_wanted CAMD_GUARDED_BY(mutex) = kNobodyWaits;  // the first position that somebody waits for
-
-  // True when the position was reached.
-  [[nodiscard]] bool past(std::uint64_t position) {
-    const MutexLock lock(mutex);
-    return done >= position;
-  }
-  void wait_past(std::uint64_t position) {
-    const MutexLock lock(mutex);
-    while (done < position) {
-      next_wanted = std::min(next_wanted, position);
-      reached.wait(mutex);
-    }
-  }
-  // One more operation is done.
-  void advance() {
-    {
-      const MutexLock lock(mutex);
-      if (++done < next_wanted) return;
-      next_wanted = kNobodyWaits;  // those whose position is further on say so again
-    }
-    reached.notify_all();
-  }
-};
-
-// A record() as it stood at one moment: nothing recorded when progress is null.
+// A record() as it stood at one moment: nothing recorded when work is null.
 struct Mark {
-  std::shared_ptr<Progress> progress;
+  std::shared_ptr<Work> work;
   std::uint64_t position = 0;
 };
 
@@ -182,72 +149,104 @@ struct Operation {
   std::uint64_t generation = 0;     // kTime
 };
 
-class HostStream final : public StreamState {
+constexpr std::uint64_t kNobodyWaits = std::numeric_limits<std::uint64_t>::max();
+
+// What a stream was given and how far it has come. Outlives the stream for as long as an event points at it.
+// A wake-up costs more than all the rest of an operation, so nobody is woken who has nothing to do yet, and where
+// `waiters_run` whoever waits for an operation runs what is before it instead of waking a thread for that.
+class Work {
  public:
-  HostStream(const base::Clock& clock, Failure& failure, std::atomic<std::int64_t>& operations_left,
-             std::size_t capacity, std::string name)
+  Work(const base::Clock& clock, Failure& failure, std::atomic<std::int64_t>& operations_left, std::size_t capacity,
+       bool waiters_run)
       : clock_(clock),
         failure_(failure),
         operations_left_(operations_left),
-        name_(std::move(name)),
         capacity_(capacity),
-        queue_(capacity) {
-    worker_ = std::thread([this] { run(); });
-  }
-  ~HostStream() override {
-    {
-      const MutexLock lock(progress_->mutex);
-      stopping_ = true;
-    }
-    progress_->work.notify_one();
-    worker_.join();
-  }
-  HostStream(const HostStream&) = delete;
-  HostStream& operator=(const HostStream&) = delete;
-  [[nodiscard]] void* native() const noexcept override { return nullptr; }
-  [[nodiscard]] const std::shared_ptr<Progress>& progress() const noexcept { return progress_; }
+        waiters_run_(waiters_run),
+        queue_(capacity) {}
 
-  Status enqueue(Operation&& operation) {
-    if (failure_.lost()) return failure_.status();
+  // False when the queue is full.
+  [[nodiscard]] bool enqueue(Operation&& operation) {
     bool asleep = false;
     {
-      const MutexLock lock(progress_->mutex);
-      if (progress_->enqueued - progress_->done >= capacity_) {
-        return {ErrorKind::kInternal,
-                fmt::format("host stream \"{}\": more than {} operations are in flight", name_, capacity_)};
-      }
-      queue_[progress_->enqueued % capacity_] = std::move(operation);
-      ++progress_->enqueued;
+      const MutexLock lock(mutex_);
+      if (enqueued_ - done_ >= capacity_) return false;
+      queue_[enqueued_ % capacity_] = std::move(operation);
+      ++enqueued_;
       asleep = std::exchange(asleep_, false);
     }
-    if (asleep) progress_->work.notify_one();
-    return {};
+    if (asleep) given_.notify_one();
+    return true;
+  }
+  // The position that is reached when everything enqueued so far is done.
+  [[nodiscard]] std::uint64_t end() const {
+    const MutexLock lock(mutex_);
+    return enqueued_;
+  }
+  [[nodiscard]] bool past(std::uint64_t position) const {
+    const MutexLock lock(mutex_);
+    return done_ >= position;
   }
 
-  // Where the stream ends now: reached when everything enqueued so far is done.
-  [[nodiscard]] Mark here() const {
-    const MutexLock lock(progress_->mutex);
-    return {progress_, progress_->enqueued};
+  // [blocks] until the position is reached.
+  void wait_past(std::uint64_t position) {
+    Operation operation;
+    while (next_before(position, operation)) finish(operation);
+  }
+  // The life of the stream's own thread: runs all that comes until stop().
+  void run() {
+    Operation operation;
+    while (next(operation)) finish(operation);
+  }
+  void stop() {
+    {
+      const MutexLock lock(mutex_);
+      stopping_ = true;
+    }
+    given_.notify_one();
   }
 
  private:
-  void run() {
-    base::name_this_thread(name_);
-    for (;;) {
-      Operation operation;
-      {
-        const MutexLock lock(progress_->mutex);
-        while (progress_->done == progress_->enqueued && !stopping_) {
-          asleep_ = true;
-          progress_->work.wait(progress_->mutex);
-        }
-        if (progress_->done == progress_->enqueued) return;
-        operation = std::move(queue_[progress_->done % capacity_]);
-      }
-      execute(operation);
-      operation = {};  // lets go of other streams' progress before anybody hears that this is done
-      progress_->advance();
+  // False once the position is reached; true when it is for the caller to run `operation`, and to finish() it.
+  bool next_before(std::uint64_t position, Operation& operation) {
+    const MutexLock lock(mutex_);
+    while (done_ < position && (running_ || !waiters_run_)) {
+      next_wanted_ = std::min(next_wanted_, position);
+      reached_.wait(mutex_);
     }
+    if (done_ < position) {
+      take(operation);
+      return true;
+    }
+    // Those who wait for more must go on by themselves.
+    if (waiters_run_ && std::exchange(next_wanted_, kNobodyWaits) != kNobodyWaits) reached_.notify_all();
+    return false;
+  }
+  // False when nothing more will come.
+  bool next(Operation& operation) {
+    const MutexLock lock(mutex_);
+    while (done_ == enqueued_ && !stopping_) {
+      asleep_ = true;
+      given_.wait(mutex_);
+    }
+    if (done_ == enqueued_) return false;
+    take(operation);
+    return true;
+  }
+  void take(Operation& operation) CAMD_REQUIRES(mutex_) {
+    running_ = true;
+    operation = std::move(queue_[done_ % capacity_]);
+  }
+  void finish(Operation& operation) {
+    execute(operation);
+    operation = {};  // lets go of other streams' work before anybody hears that this is done
+    {
+      const MutexLock lock(mutex_);
+      running_ = false;
+      if (++done_ < next_wanted_) return;
+      next_wanted_ = kNobodyWaits;  // those whose position is further on say so again
+    }
+    reached_.notify_all();
   }
 
   void execute(const Operation& operation) {
@@ -258,7 +257,7 @@ class HostStream final : public StreamState {
     // On a lost device too: what runs in the other stream may still touch memory, and who waits for this stream waits
     // for that as well. It ends, because the other stream discards its work and comes past the mark; no cycle is
     // possible, because a mark is always older than the operation that waits for it.
-    if (operation.kind == Operation::Kind::kWait) operation.mark.progress->wait_past(operation.mark.position);
+    if (operation.kind == Operation::Kind::kWait) operation.mark.work->wait_past(operation.mark.position);
     if (failure_.lost()) return;
     switch (operation.kind) {
       case Operation::Kind::kCopy: std::memcpy(operation.to, operation.from, operation.size_bytes); break;
@@ -271,13 +270,50 @@ class HostStream final : public StreamState {
   const base::Clock& clock_;
   Failure& failure_;
   std::atomic<std::int64_t>& operations_left_;
-  const std::string name_;
-  const std::shared_ptr<Progress> progress_ = std::make_shared<Progress>();
   const std::size_t capacity_;
-  std::vector<Operation> queue_ CAMD_GUARDED_BY(progress_->mutex);  // preallocated; [done, enqueued) are in use
-  bool stopping_ CAMD_GUARDED_BY(progress_->mutex) = false;
-  bool asleep_ CAMD_GUARDED_BY(progress_->mutex) = false;  // waits for work and has not been woken
-  std::thread worker_;
+  const bool waiters_run_;
+  mutable Mutex mutex_;
+  CondVar given_;                                         // for the stream's thread, while it sleeps
+  CondVar reached_;                                       // for those who wait for a position
+  std::vector<Operation> queue_ CAMD_GUARDED_BY(mutex_);  // preallocated; [done, enqueued) are in use
+  std::uint64_t enqueued_ CAMD_GUARDED_BY(mutex_) = 0;
+  std::uint64_t done_ CAMD_GUARDED_BY(mutex_) = 0;
+  std::uint64_t next_wanted_ CAMD_GUARDED_BY(mutex_) = kNobodyWaits;  // the first position that somebody waits for
+  bool running_ CAMD_GUARDED_BY(mutex_) = false;
+  bool stopping_ CAMD_GUARDED_BY(mutex_) = false;
+  bool asleep_ CAMD_GUARDED_BY(mutex_) = false;  // the thread waits for work and has not been woken
+};
+
+class HostStream final : public StreamState {
+ public:
+  HostStream(std::shared_ptr<Work> work, std::string name, bool own_thread)
+      : work_(std::move(work)), name_(std::move(name)) {
+    if (!own_thread) return;
+    worker_ = std::thread([this] {
+      base::name_this_thread(name_);
+      work_->run();
+    });
+  }
+  ~HostStream() override {
+    if (worker_.joinable()) {
+      work_->stop();
+      worker_.join();
+    } else {
+      work_->wait_past(work_->end());
+    }
+  }
+  HostStream(const HostStream&) = delete;
+  HostStream& operator=(const HostStream&) = delete;
+  [[nodiscard]] void* native() const noexcept override { return nullptr; }
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  [[nodiscard]] Work& work() const noexcept { return *work_; }
+  // Where the stream ends now: reached when everything enqueued so far is done.
+  [[nodiscard]] Mark here() const { return {work_, work_->end()}; }
+
+ private:
+  const std::shared_ptr<Work> work_;
+  const std::string name_;
+  std::thread worker_;  // none where waiters run the work
 };
 
 HostStream& stream_of(StreamRef stream) { return static_cast<HostStream&>(stream.state()); }
@@ -321,7 +357,9 @@ class HostDeviceImpl final : public HostDevice {
 
   [[nodiscard]] Stream make_stream(const std::string& name) override {
     try {
-      return Stream(std::make_unique<HostStream>(clock_, failure_, operations_left_, options_.queue_capacity, name));
+      auto work =
+          std::make_shared<Work>(clock_, failure_, operations_left_, options_.queue_capacity, !options_.stream_threads);
+      return Stream(std::make_unique<HostStream>(std::move(work), name, options_.stream_threads));
     } catch (const std::exception& error) {  // no thread or no memory for the queue
       throw Error(ErrorKind::kDevice, fmt::format("host: cannot make stream \"{}\": {}", name, error.what()));
     }
@@ -335,7 +373,7 @@ class HostDeviceImpl final : public HostDevice {
     operation.to = to;
     operation.from = from;
     operation.size_bytes = size_bytes;
-    return stream_of(stream).enqueue(std::move(operation));
+    return enqueue(std::move(operation), stream);
   }
 
   Status record(Event& event, StreamRef stream) override {
@@ -349,7 +387,7 @@ class HostDeviceImpl final : public HostDevice {
     operation.kind = Operation::Kind::kTime;
     operation.time = static_cast<HostTimedEvent&>(event.state()).time();
     operation.generation = operation.time->begin_record();
-    return stream_of(stream).enqueue(std::move(operation));
+    return enqueue(std::move(operation), stream);
   }
 
   Status wait(const Event& event, StreamRef stream) override {
@@ -357,9 +395,8 @@ class HostDeviceImpl final : public HostDevice {
     Operation operation;
     operation.kind = Operation::Kind::kWait;
     operation.mark = static_cast<const HostEvent&>(event.state()).mark();
-    HostStream& target = stream_of(stream);
-    if (operation.mark.progress == nullptr || operation.mark.progress == target.progress()) return {};
-    return target.enqueue(std::move(operation));
+    if (operation.mark.work == nullptr || operation.mark.work.get() == &stream_of(stream).work()) return {};
+    return enqueue(std::move(operation), stream);
   }
 
   Status call(HostFunction function, void* argument, StreamRef stream) override {
@@ -367,24 +404,24 @@ class HostDeviceImpl final : public HostDevice {
     operation.kind = Operation::Kind::kCall;
     operation.function = function;
     operation.to = argument;
-    return stream_of(stream).enqueue(std::move(operation));
+    return enqueue(std::move(operation), stream);
   }
 
   Status synchronize(const Event& event) override {
     const Mark mark = static_cast<const HostEvent&>(event.state()).mark();
-    if (mark.progress != nullptr) mark.progress->wait_past(mark.position);
+    if (mark.work != nullptr) mark.work->wait_past(mark.position);
     return failure_.status();
   }
 
   Status synchronize(StreamRef stream) override {
-    const Mark mark = stream_of(stream).here();
-    mark.progress->wait_past(mark.position);
+    Work& work = stream_of(stream).work();
+    work.wait_past(work.end());
     return failure_.status();
   }
 
   [[nodiscard]] bool reached(const Event& event) override {
     const Mark mark = static_cast<const HostEvent&>(event.state()).mark();
-    return mark.progress == nullptr || mark.progress->past(mark.position);
+    return mark.work == nullptr || mark.work->past(mark.position);
   }
 
   [[nodiscard]] Duration elapsed(const TimedEvent& from, const TimedEvent& to) override {
@@ -405,6 +442,14 @@ class HostDeviceImpl final : public HostDevice {
   }
 
  private:
+  Status enqueue(Operation&& operation, StreamRef ref) {
+    if (failure_.lost()) return failure_.status();
+    const HostStream& stream = stream_of(ref);
+    if (stream.work().enqueue(std::move(operation))) return {};
+    return {ErrorKind::kInternal, fmt::format("host stream \"{}\": more than {} operations are in flight",
+                                              stream.name(), options_.queue_capacity)};
+  }
+
   const base::Clock& clock_;
   const HostDeviceOptions options_;
   DeviceInfo info_;

@@ -1,8 +1,8 @@
 // HostExecution: the part of an Execution that every engine of the host device has in common: input and output
-// memory, the preprocessing pass, and running the network on the stream's thread with its failures kept for result().
+// memory, the preprocessing pass, and running the network in the stream's order with its failures kept for result().
 //
-// Threads: as Execution. run_network() is called on the stream's thread, one call at a time.
-// Invariants: what run_network() throws never leaves the stream's thread; result() hands it on. A frame whose
+// Threads: as Execution. run_network() is called on whatever thread runs the stream, one call at a time.
+// Invariants: what run_network() throws never leaves the stream; result() hands it on. A frame whose
 // preprocessing failed does not run the network, its outputs are those of an earlier frame.
 #pragma once
 
@@ -43,7 +43,7 @@ class HostExecution : public Execution {
   std::vector<device::DeviceBuffer> outputs_;
   std::vector<device::Event> ready_;
   PictureView picture_;  // of the frame in flight
-  base::Status result_;  // written on the stream's thread, read after its last event
+  base::Status result_;  // written in the stream's order, read after its last event
 };
 
 }  // namespace camd::infer

@@ -1,6 +1,6 @@
 // The engine that runs on any machine: OpenCV's DNN module (4.6 or later) on the host device.
 //
-// Threads: as Engine. The network runs on the compute stream's thread; OpenCV spreads each layer over its own pool of
+// Threads: as Engine. The network runs in the compute stream's order; OpenCV spreads each layer over its own pool of
 // EngineOptions::threads threads, which the whole process shares (cv::setNumThreads).
 // Memory: each Execution has a network of its own (a cv::dnn::Net is not safe for two threads, and a stream per frame
 // means two threads): the weights once and OpenCV's activations once for every frame in flight.

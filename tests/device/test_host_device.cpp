@@ -52,14 +52,20 @@ struct Appender {
   }
 };
 
-class HostDeviceTest : public testing::Test {
+// Both with threads of the streams' own and with waiters that run the work: what can be observed is the same.
+class HostDeviceTest : public testing::TestWithParam<bool> {
  protected:
+  [[nodiscard]] HostDeviceOptions options() const {
+    HostDeviceOptions options;
+    options.stream_threads = GetParam();
+    return options;
+  }
   Gate gate_;  // first, so that streams, which may still be leaving it, are destroyed before
   base::ManualClock clock_;
-  std::unique_ptr<HostDevice> device_ = make_host_device(clock_);
+  std::unique_ptr<HostDevice> device_ = make_host_device(clock_, options());
 };
 
-TEST_F(HostDeviceTest, SaysWhatItIs) {
+TEST_P(HostDeviceTest, SaysWhatItIs) {
   EXPECT_EQ(device_->info().kind, DeviceKind::kHost);
   EXPECT_EQ(device_->info().name, "host");
   EXPECT_TRUE(device_->info().integrated);
@@ -67,7 +73,7 @@ TEST_F(HostDeviceTest, SaysWhatItIs) {
   EXPECT_TRUE(device_->status().ok());
 }
 
-TEST_F(HostDeviceTest, AlignsItsMemoryAndCountsWhatIsTheDevices) {
+TEST_P(HostDeviceTest, AlignsItsMemoryAndCountsWhatIsTheDevices) {
   const HostBuffer pinned = device_->allocate_host(HostMemory::kPinned, 100);
   const HostBuffer mapped = device_->allocate_host(HostMemory::kMapped, 5000);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(pinned.data()) % 4096, 0U);
@@ -83,7 +89,7 @@ TEST_F(HostDeviceTest, AlignsItsMemoryAndCountsWhatIsTheDevices) {
   EXPECT_EQ(device_->allocated_bytes(), 0U);
 }
 
-TEST_F(HostDeviceTest, RegistersMemoryOfOthersWithoutCopyingIt) {
+TEST_P(HostDeviceTest, RegistersMemoryOfOthersWithoutCopyingIt) {
   std::array<std::byte, 64> memory{};
   const HostBuffer mapped = device_->register_host(memory.data(), memory.size(), HostMemory::kMapped);
   EXPECT_EQ(mapped.data(), memory.data());
@@ -91,7 +97,7 @@ TEST_F(HostDeviceTest, RegistersMemoryOfOthersWithoutCopyingIt) {
   EXPECT_THROW((void)device_->register_host(nullptr, 64, HostMemory::kPinned), base::Error);
 }
 
-TEST_F(HostDeviceTest, RefusesMemoryThatCannotBeHad) {
+TEST_P(HostDeviceTest, RefusesMemoryThatCannotBeHad) {
   try {
     (void)device_->allocate_host(HostMemory::kPinned, SIZE_MAX - 10);
     FAIL();
@@ -101,7 +107,7 @@ TEST_F(HostDeviceTest, RefusesMemoryThatCannotBeHad) {
   }
 }
 
-TEST_F(HostDeviceTest, RunsAStreamsWorkInOrder) {
+TEST_P(HostDeviceTest, RunsAStreamsWorkInOrder) {
   const Stream stream = device_->make_stream("order");
   std::vector<int> list;
   std::vector<Appender> work;
@@ -112,7 +118,7 @@ TEST_F(HostDeviceTest, RunsAStreamsWorkInOrder) {
   for (int i = 0; i < 500; ++i) EXPECT_EQ(list[static_cast<std::size_t>(i)], i);
 }
 
-TEST_F(HostDeviceTest, CopiesLaterThanTheCallThatEnqueuesIt) {
+TEST_P(HostDeviceTest, CopiesLaterThanTheCallThatEnqueuesIt) {
   const Stream stream = device_->make_stream("copy");
   int from = 7;
   int to = 0;
@@ -124,7 +130,7 @@ TEST_F(HostDeviceTest, CopiesLaterThanTheCallThatEnqueuesIt) {
   EXPECT_EQ(to, 7);
 }
 
-TEST_F(HostDeviceTest, EventIsReachedWhenTheWorkBeforeItIsDone) {
+TEST_P(HostDeviceTest, EventIsReachedWhenTheWorkBeforeItIsDone) {
   const Stream stream = device_->make_stream("event");
   Event event = device_->make_event();
   EXPECT_TRUE(device_->reached(event));  // never recorded
@@ -136,7 +142,7 @@ TEST_F(HostDeviceTest, EventIsReachedWhenTheWorkBeforeItIsDone) {
   EXPECT_TRUE(device_->reached(event));
 }
 
-TEST_F(HostDeviceTest, EventDoesNotWaitForWorkEnqueuedAfterIt) {
+TEST_P(HostDeviceTest, EventDoesNotWaitForWorkEnqueuedAfterIt) {
   const Stream stream = device_->make_stream("event");
   Event event = device_->make_event();
   int from = 1;
@@ -149,7 +155,7 @@ TEST_F(HostDeviceTest, EventDoesNotWaitForWorkEnqueuedAfterIt) {
   gate_.open();
 }
 
-TEST_F(HostDeviceTest, WaitOrdersOneStreamBehindAnother) {
+TEST_P(HostDeviceTest, WaitOrdersOneStreamBehindAnother) {
   const Stream first = device_->make_stream("first");
   const Stream second = device_->make_stream("second");
   Event uploaded = device_->make_event();
@@ -166,7 +172,7 @@ TEST_F(HostDeviceTest, WaitOrdersOneStreamBehindAnother) {
   EXPECT_EQ(result, 42);
 }
 
-TEST_F(HostDeviceTest, WaitMeansTheRecordThatWasLatestWhenItWasCalled) {
+TEST_P(HostDeviceTest, WaitMeansTheRecordThatWasLatestWhenItWasCalled) {
   const Stream slow = device_->make_stream("slow");
   const Stream waiting = device_->make_stream("waiting");
   Event event = device_->make_event();
@@ -179,7 +185,7 @@ TEST_F(HostDeviceTest, WaitMeansTheRecordThatWasLatestWhenItWasCalled) {
   gate_.open();
 }
 
-TEST_F(HostDeviceTest, RecordInAnotherStreamDoesNotReleaseAnEarlierWait) {
+TEST_P(HostDeviceTest, RecordInAnotherStreamDoesNotReleaseAnEarlierWait) {
   const Stream slow = device_->make_stream("slow");
   const Stream fast = device_->make_stream("fast");
   const Stream waiting = device_->make_stream("waiting");
@@ -196,7 +202,7 @@ TEST_F(HostDeviceTest, RecordInAnotherStreamDoesNotReleaseAnEarlierWait) {
   ASSERT_TRUE(device_->synchronize(passed).ok());
 }
 
-TEST_F(HostDeviceTest, MeasuresBetweenTimedEventsOnItsClock) {
+TEST_P(HostDeviceTest, MeasuresBetweenTimedEventsOnItsClock) {
   const Stream stream = device_->make_stream("timed");
   TimedEvent from = device_->make_timed_event();
   TimedEvent to = device_->make_timed_event();
@@ -210,7 +216,7 @@ TEST_F(HostDeviceTest, MeasuresBetweenTimedEventsOnItsClock) {
   EXPECT_EQ(device_->elapsed(from, to), milliseconds(5));
 }
 
-TEST_F(HostDeviceTest, TimedEventMayBeDestroyedWhileItsRecordIsUnderWay) {
+TEST_P(HostDeviceTest, TimedEventMayBeDestroyedWhileItsRecordIsUnderWay) {
   const Stream stream = device_->make_stream("timed");
   ASSERT_TRUE(device_->call(&Gate::wait, &gate_, stream).ok());
   {
@@ -221,7 +227,7 @@ TEST_F(HostDeviceTest, TimedEventMayBeDestroyedWhileItsRecordIsUnderWay) {
   EXPECT_TRUE(device_->synchronize(stream).ok());
 }
 
-TEST_F(HostDeviceTest, EventOutlivesItsStream) {
+TEST_P(HostDeviceTest, EventOutlivesItsStream) {
   Event event = device_->make_event();
   {
     const Stream stream = device_->make_stream("short");
@@ -231,7 +237,7 @@ TEST_F(HostDeviceTest, EventOutlivesItsStream) {
   EXPECT_TRUE(device_->synchronize(event).ok());
 }
 
-TEST_F(HostDeviceTest, DestroyingAStreamFinishesItsWork) {
+TEST_P(HostDeviceTest, DestroyingAStreamFinishesItsWork) {
   int from = 3;
   int to = 0;
   {
@@ -243,8 +249,10 @@ TEST_F(HostDeviceTest, DestroyingAStreamFinishesItsWork) {
   EXPECT_EQ(to, 3);
 }
 
-TEST_F(HostDeviceTest, RefusesMoreWorkThanItsQueueHoldsAndGoesOn) {
-  device_ = make_host_device(clock_, {.queue_capacity = 3, .fail_at_operation = -1});
+TEST_P(HostDeviceTest, RefusesMoreWorkThanItsQueueHoldsAndGoesOn) {
+  HostDeviceOptions small = options();
+  small.queue_capacity = 3;
+  device_ = make_host_device(clock_, small);
   const Stream stream = device_->make_stream("bounded");
   int from = 1;
   int to = 0;
@@ -260,7 +268,7 @@ TEST_F(HostDeviceTest, RefusesMoreWorkThanItsQueueHoldsAndGoesOn) {
   EXPECT_TRUE(device_->status().ok());
 }
 
-TEST_F(HostDeviceTest, LostDeviceAnswersEveryCallWithItsFirstFailure) {
+TEST_P(HostDeviceTest, LostDeviceAnswersEveryCallWithItsFirstFailure) {
   const Stream stream = device_->make_stream("lost");
   Event event = device_->make_event();
   TimedEvent timed = device_->make_timed_event();
@@ -276,7 +284,7 @@ TEST_F(HostDeviceTest, LostDeviceAnswersEveryCallWithItsFirstFailure) {
   }
 }
 
-TEST_F(HostDeviceTest, LostDeviceLetsWaitersGoOnceTheRunningOperationHasEnded) {
+TEST_P(HostDeviceTest, LostDeviceLetsWaitersGoOnceTheRunningOperationHasEnded) {
   const Stream first = device_->make_stream("first");
   const Stream second = device_->make_stream("second");
   Event event = device_->make_event();
@@ -299,8 +307,10 @@ TEST_F(HostDeviceTest, LostDeviceLetsWaitersGoOnceTheRunningOperationHasEnded) {
   EXPECT_EQ(to, 0);  // what was queued was discarded
 }
 
-TEST_F(HostDeviceTest, FailsAtTheOperationThatATestAskedFor) {
-  device_ = make_host_device(clock_, {.queue_capacity = 16, .fail_at_operation = 2});
+TEST_P(HostDeviceTest, FailsAtTheOperationThatATestAskedFor) {
+  HostDeviceOptions failing = options();
+  failing.fail_at_operation = 2;
+  device_ = make_host_device(clock_, failing);
   const Stream stream = device_->make_stream("failing");
   std::array<int, 4> to{};
   const int from = 1;
@@ -312,7 +322,7 @@ TEST_F(HostDeviceTest, FailsAtTheOperationThatATestAskedFor) {
   EXPECT_THAT(to, testing::ElementsAre(1, 1, 0, 0));
 }
 
-TEST_F(HostDeviceTest, PipelinesOfThreeStreamsKeepEveryFramesBytesApart) {
+TEST_P(HostDeviceTest, PipelinesOfThreeStreamsKeepEveryFramesBytesApart) {
   constexpr int kFrames = 2000;
   constexpr int kInFlight = 3;
   const Stream upload = device_->make_stream("up");
@@ -347,6 +357,39 @@ TEST_F(HostDeviceTest, PipelinesOfThreeStreamsKeepEveryFramesBytesApart) {
     ASSERT_TRUE(device_->record(frame.downloaded, download).ok());
   }
   ASSERT_TRUE(device_->synchronize(download).ok());
+}
+
+INSTANTIATE_TEST_SUITE_P(Streams, HostDeviceTest, testing::Bool(), [](const auto& with_threads) {
+  return std::string(with_threads.param ? "WithThreads" : "RunByWaiters");
+});
+
+TEST(HostStream, HandsItsWorkOnToAWaiterThatWantsMoreWhenTheOneThatRunsItHasEnough) {
+  constexpr int kRounds = 500;  // either may be the first to wait; a waiter that is forgotten waits for ever
+  const auto device = make_host_device(base::system_clock());
+  const Stream stream = device->make_stream("shared");
+  Event middle = device->make_event();
+  std::vector<int> list;
+  Appender item{&list, 1};
+  for (int i = 0; i < kRounds; ++i) {
+    ASSERT_TRUE(device->call(&Appender::run, &item, stream).ok());
+    ASSERT_TRUE(device->record(middle, stream).ok());
+    ASSERT_TRUE(device->call(&Appender::run, &item, stream).ok());
+    auto wants_less = std::async(std::launch::async, [&] { return device->synchronize(middle).ok(); });
+    ASSERT_TRUE(device->synchronize(stream).ok());
+    EXPECT_TRUE(wants_less.get());
+  }
+  EXPECT_EQ(list.size(), 2U * kRounds);
+}
+
+TEST(HostStream, RunsItsWorkBesideTheOneWhoEnqueuedItWhereItHasAThread) {
+  Gate gate;
+  HostDeviceOptions options;
+  options.stream_threads = true;
+  const auto device = make_host_device(base::system_clock(), options);
+  const Stream stream = device->make_stream("beside");
+  ASSERT_TRUE(device->call(&Gate::wait, &gate, stream).ok());
+  gate.wait_until_inside();  // nobody has waited for the stream
+  gate.open();
 }
 
 }  // namespace
