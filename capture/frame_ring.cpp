@@ -225,12 +225,13 @@ void FrameRing::abandon(int slot) noexcept {
 
 void FrameRing::free(int slot) noexcept {
   give_back(at(slot));
-  const MutexLock lock(mutex_);
-  at(slot).state = SlotState::kFree;
-  if (options_.policy == RingPolicy::kLossless) {
-    slot_freed_.notify_one();
+  {
+    const MutexLock lock(mutex_);
+    at(slot).state = SlotState::kFree;
+    if (options_.policy != RingPolicy::kLossless) return;
     observer_.freed(options_.camera);
   }
+  slot_freed_.notify_one();  // who is woken by this takes the lock at once
 }
 
 void FrameRing::give_back(const BorrowedPixels& loan) noexcept {

@@ -17,12 +17,12 @@ namespace camd::pipeline {
 
 // The stages of a delivered frame. Their times add up to kTotal exactly, because kQueue is all the waiting:
 //   kCapture      from the capture stamp to arrival in camd
-//   kQueue        waiting: for the dispatcher, between the device's stages, for the completion thread
+//   kQueue        waiting: for room on the device, between the device's stages, for a worker
 //   kH2d          upload of the picture (0 in mapped memory)
 //   kPreprocess   colour, resize, normalise
 //   kInfer        the network
 //   kD2h          from the network's end until the last wanted output is in host memory (0 when nothing is copied)
-//   kPostprocess  from then to the last postprocessor's return, waiting for its worker included
+//   kPostprocess  from then to the last postprocessor's return, waiting for the frame before included
 enum class Stage : std::uint8_t { kTotal, kCapture, kQueue, kH2d, kPreprocess, kInfer, kD2h, kPostprocess };
 inline constexpr std::size_t kStageCount = 8;
 [[nodiscard]] std::string_view to_string(Stage stage) noexcept;

@@ -17,8 +17,6 @@ using base::MutexLock;
 using base::Status;
 using capture::SourceState;
 
-constexpr int kStopToken = -1;
-
 int depth_of(const device::Device& device, const PipelineOptions& options) {
   if (options.device_depth > 0) return options.device_depth;
   return device.info().kind == device::DeviceKind::kCuda ? 2 : 1;
@@ -41,21 +39,29 @@ std::string_view to_string(PipelineState state) noexcept {
 }
 
 struct Pipeline::Camera {
-  Camera(std::string camera_name, capture::CameraIndex camera_index, std::size_t queue_capacity, int camera_limit)
-      : name(std::move(camera_name)), index(camera_index), limit(camera_limit), completed(queue_capacity, 1) {}
+  Camera(std::string camera_name, capture::CameraIndex camera_index, int camera_limit)
+      : name(std::move(camera_name)), index(camera_index), limit(camera_limit) {}
 
   const std::string name;
   const capture::CameraIndex index;
   const int limit;  // frames between dispatch and the last postprocessor's return
   std::unique_ptr<capture::FrameRing> ring;
   std::unique_ptr<capture::FrameSource> source;
-  BoundedQueue<InFlight*> completed;  // nullptr ends
-  std::thread worker;
-  std::atomic<bool> token_pending{false};  // its index is in ready_
-  std::atomic<bool> parked{false};         // has a frame, but its limit is reached: the worker wakes the dispatcher
-  std::atomic<int> on_the_way{0};
+  // Guarded by Pipeline::work_mutex_.
+  bool has_ready = false;  // its ring has a frame, or had one: superseded and dropped ones are not told
+  bool postprocessing = false;
+  int on_the_way = 0;
+  std::vector<InFlight*> completed;  // in the order of dispatch
+
   CameraStatus status;          // guarded by Pipeline::mutex_
   bool plugin_failing = false;  // [post] so that only the first of a row of failures is logged
+};
+
+struct Pipeline::Job {
+  enum class Kind : std::uint8_t { kDispatch, kPost, kComplete };
+  Kind kind = Kind::kDispatch;
+  Camera* camera = nullptr;  // not of kComplete
+  InFlight* in_flight = nullptr;
 };
 
 Pipeline::Pipeline(device::Device& device, infer::Engine& engine, PluginHost& plugins, const base::Clock& clock,
@@ -72,21 +78,18 @@ Pipeline::Pipeline(device::Device& device, infer::Engine& engine, PluginHost& pl
       ledger_(cameras_.size()),
       metrics_(cameras_.size()),
       path_(device, engine, plugins, options.path),
-      ready_(cameras_.size() + 1, 2 * cameras_.size() + 2),
-      pool_(cameras_.size() + static_cast<std::size_t>(device_depth_) + 1, cameras_.size() + 2),
-      on_device_(cameras_.size() + static_cast<std::size_t>(device_depth_) + 2, 2),
-      device_room_(device_depth_, 0),
       live_sources_(cameras_.size()) {
   // Enough for every camera to have one frame with its plug-ins while the device is full.
   const std::size_t pool_size = cameras_.size() + static_cast<std::size_t>(device_depth_) + 1;
   for (std::size_t i = 0; i < pool_size; ++i) {
     in_flights_.push_back(path_.make_in_flight());
-    (void)pool_.push(in_flights_.back().get());  // holds pool_size
+    free_.push_back(in_flights_.back().get());
   }
+  on_device_.reserve(pool_size);
   for (std::size_t i = 0; i < cameras_.size(); ++i) {
     const int limit = cameras_[i].lossless ? device_depth_ + 1 : std::max(2, device_depth_);
-    auto camera =
-        std::make_unique<Camera>(cameras_[i].name, static_cast<capture::CameraIndex>(i), pool_size + 1, limit);
+    auto camera = std::make_unique<Camera>(cameras_[i].name, static_cast<capture::CameraIndex>(i), limit);
+    camera->completed.reserve(static_cast<std::size_t>(limit));
     capture::FrameRing::Options ring;
     ring.camera = static_cast<capture::CameraIndex>(i);
     // A slot whose picture is held until delivery is not there for capture: the ring grows by as many.
@@ -108,11 +111,13 @@ void Pipeline::start() {
     throw base::Error(ErrorKind::kState, fmt::format("in state {}, start() needs state Idle", to_string(state())));
   }
   state_ = PipelineState::kStarting;
-  for (auto& camera : camera_) {
-    camera->worker = std::thread([this, one = camera.get()] { post_loop(*one); });
+  const std::size_t jobs_at_once = camera_.size() + 2;
+  for (std::size_t i = 0; i < jobs_at_once; ++i) {
+    workers_.emplace_back([this, i] {
+      base::name_this_thread(fmt::format("worker-{}", i));
+      work_loop();
+    });
   }
-  completion_ = std::thread([this] { completion_loop(); });
-  dispatcher_ = std::thread([this] { dispatch_loop(); });
   state_ = PipelineState::kRunning;
   try {
     for (std::size_t i = 0; i < camera_.size(); ++i) {
@@ -136,10 +141,12 @@ void Pipeline::stop(bool deliver_ready) {
   for (auto& camera : camera_) {
     if (camera->source) camera->source->stop();
   }
-  (void)ready_.push(kStopToken);  // has room for every camera and this one
-  dispatcher_.join();
-  completion_.join();
-  for (auto& camera : camera_) camera->worker.join();
+  {
+    MutexLock lock(work_mutex_);
+    draining_ = true;
+    work_.notify_all();
+  }
+  for (std::thread& worker : workers_) worker.join();
   for (auto& camera : camera_) camera->source.reset();
   state_ = PipelineState::kStopped;
   changed();
@@ -154,7 +161,8 @@ void Pipeline::changed() {
 
 // A frame was closed: that matters to wait_for_end() only when the end is near.
 void Pipeline::closed_one() {
-  if (frame_limit_ != 0 || live_sources_ == 0) changed();
+  const bool enough = frame_limit_ != 0 && ledger_.totals().delivered >= frame_limit_;
+  if (enough || live_sources_ == 0) changed();
 }
 
 void Pipeline::request_end() {
@@ -218,95 +226,152 @@ void Pipeline::dropped(capture::CameraIndex camera, DropReason reason) noexcept 
   ledger_.dropped(camera, reason);
 }  // in the ring's lock
 
-void Pipeline::ready(capture::CameraIndex camera) noexcept {
-  // One token stands for any number of ready frames: a blocked dispatcher never makes the queue grow.
-  if (!camera_[camera]->token_pending.exchange(true)) (void)ready_.push(static_cast<int>(camera));
+void Pipeline::ready(capture::CameraIndex index) noexcept {
+  bool wake = false;
+  {
+    MutexLock lock(work_mutex_);
+    // When it had one already a worker was woken for it, or will look by itself once it can be dispatched.
+    if (!std::exchange(camera_[index]->has_ready, true)) wake = to_dispatch() != nullptr;
+  }
+  if (wake) work_.notify_one();
+}
+
+// ---- Workers
+
+void Pipeline::work_loop() {
+  Job job;
+  while (await_job(job)) {
+    switch (job.kind) {
+      case Job::Kind::kDispatch: dispatch(*job.camera, *job.in_flight); break;
+      case Job::Kind::kPost:
+        postprocess(*job.camera, *job.in_flight);
+        close(*job.camera, *job.in_flight);
+        break;
+      case Job::Kind::kComplete: complete(*job.in_flight); break;
+    }
+  }
+}
+
+// A job that ends makes others possible: one of them is for the worker that ended it, and whoever takes a job wakes one
+// other worker when he leaves one behind.
+bool Pipeline::await_job(Job& job) {
+  bool more = false;
+  {
+    MutexLock lock(work_mutex_);
+    while (!take_job(job)) {
+      if (draining_ && all_closed()) {
+        work_.notify_all();
+        return false;
+      }
+      work_.wait(work_mutex_);
+    }
+    more = to_dispatch() != nullptr || to_postprocess() != nullptr || to_complete();
+  }
+  if (more) work_.notify_one();
+  return true;
+}
+
+// What keeps the device busy comes first, then what a camera's user waits for, then what takes its time anyway.
+bool Pipeline::take_job(Job& job) {
+  if (Camera* const camera = to_dispatch()) {
+    job = {Job::Kind::kDispatch, camera, free_.front()};
+    free_.erase(free_.begin());
+    dispatching_ = true;
+    camera->has_ready = false;
+    last_camera_ = camera->index;
+    return true;
+  }
+  if (Camera* const camera = to_postprocess()) {
+    job = {Job::Kind::kPost, camera, camera->completed.front()};
+    camera->completed.erase(camera->completed.begin());
+    camera->postprocessing = true;
+    return true;
+  }
+  if (to_complete()) {
+    job = {Job::Kind::kComplete, nullptr, on_device_.front()};
+    completing_ = true;
+    return true;
+  }
+  return false;
+}
+
+// Room first, frame second: what is taken once there is room is the newest there is.
+Pipeline::Camera* Pipeline::to_dispatch() const {
+  const bool room = on_device_.size() < static_cast<std::size_t>(device_depth_);
+  if (dispatching_ || !room || free_.empty()) return nullptr;
+  for (std::size_t i = 1; i <= camera_.size(); ++i) {
+    Camera& camera = *camera_[(last_camera_ + i) % camera_.size()];
+    if (camera.has_ready && camera.on_the_way < camera.limit) return &camera;
+  }
+  return nullptr;
+}
+
+Pipeline::Camera* Pipeline::to_postprocess() const {
+  const auto found = std::find_if(camera_.begin(), camera_.end(), [](const auto& camera) {
+    return !camera->postprocessing && !camera->completed.empty();
+  });
+  return found == camera_.end() ? nullptr : found->get();
+}
+
+bool Pipeline::to_complete() const { return !completing_ && !on_device_.empty(); }
+
+bool Pipeline::all_closed() const {
+  return free_.size() == in_flights_.size() &&
+         std::none_of(camera_.begin(), camera_.end(), [](const auto& camera) { return camera->has_ready; });
 }
 
 // ---- [dispatch]
 
-bool Pipeline::any_ready() const {
-  return std::any_of(camera_.begin(), camera_.end(), [](const auto& camera) { return camera->ring->has_ready(); });
+void Pipeline::dispatch(Camera& camera, InFlight& in_flight) {
+  const bool taken = take_frame(camera, in_flight);
+  if (taken) in_flight.status = path_.enqueue(in_flight);
+  const bool more = camera.ring->has_ready();
+  MutexLock lock(work_mutex_);
+  dispatching_ = false;
+  if (more) camera.has_ready = true;
+  if (taken) {
+    on_device_.push_back(&in_flight);
+    ++camera.on_the_way;
+  } else {
+    free_.push_back(&in_flight);
+  }
 }
 
-void Pipeline::dispatch_loop() {
-  base::name_this_thread("dispatch");
-  bool draining = false;
-  InFlight* in_flight = nullptr;
-  while (!(draining && !any_ready())) {
-    const int token = ready_.pop();
-    if (token == kStopToken) {
-      draining = true;
-      continue;
-    }
-    // Room first, frame second: what is taken after the wait is the newest there is. The token only says which camera
-    // has one, so waiting for it first takes nothing out of a ring, and an idle dispatcher is woken once a frame.
-    if (in_flight == nullptr) {
-      device_room_.wait();
-      in_flight = pool_.pop();
-    }
-    if (!dispatch_one(*in_flight, static_cast<capture::CameraIndex>(token))) continue;
-    (void)on_device_.push(std::exchange(in_flight, nullptr));  // holds the whole pool
-  }
-  (void)on_device_.push(nullptr);
-}
-
-bool Pipeline::dispatch_one(InFlight& in_flight, capture::CameraIndex index) {
-  Camera& camera = *camera_[index];
-  camera.token_pending = false;
-  if (camera.on_the_way >= camera.limit) {
-    camera.parked = true;
-    // The worker may have finished between the two lines: then either it or this thread clears the mark.
-    if (camera.on_the_way >= camera.limit || !camera.parked.exchange(false)) return false;
-  }
+bool Pipeline::take_frame(Camera& camera, InFlight& in_flight) {
   std::optional<capture::SlotLease> lease = camera.ring->take();
-  if (camera.ring->has_ready()) ready(index);
   if (!lease) return false;
-
   in_flight.dispatched = clock_.now();
   in_flight.frame = lease->frame();
-  if (!cameras_[index].lossless && in_flight.dispatched - in_flight.frame.captured > options_.max_age) {
+  if (!cameras_[camera.index].lossless && in_flight.dispatched - in_flight.frame.captured > options_.max_age) {
     lease->release();
-    ledger_.dropped(index, DropReason::kTooOld);
+    ledger_.dropped(camera.index, DropReason::kTooOld);
     closed_one();
     return false;
   }
   in_flight.lease = std::move(*lease);
-  ++camera.on_the_way;
-  in_flight.status = path_.enqueue(in_flight);
   return true;
 }
 
 // ---- [completion]
 
-void Pipeline::completion_loop() {
-  base::name_this_thread("completion");
-  while (InFlight* in_flight = on_device_.pop()) {
-    Status& status = in_flight->status;
-    if (status.ok()) status = device_.synchronize(in_flight->slot_read);
-    if (!hold_pictures_ && status.ok()) in_flight->lease.release();
-    if (status.ok()) status = device_.synchronize(in_flight->downloaded);
-    if (status.ok()) status = in_flight->execution->result();
-    in_flight->completed = clock_.now();
-    if (Status device_status = device_.status(); !device_status.ok()) {
-      status = std::move(device_status);
-      report_device_lost(status);
-    }
-    device_room_.signal();
-    (void)camera_[in_flight->frame.camera]->completed.push(in_flight);  // holds the whole pool
+void Pipeline::complete(InFlight& in_flight) {
+  Status& status = in_flight.status;
+  if (status.ok()) status = device_.synchronize(in_flight.slot_read);
+  if (!hold_pictures_ && status.ok()) in_flight.lease.release();
+  if (status.ok()) status = device_.synchronize(in_flight.downloaded);
+  if (status.ok()) status = in_flight.execution->result();
+  in_flight.completed = clock_.now();
+  if (Status device_status = device_.status(); !device_status.ok()) {
+    status = std::move(device_status);
+    report_device_lost(status);
   }
-  for (auto& camera : camera_) (void)camera->completed.push(nullptr);
+  MutexLock lock(work_mutex_);
+  completing_ = false;
+  on_device_.erase(on_device_.begin());
+  camera_[in_flight.frame.camera]->completed.push_back(&in_flight);
 }
 
 // ---- [post]
-
-void Pipeline::post_loop(Camera& camera) {
-  base::name_this_thread("post-" + camera.name);
-  while (InFlight* in_flight = camera.completed.pop()) {
-    postprocess(camera, *in_flight);
-    close(camera, *in_flight);
-  }
-}
 
 void Pipeline::postprocess(Camera& camera, InFlight& in_flight) {
   if (!in_flight.status.ok()) {
@@ -376,9 +441,12 @@ void Pipeline::fill_frame(const Camera& camera, const InFlight& in_flight, camd_
 
 void Pipeline::close(Camera& camera, InFlight& in_flight) {
   in_flight.lease.release();
-  (void)pool_.push(&in_flight);  // returns where it came from
-  --camera.on_the_way;
-  if (camera.parked.exchange(false)) ready(camera.index);
+  {
+    MutexLock lock(work_mutex_);
+    camera.postprocessing = false;
+    --camera.on_the_way;
+    free_.push_back(&in_flight);
+  }
   closed_one();
 }
 

@@ -2,11 +2,14 @@
 //
 //   Idle -> Starting -> Running -> Draining -> Stopped        Failed: start() threw
 //
-//   thread        does
-//   [source]      the sources' own: fill slots, publish
-//   [dispatch]    one: takes the newest frame of a camera and enqueues it on the device
-//   [completion]  one: waits for the device, frees slots, hands frames to their camera's worker, in order
-//   [post]        one per camera: runs the plug-ins, closes the frame
+// Sources fill slots and publish, on threads of their own. The stages behind them are jobs, not threads: equal workers,
+// enough for every stage to be busy at once, take whatever there is to do. Who has finished a job takes the next one,
+// so that a frame that meets an idle pipeline wakes one worker and not one for each stage (adr/0013):
+//
+//   job           at once       does
+//   [dispatch]    one           takes the newest frame of a camera and enqueues it on the device
+//   [completion]  one           waits for the device, in the order of dispatch; frees slots, hands frames on
+//   [post]        one a camera  runs the plug-ins, in the order of dispatch; closes the frame
 //
 // Back-pressure: a frame is taken from its ring only when the device has room (device_depth) and its camera has fewer
 // than the allowed number of frames on the way. Until then it waits in the ring, where a newer one supersedes it: the
@@ -27,7 +30,6 @@
 #include "base/clock.hpp"
 #include "base/mutex.hpp"
 #include "capture/frame_source.hpp"
-#include "pipeline/bounded_queue.hpp"
 #include "pipeline/frame_path.hpp"
 #include "pipeline/ledger.hpp"
 #include "pipeline/metrics.hpp"
@@ -72,7 +74,7 @@ enum class EndReason : std::uint8_t {
   kDeviceLost,
 };
 
-// Hears of changes of state. [source], [dispatch] or [completion]: must be quick and must not call the pipeline.
+// Hears of changes of state. [source] or [completion]: must be quick and must not call the pipeline.
 class PipelineListener {
  public:
   virtual ~PipelineListener() = default;
@@ -109,21 +111,28 @@ class Pipeline final : private capture::FrameObserver, private capture::SourceLi
   [[nodiscard]] base::Status device_status() const { return device_.status(); }
 
  private:
-  struct Camera;  // ring, source, worker, state
+  struct Camera;  // ring, source, state
 
   // capture::FrameObserver
   void captured(capture::CameraIndex camera) noexcept override;
   void dropped(capture::CameraIndex camera, DropReason reason) noexcept override;
-  void ready(capture::CameraIndex camera) noexcept override;
+  void ready(capture::CameraIndex index) noexcept override;
   // capture::SourceListener
   void state_changed(capture::CameraIndex camera, capture::SourceState state,
                      const std::string& reason) noexcept override;
 
-  void dispatch_loop();
-  bool dispatch_one(InFlight& in_flight, capture::CameraIndex index);
-  [[nodiscard]] bool any_ready() const;
-  void completion_loop();
-  void post_loop(Camera& camera);
+  struct Job;
+  void work_loop();
+  // Waits until there is something to do. False: nothing more will come.
+  [[nodiscard]] bool await_job(Job& job);
+  [[nodiscard]] bool take_job(Job& job) CAMD_REQUIRES(work_mutex_);
+  [[nodiscard]] Camera* to_dispatch() const CAMD_REQUIRES(work_mutex_);
+  [[nodiscard]] Camera* to_postprocess() const CAMD_REQUIRES(work_mutex_);
+  [[nodiscard]] bool to_complete() const CAMD_REQUIRES(work_mutex_);
+  [[nodiscard]] bool all_closed() const CAMD_REQUIRES(work_mutex_);
+  void dispatch(Camera& camera, InFlight& in_flight);
+  [[nodiscard]] bool take_frame(Camera& camera, InFlight& in_flight);
+  void complete(InFlight& in_flight);
   void postprocess(Camera& camera, InFlight& in_flight);
   void fill_frame(const Camera& camera, const InFlight& in_flight, camd_frame& frame, camd_picture& picture) const;
   void close(Camera& camera, InFlight& in_flight);
@@ -148,12 +157,18 @@ class Pipeline final : private capture::FrameObserver, private capture::SourceLi
   std::vector<std::unique_ptr<Camera>> camera_;
   std::vector<std::unique_ptr<InFlight>> in_flights_;
 
-  BoundedQueue<int> ready_;            // camera indices, each at most once, and kStopToken
-  BoundedQueue<InFlight*> pool_;       // free ones
-  BoundedQueue<InFlight*> on_device_;  // in the order of dispatch; nullptr ends
-  moodycamel::LightweightSemaphore device_room_;
-  std::thread dispatcher_;
-  std::thread completion_;
+  std::vector<std::thread> workers_;
+
+  // What there is to do. Held to look and to change it only, never while a job is done. The queues have the capacity
+  // that they need from the beginning.
+  mutable base::Mutex work_mutex_;
+  base::CondVar work_;                                             // for workers without a job
+  std::vector<InFlight*> free_ CAMD_GUARDED_BY(work_mutex_);       // used in turn: the first frames warm up them all
+  std::vector<InFlight*> on_device_ CAMD_GUARDED_BY(work_mutex_);  // in the order of dispatch, the completing one too
+  std::size_t last_camera_ CAMD_GUARDED_BY(work_mutex_) = 0;       // that was dispatched: cameras take turns
+  bool dispatching_ CAMD_GUARDED_BY(work_mutex_) = false;
+  bool completing_ CAMD_GUARDED_BY(work_mutex_) = false;
+  bool draining_ CAMD_GUARDED_BY(work_mutex_) = false;
   std::atomic<bool> device_lost_{false};
   std::atomic<std::size_t> live_sources_;  // that have neither ended nor failed
 

@@ -10,7 +10,6 @@
 #include "capture/frame_source.hpp"
 #include "config/model_card.hpp"
 #include "infer/engine.hpp"
-#include "pipeline/bounded_queue.hpp"
 #include "pipeline/session.hpp"
 #include "tests/pipeline/counting_device.hpp"
 #include "tests/pipeline/heap_watch.hpp"
@@ -84,21 +83,6 @@ TEST(HeapWatch, CountsEveryWayToAllocate) {
   EXPECT_EQ(test::stop_heap_watch().allocations, 6U);
 }
 
-TEST(BoundedQueue, AllocatesNothingWhenAThreadPushesForTheFirstTime) {
-  BoundedQueue<int> queue(4, 2);
-  test::Gate begin;
-  std::thread thread([&] {
-    begin.wait();
-    EXPECT_TRUE(queue.push(1));
-  });
-  test::start_heap_watch();
-  begin.open();
-  EXPECT_EQ(queue.pop(), 1);
-  const test::HeapReport report = test::stop_heap_watch();
-  thread.join();
-  EXPECT_EQ(report.allocations, 0U) << report.where;
-}
-
 TEST(SteadyState, AllocatesNothingFromTheSourceThroughNetworkAndDetectionsToTheLastPlugin) {
   const base::Clock& clock = base::system_clock();
   const auto host = device::make_host_device(clock);
@@ -123,7 +107,6 @@ TEST(SteadyState, AllocatesNothingFromTheSourceThroughNetworkAndDetectionsToTheL
   EXPECT_GT(watcher.detections(), 0);
   EXPECT_GT(device.operations(), 0);
   EXPECT_EQ(device.made(), 0);
-  EXPECT_EQ(device.waits(), 0) << "on the dispatch thread";
 }
 
 TEST(SteadyState, AllocatesNothingWhileTwoCamerasSupersedeTheirFrames) {
@@ -157,7 +140,6 @@ TEST(SteadyState, AllocatesNothingWhileTwoCamerasSupersedeTheirFrames) {
   ASSERT_TRUE(watcher.report().has_value());
   EXPECT_EQ(watcher.report()->allocations, 0U) << watcher.report()->where;
   EXPECT_EQ(device.made(), 0);
-  EXPECT_EQ(device.waits(), 0) << "on the dispatch thread";
 }
 
 }  // namespace

@@ -3,8 +3,6 @@
 #include <array>
 #include <atomic>
 
-#include "tests/pipeline/counting_device.hpp"
-
 namespace {
 
 enum class Kind : std::uint8_t { kAllocates, kWaits, kLaunches };
@@ -23,7 +21,6 @@ void count(Kind kind, const char* name) noexcept {
     ++launches;
     return;
   }
-  if (kind == Kind::kWaits && !camd::test::on_dispatch_thread()) return;
   ++(kind == Kind::kWaits ? waiting : allocating);
   const std::size_t place = name_count.fetch_add(1);
   if (place < kNames) names[place] = name;

@@ -1,5 +1,6 @@
-// After warm-up a frame on the GPU allocates nothing on the host or on the device, captures nothing, and nothing that
-// waits is called on the dispatch thread. A binary of its own: it replaces malloc() and the runtime's functions.
+// After warm-up a frame on the GPU allocates nothing on the host or on the device, captures nothing, and calls nothing
+// that waits: whoever waits for the device asks for an event. A binary of its own: it replaces malloc() and the
+// runtime's functions.
 
 #include <gtest/gtest.h>
 
@@ -24,7 +25,7 @@ struct Way {
 
 class SteadyStateGpu : public testing::TestWithParam<Way> {};
 
-TEST_P(SteadyStateGpu, AllocatesNothingAndNeverWaitsOnTheDispatchThread) {
+TEST_P(SteadyStateGpu, AllocatesNothingAndCallsNothingThatWaits) {
   constexpr int kWarmup = 60;
   constexpr int kFrames = 300;
   const device::GpuCount gpus = device::count_gpus();

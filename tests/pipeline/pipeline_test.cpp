@@ -28,11 +28,24 @@ std::uint64_t dropped(const Totals& totals, DropReason reason) {
   return totals.dropped[static_cast<std::size_t>(reason)];
 }
 
+// On streams with threads of their own, where the device works beside the pipeline as a GPU does, and on streams that
+// the pipeline's workers run themselves, which is what camd uses on the host.
+class PipelineTest : public testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(Streams, PipelineTest, testing::Bool(), [](const auto& with_threads) {
+  return std::string(with_threads.param ? "WithThreads" : "RunByWorkers");
+});
+
+device::HostDeviceOptions device_options() {
+  device::HostDeviceOptions options;
+  options.stream_threads = PipelineTest::GetParam();
+  return options;
+}
+
 // Device, engine and plug-ins of one test; the pipeline is made last because it asks the plug-ins what they need.
 struct Rig {
   explicit Rig(const base::Clock& rig_clock = base::system_clock(), test::FakeEngine::Network network = works)
       : clock(rig_clock),
-        device(device::make_host_device(clock)),
+        device(device::make_host_device(clock, device_options())),
         engine(*device, std::move(network)),
         plugins({}, clock) {
     options.path.transfer = device::HostMemory::kMapped;
@@ -56,7 +69,7 @@ test::FakeSource::Body publishes(const base::Clock& clock, int frames) {
   };
 }
 
-TEST(Pipeline, DeliversEveryFrameOfALosslessCameraInOrder) {
+TEST_P(PipelineTest, DeliversEveryFrameOfALosslessCameraInOrder) {
   Rig rig;
   std::vector<std::uint64_t> sequences;
   test::FakePlugin plugin([&](const camd_frame& frame, const camd_tensors&, camd_results&, camd_error&) {
@@ -75,7 +88,30 @@ TEST(Pipeline, DeliversEveryFrameOfALosslessCameraInOrder) {
   EXPECT_EQ(pipeline.ledger().totals().dropped_sum(), 0U);
 }
 
-TEST(Pipeline, DeliversTheNewestFrameAndCountsTheOlderOnesAsSupersededWhileAPluginIsBusy) {
+TEST_P(PipelineTest, DeliversEachCamerasFramesInOrderWhileTheDeviceHoldsSeveral) {
+  constexpr int kFrames = 300;
+  Rig rig;
+  rig.options.device_depth = 3;
+  base::Mutex mutex;
+  std::map<std::int32_t, std::vector<std::uint64_t>> sequences;
+  test::FakePlugin plugin([&](const camd_frame& frame, const camd_tensors&, camd_results&, camd_error&) {
+    base::MutexLock lock(mutex);
+    sequences[frame.camera_index].push_back(frame.sequence);
+    return static_cast<int>(CAMD_OK);
+  });
+  plugin.add_to(rig.plugins);
+  Pipeline& pipeline = rig.make({test::fake_camera("one", publishes(rig.clock, kFrames), true),
+                                 test::fake_camera("two", publishes(rig.clock, kFrames), true)});
+  pipeline.start();
+  EXPECT_EQ(pipeline.wait_for_end(TimePoint::max()), EndReason::kSourcesEnded);
+  pipeline.stop(true);
+  std::vector<std::uint64_t> expected(kFrames);
+  std::iota(expected.begin(), expected.end(), 0U);
+  EXPECT_EQ(sequences[0], expected);
+  EXPECT_EQ(sequences[1], expected);
+}
+
+TEST_P(PipelineTest, DeliversTheNewestFrameAndCountsTheOlderOnesAsSupersededWhileAPluginIsBusy) {
   Rig rig;
   Gate entered;
   Gate leave;
@@ -109,7 +145,7 @@ TEST(Pipeline, DeliversTheNewestFrameAndCountsTheOlderOnesAsSupersededWhileAPlug
   EXPECT_EQ(dropped(pipeline.ledger().totals(0), DropReason::kSuperseded), 7U);
 }
 
-TEST(Pipeline, DropsFramesOlderThanMaxAgeBeforeTheyCostDeviceTime) {
+TEST_P(PipelineTest, DropsFramesOlderThanMaxAgeBeforeTheyCostDeviceTime) {
   std::atomic<int> runs{0};
   Rig rig(base::system_clock(), [&runs](const infer::PictureView&) -> Status {
     ++runs;
@@ -129,7 +165,7 @@ TEST(Pipeline, DropsFramesOlderThanMaxAgeBeforeTheyCostDeviceTime) {
   EXPECT_EQ(runs, 1);
 }
 
-TEST(Pipeline, KeepsTheAgeOfFramesAndItsMemoryBoundedOverTenMinutesOfAPluginThatTakes200Ms) {
+TEST_P(PipelineTest, KeepsTheAgeOfFramesAndItsMemoryBoundedOverTenMinutesOfAPluginThatTakes200Ms) {
   ManualClock clock;
   Rig rig(clock);
   rig.options.max_age = milliseconds(200);
@@ -161,14 +197,14 @@ TEST(Pipeline, KeepsTheAgeOfFramesAndItsMemoryBoundedOverTenMinutesOfAPluginThat
       })});
   pipeline.start();
   const TimePoint start = clock.now();
-  const std::int64_t kFrames = 30 * 600;
+  constexpr std::int64_t kFrames = std::int64_t{30} * 600;
   std::size_t memory_after_a_minute = 0;
   for (std::int64_t f = 0; f < kFrames; ++f) {
     ++to_publish;
     while (published < to_publish) std::this_thread::yield();
     // The plug-in has always work: time may go on only once it has begun on the frame that this moment gave it.
     while (base::from_ns(busy_until) <= clock.now()) std::this_thread::yield();
-    if (f == 30 * 60) memory_after_a_minute = mallinfo2().uordblks;
+    if (f == std::int64_t{30} * 60) memory_after_a_minute = mallinfo2().uordblks;
     clock.advance(start + std::chrono::nanoseconds(1'000'000'000 / 30) * (f + 1) - clock.now());
   }
   const std::size_t memory_at_the_end = mallinfo2().uordblks;
@@ -189,7 +225,7 @@ TEST(Pipeline, KeepsTheAgeOfFramesAndItsMemoryBoundedOverTenMinutesOfAPluginThat
   EXPECT_EQ(pipeline.ledger().totals().in_flight, 0);
 }
 
-TEST(Pipeline, ReportsTheTotalLatencyThatThePixelsThemselvesProve) {
+TEST_P(PipelineTest, ReportsTheTotalLatencyThatThePixelsThemselvesProve) {
   Rig rig(base::system_clock(), [](const infer::PictureView&) -> Status {
     test::spin(3'000'000);  // a network of a millisecond or more
     return {};
@@ -236,7 +272,7 @@ TEST(Pipeline, ReportsTheTotalLatencyThatThePixelsThemselvesProve) {
   EXPECT_NEAR(reported.max, real_us.back(), kMillisecond);
 }
 
-TEST(Pipeline, SplitsTheTotalIntoStagesThatAddUpToIt) {
+TEST_P(PipelineTest, SplitsTheTotalIntoStagesThatAddUpToIt) {
   Rig rig;
   Pipeline& pipeline = rig.make({test::fake_camera("door", publishes(rig.clock, 1))});
   pipeline.start();
@@ -249,7 +285,7 @@ TEST(Pipeline, SplitsTheTotalIntoStagesThatAddUpToIt) {
   EXPECT_EQ(metrics.frames, 1U);
 }
 
-TEST(Pipeline, GoesOnWithOtherFramesWhenAPluginFails) {
+TEST_P(PipelineTest, GoesOnWithOtherFramesWhenAPluginFails) {
   Rig rig;
   test::FakePlugin plugin([&](const camd_frame& frame, const camd_tensors&, camd_results& results, camd_error& error) {
     if (frame.sequence == 1) {
@@ -278,7 +314,7 @@ struct Changes final : PipelineListener {
   std::vector<std::string> lost;
 };
 
-TEST(Pipeline, AccountsForEveryFrameWhenTheDeviceIsLostAndSaysSoOnce) {
+TEST_P(PipelineTest, AccountsForEveryFrameWhenTheDeviceIsLostAndSaysSoOnce) {
   device::HostDevice* device = nullptr;
   std::atomic<int> runs{0};
   Rig rig(base::system_clock(), [&](const infer::PictureView&) -> Status {
@@ -299,7 +335,7 @@ TEST(Pipeline, AccountsForEveryFrameWhenTheDeviceIsLostAndSaysSoOnce) {
   EXPECT_THAT(changes.lost[0], HasSubstr("pulled out"));
 }
 
-TEST(Pipeline, GoesOnWhenTheNetworkFailsForOneFrame) {
+TEST_P(PipelineTest, GoesOnWhenTheNetworkFailsForOneFrame) {
   std::atomic<int> runs{0};
   Rig rig(base::system_clock(), [&runs](const infer::PictureView&) -> Status {
     return ++runs == 3 ? Status(base::ErrorKind::kModel, "cannot") : Status();
@@ -312,7 +348,7 @@ TEST(Pipeline, GoesOnWhenTheNetworkFailsForOneFrame) {
   EXPECT_EQ(dropped(pipeline.ledger().totals(0), DropReason::kDeviceError), 1U);
 }
 
-TEST(Pipeline, KeepsOtherCamerasGoingWhileOneHasEnded) {
+TEST_P(PipelineTest, KeepsOtherCamerasGoingWhileOneHasEnded) {
   Rig rig;
   Gate first_ended;
   std::map<std::string, int> delivered;
@@ -340,7 +376,7 @@ TEST(Pipeline, KeepsOtherCamerasGoingWhileOneHasEnded) {
   EXPECT_EQ(delivered["long"], 5);
 }
 
-TEST(Pipeline, KeepsOneCameraGoingWhileAnotherCamerasFrameIsStuckInAPlugin) {
+TEST_P(PipelineTest, KeepsOneCameraGoingWhileAnotherCamerasFrameIsStuckInAPlugin) {
   Rig rig;
   Gate stuck;
   Gate other_done;
@@ -367,7 +403,7 @@ TEST(Pipeline, KeepsOneCameraGoingWhileAnotherCamerasFrameIsStuckInAPlugin) {
   EXPECT_EQ(pipeline.ledger().totals(1).delivered, 20U);
 }
 
-TEST(Pipeline, EndsAtTheFrameLimit) {
+TEST_P(PipelineTest, EndsAtTheFrameLimit) {
   Rig rig;
   Pipeline& pipeline = rig.make({test::fake_camera(
       "endless",
@@ -383,7 +419,7 @@ TEST(Pipeline, EndsAtTheFrameLimit) {
   EXPECT_EQ(pipeline.ledger().totals().in_flight, 0);
 }
 
-TEST(Pipeline, DropsWaitingFramesAsShutdownWhenTheyShallNotBeDelivered) {
+TEST_P(PipelineTest, DropsWaitingFramesAsShutdownWhenTheyShallNotBeDelivered) {
   Rig rig;
   Gate entered;
   Gate leave;
@@ -412,7 +448,7 @@ TEST(Pipeline, DropsWaitingFramesAsShutdownWhenTheyShallNotBeDelivered) {
   EXPECT_EQ(dropped(pipeline.ledger().totals(0), DropReason::kShutdown), 1U);
 }
 
-TEST(Pipeline, RefusesASecondStartWithStateCallAndRequiredState) {
+TEST_P(PipelineTest, RefusesASecondStartWithStateCallAndRequiredState) {
   Rig rig;
   Pipeline& pipeline = rig.make({test::fake_camera("door", publishes(rig.clock, 1))});
   pipeline.start();
@@ -424,7 +460,7 @@ TEST(Pipeline, RefusesASecondStartWithStateCallAndRequiredState) {
   }
 }
 
-TEST(Pipeline, StopsTheOtherSourcesWhenOneCannotStart) {
+TEST_P(PipelineTest, StopsTheOtherSourcesWhenOneCannotStart) {
   Rig rig;
   Pipeline& pipeline = rig.make({test::fake_camera("good",
                                                    [&](capture::FrameRing& ring, const std::atomic<bool>& stopping) {
