@@ -4,8 +4,11 @@
 // BM_Pipeline/FPS/FRAMES: a source of FPS frames a second (0: lossless, as fast as they are taken).
 //   cpu_us       CPU time of the process a frame, the source's own included
 //   switches     times a thread went to sleep, a frame
-//   p50_us ...   from the moment at which the dispatcher hands the frame to the device until the completion thread has
-//                it back ("overhead": the device has nothing to do), and from publish() to the plug-in ("arrival")
+//   p50_us ...   from the moment at which a worker hands the frame to the device until it has it back ("overhead": the
+//                device has nothing to do), and from publish() to the plug-in ("arrival")
+// BM_PaceAlone/FPS/FRAMES: the same thread of a source, which sleeps until each frame is due and publishes nothing:
+// what
+//                of cpu_us is the camera's and not the pipeline's.
 #include <benchmark/benchmark.h>
 #include <sys/resource.h>
 
@@ -43,10 +46,43 @@ double percentile(std::vector<double>& values, double q) {
   return values[std::min(values.size() - 1, static_cast<std::size_t>(q * static_cast<double>(values.size())))];
 }
 
+constexpr int kWarmup = 50;
+
+// Calls `make_frame` for each frame when it is due.
+template <typename MakeFrame>
+void pace(double fps, int frames, const MakeFrame& make_frame) {
+  TimePoint next = base::system_clock().now();
+  for (int i = 0; i < kWarmup + frames; ++i) {
+    if (fps > 0) std::this_thread::sleep_until(next += base::Duration(static_cast<std::int64_t>(1e9 / fps)));
+    make_frame(i);
+  }
+}
+
+void BM_PaceAlone(benchmark::State& state) {
+  const auto frames = static_cast<int>(state.range(1));
+  double cpu = 0;
+  for (auto _ : state) {
+    rusage begin{};
+    std::thread source([&] {
+      pace(static_cast<double>(state.range(0)), frames, [&](int i) {
+        if (i == kWarmup) begin = now_used();
+      });
+    });
+    source.join();
+    cpu = (cpu_seconds(now_used()) - cpu_seconds(begin)) * 1e6 / frames;
+  }
+  state.counters["cpu_us"] = cpu;
+}
+BENCHMARK(BM_PaceAlone)
+    ->Args({30, 600})
+    ->ArgNames({"fps", "frames"})
+    ->Iterations(1)
+    ->UseRealTime()
+    ->Unit(benchmark::kMillisecond);
+
 void BM_Pipeline(benchmark::State& state) {
   const auto fps = static_cast<double>(state.range(0));
   const int frames = static_cast<int>(state.range(1));
-  constexpr int kWarmup = 50;
   const base::Clock& clock = base::system_clock();
   std::vector<double> arrival_us;
   arrival_us.reserve(static_cast<std::size_t>(frames));
@@ -73,11 +109,7 @@ void BM_Pipeline(benchmark::State& state) {
     pipeline::PipelineOptions options;
     options.path.transfer = camd::device::HostMemory::kMapped;
     const auto body = [&](capture::FrameRing& ring, const std::atomic<bool>&) {
-      TimePoint next = clock.now();
-      for (int i = 0; i < kWarmup + frames; ++i) {
-        if (fps > 0) std::this_thread::sleep_until(next += base::Duration(static_cast<std::int64_t>(1e9 / fps)));
-        (void)test::publish_frame(ring, clock.now());
-      }
+      pace(fps, frames, [&](int) { (void)test::publish_frame(ring, clock.now()); });
     };
     pipeline::Pipeline pipe(*device, engine, plugins, clock, {test::fake_camera("bench", body, fps <= 0)}, options,
                             nullptr);
