@@ -382,8 +382,17 @@ void tile(Lowering& l) {
   const Integers repeats = l.integers_input(1, "repeats");
   l.require(repeats.size() == l.shape(y).size(), "its repeats do not fit its input");
   for (std::size_t d = 0; d < repeats.size(); ++d) {
-    l.require(repeats[d] > 0 && repeats[d] <= 4096, fmt::format("its repeat {} is out of range", repeats[d]));
-    y = l.concat(std::vector<ValueId>(static_cast<std::size_t>(repeats[d]), y), static_cast<int>(d));
+    Shape to = l.shape(y);
+    const std::int64_t size = to[d];
+    l.require(repeats[d] > 0 && (size == 0 || repeats[d] <= kMaxValueElements / size),
+              fmt::format("its repeat {} is out of range", repeats[d]));
+    if (repeats[d] == 1 || size == 0) continue;
+    to[d] *= repeats[d];
+    l.require(element_count(to) <= kMaxValueElements, "its output is too large");
+    // One step however often it repeats: a Concat is one for each of its inputs.
+    Integers rows(static_cast<std::size_t>(to[d]));
+    for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<std::int64_t>(i) % size;
+    y = l.emit(Gather{static_cast<int>(d), std::move(rows)}, {y}, std::move(to));
   }
   l.set_output(0, y);
 }

@@ -2,6 +2,7 @@
 // lane, or through others. `after_[b]` holds all such a as bits.
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "infer/cuda/plan_builder.hpp"
@@ -39,19 +40,24 @@ class Scheduler {
   void find_needs() {
     needs_.assign(count_, {});
     std::vector<Bits> all(count_, Bits(count_));
+    std::vector<std::vector<std::size_t>> writers(plan_.buffers.size());  // of each buffer, among the steps so far
     for (std::size_t i = 0; i < count_; ++i) {
+      std::vector<std::size_t> made_it;
+      for (const int b : plan_.steps[i].reads) {
+        const auto& of_buffer = writers[static_cast<std::size_t>(b)];
+        made_it.insert(made_it.end(), of_buffer.begin(), of_buffer.end());
+      }
       // From the latest on: what an earlier one of them is needed for has then been merged already.
-      for (std::size_t j = i; j-- > 0;) {
-        if (all[i][j] || !touches(plan_.steps[j].writes, plan_.steps[i].reads)) continue;
+      std::sort(made_it.begin(), made_it.end(), std::greater<>());
+      for (const std::size_t j : made_it) {
+        if (all[i][j]) continue;
         needs_[i].push_back(j);
         all[i].set(j);
         all[i].merge(all[j]);
       }
       std::reverse(needs_[i].begin(), needs_[i].end());
+      for (const int b : plan_.steps[i].writes) writers[static_cast<std::size_t>(b)].push_back(i);
     }
-  }
-  static bool touches(const std::vector<int>& a, const std::vector<int>& b) {
-    return std::any_of(a.begin(), a.end(), [&](int x) { return std::find(b.begin(), b.end(), x) != b.end(); });
   }
 
   // Steps from here to the end of the longest chain: the chain to keep in one lane, where launches overlap.

@@ -271,6 +271,15 @@ TEST(Hostile, NegativeSizesOfExpandAndRangesBeyondIntegersAreRefused) {
   EXPECT_THAT(refusal(range, {1, 1}), HasSubstr("its range is out of bounds"));
 }
 
+// The fuzzer's: 133 bytes that became thousands of steps, one for each repetition.
+TEST(Hostile, ATileIsOneStepADimensionHoweverOftenItRepeats) {
+  OnnxBuilder b;
+  b.input("x", {1, 2}).integers("repeats", {2}, {1000, 3000}).node("Tile", {"x", "repeats"}, {"y"}).output("y", {});
+  const Graph graph = lower(b, {1, 2});
+  EXPECT_EQ(graph.ops.size(), 2U);
+  EXPECT_EQ(graph.shape(graph.outputs[0]), (Shape{1000, 6000}));
+}
+
 TEST(Hostile, ExternalDataOfAbsurdSizeIsNotRead) {
   const test::TemporaryFolder folder;
   OnnxBuilder b;
