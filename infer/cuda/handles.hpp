@@ -46,7 +46,8 @@ class PointerVisitor {
     for (int i = 0; i < a.sink_count; ++i) writes(a.sinks[i].data);
   }
   void operator()(StemArguments& a) {
-    reads(a.planes, a.weights, a.bias);
+    reads(a.planes, a.weights, a.bias, a.block.depthwise, a.block.depthwise_bias, a.block.pointwise,
+          a.block.pointwise_bias);
     writes(a.y.data);
   }
   void operator()(PlainConvArguments& a) {

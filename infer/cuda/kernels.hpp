@@ -105,6 +105,17 @@ struct ConvArguments {
 };
 int conv(const ConvArguments& arguments, const LaunchContext& context);
 
+// What follows a network's first convolution in the same kernel: depthwise 3x3 (stride 1, padded by 1), then 1x1.
+struct StemBlock {
+  int c = 0;                              // channels of the first convolution
+  const float* depthwise = nullptr;       // [9][c8], c8 = c rounded up to 8; null: nothing follows
+  const float* depthwise_bias = nullptr;  // [c8]
+  Activation depthwise_activation;
+  const void* pointwise = nullptr;        // packed, k = 2 * c8, n = y.c: weights in f16, then what f16 rounded away
+  const float* pointwise_bias = nullptr;  // [n16]
+  Activation activation;
+};
+
 // First convolution of a network, 3x3 with stride 2 and 3 input channels: reads the camera's picture as
 // infer/sample.hpp defines it (or planes of f32 where `picture` is null), writes f16.
 struct StemArguments {
@@ -116,9 +127,12 @@ struct StemArguments {
   const float* bias = nullptr;    // [n8]
   int pad_top = 1, pad_left = 1;
   Activation activation;
-  Image y;  // f16
+  StemBlock block;
+  Image y;  // f16: of the last of these layers; all have its height and width
 };
 int stem(const StemArguments& arguments, const LaunchContext& context);
+// stem() where a block follows.
+int stem_block(const StemArguments& arguments, const LaunchContext& context);
 
 // ---- Any type, any size --------------------------------------------------------------------------------------------
 

@@ -1,8 +1,51 @@
 #include "infer/cuda/packing.hpp"
 
+#include <algorithm>
+#include <cmath>
+
 #include "infer/half.hpp"
 
 namespace camd::infer::cuda {
+namespace {
+
+float rounded(float value) { return half_to_float(float_to_half(value)); }
+
+// The distance between neighbouring halfs at `value`.
+float spacing(float value) {
+  constexpr float kLeastNormal = 6.103515625e-05F;
+  return std::ldexp(1.0F, std::ilogb(std::max(std::abs(value), kLeastNormal)) - 10);
+}
+
+}  // namespace
+
+std::vector<float> round_keeping_sums(std::vector<float> weights, int taps) {
+  const auto n = static_cast<std::size_t>(taps);
+  std::vector<std::size_t> order(n);
+  for (std::size_t first = 0; first + n <= weights.size(); first += n) {
+    float* const filter = &weights[first];
+    double missing = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      const float half = rounded(filter[i]);
+      missing += static_cast<double>(filter[i]) - static_cast<double>(half);
+      filter[i] = half;
+      order[i] = i;
+    }
+    if (n == 1 || !std::isfinite(missing)) continue;
+    // From the coarsest tap to the finest: each takes what it can in one step of its own, the finest all that is left.
+    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      return std::abs(filter[a]) != std::abs(filter[b]) ? std::abs(filter[a]) > std::abs(filter[b]) : a < b;
+    });
+    for (const std::size_t i : order) {
+      const double step = spacing(filter[i]);
+      double steps = std::nearbyint(missing / step);
+      if (i != order.back()) steps = std::clamp(steps, -1.0, 1.0);
+      const float moved = rounded(static_cast<float>(filter[i] + steps * step));
+      missing -= static_cast<double>(moved) - static_cast<double>(filter[i]);
+      filter[i] = moved;
+    }
+  }
+  return weights;
+}
 
 std::vector<Half> pack_right(int n, int k, const WeightAt& at) {
   std::vector<Half> packed;

@@ -16,6 +16,11 @@ using Half = std::uint16_t;  // the bits of an IEEE 754 binary16
   return (value + multiple - 1) / multiple * multiple;
 }
 
+// Weights [filters][taps] as f16 will have them, with every filter's sum kept: what rounding adds to one tap it takes
+// from others. Pictures and what becomes of them are smooth, and there a filter that sees differences rests on its taps
+// cancelling: rounded each by itself they do not, and the layers behind amplify what remains.
+[[nodiscard]] std::vector<float> round_keeping_sums(std::vector<float> weights, int taps);
+
 // Value of weight `k` of output channel `n`; asked for within the padded sizes too: answer 0 there.
 using WeightAt = std::function<float(int n, int k)>;
 

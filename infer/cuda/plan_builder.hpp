@@ -29,6 +29,7 @@ struct TileProgramPlan {
 // Operators that share a kernel. An op's index is its place in Graph::ops.
 struct Fusion {
   int stem = -1;                                // the convolution that reads the picture
+  int stem_block = -1;                          // pointwise op of the block that shares its kernel
   std::map<int, int> depthwise_of;              // pointwise op -> its depthwise op
   std::set<int> absorbed;                       // ops that another op's kernel computes
   std::map<int, std::vector<int>> siblings;     // first op -> all convolutions of its conv(), itself included
@@ -87,6 +88,10 @@ class PlanBuilder {
   void emit(const Op& op, const MatMul& matmul, int index);
 
   void emit_stem(const Op& op);
+  void emit_stem_block(const Op& first, const Op& depthwise, const Op& pointwise);
+  // Of the first convolution; `y` is left open.
+  [[nodiscard]] StemArguments stem_arguments(const Op& op);
+  void add_stem(const StemArguments& arguments, const std::string& origin);
   void emit_separable(const Op& depthwise, const Op& pointwise);
   void emit_program(const TileProgramPlan& program);
   void emit_layer(const TileProgramPlan& program, std::size_t index, TileStage& stage, TileProgramArguments& a);

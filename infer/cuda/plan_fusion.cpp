@@ -19,6 +19,7 @@ class Finder {
     find_enlarged_residuals();
     find_stem();
     find_separables();
+    find_stem_block();
     find_heads();
     find_programs();
     find_siblings();
@@ -149,6 +150,23 @@ class Finder {
       if (choose_tile(a, options_.shared_bytes) < 0) continue;
       fusion_.depthwise_of[i] = d;
       fusion_.absorbed.insert(d);
+    }
+  }
+
+  // The first depthwise block, where nothing but it reads the first convolution.
+  void find_stem_block() {
+    if (fusion_.stem < 0) return;
+    const ValueId between = op(fusion_.stem).output;
+    if (uses(between) != 1 || is_output(between)) return;
+    for (const auto& [point, deep] : fusion_.depthwise_of) {
+      const Conv& c = *conv(deep);
+      if (op(deep).inputs[0] != between || c.stride.y != 1 || c.pads != Pads{1, 1, 1, 1}) continue;
+      const auto channels = static_cast<int>(graph_.shape(between)[1]);
+      const auto n = static_cast<int>(graph_.shape(op(point).output)[1]);
+      if (channels > kMostStemBlockChannels || stem_block_memory(channels, n).total() > options_.shared_bytes) return;
+      fusion_.stem_block = point;
+      fusion_.absorbed.insert(fusion_.stem);
+      return;
     }
   }
 

@@ -7,6 +7,7 @@
 #include "infer/cuda/packing.hpp"
 #include "infer/cuda/plan_builder.hpp"
 #include "infer/cuda/tiles.hpp"
+#include "infer/half.hpp"
 
 namespace camd::infer::cuda {
 namespace {
@@ -28,7 +29,13 @@ void PlanBuilder::emit(const Op& op, int index) {
 void PlanBuilder::emit(const Op& op, const Conv& conv, int index) {
   if (fusion_.stem == index) return emit_stem(op);
   const auto deep = fusion_.depthwise_of.find(index);
-  if (deep != fusion_.depthwise_of.end()) return emit_separable(graph_.ops[static_cast<std::size_t>(deep->second)], op);
+  if (deep != fusion_.depthwise_of.end()) {
+    const Op& depthwise = graph_.ops[static_cast<std::size_t>(deep->second)];
+    if (fusion_.stem_block == index) {
+      return emit_stem_block(graph_.ops[static_cast<std::size_t>(fusion_.stem)], depthwise, op);
+    }
+    return emit_separable(depthwise, op);
+  }
   const auto dense = fusion_.siblings.find(index);
   if (dense != fusion_.siblings.end()) return emit_tensor_core_conv(dense->second);
   PlainConvArguments a;
@@ -67,8 +74,43 @@ void PlanBuilder::emit_plain_conv(const Op& op, const PlainConvArguments& geomet
 }
 
 void PlanBuilder::emit_stem(const Op& op) {
+  StemArguments a = stem_arguments(op);
+  a.y = make_image(op.output, true);
+  add_stem(a, op.origin);
+}
+
+void PlanBuilder::emit_stem_block(const Op& first, const Op& depthwise, const Op& pointwise) {
+  StemArguments a = stem_arguments(first);
+  StemBlock& b = a.block;
+  b.c = static_cast<int>(shape(first.output)[1]);
+  const int c = b.c;
+  const int c8 = round_up(c, 8);
+  const std::vector<float> deep = floats(depthwise.inputs[1]);
+  std::vector<float> taps(static_cast<std::size_t>(9 * c8), 0.0F);
+  for (int i = 0; i < 9 * c; ++i) {
+    const int at = i % 9 * c8 + i / 9;
+    taps[static_cast<std::size_t>(at)] = deep[static_cast<std::size_t>(i)];
+  }
+  b.depthwise = constant(taps);
+  b.depthwise_bias = padded_bias(floats(depthwise.inputs[2]), 8);
+  b.depthwise_activation = depthwise.activation;
+  const std::vector<float> point = floats(pointwise.inputs[1]);
+  b.pointwise = constant(pack_right(static_cast<int>(shape(pointwise.output)[1]), 2 * c8, [&](int n, int k) {
+    if (k % c8 >= c) return 0.0F;
+    const int i = n * c + k % c8;
+    const float weight = point[static_cast<std::size_t>(i)];
+    const float half = half_to_float(float_to_half(weight));
+    return k < c8 ? half : weight - half;
+  }));
+  b.pointwise_bias = padded_bias(floats(pointwise.inputs[2]), 16);
+  b.activation = pointwise.activation;
+  a.y = make_image(pointwise.output, true);
+  add_stem(a, first.origin + " + " + depthwise.origin + " + " + pointwise.origin);
+}
+
+StemArguments PlanBuilder::stem_arguments(const Op& op) {
   const auto& conv = std::get<Conv>(op.operation);
-  const std::vector<float> w = floats(op.inputs[1]);
+  const std::vector<float> w = round_keeping_sums(floats(op.inputs[1]), 9);
   const auto at = [&](int n, int ky, int kx, int c) {
     const int i = ((n * 3 + c) * 3 + ky) * 3 + kx;
     return w[static_cast<std::size_t>(i)];
@@ -83,15 +125,18 @@ void PlanBuilder::emit_stem(const Op& op) {
   a.pad_top = conv.pads.top;
   a.pad_left = conv.pads.left;
   a.activation = op.activation;
-  a.y = make_image(op.output, true);
+  return a;
+}
+
+void PlanBuilder::add_stem(const StemArguments& arguments, const std::string& origin) {
   plan_.stem = static_cast<int>(plan_.steps.size());
   if (plan_.stem != 0) plan_.stem = -1;  // the picture could not be let go before other steps
-  add_step(a, op.origin);
+  add_step(arguments, origin);
 }
 
 void PlanBuilder::emit_separable(const Op& depthwise, const Op& pointwise) {
   const auto& conv = std::get<Conv>(depthwise.operation);
-  const std::vector<float> deep = floats(depthwise.inputs[1]);
+  const std::vector<float> deep = round_keeping_sums(floats(depthwise.inputs[1]), 9);
   const std::vector<float> point = floats(pointwise.inputs[1]);
   SeparableArguments a;
   a.x = image(depthwise.inputs[0]);
@@ -153,7 +198,7 @@ void PlanBuilder::emit_layer(const TileProgramPlan& program, std::size_t index, 
   std::vector<float> weights, bias;
   for (const int m : members) {
     const Op& op = graph_.ops[static_cast<std::size_t>(m)];
-    const std::vector<float> w = floats(op.inputs[1]);
+    const std::vector<float> w = round_keeping_sums(floats(op.inputs[1]), taps);
     const std::vector<float> b = floats(op.inputs[2]);
     weights.insert(weights.end(), w.begin(), w.end());
     bias.insert(bias.end(), b.begin(), b.end());
@@ -214,7 +259,7 @@ void PlanBuilder::emit_tensor_core_conv(const std::vector<int>& members) {
   for (std::size_t m = 0; m < members.size(); ++m) {
     const Op& op = graph_.ops[static_cast<std::size_t>(members[m])];
     const int channels = static_cast<int>(shape(op.output)[1]);
-    weights.push_back(floats(op.inputs[1]));
+    weights.push_back(round_keeping_sums(floats(op.inputs[1]), taps));
     const std::vector<float> own = floats(op.inputs[2]);
     Sink& sink = a.sinks[a.sink_count++];
     sink.first = a.n;

@@ -108,6 +108,12 @@ union Half8 {
   __half2 pair[4];
 };
 
+CAMD_DEVICE void unpack_halfs(float2 (&to)[4], const uint4& bits) {
+  Half8 halfs;
+  halfs.bits = bits;
+  for (int i = 0; i < 4; ++i) to[i] = __half22float2(halfs.pair[i]);
+}
+
 // Adds the 4 halfs that begin at `from`, which is aligned to 8 bytes.
 CAMD_DEVICE void add_halfs(float (&v)[4], const void* from) {
   const uint2 bits = *reinterpret_cast<const uint2*>(from);

@@ -107,18 +107,17 @@ separable_kernel(const SeparableArguments p, const SeparableMemory s) {
 #pragma unroll
       for (int r = 0; r < kRun; ++r) sums[r][c] = bias[c];
     }
-    // The three products of a row are summed in f16 (two channels an instruction), the rows in f32.
+    // Sums in f32: in f16, those of a row alone double the network's error.
 #pragma unroll
     for (int ky = 0; ky < 3; ++ky) {
       const uint4* const row = halo + ((ty * kStride + ky) * T::kHaloX + tx * kStride) * s.groups + group;
-      Half8 weights[3];
+      float2 weights[3][4];
 #pragma unroll
-      for (int kx = 0; kx < 3; ++kx) weights[kx].bits = taps[(ky * 3 + kx) * s.groups + group];
-      __half2 sums_of_row[kRun][4];
+      for (int kx = 0; kx < 3; ++kx) unpack_halfs(weights[kx], taps[(ky * 3 + kx) * s.groups + group]);
 #pragma unroll
       for (int j = 0; j < kSpan; ++j) {
-        Half8 v;
-        v.bits = row[j * s.groups];
+        float2 v[4];
+        unpack_halfs(v, row[j * s.groups]);
 #pragma unroll
         for (int kx = 0; kx < 3; ++kx) {
           const int offset = j - kx;
@@ -126,19 +125,10 @@ separable_kernel(const SeparableArguments p, const SeparableMemory s) {
             const int r = offset / kStride;
 #pragma unroll
             for (int c = 0; c < 4; ++c) {
-              sums_of_row[r][c] = kx == 0 ? __hmul2(v.pair[c], weights[kx].pair[c])
-                                          : __hfma2(v.pair[c], weights[kx].pair[c], sums_of_row[r][c]);
+              sums[r][2 * c] += v[c].x * weights[kx][c].x;
+              sums[r][2 * c + 1] += v[c].y * weights[kx][c].y;
             }
           }
-        }
-      }
-#pragma unroll
-      for (int r = 0; r < kRun; ++r) {
-#pragma unroll
-        for (int c = 0; c < 4; ++c) {
-          const float2 both = __half22float2(sums_of_row[r][c]);
-          sums[r][2 * c] += both.x;
-          sums[r][2 * c + 1] += both.y;
         }
       }
     }

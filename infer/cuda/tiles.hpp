@@ -52,6 +52,35 @@ struct SeparableMemory {
   return m;
 }
 
+// stem_block(): a block makes this many pixels.
+inline constexpr int kStemBlockTileY = 8, kStemBlockTileX = 32;
+inline constexpr int kStemBlockPictureBytes = 17'648;  // the picture's tile, twice (stem_tile.cuh)
+inline constexpr int kMostStemBlockChannels = 16;      // of the first convolution
+
+struct StemBlockMemory {
+  int groups;       // of 8 channels of the first convolution
+  int n16;          // of 16 output channels
+  int first_bytes;  // the picture's tile, later the depthwise results
+  int halo_bytes;   // the first convolution's results
+  int right_bytes;  // the packed 1x1 weights
+  int taps_bytes;   // the depthwise weights, then their bias and the 1x1's
+  [[nodiscard]] constexpr std::size_t total() const {
+    return static_cast<std::size_t>(first_bytes) + static_cast<std::size_t>(halo_bytes) +
+           static_cast<std::size_t>(right_bytes) + static_cast<std::size_t>(taps_bytes);
+  }
+};
+[[nodiscard]] constexpr StemBlockMemory stem_block_memory(int c, int n) {
+  StemBlockMemory m{};
+  m.groups = (c + 7) / 8;
+  m.n16 = (n + 15) / 16;
+  const int left_bytes = kStemBlockTileY * kStemBlockTileX * (m.groups * 32 + 16);
+  m.first_bytes = left_bytes > kStemBlockPictureBytes ? left_bytes : kStemBlockPictureBytes;
+  m.halo_bytes = (kStemBlockTileY + 2) * (kStemBlockTileX + 2) * m.groups * 32;
+  m.right_bytes = m.groups * m.n16 * 512;
+  m.taps_bytes = 10 * m.groups * 32 + m.n16 * 64;
+  return m;
+}
+
 struct ConvTile {
   int kernel, stride;
   int ty, tx;

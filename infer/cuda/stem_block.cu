@@ -1,0 +1,193 @@
+// The first convolution and the first depthwise block of a network, from the camera's bytes, as one kernel.
+//
+// A block makes a tile of 8 x 32 pixels. The first convolution's results, with a border of one, stay in shared memory
+// as f32, and the depthwise part sums in f32 with weights in f32: what is rounded there is amplified by all layers
+// behind (docs/adr/0013-precise-first-layers.md). Its results, rounded to f16, are the left matrix of the 1x1 product,
+// whose right matrix has two halves, the weights in f16 and what that rounded away, so that every left row is there
+// twice.
+#include "infer/cuda/activation.cuh"
+#include "infer/cuda/stem_tile.cuh"
+
+namespace camd::infer::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kTy = kStemBlockTileY;
+constexpr int kTx = kStemBlockTileX;
+constexpr int kHaloY = kTy + 2;
+constexpr int kHaloX = kTx + 2;
+constexpr int kHalo = kHaloY * kHaloX;
+using Tile = StemTile<(kHaloY - 1) * 2 + 3, (kHaloX - 1) * 2 + 3>;
+static_assert(Tile::kBytes == kStemBlockPictureBytes);
+
+// The first convolution's results at the border of the image: the depthwise part pads with zeros.
+CAMD_DEVICE bool inside(const StemArguments& p, int y, int x) { return y >= 0 && y < p.y.h && x >= 0 && x < p.y.w; }
+
+template <Source kSource>
+CAMD_KERNEL(kThreads, 4)
+stem_block_kernel(const StemArguments p, const StemBlockMemory s) {
+  CAMD_SHARED(memory);
+  unsigned char* const left = memory;  // [pixel][k], padded rows; where the picture's tile was
+  auto* const halo = reinterpret_cast<float4*>(memory + s.first_bytes);                 // [4 channels][pixel]
+  auto* const right = reinterpret_cast<uint4*>(memory + s.first_bytes + s.halo_bytes);  // [k step][n16][lane]
+  auto* const taps = reinterpret_cast<float4*>(memory + s.first_bytes + s.halo_bytes +
+                                               s.right_bytes);  // [tap][4 channels], then biases
+  const int thread = static_cast<int>(threadIdx.x);
+  const int lane = lane_index();
+  const int left_pitch = s.groups * 32 + 16;  // bytes; an odd number of 16-byte words: no bank conflicts
+
+  let_next_kernel_start();
+
+  // Weights do not depend on the kernel before.
+  for (int i = thread; i < s.groups * s.n16 * 32; i += kThreads) {
+    copy16_async(&right[i], static_cast<const uint4*>(p.block.pointwise) + i, true);
+  }
+  for (int i = thread; i < 9 * 2 * s.groups; i += kThreads) {
+    copy16_async(&taps[i], reinterpret_cast<const float4*>(p.block.depthwise) + i, true);
+  }
+  for (int i = thread; i < 2 * s.groups; i += kThreads) {
+    copy16_async(&taps[9 * 2 * s.groups + i], reinterpret_cast<const float4*>(p.block.depthwise_bias) + i, true);
+  }
+  for (int i = thread; i < s.n16 * 4; i += kThreads) {
+    copy16_async(&taps[10 * 2 * s.groups + i], reinterpret_cast<const float4*>(p.block.pointwise_bias) + i, true);
+  }
+  StemWeights first[kMostStemBlockChannels / 8];
+#pragma unroll
+  for (int n8 = 0; n8 < kMostStemBlockChannels / 8; ++n8) {
+    if (n8 < s.groups) load_weights(p, n8, first[n8]);
+  }
+  wait_for_previous_kernel();
+
+  const int tiles_x = (p.y.w + kTx - 1) / kTx;
+  const int y0 = (static_cast<int>(blockIdx.x) / tiles_x) * kTy;
+  const int x0 = (static_cast<int>(blockIdx.x) % tiles_x) * kTx;
+  Tile::fetch<kSource>(p, (y0 - 1) * 2 - p.pad_top, (x0 - 1) * 2 - p.pad_left, memory, thread, kThreads);
+  copy_wait_all();
+  block_sync();
+
+  // The first convolution: a warp makes 16 pixels of the border's tile at a time.
+  const Bounds bounds = bounds_of(p.activation);
+  for (int m = warp_index(); m * 16 < kHalo; m += kThreads / 32) {
+    int place[2], word[2];
+    bool there[2];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      place[half] = m * 16 + (lane >> 2) + half * 8;
+      const int pixel = place[half] < kHalo ? place[half] : 0;
+      const int y = pixel / kHaloX;
+      const int x = pixel % kHaloX;
+      word[half] = y * 2 * Tile::kRowWords + x * 3;
+      there[half] = inside(p, y0 - 1 + y, x0 - 1 + x);
+    }
+    StemWindows windows;
+    load_windows<Tile>(windows, memory, word[0], word[1]);
+#pragma unroll
+    for (int n8 = 0; n8 < kMostStemBlockChannels / 8; ++n8) {
+      if (n8 >= s.groups) break;
+      float sums[4];
+      stem_product(first[n8], windows, sums);
+      float4* const channels = halo + (n8 * 2 + ((lane & 3) >> 1)) * kHalo;
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        if (place[half] >= kHalo) continue;
+        float2 out = make_float2(0.0F, 0.0F);
+        if (there[half]) {
+          out.x = activate(p.activation, bounds, sums[half * 2]);
+          out.y = activate(p.activation, bounds, sums[half * 2 + 1]);
+        }
+        reinterpret_cast<float2*>(channels + place[half])[lane & 1] = out;
+      }
+    }
+  }
+  block_sync();
+
+  // Depthwise: a thread makes a pixel of 8 channels.
+  const Bounds deep_bounds = bounds_of(p.block.depthwise_activation);
+  const int pixel = thread;
+  const int corner = pixel / kTx * kHaloX + pixel % kTx;  // of the window, in the border's tile
+  for (int group = 0; group < s.groups; ++group) {
+    const float4* const low = halo + group * 2 * kHalo + corner;
+    const float4* const high = low + kHalo;
+    const float4* const weights = taps + group * 2;
+    float4 a = weights[9 * 2 * s.groups];
+    float4 b = weights[9 * 2 * s.groups + 1];
+#pragma unroll
+    for (int tap = 0; tap < 9; ++tap) {
+      const float4 w = weights[tap * 2 * s.groups];
+      const float4 v = weights[tap * 2 * s.groups + 1];
+      const float4 x = low[tap / 3 * kHaloX + tap % 3];
+      const float4 y = high[tap / 3 * kHaloX + tap % 3];
+      a.x += x.x * w.x;
+      a.y += x.y * w.y;
+      a.z += x.z * w.z;
+      a.w += x.w * w.w;
+      b.x += y.x * v.x;
+      b.y += y.y * v.y;
+      b.z += y.z * v.z;
+      b.w += y.w * v.w;
+    }
+    const auto both = [&](float i, float j) {
+      return pack_halfs(activate(p.block.depthwise_activation, deep_bounds, i),
+                        activate(p.block.depthwise_activation, deep_bounds, j));
+    };
+    const uint4 out = make_uint4(both(a.x, a.y), both(a.z, a.w), both(b.x, b.y), both(b.z, b.w));
+    unsigned char* const to = left + pixel * left_pitch + group * 16;
+    *reinterpret_cast<uint4*>(to) = out;
+    *reinterpret_cast<uint4*>(to + s.groups * 16) = out;
+  }
+  block_sync();
+
+  // 1x1: a warp makes a row of 32 pixels, as two left matrices of 16.
+  const Bounds point_bounds = bounds_of(p.block.activation);
+  const int oy = y0 + warp_index();
+  if (oy >= p.y.h) return;
+  const int stored = (p.y.c + 7) / 8 * 8;
+  const SharedAddress a_row =
+      shared_address(left) + ((warp_index() * 32 + (lane & 15)) * left_pitch + (lane >> 4) * 16);
+  for (int q = 0; q < s.n16; ++q) {
+    const float4 bias = taps[10 * 2 * s.groups + q * 4 + (lane & 3)];
+    float sums[2][2][4] = {};
+    for (int k = 0; k < s.groups; ++k) {
+      const uint4 b = right[(k * s.n16 + q) * 32 + lane];
+#pragma unroll
+      for (int m = 0; m < 2; ++m) {
+        unsigned a[4];
+        load_matrices(a, a_row + (m * 16 * left_pitch + k * 32));
+        multiply_add(sums[m][0], a, b.x, b.y);
+        multiply_add(sums[m][1], a, b.z, b.w);
+      }
+    }
+    // A lane holds 4 neighbouring channels of 2 pixels for every 16 channels (packing.hpp).
+    const int channel = q * 16 + (lane & 3) * 4;
+    if (channel >= stored) continue;
+#pragma unroll
+    for (int m = 0; m < 2; ++m) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int ox = x0 + m * 16 + (lane >> 2) + half * 8;
+        if (ox >= p.y.w) continue;
+        uint2 out;
+        out.x = pack_halfs(activate(p.block.activation, point_bounds, sums[m][0][half * 2] + bias.x),
+                           activate(p.block.activation, point_bounds, sums[m][0][half * 2 + 1] + bias.y));
+        out.y = pack_halfs(activate(p.block.activation, point_bounds, sums[m][1][half * 2] + bias.z),
+                           activate(p.block.activation, point_bounds, sums[m][1][half * 2 + 1] + bias.w));
+        auto* const to =
+            static_cast<__half*>(p.y.data) + (static_cast<std::ptrdiff_t>(oy) * p.y.w + ox) * p.y.pitch + channel;
+        *reinterpret_cast<uint2*>(to) = out;
+      }
+    }
+  }
+}
+
+}  // namespace
+
+int stem_block(const StemArguments& p, const LaunchContext& context) {
+  const int tiles = ((p.y.w + kTx - 1) / kTx) * ((p.y.h + kTy - 1) / kTy);
+  const dim3 grid(static_cast<unsigned>(tiles), 1, 1);
+  const StemBlockMemory memory = stem_block_memory(p.block.c, p.y.c);
+  return with_source(p, [&]<Source kSource>() {
+    return launch(stem_block_kernel<kSource>, grid, kThreads, memory.total(), context, p, memory);
+  });
+}
+
+}  // namespace camd::infer::cuda
