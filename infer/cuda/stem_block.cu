@@ -2,7 +2,7 @@
 //
 // A block makes a tile of 8 x 32 pixels. The first convolution's results, with a border of one, stay in shared memory
 // as f32, and the depthwise part sums in f32 with weights in f32: what is rounded there is amplified by all layers
-// behind (docs/adr/0013-precise-first-layers.md). Its results, rounded to f16, are the left matrix of the 1x1 product,
+// behind (docs/adr/0014-precise-first-layers.md). Its results, rounded to f16, are the left matrix of the 1x1 product,
 // whose right matrix has two halves, the weights in f16 and what that rounded away, so that every left row is there
 // twice.
 #include "infer/cuda/activation.cuh"

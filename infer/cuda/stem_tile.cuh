@@ -5,7 +5,7 @@
 // neighbouring halfs that start at an even one (stride 2): with a tenth whose weight is zero these are 5 words, and
 // the 15 words of three rows are the left matrix's row as it lies, so that no window is ever gathered.
 // A second tile holds what rounding to f16 took from the first: the layers behind amplify what is lost here more than
-// anything that is lost later (docs/adr/0013-precise-first-layers.md).
+// anything that is lost later (docs/adr/0014-precise-first-layers.md).
 #pragma once
 
 #include "infer/cuda/launch.cuh"
