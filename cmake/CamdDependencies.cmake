@@ -15,6 +15,12 @@ pkg_check_modules(GST REQUIRED IMPORTED_TARGET
   gstreamer-1.0>=1.22 gstreamer-app-1.0 gstreamer-video-1.0 gstreamer-allocators-1.0 gstreamer-net-1.0)
 pkg_check_modules(GLIB REQUIRED IMPORTED_TARGET glib-2.0)
 
+# moodycamel installs headers under different prefixes; both spellings are in the field.
+find_path(CAMD_CONCURRENTQUEUE_DIR NAMES concurrentqueue.h
+  PATH_SUFFIXES concurrentqueue/moodycamel concurrentqueue moodycamel REQUIRED)
+add_library(camd_concurrentqueue INTERFACE)
+target_include_directories(camd_concurrentqueue SYSTEM INTERFACE "${CAMD_CONCURRENTQUEUE_DIR}")
+
 find_path(CAMD_DLPACK_DIR NAMES dlpack/dlpack.h REQUIRED)
 add_library(camd_dlpack INTERFACE)
 target_include_directories(camd_dlpack SYSTEM INTERFACE "${CAMD_DLPACK_DIR}")

@@ -47,6 +47,8 @@ struct Pipeline::Camera {
   const int limit;  // frames between dispatch and the last postprocessor's return
   std::unique_ptr<capture::FrameRing> ring;
   std::unique_ptr<capture::FrameSource> source;
+  std::atomic<bool> announced{false};                 // it is in Pipeline::published_
+  std::optional<moodycamel::ProducerToken> producer;  // for published_ [source]
   // Guarded by Pipeline::work_mutex_.
   bool has_ready = false;  // its ring has a frame, or had one: superseded and dropped ones are not told
   bool postprocessing = false;
@@ -78,6 +80,7 @@ Pipeline::Pipeline(device::Device& device, infer::Engine& engine, PluginHost& pl
       ledger_(cameras_.size()),
       metrics_(cameras_.size()),
       path_(device, engine, plugins, options.path),
+      published_(cameras_.size(), cameras_.size(), 0),
       live_sources_(cameras_.size()) {
   // Enough for every camera to have one frame with its plug-ins while the device is full.
   const std::size_t pool_size = cameras_.size() + static_cast<std::size_t>(device_depth_) + 1;
@@ -98,6 +101,7 @@ Pipeline::Pipeline(device::Device& device, infer::Engine& engine, PluginHost& pl
     ring.memory = options_.path.transfer;
     capture::FrameObserver& observer = *this;
     camera->ring = std::make_unique<capture::FrameRing>(device_, observer, ring);
+    camera->producer.emplace(published_);
     camera_.push_back(std::move(camera));
   }
 }
@@ -227,11 +231,18 @@ void Pipeline::dropped(capture::CameraIndex camera, DropReason reason) noexcept 
 }  // in the ring's lock
 
 void Pipeline::ready(capture::CameraIndex index) noexcept {
+  Camera& camera = *camera_[index];
+  // Once is enough: whoever finds the camera there takes its newest frame.
+  if (camera.announced.exchange(true)) return;
+  (void)published_.try_enqueue(*camera.producer, &camera);  // has room for every camera
+  // Read as part of a change, so that it comes before or after that of a worker who falls asleep: either it looks at
+  // published_ once more, or is seen here.
+  if (sleepers_.fetch_add(0) == 0) return;
   bool wake = false;
   {
     MutexLock lock(work_mutex_);
-    // When it had one already a worker was woken for it, or will look by itself once it can be dispatched.
-    if (!std::exchange(camera_[index]->has_ready, true)) wake = to_dispatch() != nullptr;
+    take_published();
+    wake = to_dispatch() != nullptr;
   }
   if (wake) work_.notify_one();
 }
@@ -258,17 +269,30 @@ bool Pipeline::await_job(Job& job) {
   bool more = false;
   {
     MutexLock lock(work_mutex_);
-    while (!take_job(job)) {
-      if (draining_ && all_closed()) {
-        work_.notify_all();
-        return false;
+    take_published();
+    if (!take_job(job)) {
+      ++sleepers_;
+      for (take_published(); !take_job(job); take_published()) {
+        if (draining_ && all_closed()) {
+          work_.notify_all();
+          return false;
+        }
+        work_.wait(work_mutex_);
       }
-      work_.wait(work_mutex_);
+      --sleepers_;
     }
     more = to_dispatch() != nullptr || to_postprocess() != nullptr || to_complete();
   }
   if (more) work_.notify_one();
   return true;
+}
+
+void Pipeline::take_published() {
+  Camera* camera = nullptr;
+  while (published_.try_dequeue(camera)) {
+    camera->announced = false;  // first: what is published from now on is announced again
+    camera->has_ready = true;
+  }
 }
 
 // What keeps the device busy comes first, then what a camera's user waits for, then what takes its time anyway.

@@ -27,6 +27,8 @@
 #include <thread>
 #include <vector>
 
+#include <concurrentqueue.h>
+
 #include "base/clock.hpp"
 #include "base/mutex.hpp"
 #include "capture/frame_source.hpp"
@@ -125,6 +127,7 @@ class Pipeline final : private capture::FrameObserver, private capture::SourceLi
   void work_loop();
   // Waits until there is something to do. False: nothing more will come.
   [[nodiscard]] bool await_job(Job& job);
+  void take_published() CAMD_REQUIRES(work_mutex_);
   [[nodiscard]] bool take_job(Job& job) CAMD_REQUIRES(work_mutex_);
   [[nodiscard]] Camera* to_dispatch() const CAMD_REQUIRES(work_mutex_);
   [[nodiscard]] Camera* to_postprocess() const CAMD_REQUIRES(work_mutex_);
@@ -154,13 +157,18 @@ class Pipeline final : private capture::FrameObserver, private capture::SourceLi
   Metrics metrics_;
   FramePath path_;
   std::atomic<PipelineState> state_{PipelineState::kIdle};
+  // Cameras that have published since a worker last looked, each at most once: a source gets past busy workers without
+  // waiting for their lock, and knocks only where one sleeps. Allocated in the constructor.
+  moodycamel::ConcurrentQueue<Camera*> published_;
   std::vector<std::unique_ptr<Camera>> camera_;
   std::vector<std::unique_ptr<InFlight>> in_flights_;
 
   std::vector<std::thread> workers_;
 
-  // What there is to do. Held to look and to change it only, never while a job is done. The queues have the capacity
-  // that they need from the beginning.
+  std::atomic<int> sleepers_{0};  // that may not look at published_ again by themselves
+
+  // What else there is to do. Held to look and to change it only, never while a job is done. The queues have the
+  // capacity that they need from the beginning.
   mutable base::Mutex work_mutex_;
   base::CondVar work_;                                             // for workers without a job
   std::vector<InFlight*> free_ CAMD_GUARDED_BY(work_mutex_);       // used in turn: the first frames warm up them all
