@@ -34,7 +34,7 @@ class Session {
   void start();
   [[nodiscard]] EndReason wait(base::TimePoint deadline);
   void request_end();
-  // wait() goes on after a request_end() that came to nothing (a reload that was refused).
+  // wait() goes on after a request_end() that has been looked at; one that comes later ends it again.
   void forget_request();
   // Stops everything and returns the exit code: 0; 3 a plug-in could not finish; 4 every camera failed; 5 device lost.
   // The stop line carries it. `reason` is for the user.

@@ -164,13 +164,16 @@ int run_command(const RunOptions& options) {
     std::optional<config::Config> next;
     do {
       reason = session.wait(*deadline);
-      if (reason != EndReason::kRequested || signals.stop_asked() || !signals.take_reload()) break;
+      if (reason != EndReason::kRequested) break;
+      // Before the signals are looked at: one that comes later asks again, and is not forgotten with this request.
+      session.forget_request();
+      if (signals.stop_asked()) break;
+      if (!signals.take_reload()) continue;
       try {
         next = config::load(options.config, options.overrides);
         base::log().info("{}: reloading", options.config);
       } catch (const base::Error& error) {
         base::log().error("reload refused, the old configuration runs on:\n{}", error.what());
-        session.forget_request();
       }
     } while (!next);
     output->stopping();

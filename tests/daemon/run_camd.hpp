@@ -91,6 +91,14 @@ class CamdProcess {
   CamdProcess& operator=(const CamdProcess&) = delete;
 
   void signal(int number) const { kill(pid_, number); }
+  // [blocks] until a thread of the process has taken the signal (proc(5), ShdPnd).
+  void signal_and_see_it_taken(int number) const {
+    signal(number);
+    for (unsigned long pending = ~0UL; ((pending >> (number - 1)) & 1U) != 0;) {
+      const std::string status = read_file("/proc/" + std::to_string(pid_) + "/status");
+      pending = std::strtoul(status.c_str() + status.find("ShdPnd:") + 7, nullptr, 16);
+    }
+  }
   void close_stdout() {
     if (out_fd_ >= 0) close(out_fd_);
     out_fd_ = -1;

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -140,6 +141,23 @@ TEST_F(Run, ReloadsOnSighupAndKeepsTheOldConfigurationWhenTheNewOneIsBad) {
   EXPECT_EQ(process.wait(), 0) << process.err();
   EXPECT_EQ(events(process.out(), "start").size(), 2U);
   EXPECT_EQ(events(process.out(), "stop").size(), 2U);
+}
+
+// What was asked while a reload was being refused was forgotten with the reload, and camd ran on for ever.
+TEST_F(Run, StopsWhenAskedToWhileAReloadIsBeingRefused) {
+  const std::string path = config(camera("a", kEndless));
+  CamdProcess process({"run", path, "--metrics", "json"});
+  ASSERT_TRUE(process.read_until(
+      [](const CamdProcess& p) { return p.out().find("\"event\":\"process\"") != std::string::npos; }));
+  std::filesystem::remove(path);
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  process.signal(SIGHUP);
+  const int fifo = open(path.c_str(), O_WRONLY | O_CLOEXEC);  // returns when camd reads it
+  process.signal_and_see_it_taken(SIGTERM);
+  EXPECT_EQ(write(fifo, "cameras: 7\n", 11), 11);
+  close(fifo);
+  EXPECT_EQ(process.wait(), 0) << process.err();
+  EXPECT_THAT(process.err(), HasSubstr("reload refused"));
 }
 
 TEST_F(Run, GoesOnWithItsCamerasWhenStdoutIsClosed) {
