@@ -2,9 +2,10 @@
 
   python3 models/marker/evaluate.py                                  # synthetic validation and the demo clip
   python3 models/marker/evaluate.py --shared ../shared               # and the real photos and videos
+  python3 models/marker/evaluate.py --model models/marker-1280x720.onnx
 
 Prints a table; exit status 1 when a bound is missed, 0 otherwise. Parts whose pictures are absent are skipped
-and named. The network sees each picture through letterbox, at the card's thresholds.
+and named. The network sees each picture through letterbox, at the card's thresholds; synthetic pictures have its size.
 """
 
 from __future__ import annotations
@@ -127,8 +128,8 @@ class Curve:
         return float((np.diff(np.concatenate(([0], recall))) * precision).sum())
 
 
-def validation_pictures(scenes: int) -> Iterator[tuple[np.ndarray, Truth]]:
-    """Views of 640x360 of unseen scenes, the same on every machine with the same library versions."""
+def validation_pictures(scenes: int, width: int, height: int) -> Iterator[tuple[np.ndarray, Truth]]:
+    """Views of unseen scenes, the same on every machine with the same library versions."""
     rng = np.random.default_rng(SEED)
     bank = CodeBank(SEED, held_out=True, qr_count=200, marker_count=400)
     dice, tables = Dice(torch.device("cpu"), SEED), jpeg_tables(torch.device("cpu"))
@@ -142,7 +143,7 @@ def validation_pictures(scenes: int) -> Iterator[tuple[np.ndarray, Truth]]:
             n = len(s.classes)
             corners[i, :n], classes[i, :n], modules[i, :n] = (torch.from_numpy(v) for v in (s.corners, s.classes, s.modules))
         for _ in range(VIEWS_PER_SCENE):
-            batch = make_views(dice, tables, images, corners, classes, modules, 640, 360, MIN_SIDE_PX, MIN_MODULE_PX)
+            batch = make_views(dice, tables, images, corners, classes, modules, width, height, MIN_SIDE_PX, MIN_MODULE_PX)
             for i in range(len(made)):
                 there = batch.classes[i] >= 0
                 picture = (batch.image[i].permute(1, 2, 0).numpy() * 255).round().astype(np.uint8)
@@ -156,7 +157,7 @@ def check_synthetic(detector: Detector, scenes: int, bounds: Bounds) -> None:
     right: list[list[bool]] = [[] for _ in names]
     rows: list[tuple[float, bool]] = []  # corner error; does the picture's edge cut the code?
     wanted = found = 0
-    for picture, truth in validation_pictures(scenes):
+    for picture, truth in validation_pictures(scenes, detector.width, detector.height):
         got = detector.detect(picture, LOWEST_SCORE)
         for curve in curves[0.5] + curves[0.75]:
             curve.add(got, truth)
