@@ -10,7 +10,7 @@
 namespace camd::infer {
 namespace {
 
-using Names = std::unordered_set<std::string>;
+using TensorNames = std::unordered_set<std::string>;
 
 // Removes what `keep` refuses; the order of the rest stays.
 template <typename Items, typename Keep>
@@ -59,7 +59,7 @@ void for_each_read(const onnx::NodeProto& node, const std::function<void(const s
 }
 
 std::vector<bool> needed_nodes(const onnx::GraphProto& graph) {
-  Names wanted;
+  TensorNames wanted;
   for (const auto& output : graph.output()) wanted.insert(output.name());
   std::vector<bool> needed(static_cast<std::size_t>(graph.node_size()), false);
   for (int i = graph.node_size() - 1; i >= 0; --i) {
@@ -73,7 +73,7 @@ std::vector<bool> needed_nodes(const onnx::GraphProto& graph) {
 }
 
 void cut_graph(const std::string& path, onnx::GraphProto& graph, const std::vector<std::string>& cut_at) {
-  Names made, named;
+  TensorNames made, named;
   for (const auto& node : graph.node()) made.insert(node.output().begin(), node.output().end());
   std::vector<onnx::ValueInfoProto> infos;
   for (const std::string& name : cut_at) {
@@ -93,7 +93,7 @@ void cut_graph(const std::string& path, onnx::GraphProto& graph, const std::vect
   for (auto& info : infos) graph.add_output()->Swap(&info);
   const std::vector<bool> needed = needed_nodes(graph);
   filter(*graph.mutable_node(), [&](int i) { return needed[static_cast<std::size_t>(i)]; });
-  Names read;
+  TensorNames read;
   for (const auto& node : graph.node()) for_each_read(node, [&](const std::string& name) { read.insert(name); });
   filter(*graph.mutable_input(), [&](int i) { return read.count(graph.input(i).name()) > 0; });
 }

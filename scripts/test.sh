@@ -6,6 +6,7 @@
 # Steps, in order:
 #   dev    everything, optimised with debug information (build/dev); with CUDA, for one architecture, where nvcc 12 or
 #          later is found; then all tests
+#   demo   scripts/demo.sh for two seconds: what a first visitor builds, several sources at a time, and sees (build/demo)
 #   asan   address and undefined-behaviour sanitizers over the tests of device, capture, plugins and pipeline
 #   tsan   the thread sanitizer over the same, built with clang, whose thread-safety analysis is an error
 #   fuzz   libFuzzer on what reads models, for a minute (FUZZ_SECONDS says otherwise), starting from ONNX's own cases and
@@ -23,7 +24,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 cd "$repo"
 
-steps=(dev asan tsan fuzz lint)
+steps=(dev demo asan tsan fuzz lint)
 only=()
 install=yes
 while [[ $# -gt 0 ]]; do
@@ -31,7 +32,7 @@ while [[ $# -gt 0 ]]; do
     -h | --help) manual_of "scripts/test.sh" && exit 0 ;;
     --quick) only=(dev) ;;
     --only)
-      [[ $# -ge 2 && $2 =~ ^(dev|asan|tsan|fuzz|lint)$ ]] || die "--only needs dev, asan, tsan, fuzz or lint"
+      [[ $# -ge 2 && $2 =~ ^(dev|demo|asan|tsan|fuzz|lint)$ ]] || die "--only needs dev, demo, asan, tsan, fuzz or lint"
       only+=("$2")
       shift
       ;;
@@ -103,6 +104,7 @@ step_sanitizer() { # PRESET
     run_tests "$1" --tests-regex "^($(IFS='|' && echo "${sanitized[*]}"))/"
 }
 
+step_demo() { scripts/demo.sh --no-install --duration 2s; }
 step_asan() { step_sanitizer asan; }
 step_tsan() { step_sanitizer tsan; }
 step_fuzz() {
@@ -131,7 +133,7 @@ done
 say "summary"
 reports=()
 for step in "${steps[@]}"; do
-  if [[ $step != lint && $step != fuzz ]]; then reports+=("$step=build/$step/ctest.xml"); fi
+  if [[ ! $step =~ ^(demo|fuzz|lint)$ ]]; then reports+=("$step=build/$step/ctest.xml"); fi
 done
 python3 scripts/test_summary.py "${reports[@]}"
 if [[ " ${steps[*]} " == *" dev "* && -z $(find_nvcc) ]]; then

@@ -17,6 +17,11 @@
 
 namespace camd::infer::cuda {
 
+// What a convolution adds to its sums, or kNoValue.
+[[nodiscard]] inline ValueId residual_of(const Op& op) noexcept {
+  return op.inputs.size() > 3 ? op.inputs[3] : kNoValue;
+}
+
 // Layers that share a tile program.
 struct TileProgramPlan {
   std::vector<int> ops;  // ascending, absorbed ones included

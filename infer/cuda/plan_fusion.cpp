@@ -79,7 +79,7 @@ class Finder {
   [[nodiscard]] static bool square(const Conv& c, int kernel) {
     return c.kernel == Pair2{kernel, kernel} && c.dilation == Pair2{1, 1} && c.stride.y == c.stride.x;
   }
-  [[nodiscard]] ValueId residual(int i) const { return op(i).inputs.size() > 3 ? op(i).inputs[3] : kNoValue; }
+  [[nodiscard]] ValueId residual(int i) const { return residual_of(op(i)); }
   [[nodiscard]] bool plain_input(int i) const { return batch_of_one(op(i).inputs[0]) && batch_of_one(op(i).output); }
 
   // A dense convolution that conv() takes, shared memory aside.

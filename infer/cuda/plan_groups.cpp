@@ -18,8 +18,6 @@ namespace {
 constexpr double kShareOfSum = 0.25;
 constexpr double kPlainCycles = 6000;  // of an operator that runs by a plain kernel: never compared, only added
 
-ValueId residual_of(const Op& op) { return op.inputs.size() > 3 ? op.inputs[3] : kNoValue; }
-
 class Grouper {
  public:
   Grouper(const Graph& graph, const PlanOptions& options, Fusion& fusion)

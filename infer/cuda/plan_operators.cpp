@@ -10,11 +10,6 @@
 #include "infer/half.hpp"
 
 namespace camd::infer::cuda {
-namespace {
-
-ValueId residual_of(const Op& op) { return op.inputs.size() > 3 ? op.inputs[3] : kNoValue; }
-
-}  // namespace
 
 void PlanBuilder::emit(const Op& op, int index) {
   const auto program = fusion_.program_at.find(index);
