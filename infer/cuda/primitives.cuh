@@ -114,6 +114,13 @@ CAMD_DEVICE void unpack_halfs(float2 (&to)[4], const uint4& bits) {
   for (int i = 0; i < 4; ++i) to[i] = __half22float2(halfs.pair[i]);
 }
 
+// The 2 bytes that begin at `from`, which is even.
+CAMD_DEVICE void unpack_bytes(float (&to)[2], const std::uint8_t* from) {
+  const unsigned both = *reinterpret_cast<const std::uint16_t*>(from);
+  to[0] = static_cast<float>(both & 0xFFU);
+  to[1] = static_cast<float>(both >> 8U);
+}
+
 // Adds the 4 halfs that begin at `from`, which is aligned to 8 bytes.
 CAMD_DEVICE void add_halfs(float (&v)[4], const void* from) {
   const uint2 bits = *reinterpret_cast<const uint2*>(from);

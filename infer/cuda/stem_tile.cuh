@@ -18,6 +18,10 @@ enum class Source : std::uint8_t { kPlanes, kPacked, kBiplanar, kAny };
 inline bool shown_as_it_is(const SampleAxis& axis, int first) {
   return axis.step == 1.0F && axis.taps == 1 && axis.origin == -static_cast<float>(first);
 }
+// Chroma with half as many samples as luma, centred between the two that each stands for.
+inline bool halved(const SampleAxis& axis, int first) {
+  return axis.step == 0.5F && axis.taps == 1 && axis.origin == -0.5F * static_cast<float>(first);
+}
 
 inline Source source_of(const StemArguments& p) {
   if (p.picture == nullptr) return Source::kPlanes;
@@ -27,9 +31,12 @@ inline Source source_of(const StemArguments& p) {
   if (plan.color == SampleColor::kDirect && first.step_bytes == 3) return Source::kPacked;
   const SampleComponent& cb = plan.components[1];
   const SampleComponent& cr = plan.components[2];
+  const SamplePlane& chroma = plan.planes[1];
   const bool pairs = plan.color == SampleColor::kYcc && cb.plane == 1 && cr.plane == 1 && cb.step_bytes == 2 &&
                      cr.step_bytes == 2 && cb.offset_bytes == 0 && cr.offset_bytes == 1 && first.step_bytes == 1 &&
-                     cb.x.taps == 1 && cb.y.taps == 1;
+                     halved(cb.x, plan.x0) && halved(cb.y, plan.y0) &&
+                     (chroma.offset_bytes + reinterpret_cast<std::uintptr_t>(p.picture)) % 2 == 0 &&
+                     chroma.stride_bytes % 2 == 0;
   return pairs ? Source::kBiplanar : Source::kAny;
 }
 
@@ -37,92 +44,182 @@ CAMD_DEVICE float blend(float a, float b, float weight) { return a + weight * (b
 
 CAMD_DEVICE int clamped(int value, int first, int end) { return min(max(value, first), end - 1); }
 
-// Pixel (y, x) of the network's input, zero outside. Where it does not lie in the picture, one that does is read in its
-// place and not used: without branches, the loads of several pixels are under way at once.
+CAMD_DEVICE bool in_network(const StemArguments& p, int x, int y) {
+  return x >= 0 && x < p.network_width && y >= 0 && y < p.network_height;
+}
+CAMD_DEVICE bool in_picture(const SamplePlan& plan, int x, int y) {
+  return x >= plan.x0 && x < plan.x1 && y >= plan.y0 && y < plan.y1;
+}
+// What was read for a pixel that the picture does not show becomes what is there.
+CAMD_DEVICE void mask_pixel(const StemArguments& p, int x, int y, float (&out)[3]) {
+  if (in_picture(p.plan, x, y)) return;
+  const bool padding = in_network(p, x, y);
+  for (int c = 0; c < 3; ++c) out[c] = padding ? p.plan.pad[c] : 0.0F;
+}
+
+// Two pixels side by side; with chroma for four pixels also the two below them, so that each sample is read once.
 template <Source kSource>
-CAMD_DEVICE void read_pixel(const StemArguments& p, int x, int y, float (&out)[3]) {
-  const bool in_network = y >= 0 && y < p.network_height && x >= 0 && x < p.network_width;
+struct StemPatch {
+  static constexpr int kRows = kSource == Source::kBiplanar ? 2 : 1;
+  float pixels[kRows][2][3];
+};
+
+// The patch at pixel (y, x) of the network's input, zero outside. Where a pixel does not lie in the picture, one that
+// does is read in its place and not used: without branches, all loads are under way at once.
+template <Source kSource>
+CAMD_DEVICE void read_patch(const StemArguments& p, int x, int y, StemPatch<kSource>& out) {
+  const SamplePlan& plan = p.plan;
   if constexpr (kSource == Source::kPlanes) {
     const std::ptrdiff_t plane = static_cast<std::ptrdiff_t>(p.network_height) * p.network_width;
-    const float* const from = p.planes +
-                              static_cast<std::ptrdiff_t>(clamped(y, 0, p.network_height)) * p.network_width +
-                              clamped(x, 0, p.network_width);
-    for (int c = 0; c < 3; ++c) out[c] = from[c * plane];
-  } else if constexpr (kSource == Source::kAny) {
-    if (in_network) sample_pixel(p.plan, p.picture, x, y, out);
-  } else {
-    const SamplePlan& plan = p.plan;
-    const bool in_picture = x >= plan.x0 && x < plan.x1 && y >= plan.y0 && y < plan.y1;
-    const int px = clamped(x, plan.x0, plan.x1);
-    const int py = clamped(y, plan.y0, plan.y1);
-    const SamplePlane& first = plan.planes[0];
-    const std::uint8_t* const row =
-        p.picture + first.offset_bytes + static_cast<std::ptrdiff_t>(py - plan.y0) * first.stride_bytes;
-    if constexpr (kSource == Source::kPacked) {
+    const float* const row = p.planes + static_cast<std::ptrdiff_t>(clamped(y, 0, p.network_height)) * p.network_width;
+    for (int u = 0; u < 2; ++u) {
+      const bool there = in_network(p, x + u, y);
+      const float* const from = row + clamped(x + u, 0, p.network_width);
       for (int c = 0; c < 3; ++c) {
-        const auto v = static_cast<float>(row[(px - plan.x0) * 3 + plan.components[c].offset_bytes]);
-        out[c] = v * plan.gain[c] + plan.bias[c];
-      }
-    } else {
-      const auto luma = static_cast<float>(row[px - plan.x0]);
-      const SampleTap tx = sample_tap(plan.components[1].x, px, 0);
-      const SampleTap ty = sample_tap(plan.components[1].y, py, 0);
-      const std::uint8_t* const chroma = p.picture + plan.planes[1].offset_bytes;
-      const std::uint8_t* const row0 = chroma + static_cast<std::ptrdiff_t>(ty.first) * plan.planes[1].stride_bytes;
-      const std::uint8_t* const row1 = chroma + static_cast<std::ptrdiff_t>(ty.second) * plan.planes[1].stride_bytes;
-      float c2[2];
-      for (int c = 0; c < 2; ++c) {
-        const float left = blend(row0[tx.first * 2 + c], row1[tx.first * 2 + c], ty.weight);
-        const float right = blend(row0[tx.second * 2 + c], row1[tx.second * 2 + c], ty.weight);
-        c2[c] = blend(left, right, tx.weight);
-      }
-      for (int c = 0; c < 3; ++c) {
-        const float v =
-            plan.matrix[c][0] * luma + plan.matrix[c][1] * c2[0] + plan.matrix[c][2] * c2[1] + plan.matrix[c][3];
-        out[c] = clamp_channel(v) * plan.gain[c] + plan.bias[c];
+        const float value = from[c * plane];
+        out.pixels[0][u][c] = there ? value : 0.0F;
       }
     }
-    for (int c = 0; c < 3; ++c) out[c] = in_picture ? out[c] : plan.pad[c];
+  } else if constexpr (kSource == Source::kAny) {
+    for (int u = 0; u < 2; ++u) {
+      float(&pixel)[3] = out.pixels[0][u];
+      for (int c = 0; c < 3; ++c) pixel[c] = 0.0F;
+      if (in_network(p, x + u, y)) sample_pixel(plan, p.picture, x + u, y, pixel);
+    }
+  } else if constexpr (kSource == Source::kPacked) {
+    const SamplePlane& plane = plan.planes[0];
+    const std::uint8_t* const row =
+        p.picture + plane.offset_bytes +
+        static_cast<std::ptrdiff_t>(clamped(y, plan.y0, plan.y1) - plan.y0) * plane.stride_bytes;
+    for (int u = 0; u < 2; ++u) {
+      const std::uint8_t* const from = row + (clamped(x + u, plan.x0, plan.x1) - plan.x0) * 3;
+      for (int c = 0; c < 3; ++c) {
+        const auto v = static_cast<float>(from[plan.components[c].offset_bytes]);
+        out.pixels[0][u][c] = v * plan.gain[c] + plan.bias[c];
+      }
+    }
+    if (in_picture(plan, x, y) && x + 1 < plan.x1) return;
+    for (int u = 0; u < 2; ++u) mask_pixel(p, x + u, y, out.pixels[0][u]);
+  } else {
+    // Pixels 2k + 1 and 2k + 2 of the picture lie a quarter and three quarters of the way from sample k to k + 1.
+    constexpr float kWeights[2] = {0.25F, 0.75F};
+    const SampleComponent& sample = plan.components[1];
+    const int k = (x - plan.x0) >> 1;
+    const int column0 = clamped(k, 0, sample.x.size) * 2;
+    const int column1 = clamped(k + 1, 0, sample.x.size) * 2;
+    const int m = (y - plan.y0) >> 1;
+    const std::uint8_t* const chroma = p.picture + plan.planes[1].offset_bytes;
+    const std::uint8_t* const row0 =
+        chroma + static_cast<std::ptrdiff_t>(clamped(m, 0, sample.y.size)) * plan.planes[1].stride_bytes;
+    const std::uint8_t* const row1 =
+        chroma + static_cast<std::ptrdiff_t>(clamped(m + 1, 0, sample.y.size)) * plan.planes[1].stride_bytes;
+    float top[2][2], bottom[2][2];  // [column][Cb, Cr]
+    unpack_bytes(top[0], row0 + column0);
+    unpack_bytes(top[1], row0 + column1);
+    unpack_bytes(bottom[0], row1 + column0);
+    unpack_bytes(bottom[1], row1 + column1);
+    float luma[2][2];
+    const std::uint8_t* const picture = p.picture + plan.planes[0].offset_bytes;
+    for (int v = 0; v < 2; ++v) {
+      const std::uint8_t* const row =
+          picture +
+          static_cast<std::ptrdiff_t>(clamped(y + v, plan.y0, plan.y1) - plan.y0) * plan.planes[0].stride_bytes;
+      for (int u = 0; u < 2; ++u) luma[v][u] = static_cast<float>(row[clamped(x + u, plan.x0, plan.x1) - plan.x0]);
+    }
+    for (int v = 0; v < 2; ++v) {
+      float left[2], right[2];
+      for (int c = 0; c < 2; ++c) {
+        left[c] = blend(top[0][c], bottom[0][c], kWeights[v]);
+        right[c] = blend(top[1][c], bottom[1][c], kWeights[v]);
+      }
+      for (int u = 0; u < 2; ++u) {
+        const float cb = blend(left[0], right[0], kWeights[u]);
+        const float cr = blend(left[1], right[1], kWeights[u]);
+        for (int c = 0; c < 3; ++c) {
+          const float* const matrix = plan.matrix[c];
+          const float value = matrix[0] * luma[v][u] + matrix[1] * cb + matrix[2] * cr + matrix[3];
+          out.pixels[v][u][c] = clamp_channel(value) * plan.gain[c] + plan.bias[c];
+        }
+      }
+    }
+    if (in_picture(plan, x, y) && in_picture(plan, x + 1, y + 1)) return;
+    for (int v = 0; v < 2; ++v) {
+      for (int u = 0; u < 2; ++u) mask_pixel(p, x + u, y + v, out.pixels[v][u]);
+    }
   }
-  for (int c = 0; c < 3; ++c) out[c] = in_network ? out[c] : 0.0F;
 }
 
 // A tile of kRows x kColumns pixels: two of kWords words, values and what rounding took from them.
 template <int kRows, int kColumns>
 struct StemTile {
-  static constexpr int kRowWords = (kColumns * 3 + 1) / 2 + 1;  // a spare half at least: the tenth of the last window
+  static_assert(kColumns % 2 == 1);  // of windows with stride 2
+  static constexpr int kRowWords =
+      (kColumns + 1) / 2 * 3;  // room for a pixel more, where the last window has a tenth half
   static constexpr int kWords = kRows * kRowWords;
   static constexpr int kBytes = (2 * kWords * 4 + 15) / 16 * 16;
 
   // The picture from pixel (y0, x0) of the network's input on, zero outside; by all threads of the block.
   template <Source kSource>
   static CAMD_DEVICE void fetch(const StemArguments& p, int y0, int x0, void* memory, int thread, int threads) {
-    auto* const values = static_cast<__half*>(memory);
-    __half* const rests = values + kWords * 2;
-    constexpr int kAtOnce = 3;
-    for (int i = thread; i < kRows * kColumns; i += kAtOnce * threads) {
-      float v[kAtOnce][3] = {};
+    using Patch = StemPatch<kSource>;
+    constexpr bool kShared = kSource == Source::kBiplanar;
+    // Patches that share chroma begin at odd pixels of the picture.
+    const int back_y = kShared ? (y0 - p.plan.y0 + 1) & 1 : 0;
+    const int back_x = kShared ? (x0 - p.plan.x0 + 1) & 1 : 0;
+    constexpr int kDown = kShared ? (kRows + 2) / 2 : kRows;
+    constexpr int kAcross = (kColumns + 1) / 2;  // enough with and without a column in front
+    constexpr int kAtOnce = kShared || kSource == Source::kAny ? 1 : 3;
+    for (int i = thread; i < kDown * kAcross; i += kAtOnce * threads) {
+      Patch patches[kAtOnce];
 #pragma unroll
       for (int u = 0; u < kAtOnce; ++u) {
-        const int pixel = min(i + u * threads, kRows * kColumns - 1);
-        read_pixel<kSource>(p, x0 + pixel % kColumns, y0 + pixel / kColumns, v[u]);
+        const int patch = min(i + u * threads, kDown * kAcross - 1);
+        read_patch<kSource>(p, x0 - back_x + patch % kAcross * 2, y0 - back_y + patch / kAcross * Patch::kRows,
+                            patches[u]);
       }
 #pragma unroll
       for (int u = 0; u < kAtOnce; ++u) {
-        const int pixel = i + u * threads;
-        if (pixel >= kRows * kColumns) break;
-        const int at = pixel / kColumns * (kRowWords * 2) + pixel % kColumns * 3;
-        for (int c = 0; c < 3; ++c) {
-          const __half value = __float2half_rn(v[u][c]);
-          values[at + c] = value;
-          rests[at + c] = __float2half_rn(v[u][c] - __half2float(value));
+        const int patch = i + u * threads;
+        if (patch >= kDown * kAcross) break;
+#pragma unroll
+        for (int v = 0; v < Patch::kRows; ++v) {
+          const int row = patch / kAcross * Patch::kRows + v - back_y;
+          if (row >= 0 && row < kRows) put(memory, row, patch % kAcross * 2 - back_x, patches[u].pixels[v]);
         }
       }
     }
-    // What lies behind a row's last pixel meets a weight of zero and must be finite.
-    for (int i = thread; i < 2 * kRows; i += threads) {
-      for (int j = kColumns * 3; j < kRowWords * 2; ++j) values[i * (kRowWords * 2) + j] = __float2half_rn(0.0F);
+  }
+
+ private:
+  // Two pixels of a row; the second may be the one more that has room, whatever it shows: it meets a weight of zero and
+  // must be finite.
+  static CAMD_DEVICE void put(void* memory, int row, int column, const float (&pixels)[2][3]) {
+    if ((column & 1) == 0) {
+      unsigned* const to = static_cast<unsigned*>(memory) + row * kRowWords + column / 2 * 3;
+      put_pair(to, pixels[0][0], pixels[0][1]);
+      put_pair(to + 1, pixels[0][2], pixels[1][0]);
+      put_pair(to + 2, pixels[1][1], pixels[1][2]);
+      return;
     }
+    __half* const to = static_cast<__half*>(memory) + row * (kRowWords * 2);
+    for (int u = 0; u < 2; ++u) {
+      for (int c = 0; c < 3; ++c) {
+        const int at = (column + u) * 3 + c;
+        if (at >= 0) put_one(to + at, pixels[u][c]);
+        if (column + u == kColumns - 1) put_one(to + at + 3, 0.0F);
+      }
+    }
+  }
+  static CAMD_DEVICE void put_pair(unsigned* to, float low, float high) {
+    const unsigned values = pack_halfs(low, high);
+    const float2 kept = __half22float2(*reinterpret_cast<const __half2*>(&values));
+    to[0] = values;
+    to[kWords] = pack_halfs(low - kept.x, high - kept.y);
+  }
+  static CAMD_DEVICE void put_one(__half* to, float v) {
+    const __half value = __float2half_rn(v);
+    to[0] = value;
+    to[kWords * 2] = __float2half_rn(v - __half2float(value));
   }
 };
 

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <stdexcept>
 #include <vector>
 
@@ -11,7 +12,9 @@
 
 namespace camd::infer::test {
 
-inline std::vector<std::vector<float>> run_emulated(const cuda::Plan& plan, const std::vector<float>& input) {
+// `change`, where there is one, sees the arguments of each step before it runs.
+inline std::vector<std::vector<float>> run_emulated(const cuda::Plan& plan, const std::vector<float>& input,
+                                                    const std::function<void(cuda::Arguments&)>& change = {}) {
   using cuda::BufferKind;
   const auto filled = [](std::size_t bytes) {
     return std::vector<std::uint64_t>(bytes / 8 + 32, 0x7FFF7FFF7FFF7FFFULL);
@@ -37,6 +40,7 @@ inline std::vector<std::vector<float>> run_emulated(const cuda::Plan& plan, cons
   for (const cuda::Step& step : plan.steps) {
     cuda::Arguments arguments = step.arguments;
     cuda::bind(arguments, bases);
+    if (change) change(arguments);
     if (cuda::run(arguments, {}) != 0) throw std::runtime_error("a launch failed: " + step.origin);
   }
   std::vector<std::vector<float>> results;

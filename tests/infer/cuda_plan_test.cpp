@@ -11,6 +11,7 @@
 #include "infer/cuda/plan.hpp"
 #include "infer/cuda/tile_layout.hpp"
 #include "infer/half.hpp"
+#include "infer/preprocess.hpp"
 #include "infer/reference.hpp"
 #include "tests/infer/conformance.hpp"
 #include "tests/infer/cuda_emulated.hpp"
@@ -286,6 +287,47 @@ TEST(CudaEmulated, FirstLayersThatSeeDifferencesKeepThem) {
     }
   }
   EXPECT_LE(worst, 1e-3 * largest);
+}
+
+// Patches of pixels that share chroma may begin in front of a tile, and at a picture that does not fill the network.
+TEST(CudaEmulated, TheFirstLayerReadsAPictureAsItsPlanesWhereverItLies) {
+  using base::PixelFormat;
+  GraphBuilder one({1, 3, 40, 72}), block({1, 3, 40, 72});
+  const ValueId first = block.conv(block.input(), 8, 3, 2);
+  for (const Graph& graph :
+       {one.finish({one.conv(one.input(), 24, 3, 2)}), block.finish({block.separable(first, 16)})}) {
+    const Plan plan = cuda::make_plan(graph, options_of(DataType::kF16), "test");
+    ASSERT_EQ(plan.stem, 0);
+    InputOptions options;
+    options.width = 72;
+    options.height = 40;
+    std::mt19937 random(4);
+    for (const auto format : {PixelFormat::kNv12, PixelFormat::kBgr, PixelFormat::kI420}) {
+      for (const auto& [width, height] : {std::pair{72, 40}, {72, 30}, {67, 40}, {66, 40}, {50, 38}}) {
+        for (const int pad : {0, 1}) {
+          const auto layout = base::tight_layout(format, width, height);
+          std::vector<std::byte> picture(layout.size_bytes);
+          for (std::byte& b : picture) b = static_cast<std::byte>(random() & 255U);
+          std::vector<float> planes(3 * 40 * 72);
+          Preprocessor(options).run({picture.data(), layout}, planes.data());
+          const auto run = [&](bool fused) {
+            return test::run_emulated(plan, planes, [&](cuda::Arguments& arguments) {
+              auto* const stem = std::get_if<cuda::StemArguments>(&arguments);
+              if (stem == nullptr) return;
+              stem->pad_top = stem->pad_left = pad;
+              stem->plan = make_sample_plan(layout, options);
+              if (fused) stem->picture = reinterpret_cast<const std::uint8_t*>(picture.data());
+            });
+          };
+          const auto want = run(false), got = run(true);
+          for (std::size_t i = 0; i < want.size(); ++i) {
+            EXPECT_LE(relative_error(got[i], want[i]), 2e-3)
+                << to_string(format) << " " << width << "x" << height << " pad " << pad << " output " << i;
+          }
+        }
+      }
+    }
+  }
 }
 
 TEST(CudaEmulated, ConvolutionsOfOddChannelCountsEqualTheReference) {
