@@ -78,8 +78,10 @@ std::vector<Half> pack_taps(int n, int c, int taps, const std::function<float(in
 std::vector<Half> pack_stem(int n, const std::function<float(int n, int ky, int kx, int c)>& at) {
   std::vector<Half> packed;
   const auto value = [&](int nn, int k) {
-    const int ky = k / 10, rest = k % 10;
-    return nn < n && ky < 3 && rest < 9 ? at(nn, ky, rest / 3, rest % 3) : 0.0F;
+    const int eight = k / 8, word = k % 8 / 2;
+    const int ky = eight < 3 ? eight : word;
+    const int half = (eight < 3 ? word : 4) * 2 + k % 2;
+    return nn < n && ky < 3 && half < 9 ? at(nn, ky, half / 3, half % 3) : 0.0F;
   };
   for (int n0 = 0; n0 < n; n0 += 8) {
     for (int k0 = 0; k0 < 32; k0 += 16) {

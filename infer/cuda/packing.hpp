@@ -31,7 +31,8 @@ using WeightAt = std::function<float(int n, int k)>;
 // The same for a convolution: one matrix after the other, a tap each. at(n, tap * c16 + c), c16 = c rounded up to 16.
 [[nodiscard]] std::vector<Half> pack_taps(int n, int c, int taps,
                                           const std::function<float(int n, int tap, int c)>& at);
-// For stem(): [n / 8][2][lane] of 4 halfs; k = ky * 10 + kx * 3 + c. at(n, ky, kx, c).
+// For stem(): [n / 8][2][lane] of 4 halfs. A window's row is 5 words of 2 halfs, kx * 3 + c in their order; k runs over
+// the first four words of each of three rows, then over the fifth words. at(n, ky, kx, c).
 [[nodiscard]] std::vector<Half> pack_stem(int n, const std::function<float(int n, int ky, int kx, int c)>& at);
 // Depthwise 3x3 for separable(): [9][c8].
 [[nodiscard]] std::vector<Half> pack_depthwise(int c, const std::function<float(int tap, int c)>& at);

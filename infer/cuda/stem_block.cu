@@ -39,15 +39,19 @@ stem_block_kernel(const StemArguments p, const StemBlockMemory s) {
   let_next_kernel_start();
 
   // Weights do not depend on the kernel before.
+#pragma unroll 1
   for (int i = thread; i < s.groups * s.n16 * 32; i += kThreads) {
     copy16_async(&right[i], static_cast<const uint4*>(p.block.pointwise) + i, true);
   }
+#pragma unroll 1
   for (int i = thread; i < 9 * 2 * s.groups; i += kThreads) {
     copy16_async(&taps[i], reinterpret_cast<const float4*>(p.block.depthwise) + i, true);
   }
+#pragma unroll 1
   for (int i = thread; i < 2 * s.groups; i += kThreads) {
     copy16_async(&taps[9 * 2 * s.groups + i], reinterpret_cast<const float4*>(p.block.depthwise_bias) + i, true);
   }
+#pragma unroll 1
   for (int i = thread; i < s.n16 * 4; i += kThreads) {
     copy16_async(&taps[10 * 2 * s.groups + i], reinterpret_cast<const float4*>(p.block.pointwise_bias) + i, true);
   }
@@ -66,6 +70,7 @@ stem_block_kernel(const StemArguments p, const StemBlockMemory s) {
   block_sync();
 
   // The first convolution: a warp makes 16 pixels of the border's tile at a time.
+  const bool whole = inside(p, y0 - 1, x0 - 1) && inside(p, y0 + kTy, x0 + kTx);
   const Bounds bounds = bounds_of(p.activation);
   for (int m = warp_index(); m * 16 < kHalo; m += kThreads / 32) {
     int place[2], word[2];
@@ -77,7 +82,7 @@ stem_block_kernel(const StemArguments p, const StemBlockMemory s) {
       const int y = pixel / kHaloX;
       const int x = pixel % kHaloX;
       word[half] = y * 2 * Tile::kRowWords + x * 3;
-      there[half] = inside(p, y0 - 1 + y, x0 - 1 + x);
+      there[half] = whole || inside(p, y0 - 1 + y, x0 - 1 + x);
     }
     StemWindows windows;
     load_windows<Tile>(windows, memory, word[0], word[1]);

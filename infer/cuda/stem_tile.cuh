@@ -2,8 +2,9 @@
 // while a tile of the picture is fetched.
 //
 // The tile lies in shared memory as f16 with its three channels interleaved. A row of the 3x3 window is then 9
-// neighbouring halfs that start at an even one (stride 2): with a tenth whose weight is zero these are 5 words, and
-// the 15 words of three rows are the left matrix's row as it lies, so that no window is ever gathered.
+// neighbouring halfs that start at an even one (stride 2): with a tenth whose weight is zero these are 5 words. The 15
+// words of three rows are the left matrix's row, in an order that a lane finds at fixed distances: no window is ever
+// gathered.
 // A second tile holds what rounding to f16 took from the first: the layers behind amplify what is lost here more than
 // anything that is lost later (docs/adr/0014-precise-first-layers.md).
 #pragma once
@@ -228,19 +229,23 @@ struct StemWindows {
   unsigned values[2][4], rests[2][4];
 };
 // This lane's part; `first` and `second` are the places of the windows of rows lane / 4 and lane / 4 + 8 in the tile:
-// pixel (y, x) of the convolution's output is at word (2 * y) * kRowWords + 3 * x.
+// pixel (y, x) of the convolution's output is at word (2 * y) * kRowWords + 3 * x. Of a window's 15 words lane t takes
+// word t of each row and then the last word of row t (pack_stem()); the last lane's is a word too many.
 template <typename Tile>
 CAMD_DEVICE void load_windows(StemWindows& windows, const void* memory, int first, int second) {
-  const auto* const words = static_cast<const unsigned*>(memory);
   const int t = lane_index() & 3;
+  const auto* const words = static_cast<const unsigned*>(memory);
+  const unsigned* const rows[2] = {words + first + t, words + second + t};
+  const int last = min(t, 2) * Tile::kRowWords + 4;
+  const unsigned* const lasts[2] = {words + first + last, words + second + last};
 #pragma unroll
   for (int k = 0; k < 2; ++k) {
 #pragma unroll
     for (int r = 0; r < 4; ++r) {
-      const int word = k * 8 + t + (r >> 1) * 4;
-      const int at = ((r & 1) == 0 ? first : second) + word / 5 * Tile::kRowWords + word % 5;
-      windows.values[k][r] = word < 15 ? words[at] : 0U;
-      windows.rests[k][r] = word < 15 ? words[at + Tile::kWords] : 0U;
+      const int row = k * 2 + (r >> 1);
+      const unsigned* const from = row < 3 ? rows[r & 1] + row * Tile::kRowWords : lasts[r & 1];
+      windows.values[k][r] = from[0];
+      windows.rests[k][r] = from[Tile::kWords];
     }
   }
 }
