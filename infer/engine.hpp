@@ -68,7 +68,9 @@ class Execution {
     (void)address;
     return false;
   }
-  // Enqueues the network. output_ready(i) is recorded as soon as output i is final.
+  // Enqueues the network. output_ready(i) is recorded as soon as output i is final. While `stream` is being captured,
+  // enqueue_preprocess() must be what was last enqueued on it (Events may be recorded in between): the network's first
+  // kernel starts early behind it.
   virtual base::Status enqueue_network(device::StreamRef stream) = 0;
   // Device memory of the network's input [1,3,H,W] (for `tensors` and tests; see keep_input()), in Engine::input()'s
   // type.

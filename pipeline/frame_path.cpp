@@ -52,7 +52,9 @@ FramePath::FramePath(device::Device& device, infer::Engine& engine, const Plugin
       upload_ends_where_preprocessing_begins_(copies_ && options.streams != StreamStrategy::kSplit),
       copy_stream_(device.make_stream("copy")),
       compute_stream_(device.make_urgent_stream("compute")),
-      download_stream_(device.make_stream("download")) {
+      download_stream_(device.make_stream("download")),
+      mark_stream_(device.make_urgent_stream("mark")),
+      marked_(device.make_event()) {
   if (options.graph && !device.supports_graphs()) {
     throw base::Error(base::ErrorKind::kDevice, "this device cannot capture graphs: choose another strategy");
   }
@@ -149,6 +151,7 @@ Status FramePath::enqueue(InFlight& in_flight) {
     CAMD_TRY(device_.wait(in_flight.uploaded, compute));
   }
   CAMD_TRY(enqueue_work(in_flight, picture, compute, back));
+  CAMD_TRY(device_.record(in_flight.times.download_end, back));
   return device_.record(in_flight.downloaded, back);
 }
 
@@ -165,6 +168,9 @@ Status FramePath::enqueue_graph(InFlight& in_flight) {
     CapturedPath path{picture.data, picture.layout, {}};
     CAMD_TRY(device_.begin_capture(stream));
     Status status = enqueue_work(in_flight, picture, stream, stream);
+    // A capture ends with all its streams joined; nothing comes after that would wait.
+    if (status.ok()) status = device_.record(marked_, mark_stream_);
+    if (status.ok()) status = device_.wait(marked_, stream);
     Status ended = device_.end_capture(stream, path.graph);
     if (!status.ok()) return status;
     if (!ended.ok()) return ended;
@@ -173,7 +179,17 @@ Status FramePath::enqueue_graph(InFlight& in_flight) {
   }
   CAMD_TRY(device_.launch(found->graph, stream));
   if (!copies_) CAMD_TRY(device_.record(in_flight.slot_read, stream));
+  CAMD_TRY(device_.record(in_flight.times.download_end, stream));
   return device_.record(in_flight.downloaded, stream);
+}
+
+// Takes the time at which the work of `stream` so far has ended. In a graph that happens on a branch of its own:
+// between two kernels it would keep the second from starting before the first has ended.
+Status FramePath::mark(device::TimedEvent& event, StreamRef stream) {
+  if (!options_.graph) return device_.record(event, stream);
+  CAMD_TRY(device_.record(marked_, stream));
+  CAMD_TRY(device_.wait(marked_, mark_stream_));
+  return device_.record(event, mark_stream_);
 }
 
 // Memory for the picture; outside of any capture, where nothing may be allocated.
@@ -194,14 +210,14 @@ Status FramePath::enqueue_work(InFlight& in_flight, const infer::PictureView& pi
                                StreamRef back) {
   // On one stream preprocessing begins where the upload ends: a second event there would only cost its time.
   if (!upload_ends_where_preprocessing_begins_) {
-    CAMD_TRY(device_.record(in_flight.times.preprocess_begin, compute));
+    CAMD_TRY(mark(in_flight.times.preprocess_begin, compute));
   }
   CAMD_TRY(in_flight.execution->enqueue_preprocess(picture, compute));
-  CAMD_TRY(device_.record(in_flight.times.preprocess_end, compute));
+  CAMD_TRY(mark(in_flight.times.preprocess_end, compute));
   // In mapped memory the slot itself is what preprocessing reads.
   if (!copies_) CAMD_TRY(device_.record(in_flight.slot_read, compute));
   CAMD_TRY(in_flight.execution->enqueue_network(compute));
-  CAMD_TRY(device_.record(in_flight.times.infer_end, compute));
+  CAMD_TRY(mark(in_flight.times.infer_end, compute));
   CAMD_TRY(device_.record(in_flight.computed, compute));
   return download(in_flight, compute, back);
 }
@@ -237,8 +253,7 @@ Status FramePath::download(InFlight& in_flight, StreamRef compute, StreamRef str
                           in_flight.host_input.size_bytes(), CopyKind::kDeviceToHost, stream));
   }
   // Outputs that nobody reads are waited for too: the frame is complete when the network is.
-  if (own_stream) CAMD_TRY(device_.wait(in_flight.computed, stream));
-  return device_.record(in_flight.times.download_end, stream);
+  return own_stream ? device_.wait(in_flight.computed, stream) : Status();
 }
 
 void FramePath::stage_times(const InFlight& in_flight, StageTimes& times) {

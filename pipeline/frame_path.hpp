@@ -55,6 +55,7 @@ class FramePath {
   base::Status enqueue_work(InFlight& in_flight, const infer::PictureView& picture, device::StreamRef compute,
                             device::StreamRef back);
   base::Status enqueue_graph(InFlight& in_flight);
+  base::Status mark(device::TimedEvent& event, device::StreamRef stream);
   base::Status make_room(InFlight& in_flight);
   base::Status upload(InFlight& in_flight, device::StreamRef stream, infer::PictureView& picture);
   base::Status download(InFlight& in_flight, device::StreamRef compute, device::StreamRef stream);
@@ -68,6 +69,8 @@ class FramePath {
   device::Stream copy_stream_;
   device::Stream compute_stream_;
   device::Stream download_stream_;
+  device::Stream mark_stream_;  // inside a capture: where times are taken beside the work
+  device::Event marked_;
 };
 
 }  // namespace camd::pipeline

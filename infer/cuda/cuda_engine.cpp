@@ -188,6 +188,8 @@ class CudaExecution final : public Execution {
     if (plan_.lane_count > 1) status = device_.record(forked_, stream);
     std::vector<int>& last = last_of_lane_;
     last.assign(static_cast<std::size_t>(plan_.lane_count), -1);
+    // The first layer ran with the preprocessing, in the same capture.
+    if (marks == Marks::kInside && first == 1) last[0] = 0;
     for (std::size_t i = first; i < steps_.size() && status; ++i) {
       const Step& step = plan_.steps[i];
       const StreamRef own = lane_stream(step.lane);
