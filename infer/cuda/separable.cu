@@ -107,27 +107,46 @@ separable_kernel(const SeparableArguments p, const SeparableMemory s) {
 #pragma unroll
       for (int r = 0; r < kRun; ++r) sums[r][c] = bias[c];
     }
-    // Sums in f32: in f16, those of a row alone double the network's error.
+    // Rows are added in f32. Where a thread has many products to make for few pixels, in deep layers, those of a row
+    // are summed in f16, two channels an instruction; in the first layers that would double the network's error.
 #pragma unroll
     for (int ky = 0; ky < 3; ++ky) {
       const uint4* const row = halo + ((ty * kStride + ky) * T::kHaloX + tx * kStride) * s.groups + group;
-      float2 weights[3][4];
+      Half8 weights[3];
 #pragma unroll
-      for (int kx = 0; kx < 3; ++kx) unpack_halfs(weights[kx], taps[(ky * 3 + kx) * s.groups + group]);
+      for (int kx = 0; kx < 3; ++kx) weights[kx].bits = taps[(ky * 3 + kx) * s.groups + group];
+      __half2 sums_of_row[kRun][4];
 #pragma unroll
       for (int j = 0; j < kSpan; ++j) {
-        float2 v[4];
-        unpack_halfs(v, row[j * s.groups]);
+        Half8 v;
+        v.bits = row[j * s.groups];
 #pragma unroll
         for (int kx = 0; kx < 3; ++kx) {
           const int offset = j - kx;
-          if (offset >= 0 && offset % kStride == 0 && offset / kStride < kRun) {
-            const int r = offset / kStride;
+          if (offset < 0 || offset % kStride != 0 || offset / kStride >= kRun) continue;
+          const int r = offset / kStride;
 #pragma unroll
-            for (int c = 0; c < 4; ++c) {
-              sums[r][2 * c] += v[c].x * weights[kx][c].x;
-              sums[r][2 * c + 1] += v[c].y * weights[kx][c].y;
+          for (int c = 0; c < 4; ++c) {
+            if constexpr (T::kShape.half_rows) {
+              sums_of_row[r][c] = kx == 0 ? __hmul2(v.pair[c], weights[kx].pair[c])
+                                          : __hfma2(v.pair[c], weights[kx].pair[c], sums_of_row[r][c]);
+            } else {
+              const float2 value = __half22float2(v.pair[c]);
+              const float2 weight = __half22float2(weights[kx].pair[c]);
+              sums[r][2 * c] += value.x * weight.x;
+              sums[r][2 * c + 1] += value.y * weight.y;
             }
+          }
+        }
+      }
+      if constexpr (T::kShape.half_rows) {
+#pragma unroll
+        for (int r = 0; r < kRun; ++r) {
+#pragma unroll
+          for (int c = 0; c < 4; ++c) {
+            const float2 both = __half22float2(sums_of_row[r][c]);
+            sums[r][2 * c] += both.x;
+            sums[r][2 * c + 1] += both.y;
           }
         }
       }

@@ -1,10 +1,10 @@
 // The first convolution and the first depthwise block of a network, from the camera's bytes, as one kernel.
 //
-// A block makes a tile of 8 x 32 pixels. The first convolution's results, with a border of one, stay in shared memory
-// as f32, and the depthwise part sums in f32 with weights in f32: what is rounded there is amplified by all layers
-// behind (docs/adr/0014-precise-first-layers.md). Its results, rounded to f16, are the left matrix of the 1x1 product,
-// whose right matrix has two halves, the weights in f16 and what that rounded away, so that every left row is there
-// twice.
+// A block makes a tile of 16 x 32 or 8 x 32 pixels (tiles.hpp). The first convolution's results, with a border of one,
+// stay in shared memory as f32, and the depthwise part sums in f32 with weights in f32: what is rounded there is
+// amplified by all layers behind (docs/adr/0014-precise-first-layers.md). Its results, rounded to f16, are the left
+// matrix of the 1x1 product, whose right matrix has two halves, the weights in f16 and what that rounded away, so that
+// every left row is there twice.
 #include "infer/cuda/activation.cuh"
 #include "infer/cuda/stem_tile.cuh"
 
@@ -12,20 +12,20 @@ namespace camd::infer::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kTy = kStemBlockTileY;
-constexpr int kTx = kStemBlockTileX;
-constexpr int kHaloY = kTy + 2;
+constexpr int kTx = kStemBlockColumns;
 constexpr int kHaloX = kTx + 2;
-constexpr int kHalo = kHaloY * kHaloX;
-using Tile = StemTile<(kHaloY - 1) * 2 + 3, (kHaloX - 1) * 2 + 3>;
-static_assert(Tile::kBytes == kStemBlockPictureBytes);
 
 // The first convolution's results at the border of the image: the depthwise part pads with zeros.
 CAMD_DEVICE bool inside(const StemArguments& p, int y, int x) { return y >= 0 && y < p.y.h && x >= 0 && x < p.y.w; }
 
-template <Source kSource>
+// kGroups: of 8 channels of the first convolution.
+template <Source kSource, int kGroups>
 CAMD_KERNEL(kThreads, 4)
 stem_block_kernel(const StemArguments p, const StemBlockMemory s) {
+  constexpr int kTy = stem_block_rows(kGroups);
+  constexpr int kHaloY = kTy + 2;
+  constexpr int kHalo = kHaloY * kHaloX;
+  using Tile = StemTile<kHaloY * 2 + 1, kHaloX * 2 + 1>;
   CAMD_SHARED(memory);
   unsigned char* const left = memory;  // [pixel][k], padded rows; where the picture's tile was
   auto* const halo = reinterpret_cast<float4*>(memory + s.first_bytes);                 // [4 channels][pixel]
@@ -34,32 +34,30 @@ stem_block_kernel(const StemArguments p, const StemBlockMemory s) {
                                                s.right_bytes);  // [tap][4 channels], then biases
   const int thread = static_cast<int>(threadIdx.x);
   const int lane = lane_index();
-  const int left_pitch = s.groups * 32 + 16;  // bytes; an odd number of 16-byte words: no bank conflicts
+  constexpr int kLeftPitch = kGroups * 32 + 16;  // bytes; an odd number of 16-byte words: no bank conflicts
 
   let_next_kernel_start();
 
   // Weights do not depend on the kernel before.
 #pragma unroll 1
-  for (int i = thread; i < s.groups * s.n16 * 32; i += kThreads) {
+  for (int i = thread; i < kGroups * s.n16 * 32; i += kThreads) {
     copy16_async(&right[i], static_cast<const uint4*>(p.block.pointwise) + i, true);
   }
 #pragma unroll 1
-  for (int i = thread; i < 9 * 2 * s.groups; i += kThreads) {
+  for (int i = thread; i < 9 * 2 * kGroups; i += kThreads) {
     copy16_async(&taps[i], reinterpret_cast<const float4*>(p.block.depthwise) + i, true);
   }
 #pragma unroll 1
-  for (int i = thread; i < 2 * s.groups; i += kThreads) {
-    copy16_async(&taps[9 * 2 * s.groups + i], reinterpret_cast<const float4*>(p.block.depthwise_bias) + i, true);
+  for (int i = thread; i < 2 * kGroups; i += kThreads) {
+    copy16_async(&taps[9 * 2 * kGroups + i], reinterpret_cast<const float4*>(p.block.depthwise_bias) + i, true);
   }
 #pragma unroll 1
   for (int i = thread; i < s.n16 * 4; i += kThreads) {
-    copy16_async(&taps[10 * 2 * s.groups + i], reinterpret_cast<const float4*>(p.block.pointwise_bias) + i, true);
+    copy16_async(&taps[10 * 2 * kGroups + i], reinterpret_cast<const float4*>(p.block.pointwise_bias) + i, true);
   }
-  StemWeights first[kMostStemBlockChannels / 8];
+  StemWeights first[kGroups];
 #pragma unroll
-  for (int n8 = 0; n8 < kMostStemBlockChannels / 8; ++n8) {
-    if (n8 < s.groups) load_weights(p, n8, first[n8]);
-  }
+  for (int n8 = 0; n8 < kGroups; ++n8) load_weights(p, n8, first[n8]);
   wait_for_previous_kernel();
 
   const int tiles_x = (p.y.w + kTx - 1) / kTx;
@@ -87,8 +85,7 @@ stem_block_kernel(const StemArguments p, const StemBlockMemory s) {
     StemWindows windows;
     load_windows<Tile>(windows, memory, word[0], word[1]);
 #pragma unroll
-    for (int n8 = 0; n8 < kMostStemBlockChannels / 8; ++n8) {
-      if (n8 >= s.groups) break;
+    for (int n8 = 0; n8 < kGroups; ++n8) {
       float sums[4];
       stem_product(first[n8], windows, sums);
       float4* const channels = halo + (n8 * 2 + ((lane & 3) >> 1)) * kHalo;
@@ -109,14 +106,14 @@ stem_block_kernel(const StemArguments p, const StemBlockMemory s) {
   // Depthwise: a thread makes 4 channels of two pixels, one below the other: their windows share two rows.
   const Bounds deep_bounds = bounds_of(p.block.depthwise_activation);
   constexpr int kPairs = kTy / 2 * kTx;
-  for (int i = thread; i < kPairs * 2 * s.groups; i += kThreads) {
+  for (int i = thread; i < kPairs * 2 * kGroups; i += kThreads) {
     const int quad = i / kPairs;  // of channels
     const int ty = i % kPairs / kTx * 2;
     const int tx = i % kTx;
     const float4* const window = halo + quad * kHalo + ty * kHaloX + tx;
     const float4* const weights = taps + quad;
     float4 sums[2];
-    sums[0] = sums[1] = weights[9 * 2 * s.groups];
+    sums[0] = sums[1] = weights[9 * 2 * kGroups];
 #pragma unroll
     for (int row = 0; row < 4; ++row) {
 #pragma unroll
@@ -126,7 +123,7 @@ stem_block_kernel(const StemArguments p, const StemBlockMemory s) {
         for (int u = 0; u < 2; ++u) {
           const int ky = row - u;
           if (ky < 0 || ky > 2) continue;
-          const float4 w = weights[(ky * 3 + kx) * 2 * s.groups];
+          const float4 w = weights[(ky * 3 + kx) * 2 * kGroups];
           sums[u].x += x.x * w.x;
           sums[u].y += x.y * w.y;
           sums[u].z += x.z * w.z;
@@ -141,29 +138,31 @@ stem_block_kernel(const StemArguments p, const StemBlockMemory s) {
 #pragma unroll
     for (int u = 0; u < 2; ++u) {
       const uint2 out = make_uint2(both(sums[u].x, sums[u].y), both(sums[u].z, sums[u].w));
-      unsigned char* const to = left + ((ty + u) * kTx + tx) * left_pitch + quad * 8;
+      unsigned char* const to = left + ((ty + u) * kTx + tx) * kLeftPitch + quad * 8;
       *reinterpret_cast<uint2*>(to) = out;
-      *reinterpret_cast<uint2*>(to + s.groups * 16) = out;
+      *reinterpret_cast<uint2*>(to + kGroups * 16) = out;
     }
   }
   block_sync();
 
-  // 1x1: a warp makes a row of 32 pixels, as two left matrices of 16.
+  // 1x1: a warp makes 16 channels of a row of 32 pixels, as two left matrices of 16.
   const Bounds point_bounds = bounds_of(p.block.activation);
-  const int oy = y0 + warp_index();
-  if (oy >= p.y.h) return;
   const int stored = (p.y.c + 7) / 8 * 8;
-  const SharedAddress a_row =
-      shared_address(left) + ((warp_index() * 32 + (lane & 15)) * left_pitch + (lane >> 4) * 16);
-  for (int q = 0; q < s.n16; ++q) {
-    const float4 bias = taps[10 * 2 * s.groups + q * 4 + (lane & 3)];
+  for (int i = warp_index(); i < kTy * s.n16; i += kThreads / 32) {
+    const int row = i % kTy;
+    const int q = i / kTy;
+    const int oy = y0 + row;
+    if (oy >= p.y.h) continue;
+    const SharedAddress a_row = shared_address(left) + ((row * kTx + (lane & 15)) * kLeftPitch + (lane >> 4) * 16);
+    const float4 bias = taps[10 * 2 * kGroups + q * 4 + (lane & 3)];
     float sums[2][2][4] = {};
-    for (int k = 0; k < s.groups; ++k) {
+#pragma unroll
+    for (int k = 0; k < kGroups; ++k) {
       const uint4 b = right[(k * s.n16 + q) * 32 + lane];
 #pragma unroll
       for (int m = 0; m < 2; ++m) {
         unsigned a[4];
-        load_matrices(a, a_row + (m * 16 * left_pitch + k * 32));
+        load_matrices(a, a_row + (m * 16 * kLeftPitch + k * 32));
         multiply_add(sums[m][0], a, b.x, b.y);
         multiply_add(sums[m][1], a, b.z, b.w);
       }
@@ -190,15 +189,21 @@ stem_block_kernel(const StemArguments p, const StemBlockMemory s) {
   }
 }
 
-}  // namespace
-
-int stem_block(const StemArguments& p, const LaunchContext& context) {
-  const int tiles = ((p.y.w + kTx - 1) / kTx) * ((p.y.h + kTy - 1) / kTy);
+template <int kGroups>
+int run(const StemArguments& p, const LaunchContext& context) {
+  const int tiles = ((p.y.w + kTx - 1) / kTx) * ((p.y.h + stem_block_rows(kGroups) - 1) / stem_block_rows(kGroups));
   const dim3 grid(static_cast<unsigned>(tiles), 1, 1);
   const StemBlockMemory memory = stem_block_memory(p.block.c, p.y.c);
   return with_source(p, [&]<Source kSource>() {
-    return launch(stem_block_kernel<kSource>, grid, kThreads, memory.total(), context, p, memory);
+    return launch(stem_block_kernel<kSource, kGroups>, grid, kThreads, memory.total(), context, p, memory);
   });
+}
+
+}  // namespace
+
+int stem_block(const StemArguments& p, const LaunchContext& context) {
+  static_assert(kMostStemBlockChannels == 16);
+  return p.block.c <= 8 ? run<1>(p, context) : run<2>(p, context);
 }
 
 }  // namespace camd::infer::cuda

@@ -153,11 +153,10 @@ CAMD_DEVICE void read_patch(const StemArguments& p, int x, int y, StemPatch<kSou
 // A tile of kRows x kColumns pixels: two of kWords words, values and what rounding took from them.
 template <int kRows, int kColumns>
 struct StemTile {
-  static_assert(kColumns % 2 == 1);  // of windows with stride 2
-  static constexpr int kRowWords =
-      (kColumns + 1) / 2 * 3;  // room for a pixel more, where the last window has a tenth half
+  static_assert(kColumns % 2 == 1);                                // of windows with stride 2
+  static constexpr int kRowWords = stem_tile_row_words(kColumns);  // room for the last window's tenth half
   static constexpr int kWords = kRows * kRowWords;
-  static constexpr int kBytes = (2 * kWords * 4 + 15) / 16 * 16;
+  static constexpr int kBytes = stem_tile_bytes(kRows, kColumns);
 
   // The picture from pixel (y0, x0) of the network's input on, zero outside; by all threads of the block.
   template <Source kSource>

@@ -15,6 +15,8 @@ struct SeparableTile {
   int nt;      // groups of 8 output channels a warp
   int run;     // pixels side by side that a thread makes in the depthwise part
   int blocks;  // that a multiprocessor shall hold at least: bounds the registers of a thread
+  bool
+      half_rows;  // whether the three products of a row of the depthwise part are summed in f16, two channels at a time
   static constexpr int kThreads = 256;
   // Warps over the pixels; each makes mt() groups of 16.
   [[nodiscard]] constexpr int warp_rows() const { return ty * tx / 16 < 8 ? ty * tx / 16 : 8; }
@@ -22,7 +24,8 @@ struct SeparableTile {
   [[nodiscard]] constexpr int channels() const { return kThreads / 32 / warp_rows() * nt * 8; }
 };
 inline constexpr SeparableTile kSeparableTiles[] = {
-    {16, 16, 2, 1, 4}, {8, 16, 4, 1, 4}, {8, 16, 4, 2, 4}, {8, 8, 4, 2, 2}, {4, 8, 4, 2, 2}, {4, 8, 2, 4, 2},
+    {16, 16, 2, 1, 4, false}, {8, 16, 4, 1, 4, false}, {8, 16, 4, 2, 4, false},
+    {8, 8, 4, 2, 2, false},   {4, 8, 4, 2, 2, true},   {4, 8, 2, 4, 2, true},
 };
 inline constexpr int kSeparableTileCount = static_cast<int>(sizeof(kSeparableTiles) / sizeof(kSeparableTiles[0]));
 
@@ -52,13 +55,20 @@ struct SeparableMemory {
   return m;
 }
 
-// stem_block(): a block makes this many pixels.
-inline constexpr int kStemBlockTileY = 8, kStemBlockTileX = 32;
-inline constexpr int kStemBlockPictureBytes = 17'648;  // the picture's tile, twice (stem_tile.cuh)
-inline constexpr int kMostStemBlockChannels = 16;      // of the first convolution
+// A tile of the picture in shared memory (stem_tile.cuh), an odd number of pixels wide: words of a row, and bytes of
+// the whole, which is there twice.
+[[nodiscard]] constexpr int stem_tile_row_words(int columns) { return (columns + 1) / 2 * 3; }
+[[nodiscard]] constexpr int stem_tile_bytes(int rows, int columns) {
+  return (2 * rows * stem_tile_row_words(columns) * 4 + 15) / 16 * 16;
+}
+
+// stem_block(): a block makes stem_block_rows() rows of kStemBlockColumns pixels.
+inline constexpr int kMostStemBlockChannels = 16;  // of the first convolution
+inline constexpr int kStemBlockColumns = 32;
+// With more channels four blocks of the higher tile would not fit a multiprocessor.
+[[nodiscard]] constexpr int stem_block_rows(int groups) { return groups == 1 ? 16 : 8; }
 
 struct StemBlockMemory {
-  int groups;       // of 8 channels of the first convolution
   int n16;          // of 16 output channels
   int first_bytes;  // the picture's tile, later the depthwise results
   int halo_bytes;   // the first convolution's results
@@ -71,13 +81,15 @@ struct StemBlockMemory {
 };
 [[nodiscard]] constexpr StemBlockMemory stem_block_memory(int c, int n) {
   StemBlockMemory m{};
-  m.groups = (c + 7) / 8;
+  const int groups = (c + 7) / 8;
+  const int rows = stem_block_rows(groups) + 2, columns = kStemBlockColumns + 2;  // of the first convolution
   m.n16 = (n + 15) / 16;
-  const int left_bytes = kStemBlockTileY * kStemBlockTileX * (m.groups * 32 + 16);
-  m.first_bytes = left_bytes > kStemBlockPictureBytes ? left_bytes : kStemBlockPictureBytes;
-  m.halo_bytes = (kStemBlockTileY + 2) * (kStemBlockTileX + 2) * m.groups * 32;
-  m.right_bytes = m.groups * m.n16 * 512;
-  m.taps_bytes = 10 * m.groups * 32 + m.n16 * 64;
+  const int picture_bytes = stem_tile_bytes(rows * 2 + 1, columns * 2 + 1);
+  const int left_bytes = stem_block_rows(groups) * kStemBlockColumns * (groups * 32 + 16);
+  m.first_bytes = left_bytes > picture_bytes ? left_bytes : picture_bytes;
+  m.halo_bytes = rows * columns * groups * 32;
+  m.right_bytes = groups * m.n16 * 512;
+  m.taps_bytes = 10 * groups * 32 + m.n16 * 64;
   return m;
 }
 
