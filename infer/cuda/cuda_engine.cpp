@@ -57,7 +57,7 @@ class CudaExecution final : public Execution {
     require(device_.check(cudaMemsetAsync(arena_.data(), 0, std::max<std::size_t>(arena_.size_bytes(), 1), stream),
                           "cudaMemsetAsync"));
     require(device_.check(cudaMemsetAsync(planes_.data(), 0, planes_.size_bytes(), stream), "cudaMemsetAsync"));
-    // Once as it is: loads every kernel, which a capture must not do.
+    // Once as it is: prepares and loads every kernel, which a capture must not do.
     require(enqueue_steps(own_stream_, 0, Marks::kNone));
     require(device_.synchronize(own_stream_.ref()));
     capture();
@@ -69,7 +69,7 @@ class CudaExecution final : public Execution {
       sample_plan_ = make_sample_plan(layout_, input_options_);
     }
     const auto* const bytes = reinterpret_cast<const std::uint8_t*>(picture.data);
-    const cuda::LaunchContext context{stream.native(), false};
+    const cuda::LaunchContext context{stream.native()};
     Status selected = device_.select();
     if (!selected) return selected;
     if (plan_.stem < 0 || keep_input_) {
@@ -113,7 +113,7 @@ class CudaExecution final : public Execution {
   // Times step i, launched `repeats` times from one graph.
   base::Duration time_step(std::size_t i, int repeats) {
     device::TimedEvent begin = device_.make_timed_event(), end = device_.make_timed_event();
-    const cuda::LaunchContext context{own_stream_.ref().native(), false};
+    const cuda::LaunchContext context{own_stream_.ref().native()};
     device::GraphExec graph;
     require(device_.begin_capture(own_stream_));
     int error = 0;
@@ -135,7 +135,7 @@ class CudaExecution final : public Execution {
  private:
   // How the outputs' events are recorded.
   enum class Marks : std::uint8_t {
-    kNone,
+    kNone,     // before anything is captured
     kInside,   // as part of the caller's capture
     kOutside,  // as nodes of our own graph, that streams outside may wait for
   };
@@ -200,7 +200,7 @@ class CudaExecution final : public Execution {
           status = device_.wait(step_done_[static_cast<std::size_t>(other)], own);
       }
       if (!status) return status;
-      const cuda::LaunchContext context{own.native(), step.overlap_previous && before >= 0};
+      const cuda::LaunchContext context{own.native(), step.overlap_previous && before >= 0, marks == Marks::kNone};
       status = device_.check(cuda::run(steps_[i], context), plan_.steps[i].origin.c_str());
       before = static_cast<int>(i);
       if (status && step.signals) status = device_.record(step_done_[i], own);

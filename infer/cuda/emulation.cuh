@@ -140,10 +140,6 @@ namespace camd::infer::cuda {
 inline int min(int a, int b) { return a < b ? a : b; }
 inline int max(int a, int b) { return a > b ? a : b; }
 
-inline __half2 __hmul2(__half2 a, __half2 b) {
-  const float2 x = __half22float2(a), y = __half22float2(b);
-  return __floats2half2_rn(x.x * y.x, x.y * y.y);
-}
 inline __half2 __hfma2(__half2 a, __half2 b, __half2 c) {
   const float2 x = __half22float2(a), y = __half22float2(b), z = __half22float2(c);
   return __floats2half2_rn(std::fma(x.x, y.x, z.x), std::fma(x.y, y.y, z.y));

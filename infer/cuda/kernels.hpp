@@ -6,9 +6,9 @@
 // zero. A channel slice of a larger image is an Image with `data` moved and the pitch kept. Everything else is f32,
 // row-major, as the model orders its dimensions.
 //
-// Threads: every function enqueues one kernel and does not synchronise; [no-alloc]; one thread at a time a stream.
-// They answer a cudaError_t (0 is success). Arguments are not checked: the planner (plan.hpp) makes them right.
-// Weights are packed by infer/cuda/packing.hpp.
+// Threads: every function enqueues one kernel and does not synchronise; [no-alloc] unless the context says `prepare`;
+// one thread at a time a stream. They answer a cudaError_t (0 is success). Arguments are not checked: the planner
+// (plan.hpp) makes them right. Weights are packed by infer/cuda/packing.hpp.
 #pragma once
 
 #include <cstddef>
@@ -26,6 +26,9 @@ struct LaunchContext {
   // The kernel may start before the one in front of it in the stream has ended (it waits inside, after having
   // fetched its weights). Only where that kernel, and nothing else, is what this one waits for.
   bool overlap_previous = false;
+  // Before the first launch without it: also allows the kernel, whatever picture it will read, the shared memory that
+  // it uses here, for which the driver allocates. [setup]
+  bool prepare = false;
 };
 
 struct Image {

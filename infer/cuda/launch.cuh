@@ -8,6 +8,11 @@ namespace camd::infer::cuda {
 
 #if defined(CAMD_CUDA_EMULATION)
 
+template <typename... Parameters>
+int allow_shared(void (*)(Parameters...), std::size_t) {
+  return 0;
+}
+
 template <typename... Parameters, typename... Arguments>
 int launch(void (*kernel)(Parameters...), dim3 grid, int threads, std::size_t shared_bytes, const LaunchContext&,
            Arguments... arguments) {
@@ -29,14 +34,22 @@ int launch(void (*kernel)(Parameters...), dim3 grid, int threads, std::size_t sh
 
 #else
 
+// Lets blocks of the kernel have so much shared memory on this GPU. Never takes any away: another plan may need more.
+template <typename... Parameters>
+int allow_shared(void (*kernel)(Parameters...), std::size_t shared_bytes) {
+  constexpr std::size_t kWithoutAsking = 48 * 1024;
+  if (shared_bytes <= kWithoutAsking) return 0;
+  cudaFuncAttributes now{};
+  const cudaError_t error = cudaFuncGetAttributes(&now, kernel);
+  if (error != cudaSuccess || static_cast<std::size_t>(now.maxDynamicSharedSizeBytes) >= shared_bytes) return error;
+  return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes));
+}
+
 template <typename... Parameters, typename... Arguments>
 int launch(void (*kernel)(Parameters...), dim3 grid, int threads, std::size_t shared_bytes,
            const LaunchContext& context, Arguments... arguments) {
-  constexpr std::size_t kWithoutAsking = 48 * 1024;
-  if (shared_bytes > kWithoutAsking) {
-    const cudaError_t error =
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes));
-    if (error != cudaSuccess) return error;
+  if (context.prepare) {
+    if (const int error = allow_shared(kernel, shared_bytes); error != 0) return error;
   }
   cudaLaunchConfig_t config{};
   config.gridDim = grid;

@@ -63,7 +63,7 @@ stem_block_kernel(const StemArguments p, const StemBlockMemory s) {
   const int tiles_x = (p.y.w + kTx - 1) / kTx;
   const int y0 = (static_cast<int>(blockIdx.x) / tiles_x) * kTy;
   const int x0 = (static_cast<int>(blockIdx.x) % tiles_x) * kTx;
-  Tile::fetch<kSource>(p, (y0 - 1) * 2 - p.pad_top, (x0 - 1) * 2 - p.pad_left, memory, thread, kThreads);
+  Tile::template fetch<kSource>(p, (y0 - 1) * 2 - p.pad_top, (x0 - 1) * 2 - p.pad_left, memory, thread, kThreads);
   copy_wait_all();
   block_sync();
 
@@ -194,6 +194,14 @@ int run(const StemArguments& p, const LaunchContext& context) {
   const int tiles = ((p.y.w + kTx - 1) / kTx) * ((p.y.h + stem_block_rows(kGroups) - 1) / stem_block_rows(kGroups));
   const dim3 grid(static_cast<unsigned>(tiles), 1, 1);
   const StemBlockMemory memory = stem_block_memory(p.block.c, p.y.c);
+  if (context.prepare) {
+    for (const int error : {allow_shared(stem_block_kernel<Source::kPlanes, kGroups>, memory.total()),
+                            allow_shared(stem_block_kernel<Source::kPacked, kGroups>, memory.total()),
+                            allow_shared(stem_block_kernel<Source::kBiplanar, kGroups>, memory.total()),
+                            allow_shared(stem_block_kernel<Source::kAny, kGroups>, memory.total())}) {
+      if (error != 0) return error;
+    }
+  }
   return with_source(p, [&]<Source kSource>() {
     return launch(stem_block_kernel<kSource, kGroups>, grid, kThreads, memory.total(), context, p, memory);
   });
