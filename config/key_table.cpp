@@ -346,7 +346,8 @@ constexpr std::array kModelCardKeys = {
            .min = "0",
            .max = "1",
            .help = "Left-out boxes whose intersection over union with the kept one is larger are averaged into it, "
-                   "keypoints too, weighted by score squared; 1 for none."},
+                   "keypoints too, weighted by score squared, each keypoint also by how near it the cell lies; 1 for "
+                   "none."},
     KeyRow{
         .path = "max", .type = kInteger, .example = "100", .min = "1", .max = "4096", .help = "Detections of a frame."},
     KeyRow{.path = "strides",

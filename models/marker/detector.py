@@ -11,6 +11,7 @@ import onnxruntime
 import yaml
 
 PAD_GREY = 114
+NEAR = 0.4  # of a box's side: deviation of the weight of cells around a keypoint, see suppress()
 
 
 @dataclass
@@ -44,20 +45,26 @@ def overlaps(box: np.ndarray, boxes: np.ndarray) -> np.ndarray:
     return shared / np.maximum((box[2:] - box[:2]).prod() + area - shared, 1e-6)
 
 
-def suppress(scores: np.ndarray, boxes: np.ndarray, points: np.ndarray, limit: float,
+def suppress(scores: np.ndarray, boxes: np.ndarray, points: np.ndarray, centres: np.ndarray, limit: float,
              blend: float) -> tuple[list[int], np.ndarray, np.ndarray]:  # fmt: skip
     """Greedy non-maximum suppression of one class, sorted by score: the kept indices, and their boxes and points, which
-    are means over the suppressed that overlap by more than `blend`, weighted by score squared."""
+    are means over the suppressed that overlap by more than `blend`, weighted by score squared; each point also by how
+    near it, as the kept one has it, the candidate's anchor centre (`centres`, f32 [n, 2]) lies."""
     open_, kept, mean_boxes, mean_points = np.ones(len(boxes), bool), [], [], []
     for i in range(len(boxes)):
         if not open_[i]:
             continue
         iou = overlaps(boxes[i], boxes)
         iou[i] = 2
-        weight = np.where(open_ & (iou > limit) & (iou > blend), scores**2, 0)
+        same = np.nonzero(open_ & (iou > limit) & (iou > blend))[0]
+        weight = scores[same] ** 2
+        distance = ((centres[same, None] - points[i]) ** 2).sum(axis=2)  # squared, [same, K]
+        area = (boxes[i, 2:] - boxes[i, :2]).prod()
+        near = np.maximum(np.exp(-distance / (2 * NEAR**2 * area)), 1e-6)  # never 0: far from all is the mean by score
         kept.append(i)
-        mean_boxes.append(np.average(boxes, axis=0, weights=weight))
-        mean_points.append(np.average(points, axis=0, weights=weight))
+        mean_boxes.append(np.average(boxes[same], axis=0, weights=weight))
+        weights = np.broadcast_to((weight[:, None] * near)[..., None], points[same].shape)
+        mean_points.append(np.average(points[same], axis=0, weights=weights))
         open_ &= iou <= limit
     return kept, np.array(mean_boxes), np.array(mean_points)
 
@@ -102,17 +109,17 @@ class Detector:
                 w, h = side * np.exp(d[2] * far), side * np.exp(d[3] * far)
                 boxes = np.stack((cx - w / 2, cy - h / 2, cx + w / 2, cy + h / 2), axis=1)
                 points = np.stack((ax + p[:, 0] * near * side, ay + p[:, 1] * near * side), axis=-1).transpose(1, 0, 2)
-                found.append((cls[c][y, x], np.full(len(y), c), boxes, points))
+                found.append((cls[c][y, x], np.full(len(y), c), boxes, points, np.stack((ax, ay), axis=1)))
         if not found:
             return Detections(np.zeros(0), np.zeros(0, int), np.zeros((0, 4)), np.zeros((0, k, 2)))
-        scores, classes, boxes, points = (np.concatenate(part) for part in zip(*found))
+        scores, classes, boxes, points, centres = (np.concatenate(part) for part in zip(*found))
         order = np.argsort(-scores, kind="stable")[:1000]
-        scores, classes, boxes, points = scores[order], classes[order], boxes[order], points[order]
+        scores, classes, boxes, points, centres = scores[order], classes[order], boxes[order], points[order], centres[order]
         parts = []
         for c in range(len(names)):
             mine = np.nonzero(classes == c)[0]
             if len(mine):
-                kept, *means = suppress(scores[mine], boxes[mine], points[mine], card["nms"], card.get("blend", 1))
+                kept, *means = suppress(scores[mine], boxes[mine], points[mine], centres[mine], card["nms"], card.get("blend", 1))
                 parts.append((scores[mine][kept], classes[mine][kept], *means))
         scores, classes, boxes, points = (np.concatenate(part) for part in zip(*parts))
         order = np.argsort(-scores, kind="stable")

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "plugins/detections/candidates.hpp"
@@ -38,6 +39,12 @@ class Decoder {
     static_cast<void>(tensors);
     static_cast<void>(candidate);
     static_cast<void>(points);
+  }
+  // The point in network pixels that the keypoints of a candidate are measured from; nothing where they are not
+  // measured from a point of a grid.
+  [[nodiscard]] virtual std::optional<Point> origin(const Candidate& candidate) const {
+    static_cast<void>(candidate);
+    return std::nullopt;
   }
 
   [[nodiscard]] int keypoint_count() const noexcept { return keypoint_count_; }

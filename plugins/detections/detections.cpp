@@ -77,14 +77,31 @@ class Detections final : public camd::plugin::Postprocessor {
   // One object: its best candidate, and the mean of that one and those blended into it, in network pixels.
   struct Kept {
     Candidate best;
-    Box first;  // the best candidate's own, which decides what overlaps
+    // The best candidate's own, which decide what overlaps and which cells are near a keypoint.
+    Box first;
+    Points first_points;
     Box box;
     Points points;
     float weight = 0.0F;
+    std::array<float, CAMD_MAX_KEYPOINTS> point_weights;  // set where `blend` is on
   };
 
   // Score squared: close neighbours of an object's best cell see it nearly as well, those farther off much less.
-  static float weight_of(const Candidate& candidate) noexcept { return candidate.score * candidate.score; }
+  // Never 0, as means divide by it.
+  static float weight_of(const Candidate& candidate) noexcept {
+    return std::max(1e-20F, candidate.score * candidate.score);
+  }
+
+  // A further factor for one keypoint: a cell that measures from nearby sees it best. The deviation is the share of the
+  // box's side that left the reference detector's corners the least error (models/README.md). Never 0: a keypoint far
+  // from every cell is the mean by score alone. No number, where the model's values are extreme, counts as far.
+  static float nearness(const std::optional<Point>& origin, const Box& first, const Point& keypoint) noexcept {
+    constexpr float kDeviation = 0.4F, kLeast = 1e-6F;
+    if (!origin) return 1.0F;
+    const float x = origin->x - keypoint.x, y = origin->y - keypoint.y;
+    const float area = (first.x1 - first.x0) * (first.y1 - first.y0);
+    return std::max(kLeast, std::exp(-(x * x + y * y) / (2.0F * kDeviation * kDeviation * area)));
+  }
 
   // False when a keypoint is not a number.
   bool read_points(const Candidate& candidate, Points& points) const {
@@ -97,25 +114,38 @@ class Detections final : public camd::plugin::Postprocessor {
   // What lies outside the picture or has a keypoint that is not a number counts for nothing.
   void keep(const camd_frame& frame, const Candidate& candidate, const Box& box) {
     if (!in_picture(frame, box)) return;
-    Kept kept{candidate, box, box, {}, weight_of(candidate)};
-    if (read_points(candidate, kept.points)) kept_.push_back(kept);
+    Kept kept{candidate, box, {}, box, {}, weight_of(candidate), {}};
+    if (!read_points(candidate, kept.points)) return;
+    if (blend_ < 1.0F) {
+      kept.first_points = kept.points;
+      const std::optional<Point> origin = decoder_->origin(candidate);
+      for (int k = 0; k < decoder_->keypoint_count(); ++k) {
+        const auto i = static_cast<std::size_t>(k);
+        kept.point_weights[i] = kept.weight * nearness(origin, box, kept.points[i]);
+      }
+    }
+    kept_.push_back(kept);
   }
 
   void blend(Kept& kept, const Candidate& candidate, const Box& box) const {
     Points points;
     if (!read_points(candidate, points)) return;
     const float weight = weight_of(candidate);
+    const auto pull = [](float& mean, float value, float share) { mean += (value - mean) * share; };
     kept.weight += weight;
     const float share = weight / kept.weight;
-    const auto pull = [share](float& mean, float value) { mean += (value - mean) * share; };
-    pull(kept.box.x0, box.x0);
-    pull(kept.box.y0, box.y0);
-    pull(kept.box.x1, box.x1);
-    pull(kept.box.y1, box.y1);
+    pull(kept.box.x0, box.x0, share);
+    pull(kept.box.y0, box.y0, share);
+    pull(kept.box.x1, box.x1, share);
+    pull(kept.box.y1, box.y1, share);
+    const std::optional<Point> origin = decoder_->origin(candidate);
     for (int k = 0; k < decoder_->keypoint_count(); ++k) {
       const auto i = static_cast<std::size_t>(k);
-      pull(kept.points[i].x, points[i].x);
-      pull(kept.points[i].y, points[i].y);
+      const float point_weight = weight * nearness(origin, kept.first, kept.first_points[i]);
+      kept.point_weights[i] += point_weight;
+      const float point_share = point_weight / kept.point_weights[i];
+      pull(kept.points[i].x, points[i].x, point_share);
+      pull(kept.points[i].y, points[i].y, point_share);
     }
   }
 

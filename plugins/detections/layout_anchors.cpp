@@ -2,6 +2,7 @@
 // MultiBox Detector", 2016, section 2.2; Deng et al., "RetinaFace", 2019, for the keypoints):
 //   anchor centre a = (cell + offset) * stride + shift
 //   cx = ax + d0 * v0 * w_a    w = w_a * exp(d2 * v1)    keypoint x = ax + l * v0 * w_a
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -47,6 +48,11 @@ class Anchors final : public Decoder {
       points[k] = {a.x + l[2 * k] * variance_centre_ * a.size.width,
                    a.y + l[2 * k + 1] * variance_centre_ * a.size.height};
     }
+  }
+
+  [[nodiscard]] std::optional<Point> origin(const Candidate& c) const override {
+    const Anchor a = anchor(c);
+    return Point{a.x, a.y};
   }
 
  private:

@@ -1,6 +1,7 @@
 // Layout `scrfd`: distances from the cell's point to the four sides, in strides (Guo et al., "Sample and Computation
 // Redistribution for Efficient Face Detection", 2021; deepinsight/insightface, detection/scrfd):
 //   point p = (cell + offset) * stride   x0 = px - d0 * stride   x1 = px + d2 * stride   keypoint x = px + k * stride
+#include <optional>
 #include <utility>
 
 #include "plugins/detections/decoder.hpp"
@@ -28,6 +29,12 @@ class Scrfd final : public Decoder {
     for (int k = 0; k < keypoint_count(); ++k) {
       points[k] = {(at.column + offset_ + l[2 * k]) * stride, (at.row + offset_ + l[2 * k + 1]) * stride};
     }
+  }
+
+  [[nodiscard]] std::optional<Point> origin(const Candidate& c) const override {
+    const Place at = place(c);
+    const auto stride = static_cast<float>(at.level.stride);
+    return Point{(at.column + offset_) * stride, (at.row + offset_) * stride};
   }
 
  private:

@@ -3,6 +3,7 @@
 //   keypoint x = (column + offset + k) * stride
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "plugins/detections/decoder.hpp"
@@ -53,6 +54,12 @@ class Yunet final : public Decoder {
     for (int k = 0; k < keypoint_count(); ++k) {
       points[k] = {(at.column + offset_ + l[2 * k]) * stride, (at.row + offset_ + l[2 * k + 1]) * stride};
     }
+  }
+
+  [[nodiscard]] std::optional<Point> origin(const Candidate& c) const override {
+    const Place at = place(c);
+    const auto stride = static_cast<float>(at.level.stride);
+    return Point{(at.column + offset_) * stride, (at.row + offset_) * stride};
   }
 
  private:

@@ -44,6 +44,8 @@ TEST(Allocations, AreNoneInDetectionsWithEveryCellAbove) {
   const std::vector<Case> cases = {
       {R"({"layout":"anchors","classes":["a"],"strides":[8],"anchors":[[16,32]]})",
        {{1, 2, 40, 40}, {1, 8, 40, 40}, {1, 20, 40, 40}}},
+      {R"({"layout":"anchors","classes":["a"],"strides":[8],"anchors":[[16,32]],"nms":0.2,"blend":0.3})",
+       {{1, 2, 40, 40}, {1, 8, 40, 40}, {1, 20, 40, 40}}},
       {R"({"layout":"scrfd","classes":["a"],"strides":[8]})", {{3200, 1}, {3200, 4}, {3200, 10}}},
       {R"({"layout":"ssd","classes":["a"],"scores":"logits"})", {{1, 9000, 2}, {1, 9000, 4}}},
       {R"({"layout":"yolox","strides":[8]})", {{1, 1600, 85}}},

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 
 #include "detections_fixture.hpp"
@@ -54,8 +55,100 @@ TEST_F(Detections, BlendsCloseNeighboursIntoTheBestByTheSquareOfTheirScores) {
   EXPECT_FLOAT_EQ(found[0].score, 0.8F);
   const float shift = 8.0F * 0.36F / (0.64F + 0.36F);
   expect_box(found[0], 28.0F + shift, 12, 16, 16);
+  // 4 pixels from both cells' points, which makes them equal.
   EXPECT_NEAR(found[0].keypoints[4][0], 40.0F * 0.64F + 44.0F * 0.36F, 1e-4F);
   EXPECT_NEAR(found[0].keypoints[4][1], 20.0F, 1e-4F);
+}
+
+// Where a keypoint comes to lie that a cell of score 0.8 has in its own point, when a cell of score 0.6 whose point is
+// `distance` beside has it in its own too. `area` is that of the best box.
+float drawn_from_its_cell(float distance, float area) {
+  const float neighbour = 0.36F * std::exp(-distance * distance / (2.0F * 0.16F * area));
+  return distance * neighbour / (0.64F + neighbour);
+}
+
+TEST_F(Detections, BlendsAKeypointByHowNearItTheAnchorsOfTheCellsAre) {
+  FakeModel model = marker();
+  ASSERT_TRUE(start(model, R"({"nms":0.1,"blend":0.3})")) << error_;
+  at(model.outputs[0], 0, 2, 4) = 0.8F;   // anchor at 36, 20, side 16
+  at(model.outputs[0], 0, 2, 5) = 0.6F;   // at 44, 20
+  at(model.outputs[2], 2, 2, 4) = 5.0F;   // second keypoint on the neighbour's anchor
+  at(model.outputs[2], 2, 2, 5) = -2.5F;  // which has it at 40
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NEAR(found[0].keypoints[0][0], 36.0F + drawn_from_its_cell(8.0F, 256.0F), 1e-4F);
+  EXPECT_NEAR(found[0].keypoints[0][1], 20.0F, 1e-4F);
+  const float near = std::exp(-64.0F / (2.0F * 0.16F * 256.0F));
+  EXPECT_NEAR(found[0].keypoints[1][0], (44.0F * 0.64F * near + 40.0F * 0.36F) / (0.64F * near + 0.36F), 1e-4F);
+  EXPECT_NEAR(found[0].keypoints[1][1], 20.0F, 1e-4F);
+}
+
+TEST_F(Detections, BlendsAKeypointByHowNearItTheCellsOfScrfdAre) {
+  FakeModel model(64, 64);
+  model.output("score", {64, 1});
+  model.output("bbox", {64, 4});
+  model.output("kps", {64, 10});
+  ASSERT_TRUE(start(model, R"({"layout":"scrfd","classes":["face"],"strides":[8],"anchors_per_cell":1,
+      "nms":0.1,"blend":0.3})"))
+      << error_;
+  for (const std::size_t cell : {2 * 8 + 4, 2 * 8 + 5}) {  // at 32, 16 and 40, 16
+    model.outputs[0].values[cell] = cell == 2 * 8 + 4 ? 0.8F : 0.6F;
+    for (std::size_t side = 0; side < 4; ++side) model.outputs[1].values[cell * 4 + side] = 2.0F;  // 32 x 32
+  }
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  expect_box(found[0], 16.0F + 8.0F * 0.36F, 0, 32, 32);
+  EXPECT_NEAR(found[0].keypoints[0][0], 32.0F + drawn_from_its_cell(8.0F, 1024.0F), 1e-4F);
+}
+
+TEST_F(Detections, BlendsAKeypointByHowNearItTheCellsOfYunetAre) {
+  FakeModel model = yunet();
+  ASSERT_TRUE(start(model, R"({"layout":"yunet","classes":["face"],"nms":0.1,"blend":0.3})")) << error_;
+  for (const std::int64_t cell : {1 * 4 + 1, 1 * 4 + 2}) {  // stride 16, at 16, 16 and 32, 16
+    at(model.outputs[1], cell, 0) = cell == 1 * 4 + 1 ? 0.64F : 0.36F;
+    at(model.outputs[4], cell, 0) = 1.0F;
+    at(model.outputs[7], cell, 2) = std::log(4.0F);  // 64 x 64
+    at(model.outputs[7], cell, 3) = std::log(4.0F);
+  }
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NEAR(found[0].keypoints[0][0], 16.0F + drawn_from_its_cell(16.0F, 4096.0F), 1e-4F);
+}
+
+TEST_F(Detections, BlendsAKeypointOfAListWithoutCellsByScoreAlone) {
+  FakeModel model(100, 100);
+  model.output("scores", {1, 2, 2}, {0.0F, 0.8F, 0.0F, 0.6F});
+  model.output("boxes", {1, 2, 4}, {0.2F, 0.2F, 0.6F, 0.6F, 0.3F, 0.2F, 0.7F, 0.6F});
+  model.output("points", {1, 2, 10}, {0.2F, 0.2F, 0, 0, 0, 0, 0, 0, 0, 0, 0.3F, 0.2F, 0, 0, 0, 0, 0, 0, 0, 0});
+  ASSERT_TRUE(start(model, R"({"layout":"ssd","classes":["face"],"blend":0.5})")) << error_;
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NEAR(found[0].keypoints[0][0], 20.0F + 10.0F * 0.36F, 1e-4F);
+  EXPECT_NEAR(found[0].keypoints[0][1], 20.0F, 1e-4F);
+}
+
+TEST_F(Detections, BlendsAKeypointFarFromEveryCellByScoreAlone) {
+  FakeModel model = marker();
+  ASSERT_TRUE(start(model, R"({"nms":0.1,"blend":0.3})")) << error_;
+  at(model.outputs[0], 0, 2, 4) = 0.8F;
+  at(model.outputs[0], 0, 2, 5) = 0.6F;
+  at(model.outputs[2], 0, 2, 4) = 625.0F;  // 1000 pixels to the right, at 1036
+  at(model.outputs[2], 0, 2, 5) = 625.0F;  // at 1044
+  at(model.outputs[2], 2, 2, 4) = 1e30F;   // the square of its distance overflows
+  at(model.outputs[2], 2, 2, 5) = 1e30F;
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NEAR(found[0].keypoints[0][0], 1036.0F + 8.0F * 0.36F, 1e-3F);
+  EXPECT_FLOAT_EQ(found[0].keypoints[1][0], 1.6e30F);
+}
+
+TEST_F(Detections, BlendsScoresOfZeroToNumbers) {
+  FakeModel model = marker();
+  ASSERT_TRUE(start(model, R"({"score":0,"nms":0.1,"blend":0.3,"max":1})")) << error_;
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  // The first cell's box, -4..12 both ways, with those of the cells to its right and below it.
+  expect_box(found[0], 0, 0, 12.0F + 8.0F / 3.0F, 12.0F + 8.0F / 3.0F);
 }
 
 TEST_F(Detections, DoesNotBlendAKeypointThatIsNotANumber) {
