@@ -61,7 +61,8 @@ class Decoder {
   };
   [[nodiscard]] Place place(const Candidate& c) const noexcept {
     const Level& level = levels_[static_cast<std::size_t>(c.level)];
-    return {level, static_cast<float>(c.cell % level.width), static_cast<float>(c.cell / level.width)};
+    const int row = c.cell / level.width;
+    return {level, static_cast<float>(c.cell % level.width), static_cast<float>(row)};
   }
   // The values of one role of one anchor: operator[] gives channel i.
   class Values {

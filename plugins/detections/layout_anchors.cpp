@@ -78,6 +78,7 @@ std::unique_ptr<Decoder> make_anchors(const camd_model& model, const Options& op
   auto anchors = options.anchors;
   if (anchors.empty()) anchors = {{{16, 16}, {32, 32}}, {{64, 64}, {128, 128}}, {{256, 256}, {512, 512}}};
   std::vector<int> per_cell;
+  per_cell.reserve(anchors.size());
   for (const auto& of_stride : anchors) per_cell.push_back(static_cast<int>(of_stride.size()));
   if (anchors.size() == 1 && options.strides.size() > 1) {
     throw std::invalid_argument("config.anchors: one list, but " + std::to_string(options.strides.size()) +

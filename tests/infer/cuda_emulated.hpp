@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <stdexcept>
 #include <vector>
 
@@ -22,8 +23,9 @@ inline std::vector<std::vector<float>> run_emulated(const cuda::Plan& plan, cons
   std::vector<std::uint64_t> arena = filled(plan.arena_bytes), outputs = filled(plan.output_bytes);
   std::vector<std::uint64_t> constants = filled(plan.constants.size()), planes = filled(input.size() * 4);
   const auto bytes = [](std::vector<std::uint64_t>& memory) {
-    const auto address = reinterpret_cast<std::uintptr_t>(memory.data());
-    return reinterpret_cast<std::byte*>((address + 15) / 16 * 16);
+    void* first = memory.data();
+    std::size_t room = memory.size() * sizeof(std::uint64_t);
+    return static_cast<std::byte*>(std::align(16, 1, first, room));
   };
   std::memcpy(bytes(constants), plan.constants.data(), plan.constants.size());
   std::memcpy(bytes(planes), input.data(), input.size() * sizeof(float));
@@ -51,7 +53,7 @@ inline std::vector<std::vector<float>> run_emulated(const cuda::Plan& plan, cons
       if (output.spec.type == DataType::kF32) {
         std::memcpy(&values[i], from + i * 4, 4);
       } else {
-        std::uint16_t half;
+        std::uint16_t half = 0;
         std::memcpy(&half, from + i * 2, 2);
         values[i] = half_to_float(half);
       }

@@ -69,7 +69,7 @@ class CudaEngineTest : public testing::Test {
       if (view.spec->type == DataType::kF32) {
         std::memcpy(&values[k], bytes.data() + k * 4, 4);
       } else {
-        std::uint16_t half;
+        std::uint16_t half = 0;
         std::memcpy(&half, bytes.data() + k * 2, 2);
         values[k] = half_to_float(half);
       }
@@ -150,7 +150,8 @@ TEST_F(CudaEngineTest, RealDetectorsEqualTheReferenceInBothTypes) {
     const bool bytes = std::string(name).find("yu") == 0 || std::string(name).find("yolox") == 0;
     const auto side = static_cast<std::size_t>(input.shape[3]);
     for (std::size_t i = 0; i < values.size(); ++i) {
-      const auto x = static_cast<float>(i % side), y = static_cast<float>(i / side);
+      const std::size_t row = i / side;
+      const auto x = static_cast<float>(i % side), y = static_cast<float>(row);
       const float v = 0.5F * std::sin(x * 0.05F) + 0.4F * std::cos(y * 0.07F + x * 0.01F);
       values[i] = bytes ? 127.0F + 120.0F * v : v;
     }
@@ -183,7 +184,7 @@ TEST_F(CudaEngineTest, PicturesOfEveryFormatGiveTheSameOutputsFusedAndByPlanes) 
       const auto fused = made->make_execution();
       const auto planes = made->make_execution();
       planes->keep_input();
-      std::vector<float> want_input(3 * 72 * 96);
+      std::vector<float> want_input(std::size_t{3} * 72 * 96);
       Preprocessor(made->input_options()).run({host.data(), layout}, want_input.data());
       ASSERT_TRUE(planes->enqueue_preprocess(picture, stream).ok());
       ASSERT_TRUE(planes->enqueue_network(stream).ok());

@@ -53,10 +53,11 @@ class GraphBuilder {
     c.groups = groups;
     c.activation_first = activation_first;
     const Shape in = shape(x);
-    const float scale = 1.7F / std::sqrt(static_cast<float>(in[1] / groups * kernel * kernel));
+    const std::int64_t taps = in[1] / groups * kernel * kernel;
+    const float scale = 1.7F / std::sqrt(static_cast<float>(taps));
     const ValueId w = constant({channels, in[1] / groups, kernel, kernel}, scale);
     const ValueId b = constant({channels}, 0.2F);
-    const auto size = [&](std::int64_t n) { return (n + 2 * pad - kernel) / stride + 1; };
+    const auto size = [&](std::int64_t n) { return (n + std::int64_t{2} * pad - kernel) / stride + 1; };
     return op(c, {x, w, b, residual}, {1, channels, size(in[2]), size(in[3])}, activation);
   }
   ValueId separable(ValueId x, int channels, int stride = 1) {

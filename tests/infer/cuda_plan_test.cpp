@@ -68,7 +68,7 @@ TEST(CudaPlan, TheDetectorBecomesTensorCoreKernelsOnly) {
 TEST(Packing, RoundingKeepsTheSumOfEveryFilter) {
   std::mt19937 random(7);
   std::uniform_real_distribution<float> spread(-2.0F, 2.0F);
-  std::vector<float> weights(200 * 9);
+  std::vector<float> weights(std::size_t{200} * 9);
   for (float& w : weights) w = spread(random);
   const std::vector<float> got = cuda::round_keeping_sums(weights, 9);
   for (std::size_t first = 0; first < weights.size(); first += 9) {
@@ -267,9 +267,10 @@ TEST(CudaEmulated, FirstLayersThatSeeDifferencesKeepThem) {
     graph.values[static_cast<std::size_t>(op.inputs[2])].constant =
         std::make_shared<const Constant>(Constant{DataType::kF32, {8}, std::vector<float>(8, 0.0F), {}});
   }
-  std::vector<float> input(3 * 50 * 140);
+  std::vector<float> input(std::size_t{3} * 50 * 140);
   for (std::size_t i = 0; i < input.size(); ++i) {
-    const auto x = static_cast<float>(i % 140), y = static_cast<float>(i / 140);
+    const std::size_t row = i / 140;
+    const auto x = static_cast<float>(i % 140), y = static_cast<float>(row);
     input[i] = 0.75F + 0.2F * std::sin(x * 0.05F) * std::cos(y * 0.04F);
   }
   const std::vector<Constant> want = run_reference(graph, input);
@@ -277,10 +278,10 @@ TEST(CudaEmulated, FirstLayersThatSeeDifferencesKeepThem) {
   const std::vector<float> got = test::run_emulated(plan, input)[0];
   // Away from the border, where zero padding is an edge larger than all others.
   double largest = 0, worst = 0;
-  for (int c = 0; c < 16; ++c) {
-    for (int y = 3; y < 22; ++y) {
-      for (int x = 3; x < 67; ++x) {
-        const auto i = static_cast<std::size_t>((c * 25 + y) * 70 + x);
+  for (std::size_t c = 0; c < 16; ++c) {
+    for (std::size_t y = 3; y < 22; ++y) {
+      for (std::size_t x = 3; x < 67; ++x) {
+        const std::size_t i = (c * 25 + y) * 70 + x;
         largest = std::max(largest, static_cast<double>(std::abs(want[0].f32[i])));
         worst = std::max(worst, static_cast<double>(std::abs(want[0].f32[i] - got[i])));
       }
@@ -308,7 +309,7 @@ TEST(CudaEmulated, TheFirstLayerReadsAPictureAsItsPlanesWhereverItLies) {
           const auto layout = base::tight_layout(format, width, height);
           std::vector<std::byte> picture(layout.size_bytes);
           for (std::byte& b : picture) b = static_cast<std::byte>(random() & 255U);
-          std::vector<float> planes(3 * 40 * 72);
+          std::vector<float> planes(std::size_t{3} * 40 * 72);
           Preprocessor(options).run({picture.data(), layout}, planes.data());
           const auto run = [&](bool fused) {
             return test::run_emulated(plan, planes, [&](cuda::Arguments& arguments) {

@@ -91,7 +91,7 @@ TEST_F(Detections, BlendsAKeypointByHowNearItTheCellsOfScrfdAre) {
   ASSERT_TRUE(start(model, R"({"layout":"scrfd","classes":["face"],"strides":[8],"anchors_per_cell":1,
       "nms":0.1,"blend":0.3})"))
       << error_;
-  for (const std::size_t cell : {2 * 8 + 4, 2 * 8 + 5}) {  // at 32, 16 and 40, 16
+  for (const std::size_t cell : {std::size_t{2 * 8 + 4}, std::size_t{2 * 8 + 5}}) {  // at 32, 16 and 40, 16
     model.outputs[0].values[cell] = cell == 2 * 8 + 4 ? 0.8F : 0.6F;
     for (std::size_t side = 0; side < 4; ++side) model.outputs[1].values[cell * 4 + side] = 2.0F;  // 32 x 32
   }
