@@ -153,14 +153,17 @@ void emit_resize(Lowering& l, const Modes& m, const std::vector<float>& scales, 
   }
   const auto span = [&](std::size_t d) { return m.region.empty() ? Span{} : Span{m.region[d], m.region[d + rank]}; };
   const auto whole = [&](std::size_t d) { return span(d).from == 0.0F && span(d).to == 1.0F; };
-  const bool fits = (rank == 3 || rank == 4) && sizes[0] == in[0] && sizes[1] == in[1] && whole(0) && whole(1);
-  if (!fits && sizes != in) {
-    l.refuse(fmt::format("resizing {} to {}: only the last one or two dimensions of a picture can be resized",
-                         to_string(in), to_string(sizes)));
-  }
-  if (sizes == in && m.interpolation == "nearest" && !m.crops()) {
+  // A scale that leaves the size as it is may still move what is shown: 4 pixels times 1.2 are 4 others.
+  const auto kept = [&](std::size_t d) { return sizes[d] == in[d] && whole(d) && (scales[d] == 1.0F || in[d] == 1); };
+  bool unchanged = true;
+  for (std::size_t d = 0; d < rank; ++d) unchanged = unchanged && kept(d);
+  if (unchanged) {
     l.set_output(0, x);
     return;
+  }
+  if ((rank != 3 && rank != 4) || !kept(0) || !kept(1)) {
+    l.refuse(fmt::format("resizing {} to {}: only the last one or two dimensions of a picture can be resized",
+                         to_string(in), to_string(sizes)));
   }
   if (rank == 3) x = l.reshape(x, {in[0], in[1], 1, in[2]});
   Resize resize;

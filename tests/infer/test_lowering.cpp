@@ -234,6 +234,30 @@ TEST(Hostile, ResizingToAnAbsurdSizeIsRefused) {
   EXPECT_THAT(refusal(b, {1, 1, 1, 1}), HasSubstr("Resize (node 'grow'): its output would be"));
 }
 
+// The fuzzer's: nothing to resize, but not nearest, so that the last dimension of none was looked at.
+TEST(Hostile, ResizingANumberChangesNothing) {
+  OnnxBuilder b;
+  b.input("x", {1}).integers("none", {0}, {}).weight("scales", {0}, {});
+  b.node("Squeeze", {"x"}, {"number"}).node("Resize", {"number", "", "scales"}, {"y"}).text("mode", "cubic");
+  b.output("y", {});
+  EXPECT_EQ(result(b, {1}).size(), 1U);
+}
+
+TEST(Resize, AScaleThatLeavesTheSizeAsItIsStillMovesWhatIsShown) {
+  for (const char* const mode : {"nearest", "linear"}) {
+    OnnxBuilder b;
+    b.input("x", {1, 1, 1, 4}).weight("scales", {4}, {1, 1, 1, 1.2F}).node("Resize", {"x", "", "scales"}, {"y"});
+    b.text("mode", mode)
+        .text("coordinate_transformation_mode", "asymmetric")
+        .text("nearest_mode", "floor")
+        .output("y", {});
+    const Floats got = result(b, {1, 1, 1, 4});
+    const Floats want = std::string(mode) == "nearest" ? Floats{0, 0, 1, 2} : Floats{0, 0.8333333F, 1.6666666F, 2.5F};
+    ASSERT_EQ(got.size(), want.size());
+    for (std::size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-4) << mode << " " << i;
+  }
+}
+
 // The shape of one input was read through a reference while another input was looked up: a weight, whose value made the
 // list of values move. The sanitizers see it.
 TEST(Indexing, LookingUpAWeightLeavesWhatIsKnownOfOtherInputsInPlace) {
