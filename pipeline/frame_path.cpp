@@ -184,7 +184,7 @@ Status FramePath::enqueue_graph(InFlight& in_flight) {
 }
 
 // Takes the time at which the work of `stream` so far has ended. In a graph that happens on a branch of its own:
-// between two kernels it would keep the second from starting before the first has ended.
+// between two kernels it would keep the second from starting before the first has ended. [dispatch] Does not block.
 Status FramePath::mark(device::TimedEvent& event, StreamRef stream) {
   if (!options_.graph) return device_.record(event, stream);
   CAMD_TRY(device_.record(marked_, stream));

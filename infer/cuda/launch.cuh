@@ -34,7 +34,8 @@ int launch(void (*kernel)(Parameters...), dim3 grid, int threads, std::size_t sh
 
 #else
 
-// Lets blocks of the kernel have so much shared memory on this GPU. Never takes any away: another plan may need more.
+// [setup] Lets blocks of the kernel have so much shared memory on this GPU, for which the driver may allocate. Never
+// takes any away: another plan may need more. Does not enqueue.
 template <typename... Parameters>
 int allow_shared(void (*kernel)(Parameters...), std::size_t shared_bytes) {
   constexpr std::size_t kWithoutAsking = 48 * 1024;

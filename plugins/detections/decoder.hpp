@@ -64,6 +64,12 @@ class Decoder {
     const int row = c.cell / level.width;
     return {level, static_cast<float>(c.cell % level.width), static_cast<float>(row)};
   }
+  // The point of a candidate's cell in network pixels; `offset` is in cells.
+  [[nodiscard]] Point cell_point(const Candidate& c, float offset) const noexcept {
+    const Place at = place(c);
+    const auto stride = static_cast<float>(at.level.stride);
+    return {(at.column + offset) * stride, (at.row + offset) * stride};
+  }
   // The values of one role of one anchor: operator[] gives channel i.
   class Values {
    public:

@@ -31,11 +31,7 @@ class Scrfd final : public Decoder {
     }
   }
 
-  [[nodiscard]] std::optional<Point> origin(const Candidate& c) const override {
-    const Place at = place(c);
-    const auto stride = static_cast<float>(at.level.stride);
-    return Point{(at.column + offset_) * stride, (at.row + offset_) * stride};
-  }
+  [[nodiscard]] std::optional<Point> origin(const Candidate& c) const override { return cell_point(c, offset_); }
 
  private:
   float offset_;
