@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from codes import MARKER
+from detector import NEAR
 from model import CLASSES, decode
 from views import Batch, side_lengths
 
@@ -105,9 +106,11 @@ class Losses:
 
 
 def detection_loss(cls: Tensor, box: Tensor, kps: Tensor, batch: Batch, anchors: Tensor, marker_order: str,
-                   turn: Tensor) -> Losses:  # fmt: skip
+                   turn: Tensor, kps_weight: Tensor, together: Tensor) -> Losses:  # fmt: skip
     """Losses of flattened f32 outputs (class scores as logits). `turn`, f32 scalar 0..1: how much the turn of codes
-    counts against the sharpness of their corners."""
+    counts against the sharpness of their corners; `kps_weight`, f32 scalar: how much both count in the total;
+    `together`, f32 scalar 0..1: the share of it that is asked of the mean over a code's cells, which is what decoding
+    reports, and not of each cell for itself."""
     match = assign(batch, anchors)
     b, g, k = match.index.shape
     rows = match.index.reshape(b, g * k)
@@ -124,15 +127,23 @@ def detection_loss(cls: Tensor, box: Tensor, kps: Tensor, batch: Batch, anchors:
     iou = box_iou(boxes, target)
     box_loss = torch.where(valid, 1 - _diou(boxes, target, iou), 0.0).sum() / count
 
-    ways = taught_corners(corners, classes, marker_order)
-    side = side_lengths(corners).clamp(min=1)
-    centre = corners.mean(dim=2, keepdim=True)
-    costs = []
-    for way in ways:
-        error = (points - torch.cat((way, centre), dim=2)).square().sum(dim=-1).add(1e-6).sqrt() / side[..., None]
-        sharp = torch.log1p(error / _CORNER_UNIT)
-        costs.append((sharp * (1 + (_LOGARITHM_SHARE - 1) * turn) + error * (_LINEAR_SHARE * turn)).sum(dim=-1))
-    kps_loss = torch.where(valid, torch.minimum(*costs), 0.0).sum() / count
+    def keypoint_cost(points: Tensor, corners: Tensor, classes: Tensor) -> Tensor:
+        """Of keypoints [B, M, 5, 2] against corners [B, M, 4, 2], in the better of the orders that are accepted."""
+        side = side_lengths(corners).clamp(min=1)
+        centre = corners.mean(dim=2, keepdim=True)
+        costs = []
+        for way in taught_corners(corners, classes, marker_order):
+            error = (points - torch.cat((way, centre), dim=2)).square().sum(dim=-1).add(1e-6).sqrt() / side[..., None]
+            sharp = torch.log1p(error / _CORNER_UNIT)
+            costs.append((sharp * (1 + (_LOGARITHM_SHARE - 1) * turn) + error * (_LINEAR_SHARE * turn)).sum(dim=-1))
+        return torch.minimum(*costs)
+
+    each = torch.where(valid, keypoint_cost(points, corners, classes), 0.0).sum() / count
+    own_score = of_candidates(cls).gather(2, classes.clamp(min=0)[..., None])[..., 0].sigmoid().detach()
+    mean = _mean_keypoints(points, own_score.square() * valid, anchors[rows][..., :2], k)
+    answered = match.valid.sum(dim=2)  # cells that answer for a code: it counts as often here as in `each`
+    of_means = torch.where(answered > 0, keypoint_cost(mean, batch.corners, batch.classes) * answered, 0.0).sum() / count
+    kps_loss = each + (of_means - each) * together
 
     # Varifocal loss (Zhang et al., 2021): the score also learns how well its box sits, so that suppression
     # keeps the best of several.
@@ -144,9 +155,24 @@ def detection_loss(cls: Tensor, box: Tensor, kps: Tensor, batch: Batch, anchors:
     weight = weight * (~match.ignored)[..., None]
     cls_loss = (F.binary_cross_entropy_with_logits(cls, wanted, reduction="none") * weight).sum() / count
 
-    total = 2.0 * cls_loss + 2.0 * box_loss + (0.4 + 0.2 * turn) * kps_loss
+    total = 2.0 * cls_loss + 2.0 * box_loss + kps_weight * kps_loss
     mean_iou = torch.where(valid, iou.detach(), 0.0).sum() / count
     return Losses(total, cls_loss.detach(), box_loss.detach(), kps_loss.detach(), mean_iou)
+
+
+def _mean_keypoints(points: Tensor, weight: Tensor, centres: Tensor, k: int) -> Tensor:
+    """What decoding makes of the k candidates of each code: of points [B, G*K, P, 2] the means [B, G, P, 2], by weight
+    [B, G*K] and by how near to the point the candidate's anchor centre [B, G*K, 2] lies."""
+    points, weight, centres = (x.unflatten(1, (-1, k)) for x in (points, weight, centres))
+    with torch.no_grad():
+        best = points.gather(2, weight.argmax(dim=2)[..., None, None, None].expand(-1, -1, 1, *points.shape[3:]))
+        low, high = best.amin(dim=3, keepdim=True), best.amax(dim=3, keepdim=True)
+        area = (high - low).prod(dim=-1).clamp(min=1)
+        distance = (centres[..., None, :] - best).square().sum(dim=-1)
+        near = torch.exp(-distance / (2 * NEAR**2 * area)).clamp(min=1e-6)
+        weight = weight[..., None] * near + 1e-9
+        weight = (weight / weight.sum(dim=2, keepdim=True))[..., None]
+    return (points * weight).sum(dim=2)
 
 
 def _diou(a: Tensor, b: Tensor, iou: Tensor) -> Tensor:

@@ -3,7 +3,8 @@ each into many views and learns from them.
 
   python3 models/marker/train.py --out out/marker
 
-The run is cut into pieces at will: it writes checkpoint.pt as it goes and resumes from it (--resume).
+The run lasts as long as --minutes says: learning rate, what is taught and how follow the share of the training time
+that has passed. It is cut into pieces at will: it writes checkpoint.pt as it goes and resumes from it (--resume).
 Weights for export are the exponential moving average, in marker.pt.
 """
 
@@ -16,6 +17,7 @@ import os
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +30,8 @@ from torch import Tensor
 
 from codes import CodeBank
 from loss import Losses, detection_loss, probe
-from model import MarkerNet, flatten, make_anchors
+from model import ConvBN, MarkerNet, flatten, make_anchors
+from muon import Muon
 from scene import HEIGHT, MAX_CODES, WIDTH, make_scene
 from views import Batch, Dice, jpeg_tables, make_views
 
@@ -37,12 +40,21 @@ SLOTS_PER_WORKER = 4
 SCENES_PER_BANK = 150
 SMALL, LARGE = (640, 360), (1280, 720)  # (width, height) of views
 WARM_UP = 3
-SHARPEN_FROM = 0.8  # share of the run after which the turn is known and small errors count most again
-QUARTER_TURNS = 0.35  # share of views turned by 90, 180 or 270 degrees while the turn is learned
+AHEAD = 8  # steps that may wait for the device
+SAVE_EVERY = 60.0  # seconds
+# At the peak. Muon's is the share by which a step turns a layer's weights.
+LEARNING_RATE, MUON_LEARNING_RATE = 2.5e-3, 1e-2
+WARM_UP_SHARE = 0.005  # of the run, in which the learning rate rises
+SHARPEN_FROM = 0.65  # share of the run after which the turn is known and small errors count most again
+# Share of the keypoints' loss that is asked of the mean over a code's cells, and the share of the run after which.
+TOGETHER, TOGETHER_FROM = 0.5, 0.4
+# Share of views turned by 90, 180 or 270 degrees (or not, one time in four): while the turn is learned, and after.
+QUARTER_TURNS, FEW_QUARTER_TURNS = 0.35, 0.1
 
 
-def _work(worker: int, seed: int, images: Tensor, truth: Tensor, free: mp.Queue, full: mp.Queue) -> None:
-    """Composes scenes for ever into the shared slots whose numbers come from `free`."""
+def _work(worker: int, seed: int, images: Tensor, truth: Tensor, free: mp.Queue, full: mp.Queue, start: mp.Event) -> None:
+    """Composes scenes for ever, from `start` on, into the shared slots whose numbers come from `free`."""
+    start.wait()
     cv2.setNumThreads(1)
     torch.set_num_threads(1)
     os.nice(10)  # compiling and launching come first
@@ -69,9 +81,10 @@ def pack_truth(corners: np.ndarray, classes: np.ndarray, modules: np.ndarray) ->
 
 
 class ScenePool:
-    """Scenes on the training device: filled by worker processes, the oldest replaced by the newest."""
+    """Scenes on the training device: filled by worker processes, the oldest replaced by the newest. `early` of the
+    workers begin at once, the others when they are told to."""
 
-    def __init__(self, workers: int, capacity: int, seed: int):
+    def __init__(self, workers: int, early: int, capacity: int, seed: int):
         slots = workers * SLOTS_PER_WORKER
         self._images = torch.empty(slots, 3, HEIGHT, WIDTH, dtype=torch.uint8).share_memory_()
         self._truth = torch.empty(slots, MAX_CODES, 10).share_memory_()
@@ -79,16 +92,21 @@ class ScenePool:
         self._free, self._full = context.Queue(), context.Queue()
         for slot in range(slots):
             self._free.put(slot)
+        now, self._later = context.Event(), context.Event()
+        now.set()
         # Fork before CUDA starts: a CUDA context does not survive a fork.
-        self._workers = [
-            context.Process(target=_work, args=(i, seed, self._images, self._truth, self._free, self._full), daemon=True)
-            for i in range(workers)
-        ]
+        self._workers = []
+        for i in range(workers):
+            shared = (self._images, self._truth, self._free, self._full, now if i < early else self._later)
+            self._workers.append(context.Process(target=_work, args=(i, seed, *shared), daemon=True))
         for process in self._workers:
             process.start()
         self._capacity = capacity
-        self._arrived: deque[tuple[Tensor, Tensor]] = deque(maxlen=256)
+        self._arrived: deque[tuple[Tensor, Tensor]] = deque(maxlen=1024)
         self.made = 0
+
+    def start_all(self) -> None:
+        self._later.set()
 
     def open(self, device: torch.device) -> None:
         """Reserves the pool on the device and starts to receive."""
@@ -135,12 +153,12 @@ class ScenePool:
         return self._pool[index], truth[..., :8].unflatten(-1, (4, 2)), truth[..., 8].long(), truth[..., 9]
 
 
-def learning_rate(step: int, turn_from: int, steps: int) -> float:
-    """Two falls of a cosine: the first is cut short at two thirds, the second runs out."""
-    if step < turn_from:
-        warm = min(1.0, (step + 1) / 400)
-        return 2.5e-3 * warm * (1 + math.cos(0.62 * math.pi * step / turn_from)) / 2
-    return 1.5e-3 * (0.01 + 0.99 * (1 + math.cos(math.pi * (step - turn_from) / (steps - turn_from))) / 2)
+def relative_rate(progress: float, turn_from: float) -> float:
+    """Of learning: two falls of a cosine. The first is cut short at two thirds, the second runs out."""
+    if progress < turn_from:
+        warm = min(1.0, progress / WARM_UP_SHARE)
+        return warm * (1 + math.cos(0.62 * math.pi * progress / turn_from)) / 2
+    return 0.6 * (0.01 + 0.99 * (1 + math.cos(math.pi * (progress - turn_from) / (1 - turn_from))) / 2)
 
 
 class Average:
@@ -159,25 +177,71 @@ class Average:
         torch._foreach_add_(mine, step)
 
 
+def hidden_weights(net: MarkerNet) -> list[Tensor]:
+    """Of the convolutions inside the network, batch-normalised ones with a matrix to speak of: neither the first layer
+    nor depthwise ones nor the heads' last."""
+    blocks = [m for m in net.modules() if isinstance(m, ConvBN) and m is not net.stem and m.conv.groups == 1]
+    return [m.conv.weight for m in blocks]
+
+
+class ViewPool:
+    """Views of one size on the training device, each learned from several times before a newer one takes its place:
+    making a view costs about as much as learning from it."""
+
+    def __init__(self, size: tuple[int, int], capacity: int, device: torch.device):
+        width, height = size
+        self.capacity = capacity
+        self._image = torch.zeros(capacity, 3, height, width, dtype=torch.uint8, device=device)
+        self._corners = torch.zeros(capacity, MAX_CODES, 4, 2, device=device)
+        self._classes = torch.full((capacity, MAX_CODES), -1, device=device)
+        self._wanted = torch.zeros(capacity, MAX_CODES, dtype=torch.bool, device=device)
+        # On the device, where CUDA graphs read and write them.
+        self._next = torch.zeros((), dtype=torch.int64, device=device)
+        self._present = torch.zeros((), device=device)
+
+    def put(self, batch: Batch) -> None:
+        count = len(batch.image)
+        at = (self._next + torch.arange(count, device=self._next.device)) % self.capacity
+        self._image.index_copy_(0, at, batch.image.mul(255).round_().to(torch.uint8))  # exact: views are on 8-bit steps
+        self._corners.index_copy_(0, at, batch.corners)
+        self._classes.index_copy_(0, at, batch.classes)
+        self._wanted.index_copy_(0, at, batch.wanted)
+        self._next.add_(count)
+        self._present.copy_(self._next.clamp(max=self.capacity))
+
+    def draw(self, dice: Dice, count: int) -> Batch:
+        index = dice.integers(self._present, count)
+        image = self._image[index].float().div_(255)
+        return Batch(image, self._corners[index], self._classes[index], self._wanted[index])
+
+
 @dataclass
 class Controls:
     """What changes from step to step, on the device, so that a CUDA graph reads the values of each replay."""
 
     lr: Tensor
+    muon_lr: Tensor
     average_rate: Tensor
     turn: Tensor  # 0..1: how much the turn of codes counts
+    kps_weight: Tensor  # how much keypoints count beside classes and boxes
     quarter_turns: Tensor  # share of views turned by quarters
+    together: Tensor  # share of the keypoints' loss that is asked of the mean over a code's cells
 
     @staticmethod
     def on(device: torch.device) -> Controls:
-        return Controls(*(torch.zeros((), device=device) for _ in range(4)))
+        return Controls(*(torch.zeros((), device=device) for _ in range(7)))
 
-    def set(self, step: int, turn_from: int, steps: int) -> None:
-        turn = step >= turn_from
-        self.lr.fill_(learning_rate(step, turn_from, steps))
-        self.average_rate.fill_(1 - min(0.999 if turn else 0.9995, (step + 1) / (step + 20)))
-        self.turn.fill_(turn * (1.0 if step < SHARPEN_FROM * steps else 0.3))
-        self.quarter_turns.fill_(QUARTER_TURNS * turn)
+    def set(self, step: int, progress: float, turn_from: float) -> None:
+        rate = relative_rate(progress, turn_from)
+        turning, sharpening = progress >= turn_from, progress >= max(SHARPEN_FROM, turn_from)
+        turn = 0.3 if sharpening else float(turning)
+        self.lr.fill_(LEARNING_RATE * rate)
+        self.muon_lr.fill_(MUON_LEARNING_RATE * rate)
+        self.average_rate.fill_(1 - min(0.999 if turning else 0.9995, (step + 1) / (step + 20)))
+        self.turn.fill_(turn)
+        self.kps_weight.fill_((0.4 + 0.2 * turn) * (2 if sharpening else 1))
+        self.together.fill_(TOGETHER * (progress >= TOGETHER_FROM))
+        self.quarter_turns.fill_(FEW_QUARTER_TURNS if sharpening else QUARTER_TURNS * turning)
 
 
 class Learner:
@@ -190,27 +254,36 @@ class Learner:
         self._autocast = lambda: torch.autocast(device.type, dtype=torch.bfloat16, enabled=args.dtype == "bf16", cache_enabled=False)
         self._graphed = device.type == "cuda" and not args.eager
         self.net = MarkerNet().to(device, memory_format=self._format)
-        self.average = Average(self.net)
         self.controls = Controls.on(device)
-        decayed = [p for p in self.net.parameters() if p.ndim > 1]
-        plain = [p for p in self.net.parameters() if p.ndim <= 1]
+        hidden = hidden_weights(self.net)
+        self.muon = Muon(hidden, self.controls.muon_lr)
+        others = [p for p in self.net.parameters() if all(p is not w for w in hidden)]
+        decayed = [p for p in others if p.ndim > 1]
+        plain = [p for p in others if p.ndim <= 1]
         groups = [{"params": decayed, "weight_decay": 1e-3}, {"params": plain, "weight_decay": 0.0}]
         self.optimiser = torch.optim.AdamW(groups, lr=self.controls.lr, betas=(0.9, 0.99), fused=True, capturable=self._graphed)
+        self.average = Average(self.net)
+        self._counts = {SMALL: args.batch, LARGE: max(1, args.batch // 4)}
         self._dice, self._tables = Dice(device, SEED), jpeg_tables(device)
         self._anchors = {size: make_anchors(size[1], size[0]).to(device) for size in (SMALL, LARGE)}
         self._views, self._losses = make_views, self._measure
         if self._graphed:
             self._views = torch.compile(make_views, dynamic=False)
             self._losses = torch.compile(self._measure, dynamic=False)
-        self._graphs: dict[tuple[int, int], torch.cuda.CUDAGraph] = {}
+        self._view_pools = {size: ViewPool(size, args.views if size == SMALL else args.views // 8, device) for size in (SMALL, LARGE)}
+        self._reuse, self._learned = args.reuse, {SMALL: 0, LARGE: 0}
+        self._graphs: dict[tuple[Callable[..., None], tuple[int, int]], torch.cuda.CUDAGraph] = {}
+        self._pending: deque[torch.cuda.Event] = deque()
         self.sums, self.skipped = torch.zeros(5, device=device), torch.zeros((), device=device)
 
     def state(self) -> dict[str, Any]:
-        return {"net": self.net.state_dict(), "average": self.average.net.state_dict(), "optimiser": self.optimiser.state_dict()}
+        nets = {"net": self.net.state_dict(), "average": self.average.net.state_dict()}
+        return {**nets, "optimiser": self.optimiser.state_dict(), "muon": self.muon.state_dict()}
 
     def load(self, state: dict[str, Any]) -> None:
         self.net.load_state_dict(state["net"])
         self.average.net.load_state_dict(state["average"])
+        self.muon.load_state_dict(state["muon"])
         groups = self.optimiser.state_dict()["param_groups"]  # they name tensors of this run, so they stay
         self.optimiser.load_state_dict({**state["optimiser"], "param_groups": groups})
         for group in self.optimiser.param_groups:
@@ -219,47 +292,81 @@ class Learner:
     def _measure(self, batch: Batch, anchors: Tensor) -> Losses:
         with self._autocast():
             maps = self.net(batch.image.contiguous(memory_format=self._format))
-        return detection_loss(*flatten(maps), batch, anchors, self._order, self.controls.turn)
+        return detection_loss(*flatten(maps), batch, anchors, self._order, self.controls.turn, self.controls.kps_weight, self.controls.together)
 
-    def _step(self, size: tuple[int, int], count: int) -> None:
-        scenes = self._pool.draw(self._dice, count)
+    def _make(self, size: tuple[int, int]) -> None:
+        scenes = self._pool.draw(self._dice, self._counts[size])
         batch = self._views(self._dice, self._tables, *scenes, *size, quarter_turns=self.controls.quarter_turns)
-        losses = self._losses(batch, self._anchors[size])
-        self.optimiser.zero_grad(set_to_none=True)
+        self._view_pools[size].put(batch)
+
+    def _learn(self, size: tuple[int, int]) -> None:
+        losses = self._losses(self._view_pools[size].draw(self._dice, self._counts[size]), self._anchors[size])
+        self.net.zero_grad(set_to_none=True)
         losses.total.backward()
         norm = torch.nn.utils.clip_grad_norm_(self.net.parameters(), 10.0)
         # One broken batch must not spoil the weights; its gradient counts as zero, without a wait for the GPU.
         for p in self.net.parameters():
             p.grad.nan_to_num_(0.0, 0.0, 0.0)
         self.optimiser.step()
+        self.muon.step()
         self.average.update(self.controls.average_rate)
         self.skipped += ~torch.isfinite(norm)
         self.sums += torch.stack((losses.total.detach(), losses.cls, losses.box, losses.kps, losses.iou))
 
-    def step(self, size: tuple[int, int], count: int) -> int:
-        """Trains on `count` views of this size; returns how many steps that made."""
+    def prepare(self) -> None:
+        """Compiles and captures all there is, which takes minutes, so that every step after it takes as long."""
+        for size in (SMALL, LARGE):
+            for work in (self._make, self._learn):
+                self._run(work, size)
+                self._pool.refresh()
+        self.sums.zero_()
+
+    def fill(self) -> None:
+        """Makes all views anew."""
+        for size, views in self._view_pools.items():
+            for _ in range(-(-views.capacity // self._counts[size])):
+                self._run(self._make, size)
+        self._finish(0)
+
+    def step(self, size: tuple[int, int]) -> None:
+        """Trains on one batch of views of this size."""
+        if self._learned[size] % self._reuse == 0:
+            self._run(self._make, size)
+        self._learned[size] += 1
+        self._run(self._learn, size)
+        self._finish(AHEAD)
+
+    def _finish(self, ahead: int) -> None:
+        """Waits until at most `ahead` calls of this have work left on the device: a schedule by time must not be laid
+        down for steps that run seconds later."""
+        if self._dice.device.type != "cuda":
+            return
+        event = torch.cuda.Event(blocking=True)
+        event.record()
+        self._pending.append(event)
+        while len(self._pending) > ahead:
+            self._pending.popleft().synchronize()
+
+    def _run(self, work: Callable[[tuple[int, int]], None], size: tuple[int, int]) -> None:
         if not self._graphed:
-            self._step(size, count)
-            return 1
-        if graph := self._graphs.get(size):
-            graph.replay()
-            return 1
+            return work(size)
+        if graph := self._graphs.get((work, size)):
+            return graph.replay()
         # Compilation, cuDNN's choice of algorithms and the allocator's warming up come before the capture.
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             for _ in range(WARM_UP):
-                self._step(size, count)
+                work(size)
         torch.cuda.current_stream().wait_stream(stream)
-        self._graphs[size] = torch.cuda.CUDAGraph()
+        self._graphs[work, size] = torch.cuda.CUDAGraph()
         # The thread that receives scenes allocates meanwhile, which only this mode allows.
-        with torch.cuda.graph(self._graphs[size], capture_error_mode="thread_local"):
-            self._step(size, count)
-        return WARM_UP
+        with torch.cuda.graph(self._graphs[work, size], capture_error_mode="thread_local"):
+            work(size)
 
     @torch.no_grad()
     def probe(self, count: int) -> dict[str, float]:
-        batch = make_views(self._dice, self._tables, *self._pool.draw(self._dice, count), *SMALL, quarter_turns=self.controls.quarter_turns)
+        batch = self._view_pools[SMALL].draw(self._dice, count)
         with self._autocast():
             maps = self.average.net(batch.image.contiguous(memory_format=self._format))
         return probe(*flatten(maps), batch, self._anchors[SMALL], self._order)
@@ -269,13 +376,16 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--resume", type=Path, help="checkpoint.pt of an earlier piece of the same run")
-    parser.add_argument("--steps", type=int, default=56000, help="length of the whole run")
+    parser.add_argument("--minutes", type=float, default=24.0, help="length of the whole run in one piece, start and compilation included")
     parser.add_argument("--turn-from", type=float, default=0.3, help="share of the run after which the turn of codes is learned too")
     parser.add_argument("--stop-after", type=float, default=math.inf, help="seconds after which this piece ends")
     parser.add_argument("--batch", type=int, default=64, help="views of 640x360 a step; a quarter of that at 1280x720")
-    parser.add_argument("--large-every", type=int, default=6, help="each how many steps one runs at 1280x720")
+    parser.add_argument("--large-every", type=int, default=6, help="every how many steps one runs at 1280x720")
     parser.add_argument("--workers", type=int, default=15)
+    parser.add_argument("--early-workers", type=int, default=4, help="that many make scenes during compilation, which takes longer beside all")
     parser.add_argument("--pool", type=int, default=6000, help="scenes kept on the device (2.8 MB each)")
+    parser.add_argument("--views", type=int, default=8192, help="views of 640x360 kept on the device (0.7 MB each), and an eighth as many larger ones")
+    parser.add_argument("--reuse", type=int, default=3, help="how often a view is learned from")
     parser.add_argument("--first-pool", type=int, default=900, help="scenes to wait for before the first step")
     parser.add_argument("--marker-order", choices=("upright", "true"), default="upright")
     parser.add_argument("--dtype", choices=("bf16", "f32"), default="bf16")
@@ -290,8 +400,8 @@ def main() -> None:
     started = time.monotonic()
     args.out.mkdir(parents=True, exist_ok=True)
     state = torch.load(args.resume, map_location="cpu", weights_only=True) if args.resume else None
-    step = state["step"] if state else 0
-    pool = ScenePool(args.workers, args.pool, SEED + step)
+    step, progress = (state["step"], state["progress"]) if state else (0, 0.0)
+    pool = ScenePool(args.workers, args.early_workers, args.pool, SEED + step)
 
     device = torch.device(args.device)
     torch.manual_seed(SEED)
@@ -303,36 +413,51 @@ def main() -> None:
         learner.load(state)
     torch.manual_seed(SEED + step)
     pool.open(device)
+    pool.wait_for(min(args.batch, args.first_pool))
+    learner.controls.set(step, progress, args.turn_from)
+    learner.prepare()
+    print(f"ready to learn after {time.monotonic() - started:.1f} s, {pool.made} scenes", flush=True)
+    pool.start_all()
     pool.wait_for(args.first_pool)
-    print(f"{pool.made} scenes after {time.monotonic() - started:.1f} s; step {step} of {args.steps}", flush=True)
+    learner.fill()
+
+    # A later piece learns at the same pace, from the progress it begins with.
+    begun, begun_with = time.monotonic(), progress
+    length = args.minutes * 60 - (begun - started)
+    if length <= 0:
+        raise SystemExit(f"train.py: --minutes {args.minutes:g} were over before training began, {begun - started:.0f} s after the start; allow more")
+    print(f"{pool.made} scenes after {begun - started:.1f} s; step {step}, {100 * progress:.1f} % of the run", flush=True)
+
+    def write(what: Any, name: str) -> None:
+        # A file torn by a time limit would lose the run: write beside, then rename.
+        torch.save(what, args.out / f"{name}.tmp")
+        (args.out / f"{name}.tmp").replace(args.out / name)
 
     def save() -> None:
-        torch.save(learner.average.net.state_dict(), args.out / "marker.pt")
-        # A checkpoint torn by a time limit would lose the run: write beside, then rename.
-        torch.save({"step": step, **learner.state()}, args.out / "checkpoint.tmp")
-        (args.out / "checkpoint.tmp").rename(args.out / "checkpoint.pt")
+        write(learner.average.net.state_dict(), "marker.pt")
+        write({"step": step, "progress": progress, **learner.state()}, "checkpoint.pt")
 
-    turn_from = round(args.turn_from * args.steps)
-    mark, marked_at, steps_done = step, time.monotonic(), 0
-    while step < args.steps and time.monotonic() - started < args.stop_after:
+    mark, marked_at, saved_at = step, begun, begun
+    while progress < 1 and time.monotonic() - started < args.stop_after:
         pool.refresh()
-        learner.controls.set(step, turn_from, args.steps)
-        large = steps_done % args.large_every == args.large_every - 1
-        done = learner.step(LARGE, max(1, args.batch // 4)) if large else learner.step(SMALL, args.batch)
-        step, steps_done = step + done, steps_done + 1
-        if step // args.log_every != mark // args.log_every:
+        learner.controls.set(step, progress, args.turn_from)
+        step += 1
+        learner.step(LARGE if step % args.large_every == 0 else SMALL)
+        progress = min(1.0, begun_with + (time.monotonic() - begun) / length)
+        if step % args.log_every == 0:
             mean = (learner.sums / (step - mark)).tolist()  # waits for the device
             now = time.monotonic()
             text = " ".join(f"{n} {v:.3f}" for n, v in zip(("loss", "cls", "box", "kps", "iou"), mean))
-            rate = (step - mark) / (now - marked_at)
-            print(f"{now - started:6.1f} s step {step} {rate:.1f}/s {text} scenes {pool.made} skipped {int(learner.skipped)}", flush=True)
-            if step // (args.log_every * 6) != mark // (args.log_every * 6):
-                print("    probe " + " ".join(f"{k} {v:.3f}" for k, v in learner.probe(64).items()), flush=True)
+            pace = f"step {step} {100 * progress:.1f} % {(step - mark) / (now - marked_at):.1f}/s"
+            print(f"{now - started:6.1f} s {pace} {text} scenes {pool.made} skipped {int(learner.skipped)}", flush=True)
+            if now - saved_at >= SAVE_EVERY:
+                print("    probe " + " ".join(f"{k} {v:.4f}" for k, v in learner.probe(8 * args.batch).items()), flush=True)
                 save()
+                saved_at = time.monotonic()
             mark, marked_at = step, time.monotonic()
             learner.sums.zero_()
     save()
-    print(f"stopped at step {step} of {args.steps} after {time.monotonic() - started:.0f} s", flush=True)
+    print(f"stopped at step {step}, {100 * progress:.1f} % of the run, after {time.monotonic() - started:.0f} s", flush=True)
 
 
 if __name__ == "__main__":
