@@ -67,9 +67,18 @@ CAMD_DEVICE float activate_special(const Activation& activation, float v) {
     default: return v;
   }
 }
-CAMD_DEVICE float activate(const Activation& activation, const Bounds& bounds, float v) {
-  if (bounds.special) return activate_special(activation, v);
-  return fminf(fmaxf(v, bounds.low), bounds.high);
+// Kernels whose activations all bound values at most are built without the other functions: a block meets
+// each of its instructions for the first time, and a branch for each value would cost more than the function.
+template <bool kSpecial, int kCount>
+CAMD_DEVICE void activate_all(const Activation& activation, const Bounds& bounds, float (&v)[kCount]) {
+#pragma unroll
+  for (float& value : v) value = fminf(fmaxf(value, bounds.low), bounds.high);
+  if constexpr (kSpecial) {
+    if (bounds.special) {
+#pragma unroll
+      for (float& value : v) value = activate_special(activation, value);
+    }
+  }
 }
 
 }  // namespace camd::infer::cuda

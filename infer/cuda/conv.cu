@@ -184,17 +184,13 @@ conv_kernel(const ConvArguments p, const ConvMemory s) {
         float v[4] = {sums[m][2 * q][half * 2] + bias.x, sums[m][2 * q][half * 2 + 1] + bias.y,
                       sums[m][2 * q + 1][half * 2] + bias.z, sums[m][2 * q + 1][half * 2 + 1] + bias.w};
         const bool early = p.activation_first || add == nullptr;
-        if (early) {
-          for (float& value : v) value = activate(sink.activation, bounds, value);
-        }
+        if (early) activate_all<true>(sink.activation, bounds, v);
         if (add != nullptr && first_sink) {
           const int ay = oy * p.add.h / p.h;
           const int ax = ox * p.add.w / p.w;
           add_halfs(v, add + (static_cast<std::ptrdiff_t>(ay) * p.add.w + ax) * p.add.pitch + channel);
         }
-        if (!early) {
-          for (float& value : v) value = activate(sink.activation, bounds, value);
-        }
+        if (!early) activate_all<true>(sink.activation, bounds, v);
         auto* const to =
             static_cast<__half*>(sink.data) + (static_cast<std::ptrdiff_t>(oy) * p.w + ox) * sink.pitch + channel;
         *reinterpret_cast<uint2*>(to) = make_uint2(pack_halfs(v[0], v[1]), pack_halfs(v[2], v[3]));

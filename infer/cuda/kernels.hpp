@@ -70,7 +70,9 @@ inline constexpr int kMaxSinks = 4;
 
 // Depthwise 3x3 (pad as given), then 1x1, the intermediate never leaving the chip. Stride 1 or 2.
 struct SeparableArguments {
-  Image x;                                // f16
+  Image x;  // f16
+  // Whether an image is of pairs of f16: behind a pixel's channels, rounded up to 8, lies what rounding them took.
+  bool x_pairs = false, y_pairs = false;
   const void* depthwise = nullptr;        // f16 [9][c8], c8 = c rounded up to 8
   const float* depthwise_bias = nullptr;  // [c8]
   Activation depthwise_activation;
@@ -114,7 +116,8 @@ struct StemBlock {
   const float* depthwise = nullptr;       // [9][c8], c8 = c rounded up to 8; null: nothing follows
   const float* depthwise_bias = nullptr;  // [c8]
   Activation depthwise_activation;
-  const void* pointwise = nullptr;        // packed, k = 2 * c8, n = y.c: weights in f16, then what f16 rounded away
+  // Packed, k = 32, n = y.c: for 16 / c8 times the same c8 channels the weights in f16, then what f16 took of them.
+  const void* pointwise = nullptr;
   const float* pointwise_bias = nullptr;  // [n16]
   Activation activation;
 };

@@ -135,7 +135,7 @@ Image PlanBuilder::make_image(ValueId id, bool kernel_writes_padding) {
     form.pitch = whole.pitch;
     form.offset_bytes = whole.offset_bytes + static_cast<std::size_t>(slice->second.second) * element_size(form.type);
   } else {
-    form.pitch = round_up(channels, 8);
+    form.pitch = round_up(channels, 8) * (fusion_.pairs.count(id) != 0 ? 2 : 1);
     const std::size_t size = static_cast<std::size_t>(s[2] * s[3] * form.pitch) * element_size(form.type);
     form.buffer = new_buffer(BufferKind::kArena, size);
     plan_.buffers[static_cast<std::size_t>(form.buffer)].exclusive = !kernel_writes_padding && channels % 8 != 0;

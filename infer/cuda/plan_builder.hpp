@@ -37,6 +37,7 @@ struct Fusion {
   int stem_block = -1;                          // pointwise op of the block that shares its kernel
   std::map<int, int> depthwise_of;              // pointwise op -> its depthwise op
   std::set<int> absorbed;                       // ops that another op's kernel computes
+  std::set<ValueId> pairs;                      // images of pairs of f16 (SeparableArguments)
   std::map<int, std::vector<int>> siblings;     // first op -> all convolutions of its conv(), itself included
   std::map<int, std::vector<int>> head_groups;  // first op -> 1x1 convolutions of one input that make network outputs
   std::map<int, int> head_of;                   // each of them -> the first

@@ -20,6 +20,7 @@ class Finder {
     find_stem();
     find_separables();
     find_stem_block();
+    find_pairs();
     find_heads();
     find_programs();
     find_siblings();
@@ -125,6 +126,18 @@ class Finder {
     fusion_.stem = i;
   }
 
+  // Of the kernel for pointwise op `point` and depthwise op `deep`: what its tile depends on.
+  [[nodiscard]] SeparableArguments separable_sizes(int point, int deep) const {
+    SeparableArguments a;
+    const Shape& out = graph_.shape(op(point).output);
+    a.x.c = static_cast<int>(graph_.shape(op(deep).inputs[0])[1]);
+    a.y.c = static_cast<int>(out[1]);
+    a.y.h = static_cast<int>(out[2]);
+    a.y.w = static_cast<int>(out[3]);
+    a.stride = conv(deep)->stride.y;
+    return a;
+  }
+
   void find_separables() {
     for (int i = 0; i < static_cast<int>(graph_.ops.size()); ++i) {
       const Conv* point = conv(i);
@@ -139,15 +152,7 @@ class Finder {
       if (deep->groups != channels || graph_.shape(op(d).output)[1] != channels) continue;
       if (deep->stride.y != 1 && deep->stride.y != 2) continue;
       if (!tensor_core_activation(op(d).activation.function)) continue;
-      SeparableArguments a;
-      const Shape& in = graph_.shape(op(d).inputs[0]);
-      const Shape& out = graph_.shape(op(i).output);
-      a.x.c = static_cast<int>(in[1]);
-      a.y.c = static_cast<int>(out[1]);
-      a.y.h = static_cast<int>(out[2]);
-      a.y.w = static_cast<int>(out[3]);
-      a.stride = deep->stride.y;
-      if (choose_tile(a, options_.shared_bytes) < 0) continue;
+      if (choose_tile(separable_sizes(i, d), options_.shared_bytes) < 0) continue;
       fusion_.depthwise_of[i] = d;
       fusion_.absorbed.insert(d);
     }
@@ -168,6 +173,27 @@ class Finder {
       fusion_.absorbed.insert(fusion_.stem);
       return;
     }
+  }
+
+  // What the second depthwise block hands to the third: there f16 would take more from a network that looks at
+  // differences than everywhere behind together (adr/0014).
+  void find_pairs() {
+    if (fusion_.stem_block < 0) return;
+    const auto only_reader = [&](ValueId id) {  // the pointwise op of the only block that reads it, or -1
+      if (uses(id) != 1 || is_output(id)) return -1;
+      for (const auto& [point, deep] : fusion_.depthwise_of) {
+        if (op(deep).inputs[0] == id) return point;
+      }
+      return -1;
+    };
+    const int second = only_reader(op(fusion_.stem_block).output);
+    const int third = second < 0 ? -1 : only_reader(op(second).output);
+    if (third < 0) return;
+    SeparableArguments makes = separable_sizes(second, fusion_.depthwise_of.at(second));
+    SeparableArguments reads = separable_sizes(third, fusion_.depthwise_of.at(third));
+    makes.y_pairs = reads.x_pairs = true;
+    const bool fits = choose_tile(makes, options_.shared_bytes) >= 0 && choose_tile(reads, options_.shared_bytes) >= 0;
+    if (fits) fusion_.pairs.insert(op(second).output);
   }
 
   // A 1x1 convolution whose result is a network output and nothing else.

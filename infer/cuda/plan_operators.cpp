@@ -90,12 +90,13 @@ void PlanBuilder::emit_stem_block(const Op& first, const Op& depthwise, const Op
   b.depthwise_bias = padded_bias(floats(depthwise.inputs[2]), 8);
   b.depthwise_activation = depthwise.activation;
   const std::vector<float> point = floats(pointwise.inputs[1]);
-  b.pointwise = constant(pack_right(static_cast<int>(shape(pointwise.output)[1]), 2 * c8, [&](int n, int k) {
+  // 16 channels, those of the depthwise results and what rounding took of them; then what rounding took of the weights.
+  b.pointwise = constant(pack_right(static_cast<int>(shape(pointwise.output)[1]), 32, [&](int n, int k) {
     if (k % c8 >= c) return 0.0F;
     const int i = n * c + k % c8;
     const float weight = point[static_cast<std::size_t>(i)];
     const float half = half_to_float(float_to_half(weight));
-    return k < c8 ? half : weight - half;
+    return k < 16 ? half : weight - half;
   }));
   b.pointwise_bias = padded_bias(floats(pointwise.inputs[2]), 16);
   b.activation = pointwise.activation;
@@ -135,6 +136,7 @@ void PlanBuilder::emit_separable(const Op& depthwise, const Op& pointwise) {
   const std::vector<float> point = floats(pointwise.inputs[1]);
   SeparableArguments a;
   a.x = image(depthwise.inputs[0]);
+  a.x_pairs = fusion_.pairs.count(depthwise.inputs[0]) != 0;
   const int c = a.x.c;
   a.depthwise = constant(pack_depthwise(c, [&](int tap, int ch) {
     const int i = ch * 9 + tap;
@@ -153,6 +155,7 @@ void PlanBuilder::emit_separable(const Op& depthwise, const Op& pointwise) {
   a.pad_top = conv.pads.top;
   a.pad_left = conv.pads.left;
   a.y = make_image(pointwise.output, true);
+  a.y_pairs = fusion_.pairs.count(pointwise.output) != 0;
   a.tile = choose_tile(a, options_.shared_bytes);
   add_step(a, depthwise.origin + " + " + pointwise.origin);
 }

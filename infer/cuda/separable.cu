@@ -2,7 +2,8 @@
 //
 // A block makes a tile of pixels (tiles.hpp) of as many output channels as its warps hold. It fetches its weights while
 // the kernel before it still runs, then the input's tile with a border of one; the depthwise results (rounded to f16)
-// stay in shared memory as the left matrix of the 1x1 product, which runs on the tensor cores.
+// stay in shared memory as the left matrix of the 1x1 product, which runs on the tensor cores. Images may be of pairs:
+// with what rounding to f16 took beside it, an image loses nothing on its way to a filter that sees differences.
 //
 // Bound: one pass over x and y through L2; the layers of a MobileNet are small, so what counts is the latency of the
 // chain fetch -> depthwise -> product -> store, a few thousand cycles, and that all blocks run at once.
@@ -28,7 +29,62 @@ struct Tile {
   static constexpr int kHaloX = (kShape.tx - 1) * kStride + 3;
 };
 
-template <int kStride, int kTile>
+// Of one row of the filter, for pixels side by side and 8 channels: sums += x * weights. Pixels lie `pitch` words
+// apart.
+template <int kStride, int kRun>
+CAMD_DEVICE void add_row(float (&sums)[kRun][8], const uint4* x, int pitch, const Half8 (&weights)[3]) {
+#pragma unroll
+  for (int j = 0; j < (kRun - 1) * kStride + 3; ++j) {
+    Half8 v;
+    v.bits = x[j * pitch];
+#pragma unroll
+    for (int kx = 0; kx < 3; ++kx) {
+      const int offset = j - kx;
+      if (offset < 0 || offset % kStride != 0 || offset / kStride >= kRun) continue;
+      const int r = offset / kStride;
+#pragma unroll
+      for (int c = 0; c < 4; ++c) {
+        const float2 value = __half22float2(v.pair[c]);
+        const float2 weight = __half22float2(weights[kx].pair[c]);
+        sums[r][2 * c] += value.x * weight.x;
+        sums[r][2 * c + 1] += value.y * weight.y;
+      }
+    }
+  }
+}
+
+// The same with the row's three products summed in f16.
+template <int kStride, int kRun>
+CAMD_DEVICE void add_row_in_halfs(float (&sums)[kRun][8], const uint4* x, int pitch, const Half8 (&weights)[3]) {
+  __half2 sums_of_row[kRun][4];
+#pragma unroll
+  for (int j = 0; j < (kRun - 1) * kStride + 3; ++j) {
+    Half8 v;
+    v.bits = x[j * pitch];
+#pragma unroll
+    for (int kx = 0; kx < 3; ++kx) {
+      const int offset = j - kx;
+      if (offset < 0 || offset % kStride != 0 || offset / kStride >= kRun) continue;
+      const int r = offset / kStride;
+#pragma unroll
+      for (int c = 0; c < 4; ++c) {
+        sums_of_row[r][c] = kx == 0 ? __hmul2(v.pair[c], weights[kx].pair[c])
+                                    : __hfma2(v.pair[c], weights[kx].pair[c], sums_of_row[r][c]);
+      }
+    }
+  }
+#pragma unroll
+  for (int r = 0; r < kRun; ++r) {
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      const float2 both = __half22float2(sums_of_row[r][c]);
+      sums[r][2 * c] += both.x;
+      sums[r][2 * c + 1] += both.y;
+    }
+  }
+}
+
+template <int kStride, int kTile, bool kPairs, bool kSpecial>
 CAMD_KERNEL(kThreads, kSeparableTiles[kTile].blocks)
 separable_kernel(const SeparableArguments p, const SeparableMemory s) {
   using T = Tile<kStride, kTile>;
@@ -39,7 +95,10 @@ separable_kernel(const SeparableArguments p, const SeparableMemory s) {
   auto* const right = reinterpret_cast<uint4*>(left + s.left_bytes);                 // [k step][n16][lane]
   auto* const taps = reinterpret_cast<uint4*>(left + s.left_bytes + s.right_bytes);  // [tap][group]
   const int thread = static_cast<int>(threadIdx.x);
-  const int left_pitch = s.k_steps * 32 + 16;  // bytes; an odd number of 16-byte words: no bank conflicts
+  const int halo_groups = kPairs ? s.halo_groups : s.groups;
+  const Divider by_halo_groups = kPairs ? s.by_halo_groups : s.by_groups;
+  const int left_steps = kPairs ? s.left_steps : s.k_steps;
+  const int left_pitch = left_steps * 32 + 16;  // bytes; an odd number of 16-byte words: no bank conflicts
 
   let_next_kernel_start();
 
@@ -81,9 +140,9 @@ separable_kernel(const SeparableArguments p, const SeparableMemory s) {
   const int in_y0 = y0 * kStride - p.pad_top;
   const int in_x0 = x0 * kStride - p.pad_left;
   const auto* const x = static_cast<const __half*>(p.x.data);
-  for (int i = thread; i < T::kHaloY * T::kHaloX * s.groups; i += kThreads) {
-    const int pixel = divide(i, s.by_groups);
-    const int group = i - pixel * s.groups;
+  for (int i = thread; i < T::kHaloY * T::kHaloX * halo_groups; i += kThreads) {
+    const int pixel = divide(i, by_halo_groups);
+    const int group = i - pixel * halo_groups;
     const int iy = in_y0 + pixel / T::kHaloX;
     const int ix = in_x0 + pixel % T::kHaloX;
     const bool inside = iy >= 0 && iy < p.x.h && ix >= 0 && ix < p.x.w;
@@ -94,7 +153,6 @@ separable_kernel(const SeparableArguments p, const SeparableMemory s) {
 
   // Depthwise: a thread makes kRun pixels of 8 channels.
   constexpr int kRuns = T::kPixels / kRun;
-  constexpr int kSpan = (kRun - 1) * kStride + 3;
   for (int i = thread; i < kRuns * s.groups; i += kThreads) {
     const int run = divide(i, s.by_groups);
     const int group = i - run * s.groups;
@@ -108,63 +166,37 @@ separable_kernel(const SeparableArguments p, const SeparableMemory s) {
       for (int r = 0; r < kRun; ++r) sums[r][c] = bias[c];
     }
     // Rows are added in f32. Where a thread has many products to make for few pixels, in deep layers, those of a row
-    // are summed in f16, two channels an instruction; in the first layers that would double the network's error.
+    // are summed in f16, two channels an instruction; in the first layers that would double the network's error. What
+    // rounding took of a pair is so small that f16 is enough for it everywhere.
 #pragma unroll
     for (int ky = 0; ky < 3; ++ky) {
-      const uint4* const row = halo + ((ty * kStride + ky) * T::kHaloX + tx * kStride) * s.groups + group;
+      const uint4* const row = halo + ((ty * kStride + ky) * T::kHaloX + tx * kStride) * halo_groups + group;
       Half8 weights[3];
 #pragma unroll
       for (int kx = 0; kx < 3; ++kx) weights[kx].bits = taps[(ky * 3 + kx) * s.groups + group];
-      __half2 sums_of_row[kRun][4];
-#pragma unroll
-      for (int j = 0; j < kSpan; ++j) {
-        Half8 v;
-        v.bits = row[j * s.groups];
-#pragma unroll
-        for (int kx = 0; kx < 3; ++kx) {
-          const int offset = j - kx;
-          if (offset < 0 || offset % kStride != 0 || offset / kStride >= kRun) continue;
-          const int r = offset / kStride;
-#pragma unroll
-          for (int c = 0; c < 4; ++c) {
-            if constexpr (T::kShape.half_rows) {
-              sums_of_row[r][c] = kx == 0 ? __hmul2(v.pair[c], weights[kx].pair[c])
-                                          : __hfma2(v.pair[c], weights[kx].pair[c], sums_of_row[r][c]);
-            } else {
-              const float2 value = __half22float2(v.pair[c]);
-              const float2 weight = __half22float2(weights[kx].pair[c]);
-              sums[r][2 * c] += value.x * weight.x;
-              sums[r][2 * c + 1] += value.y * weight.y;
-            }
-          }
-        }
-      }
       if constexpr (T::kShape.half_rows) {
-#pragma unroll
-        for (int r = 0; r < kRun; ++r) {
-#pragma unroll
-          for (int c = 0; c < 4; ++c) {
-            const float2 both = __half22float2(sums_of_row[r][c]);
-            sums[r][2 * c] += both.x;
-            sums[r][2 * c + 1] += both.y;
-          }
-        }
+        add_row_in_halfs<kStride>(sums, row, halo_groups, weights);
+      } else {
+        add_row<kStride>(sums, row, halo_groups, weights);
       }
+      if (kPairs && halo_groups != s.groups) add_row_in_halfs<kStride>(sums, row + s.groups, halo_groups, weights);
     }
 #pragma unroll
     for (int r = 0; r < kRun; ++r) {
-      Half8 out;
+      unsigned char* const to = left + (ty * kTx + tx + r) * left_pitch + group * 16;
+      activate_all<kSpecial>(p.depthwise_activation, deep_bounds, sums[r]);
+      *reinterpret_cast<uint4*>(to) = pack_halfs(sums[r]);
+      if (!kPairs || left_steps == s.k_steps) continue;
 #pragma unroll
-      for (int c = 0; c < 4; ++c) {
-        out.pair[c] = __floats2half2_rn(activate(p.depthwise_activation, deep_bounds, sums[r][2 * c]),
-                                        activate(p.depthwise_activation, deep_bounds, sums[r][2 * c + 1]));
-      }
-      *reinterpret_cast<uint4*>(left + (ty * kTx + tx + r) * left_pitch + group * 16) = out.bits;
+      for (int c = 0; c < 8; ++c) sums[r][c] = rest_of_half(sums[r][c]);
+      *reinterpret_cast<uint4*>(to + s.k_steps * 32) = pack_halfs(sums[r]);
     }
   }
   if ((s.groups & 1) != 0) {  // the last product step reads 16 channels where there are 8
     for (int i = thread; i < T::kPixels; i += kThreads) {
-      *reinterpret_cast<uint4*>(left + i * left_pitch + s.groups * 16) = make_uint4(0, 0, 0, 0);
+      for (int step = s.k_steps; step <= left_steps; step += s.k_steps) {
+        *reinterpret_cast<uint4*>(left + i * left_pitch + step * 32 - 16) = make_uint4(0, 0, 0, 0);
+      }
     }
   }
   block_sync();
@@ -176,13 +208,14 @@ separable_kernel(const SeparableArguments p, const SeparableMemory s) {
       shared_address(left) + ((warp_row * kMt * 16 + (lane & 15)) * left_pitch + (lane >> 4) * 16);
   const uint4* const b_row = right + warp_column * (kNt / 2) * 32 + lane;
 #pragma unroll 4
-  for (int k = 0; k < s.k_steps; ++k) {
+  for (int k = 0; k < left_steps; ++k) {
+    const int right_step = !kPairs || k < s.k_steps ? k : k - s.k_steps;
     unsigned a[kMt][4];
 #pragma unroll
     for (int m = 0; m < kMt; ++m) load_matrices(a[m], a_row + (m * 16 * left_pitch + k * 32));
 #pragma unroll
     for (int q = 0; q < kNt / 2; ++q) {
-      const uint4 b = b_row[(k * (T::kChannels / 16) + q) * 32];
+      const uint4 b = b_row[(right_step * (T::kChannels / 16) + q) * 32];
 #pragma unroll
       for (int m = 0; m < kMt; ++m) {
         multiply_add(sums[m][2 * q], a[m], b.x, b.y);
@@ -208,12 +241,11 @@ separable_kernel(const SeparableArguments p, const SeparableMemory s) {
         const int channel = (n16_first + warp_column * (kNt / 2) + q) * 16 + (lane & 3) * 4;
         if (channel >= stored) continue;
         const float4 bias = point_bias[q];
-        uint2 out;
-        out.x = pack_halfs(activate(p.activation, bounds, sums[m][2 * q][half * 2] + bias.x),
-                           activate(p.activation, bounds, sums[m][2 * q][half * 2 + 1] + bias.y));
-        out.y = pack_halfs(activate(p.activation, bounds, sums[m][2 * q + 1][half * 2] + bias.z),
-                           activate(p.activation, bounds, sums[m][2 * q + 1][half * 2 + 1] + bias.w));
-        *reinterpret_cast<uint2*>(to + channel) = out;
+        float values[4] = {sums[m][2 * q][half * 2] + bias.x, sums[m][2 * q][half * 2 + 1] + bias.y,
+                           sums[m][2 * q + 1][half * 2] + bias.z, sums[m][2 * q + 1][half * 2 + 1] + bias.w};
+        activate_all<kSpecial>(p.activation, bounds, values);
+        *reinterpret_cast<uint2*>(to + channel) = pack_halfs(values);
+        if (kPairs && p.y_pairs) *reinterpret_cast<uint2*>(to + stored + channel) = pack_rests_of_halfs(values);
       }
     }
   }
@@ -222,10 +254,19 @@ separable_kernel(const SeparableArguments p, const SeparableMemory s) {
 template <int kStride, int kTile>
 int run(const SeparableArguments& p, const LaunchContext& context) {
   using T = Tile<kStride, kTile>;
-  const SeparableMemory memory = separable_memory(T::kShape, kStride, p.x.c);
+  const SeparableMemory memory = separable_memory(T::kShape, kStride, p.x.c, p.x_pairs, p.y_pairs);
   const int tiles = ((p.y.w + T::kShape.tx - 1) / T::kShape.tx) * ((p.y.h + T::kShape.ty - 1) / T::kShape.ty);
   const dim3 grid(static_cast<unsigned>(tiles), static_cast<unsigned>((p.y.c + T::kChannels - 1) / T::kChannels), 1);
-  return launch(separable_kernel<kStride, kTile>, grid, kThreads, memory.total(), context, p, memory);
+  const auto start = [&](auto kernel) { return launch(kernel, grid, kThreads, memory.total(), context, p, memory); };
+  const bool special = !bounds_only(p.depthwise_activation.function) || !bounds_only(p.activation.function);
+  if constexpr (T::kShape.pairs) {
+    if (p.x_pairs || p.y_pairs) {
+      return special ? start(separable_kernel<kStride, kTile, true, true>)
+                     : start(separable_kernel<kStride, kTile, true, false>);
+    }
+  }
+  return special ? start(separable_kernel<kStride, kTile, false, true>)
+                 : start(separable_kernel<kStride, kTile, false, false>);
 }
 
 using Run = int (*)(const SeparableArguments&, const LaunchContext&);

@@ -41,14 +41,14 @@ stem_kernel(const StemArguments p) {
       load_weights(p, n8, weights);
       float sums[4];
       stem_product(weights, windows, sums);
+      activate_all<true>(p.activation, bounds, sums);
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int ox = x0 + m * 16 + g + half * 8;
         if (ox >= p.y.w) continue;
         auto* const to = static_cast<__half*>(p.y.data) + (static_cast<std::ptrdiff_t>(oy) * p.y.w + ox) * p.y.pitch +
                          n8 * 8 + t * 2;
-        *reinterpret_cast<unsigned*>(to) = pack_halfs(activate(p.activation, bounds, sums[half * 2]),
-                                                      activate(p.activation, bounds, sums[half * 2 + 1]));
+        *reinterpret_cast<unsigned*>(to) = pack_halfs(sums[half * 2], sums[half * 2 + 1]);
       }
     }
   }

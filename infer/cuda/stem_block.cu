@@ -2,9 +2,9 @@
 //
 // A block makes a tile of 16 x 32 or 8 x 32 pixels (tiles.hpp). The first convolution's results, with a border of one,
 // stay in shared memory as f32, and the depthwise part sums in f32 with weights in f32: what is rounded there is
-// amplified by all layers behind (docs/adr/0014-precise-first-layers.md). Its results, rounded to f16, are the left
-// matrix of the 1x1 product, whose right matrix has two halves, the weights in f16 and what that rounded away, so that
-// every left row is there twice.
+// amplified by all layers behind (docs/adr/0014-precise-first-layers.md). Its results and the weights of the 1x1 are
+// pairs of f16, the value and what rounding it took: the results side by side as the left matrix, the weights as two
+// right matrices, so that each product step is made twice.
 #include "infer/cuda/activation.cuh"
 #include "infer/cuda/stem_tile.cuh"
 
@@ -19,7 +19,7 @@ constexpr int kHaloX = kTx + 2;
 CAMD_DEVICE bool inside(const StemArguments& p, int y, int x) { return y >= 0 && y < p.y.h && x >= 0 && x < p.y.w; }
 
 // kGroups: of 8 channels of the first convolution.
-template <Source kSource, int kGroups>
+template <Source kSource, int kGroups, bool kSpecial>
 CAMD_KERNEL(kThreads, 4)
 stem_block_kernel(const StemArguments p, const StemBlockMemory s) {
   constexpr int kTy = stem_block_rows(kGroups);
@@ -29,7 +29,7 @@ stem_block_kernel(const StemArguments p, const StemBlockMemory s) {
   CAMD_SHARED(memory);
   unsigned char* const left = memory;  // [pixel][k], padded rows; where the picture's tile was
   auto* const halo = reinterpret_cast<float4*>(memory + s.first_bytes);                 // [4 channels][pixel]
-  auto* const right = reinterpret_cast<uint4*>(memory + s.first_bytes + s.halo_bytes);  // [k step][n16][lane]
+  auto* const right = reinterpret_cast<uint4*>(memory + s.first_bytes + s.halo_bytes);  // [part][n16][lane]
   auto* const taps = reinterpret_cast<float4*>(memory + s.first_bytes + s.halo_bytes +
                                                s.right_bytes);  // [tap][4 channels], then biases
   const int thread = static_cast<int>(threadIdx.x);
@@ -40,7 +40,7 @@ stem_block_kernel(const StemArguments p, const StemBlockMemory s) {
 
   // Weights do not depend on the kernel before.
 #pragma unroll 1
-  for (int i = thread; i < kGroups * s.n16 * 32; i += kThreads) {
+  for (int i = thread; i < 2 * s.n16 * 32; i += kThreads) {
     copy16_async(&right[i], static_cast<const uint4*>(p.block.pointwise) + i, true);
   }
 #pragma unroll 1
@@ -88,15 +88,12 @@ stem_block_kernel(const StemArguments p, const StemBlockMemory s) {
     for (int n8 = 0; n8 < kGroups; ++n8) {
       float sums[4];
       stem_product(first[n8], windows, sums);
+      activate_all<kSpecial>(p.activation, bounds, sums);
       float4* const channels = halo + (n8 * 2 + ((lane & 3) >> 1)) * kHalo;
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         if (place[half] >= kHalo) continue;
-        float2 out = make_float2(0.0F, 0.0F);
-        if (there[half]) {
-          out.x = activate(p.activation, bounds, sums[half * 2]);
-          out.y = activate(p.activation, bounds, sums[half * 2 + 1]);
-        }
+        const float2 out = there[half] ? make_float2(sums[half * 2], sums[half * 2 + 1]) : make_float2(0.0F, 0.0F);
         reinterpret_cast<float2*>(channels + place[half])[lane & 1] = out;
       }
     }
@@ -131,16 +128,13 @@ stem_block_kernel(const StemArguments p, const StemBlockMemory s) {
         }
       }
     }
-    const auto both = [&](float a, float b) {
-      return pack_halfs(activate(p.block.depthwise_activation, deep_bounds, a),
-                        activate(p.block.depthwise_activation, deep_bounds, b));
-    };
 #pragma unroll
     for (int u = 0; u < 2; ++u) {
-      const uint2 out = make_uint2(both(sums[u].x, sums[u].y), both(sums[u].z, sums[u].w));
+      float values[4] = {sums[u].x, sums[u].y, sums[u].z, sums[u].w};
+      activate_all<kSpecial>(p.block.depthwise_activation, deep_bounds, values);
       unsigned char* const to = left + ((ty + u) * kTx + tx) * kLeftPitch + quad * 8;
-      *reinterpret_cast<uint2*>(to) = out;
-      *reinterpret_cast<uint2*>(to + kGroups * 16) = out;
+      *reinterpret_cast<uint2*>(to) = pack_halfs(values);
+      *reinterpret_cast<uint2*>(to + kGroups * 16) = pack_rests_of_halfs(values);
     }
   }
   block_sync();
@@ -155,16 +149,19 @@ stem_block_kernel(const StemArguments p, const StemBlockMemory s) {
     if (oy >= p.y.h) continue;
     const SharedAddress a_row = shared_address(left) + ((row * kTx + (lane & 15)) * kLeftPitch + (lane >> 4) * 16);
     const float4 bias = taps[10 * 2 * kGroups + q * 4 + (lane & 3)];
+    const uint4 weights[2] = {right[q * 32 + lane], right[(s.n16 + q) * 32 + lane]};
     float sums[2][2][4] = {};
 #pragma unroll
     for (int k = 0; k < kGroups; ++k) {
-      const uint4 b = right[(k * s.n16 + q) * 32 + lane];
 #pragma unroll
       for (int m = 0; m < 2; ++m) {
         unsigned a[4];
         load_matrices(a, a_row + (m * 16 * kLeftPitch + k * 32));
-        multiply_add(sums[m][0], a, b.x, b.y);
-        multiply_add(sums[m][1], a, b.z, b.w);
+#pragma unroll
+        for (int part = 0; part < 2; ++part) {  // the weights, then what rounding took of them
+          multiply_add(sums[m][0], a, weights[part].x, weights[part].y);
+          multiply_add(sums[m][1], a, weights[part].z, weights[part].w);
+        }
       }
     }
     // A lane holds 4 neighbouring channels of 2 pixels for every 16 channels (packing.hpp).
@@ -176,35 +173,40 @@ stem_block_kernel(const StemArguments p, const StemBlockMemory s) {
       for (int half = 0; half < 2; ++half) {
         const int ox = x0 + m * 16 + (lane >> 2) + half * 8;
         if (ox >= p.y.w) continue;
-        uint2 out;
-        out.x = pack_halfs(activate(p.block.activation, point_bounds, sums[m][0][half * 2] + bias.x),
-                           activate(p.block.activation, point_bounds, sums[m][0][half * 2 + 1] + bias.y));
-        out.y = pack_halfs(activate(p.block.activation, point_bounds, sums[m][1][half * 2] + bias.z),
-                           activate(p.block.activation, point_bounds, sums[m][1][half * 2 + 1] + bias.w));
+        float values[4] = {sums[m][0][half * 2] + bias.x, sums[m][0][half * 2 + 1] + bias.y,
+                           sums[m][1][half * 2] + bias.z, sums[m][1][half * 2 + 1] + bias.w};
+        activate_all<kSpecial>(p.block.activation, point_bounds, values);
         auto* const to =
             static_cast<__half*>(p.y.data) + (static_cast<std::ptrdiff_t>(oy) * p.y.w + ox) * p.y.pitch + channel;
-        *reinterpret_cast<uint2*>(to) = out;
+        *reinterpret_cast<uint2*>(to) = pack_halfs(values);
       }
     }
   }
 }
 
-template <int kGroups>
+template <int kGroups, bool kSpecial>
 int run(const StemArguments& p, const LaunchContext& context) {
   const int tiles = ((p.y.w + kTx - 1) / kTx) * ((p.y.h + stem_block_rows(kGroups) - 1) / stem_block_rows(kGroups));
   const dim3 grid(static_cast<unsigned>(tiles), 1, 1);
   const StemBlockMemory memory = stem_block_memory(p.block.c, p.y.c);
   if (context.prepare) {
-    for (const int error : {allow_shared(stem_block_kernel<Source::kPlanes, kGroups>, memory.total()),
-                            allow_shared(stem_block_kernel<Source::kPacked, kGroups>, memory.total()),
-                            allow_shared(stem_block_kernel<Source::kBiplanar, kGroups>, memory.total()),
-                            allow_shared(stem_block_kernel<Source::kAny, kGroups>, memory.total())}) {
+    for (const int error : {allow_shared(stem_block_kernel<Source::kPlanes, kGroups, kSpecial>, memory.total()),
+                            allow_shared(stem_block_kernel<Source::kPacked, kGroups, kSpecial>, memory.total()),
+                            allow_shared(stem_block_kernel<Source::kBiplanar, kGroups, kSpecial>, memory.total()),
+                            allow_shared(stem_block_kernel<Source::kAny, kGroups, kSpecial>, memory.total())}) {
       if (error != 0) return error;
     }
   }
   return with_source(p, [&]<Source kSource>() {
-    return launch(stem_block_kernel<kSource, kGroups>, grid, kThreads, memory.total(), context, p, memory);
+    return launch(stem_block_kernel<kSource, kGroups, kSpecial>, grid, kThreads, memory.total(), context, p, memory);
   });
+}
+
+template <int kGroups>
+int run(const StemArguments& p, const LaunchContext& context) {
+  const bool special = !bounds_only(p.activation.function) || !bounds_only(p.block.depthwise_activation.function) ||
+                       !bounds_only(p.block.activation.function);
+  return special ? run<kGroups, true>(p, context) : run<kGroups, false>(p, context);
 }
 
 }  // namespace

@@ -29,20 +29,6 @@ CAMD_DEVICE bool sees_edge(const TileStage& s, const Place& at) {
 }
 CAMD_DEVICE bool within(int value, int end) { return static_cast<unsigned>(value) < static_cast<unsigned>(end); }
 
-// Programs whose layers all bound their values at most have a kernel without the other functions: it must be small,
-// since a block meets each of its instructions for the first time.
-template <bool kSpecial>
-CAMD_DEVICE void activate_all(const Activation& activation, const Bounds& bounds, float (&v)[4]) {
-#pragma unroll
-  for (float& value : v) value = fminf(fmaxf(value, bounds.low), bounds.high);
-  if constexpr (kSpecial) {
-    if (bounds.special) {
-#pragma unroll
-      for (float& value : v) value = activate_special(activation, value);
-    }
-  }
-}
-
 CAMD_DEVICE void copy_words(const Place& at, unsigned char* to, const void* from, int words) {
 #pragma unroll 1
   for (int i = at.thread; i < words; i += at.threads) {

@@ -17,7 +17,9 @@ int choose_tile(const SeparableArguments& a, std::size_t shared_bytes) {
     tile = 4;
   // Where it does not fit, a smaller one might.
   for (; tile < kSeparableTileCount; ++tile) {
-    if (separable_memory(kSeparableTiles[tile], a.stride, a.x.c).total() <= shared_bytes) return tile;
+    if ((a.x_pairs || a.y_pairs) && !kSeparableTiles[tile].pairs) return -1;
+    if (separable_memory(kSeparableTiles[tile], a.stride, a.x.c, a.x_pairs, a.y_pairs).total() <= shared_bytes)
+      return tile;
   }
   return -1;
 }

@@ -15,6 +15,7 @@ struct SeparableTile {
   int nt;      // groups of 8 output channels a warp
   int run;     // pixels side by side that a thread makes in the depthwise part
   int blocks;  // that a multiprocessor shall hold at least: bounds the registers of a thread
+  bool pairs;  // whether it is for images of pairs as well (SeparableArguments): for first layers, with few channels
   bool
       half_rows;  // whether the three products of a row of the depthwise part are summed in f16, two channels at a time
   static constexpr int kThreads = 256;
@@ -24,34 +25,40 @@ struct SeparableTile {
   [[nodiscard]] constexpr int channels() const { return kThreads / 32 / warp_rows() * nt * 8; }
 };
 inline constexpr SeparableTile kSeparableTiles[] = {
-    {16, 16, 2, 1, 4, false}, {8, 16, 4, 1, 4, false}, {8, 16, 4, 2, 4, false},
-    {8, 8, 4, 2, 2, false},   {4, 8, 4, 2, 2, true},   {4, 8, 2, 4, 2, true},
+    {16, 16, 2, 1, 4, true, false}, {8, 16, 4, 1, 4, true, false}, {8, 16, 4, 2, 4, true, false},
+    {8, 8, 4, 2, 2, false, false},  {4, 8, 4, 2, 2, false, true},  {4, 8, 2, 4, 2, false, true},
 };
 inline constexpr int kSeparableTileCount = static_cast<int>(sizeof(kSeparableTiles) / sizeof(kSeparableTiles[0]));
 
 // Shared memory of a block, in bytes: the parts in their order.
 struct SeparableMemory {
   int groups;       // of 8 input channels
+  int halo_groups;  // the same of a pixel in memory: twice as many where they are pairs
   int k_steps;      // of 16 input channels
+  int left_steps;   // of the depthwise results: twice as many where they are pairs
   int halo_bytes;   // the input tile
   int left_bytes;   // the depthwise results
   int right_bytes;  // the packed 1x1 weights
   int taps_bytes;   // the depthwise weights, then their bias
-  Divider by_groups;
+  Divider by_groups, by_halo_groups;
   [[nodiscard]] constexpr std::size_t total() const {
     const int bytes = halo_bytes + left_bytes + right_bytes + taps_bytes;
     return static_cast<std::size_t>(bytes);
   }
 };
-[[nodiscard]] constexpr SeparableMemory separable_memory(const SeparableTile& tile, int stride, int c) {
+[[nodiscard]] constexpr SeparableMemory separable_memory(const SeparableTile& tile, int stride, int c, bool x_pairs,
+                                                         bool y_pairs) {
   SeparableMemory m{};
   m.groups = (c + 7) / 8;
+  m.halo_groups = x_pairs ? 2 * m.groups : m.groups;
   m.k_steps = (c + 15) / 16;
-  m.halo_bytes = ((tile.ty - 1) * stride + 3) * ((tile.tx - 1) * stride + 3) * m.groups * 16;
-  m.left_bytes = tile.ty * tile.tx * (m.k_steps * 32 + 16);
+  m.left_steps = y_pairs ? 2 * m.k_steps : m.k_steps;
+  m.halo_bytes = ((tile.ty - 1) * stride + 3) * ((tile.tx - 1) * stride + 3) * m.halo_groups * 16;
+  m.left_bytes = tile.ty * tile.tx * (m.left_steps * 32 + 16);
   m.right_bytes = m.k_steps * (tile.channels() / 16) * 512;
   m.taps_bytes = 11 * m.groups * 16;
   m.by_groups = make_divider(m.groups);
+  m.by_halo_groups = make_divider(m.halo_groups);
   return m;
 }
 
@@ -88,7 +95,7 @@ struct StemBlockMemory {
   const int left_bytes = stem_block_rows(groups) * kStemBlockColumns * (groups * 32 + 16);
   m.first_bytes = left_bytes > picture_bytes ? left_bytes : picture_bytes;
   m.halo_bytes = rows * columns * groups * 32;
-  m.right_bytes = groups * m.n16 * 512;
+  m.right_bytes = 2 * m.n16 * 512;
   m.taps_bytes = 10 * groups * 32 + m.n16 * 64;
   return m;
 }
