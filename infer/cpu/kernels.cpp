@@ -2,15 +2,29 @@
 
 namespace camd::infer::cpu {
 
-#if defined(CAMD_CPU_AVX2)
+#if defined(CAMD_CPU_X86_64)
 [[nodiscard]] const Kernels& avx2_kernels() noexcept;
+[[nodiscard]] const Kernels& avx512_kernels() noexcept;
 #endif
 
-const Kernels& kernels() noexcept {
-#if defined(CAMD_CPU_AVX2)
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return avx2_kernels();
+std::vector<const Kernels*> kernel_sets() {
+  std::vector<const Kernels*> sets;
+#if defined(CAMD_CPU_X86_64)
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512vl")) {
+      sets.push_back(&avx512_kernels());
+    }
+    sets.push_back(&avx2_kernels());
+  }
 #endif
-  return baseline_kernels();
+  sets.push_back(&baseline_kernels());
+  return sets;
+}
+
+const Kernels& kernels() {
+  static const Kernels* const kBest = kernel_sets().front();
+  return *kBest;
 }
 
 std::size_t conv_planar_scratch(const ConvArguments& a) noexcept {

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "infer/graph.hpp"
 
@@ -83,7 +84,9 @@ struct Kernels {
   void (*to_plain)(const Blocked& in, float* plain, int block) noexcept;
 };
 
-[[nodiscard]] const Kernels& kernels() noexcept;
+// What this machine runs, the best first.
+[[nodiscard]] std::vector<const Kernels*> kernel_sets();
+[[nodiscard]] const Kernels& kernels();                    // the best of them
 [[nodiscard]] const Kernels& baseline_kernels() noexcept;  // what every machine of this architecture runs
 
 // Forced inline: it is also compiled with wider instruction sets.

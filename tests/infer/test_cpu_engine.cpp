@@ -156,8 +156,8 @@ TEST_P(Kernels, EveryConformanceCaseHolds) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Cpu, Kernels, ::testing::Values(&cpu::baseline_kernels(), &cpu::kernels()),
-                         [](const auto& parameter) { return std::string(parameter.index == 0 ? "Baseline" : "Best"); });
+INSTANTIATE_TEST_SUITE_P(Cpu, Kernels, ::testing::ValuesIn(cpu::kernel_sets()),
+                         [](const auto& parameter) { return std::string(parameter.param->name); });
 
 // A stage whose items say who ran them.
 class Counting final : public cpu::StageRunner {
