@@ -24,6 +24,21 @@ int depth_of(const device::Device& device, const PipelineOptions& options) {
 
 bool is_final(SourceState state) noexcept { return state == SourceState::kEnded || state == SourceState::kFailed; }
 
+// So that a camera that is away is told of without metrics too. Sources report an outcome once, however often they try.
+void log_change(const std::string& camera, SourceState before, SourceState now, const std::string& reason) {
+  const bool was_away = before == SourceState::kStalled || before == SourceState::kReconnecting;
+  switch (now) {
+    case SourceState::kStalled:
+    case SourceState::kReconnecting: base::log().warn("camera {}: {}: {}", camera, to_string(now), reason); break;
+    case SourceState::kFailed: base::log().error("camera {}: failed: {}", camera, reason); break;
+    case SourceState::kRunning:
+      if (was_away) base::log().info("camera {}: running again", camera);
+      break;
+    case SourceState::kStarting:
+    case SourceState::kEnded: break;
+  }
+}
+
 }  // namespace
 
 std::string_view to_string(PipelineState state) noexcept {
@@ -205,13 +220,16 @@ CameraStatus Pipeline::camera_status(capture::CameraIndex camera) const {
 }
 
 void Pipeline::state_changed(capture::CameraIndex camera, SourceState state, const std::string& reason) noexcept {
+  SourceState before{};
   {
     MutexLock lock(mutex_);
     CameraStatus& status = camera_[camera]->status;
-    if (is_final(state) && !is_final(status.state)) --live_sources_;
+    before = status.state;
+    if (is_final(state) && !is_final(before)) --live_sources_;
     status = {state, reason};
     changed_.notify_all();
   }
+  log_change(camera_[camera]->name, before, state, reason);
   if (listener_ != nullptr) listener_->camera_changed(camera, state, reason);
 }
 

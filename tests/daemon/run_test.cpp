@@ -207,6 +207,16 @@ TEST_F(Run, KeepsOtherCamerasWhenOneEndsOrCannotBeReached) {
   EXPECT_GT(totals.at("long").at("delivered"), 3);
 }
 
+TEST_F(Run, TellsOfACameraThatIsAwayWithoutMetricsToo) {
+  CamdProcess process(
+      {"run", config(camera("away", "{type: rtsp, url: \"rtsp://127.0.0.1:9/none\"}")), "--metrics", "off"});
+  EXPECT_TRUE(process.read_until([](const CamdProcess& p) {
+    return p.err().find("camera away: reconnecting: ") != std::string::npos;
+  })) << process.err();
+  process.signal(SIGTERM);
+  EXPECT_EQ(process.wait(), 0) << process.err();
+}
+
 TEST_F(Run, CountsWhatPluginsDoWrongAndGoesOn) {
   const std::string plugin = std::string(CAMD_BINARY_DIR) + "/lib/bad/misbehave.so";
   const auto totals_with = [&](const std::string& how) {
