@@ -115,6 +115,15 @@ TEST_F(CudaEngineTest, DetectorsOfOddSizesEqualTheReferenceInF32) {
   }
 }
 
+TEST_F(CudaEngineTest, FirstBlocksWithOtherActivationsEqualTheReference) {
+  for (const Activation& activation :
+       {Activation{Function::kLeakyRelu, 0.1F}, Activation{Function::kSilu}, Activation{Function::kHardSwish}}) {
+    GraphBuilder g({1, 3, 37, 75});
+    const Graph graph = test::first_blocks(g, activation);
+    expect_like_reference(graph, g.random_input(), DataType::kF16, DataType::kF32, kF16Tolerance);
+  }
+}
+
 TEST_F(CudaEngineTest, OnnxsOwnOperatorCasesComeOutRight) {
   const auto cases = test::conformance_cases();
   if (cases.empty()) GTEST_SKIP() << "ONNX's operator cases are not on this machine";

@@ -104,6 +104,16 @@ class GraphBuilder {
   std::mt19937 random_;
 };
 
+// A first convolution and three depthwise blocks, all with this activation.
+inline Graph first_blocks(GraphBuilder& g, const Activation& activation) {
+  ValueId x = g.conv(g.input(), 8, 3, 2, 1, activation);
+  for (const int channels : {16, 24, 24}) {
+    const int from = static_cast<int>(g.shape(x)[1]);
+    x = g.conv(g.conv(x, from, 3, 1, from, activation), channels, 1, 1, 1, activation);
+  }
+  return g.finish({g.conv(x, 16, 3, 2, 1, activation)});
+}
+
 // The shape of the reference detector, narrower and with any input size: every fusion of the planner happens in it.
 inline Graph small_detector(GraphBuilder& g, int width = 8) {
   ValueId x = g.conv(g.input(), width, 3, 2);

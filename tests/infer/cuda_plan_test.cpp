@@ -326,6 +326,15 @@ TEST(CudaEmulated, AThirdBlockThatSeesDifferencesGetsThemWhole) {
   EXPECT_LE(error_on_a_smooth_picture(graph, 5), 4e-3);
 }
 
+TEST(CudaEmulated, FirstBlocksWithOtherActivationsEqualTheReference) {
+  for (const Activation& activation :
+       {Activation{Function::kLeakyRelu, 0.1F}, Activation{Function::kSilu}, Activation{Function::kHardSwish}}) {
+    GraphBuilder g({1, 3, 37, 75});
+    const Graph graph = test::first_blocks(g, activation);
+    expect_like_reference(graph, g.random_input(), options_of(DataType::kF16));
+  }
+}
+
 // Patches of pixels that share chroma may begin in front of a tile, and at a picture that does not fill the network.
 TEST(CudaEmulated, TheFirstLayerReadsAPictureAsItsPlanesWhereverItLies) {
   using base::PixelFormat;
