@@ -186,10 +186,12 @@ separable_kernel(const SeparableArguments p, const SeparableMemory s) {
       unsigned char* const to = left + (ty * kTx + tx + r) * left_pitch + group * 16;
       activate_all<kSpecial>(p.depthwise_activation, deep_bounds, sums[r]);
       *reinterpret_cast<uint4*>(to) = pack_halfs(sums[r]);
-      if (!kPairs || left_steps == s.k_steps) continue;
+      if constexpr (kPairs) {
+        if (left_steps == s.k_steps) continue;
 #pragma unroll
-      for (int c = 0; c < 8; ++c) sums[r][c] = rest_of_half(sums[r][c]);
-      *reinterpret_cast<uint4*>(to + s.k_steps * 32) = pack_halfs(sums[r]);
+        for (int c = 0; c < 8; ++c) sums[r][c] = rest_of_half(sums[r][c]);
+        *reinterpret_cast<uint4*>(to + s.k_steps * 32) = pack_halfs(sums[r]);
+      }
     }
   }
   if ((s.groups & 1) != 0) {  // the last product step reads 16 channels where there are 8
