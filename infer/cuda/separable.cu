@@ -30,32 +30,9 @@ struct Tile {
 };
 
 // Of one row of the filter, for pixels side by side and 8 channels: sums += x * weights. Pixels lie `pitch` words
-// apart.
-template <int kStride, int kRun>
+// apart. kInHalfs: the row's three products are summed in f16, two channels an instruction.
+template <int kStride, bool kInHalfs, int kRun>
 CAMD_DEVICE void add_row(float (&sums)[kRun][8], const uint4* x, int pitch, const Half8 (&weights)[3]) {
-#pragma unroll
-  for (int j = 0; j < (kRun - 1) * kStride + 3; ++j) {
-    Half8 v;
-    v.bits = x[j * pitch];
-#pragma unroll
-    for (int kx = 0; kx < 3; ++kx) {
-      const int offset = j - kx;
-      if (offset < 0 || offset % kStride != 0 || offset / kStride >= kRun) continue;
-      const int r = offset / kStride;
-#pragma unroll
-      for (int c = 0; c < 4; ++c) {
-        const float2 value = __half22float2(v.pair[c]);
-        const float2 weight = __half22float2(weights[kx].pair[c]);
-        sums[r][2 * c] += value.x * weight.x;
-        sums[r][2 * c + 1] += value.y * weight.y;
-      }
-    }
-  }
-}
-
-// The same with the row's three products summed in f16.
-template <int kStride, int kRun>
-CAMD_DEVICE void add_row_in_halfs(float (&sums)[kRun][8], const uint4* x, int pitch, const Half8 (&weights)[3]) {
   __half2 sums_of_row[kRun][4];
 #pragma unroll
   for (int j = 0; j < (kRun - 1) * kStride + 3; ++j) {
@@ -68,18 +45,27 @@ CAMD_DEVICE void add_row_in_halfs(float (&sums)[kRun][8], const uint4* x, int pi
       const int r = offset / kStride;
 #pragma unroll
       for (int c = 0; c < 4; ++c) {
-        sums_of_row[r][c] = kx == 0 ? __hmul2(v.pair[c], weights[kx].pair[c])
-                                    : __hfma2(v.pair[c], weights[kx].pair[c], sums_of_row[r][c]);
+        if constexpr (kInHalfs) {
+          sums_of_row[r][c] = kx == 0 ? __hmul2(v.pair[c], weights[kx].pair[c])
+                                      : __hfma2(v.pair[c], weights[kx].pair[c], sums_of_row[r][c]);
+        } else {
+          const float2 value = __half22float2(v.pair[c]);
+          const float2 weight = __half22float2(weights[kx].pair[c]);
+          sums[r][2 * c] += value.x * weight.x;
+          sums[r][2 * c + 1] += value.y * weight.y;
+        }
       }
     }
   }
+  if constexpr (kInHalfs) {
 #pragma unroll
-  for (int r = 0; r < kRun; ++r) {
+    for (int r = 0; r < kRun; ++r) {
 #pragma unroll
-    for (int c = 0; c < 4; ++c) {
-      const float2 both = __half22float2(sums_of_row[r][c]);
-      sums[r][2 * c] += both.x;
-      sums[r][2 * c + 1] += both.y;
+      for (int c = 0; c < 4; ++c) {
+        const float2 both = __half22float2(sums_of_row[r][c]);
+        sums[r][2 * c] += both.x;
+        sums[r][2 * c + 1] += both.y;
+      }
     }
   }
 }
@@ -174,12 +160,8 @@ separable_kernel(const SeparableArguments p, const SeparableMemory s) {
       Half8 weights[3];
 #pragma unroll
       for (int kx = 0; kx < 3; ++kx) weights[kx].bits = taps[(ky * 3 + kx) * s.groups + group];
-      if constexpr (T::kShape.half_rows) {
-        add_row_in_halfs<kStride>(sums, row, halo_groups, weights);
-      } else {
-        add_row<kStride>(sums, row, halo_groups, weights);
-      }
-      if (kPairs && halo_groups != s.groups) add_row_in_halfs<kStride>(sums, row + s.groups, halo_groups, weights);
+      add_row<kStride, T::kShape.half_rows>(sums, row, halo_groups, weights);
+      if (kPairs && halo_groups != s.groups) add_row<kStride, true>(sums, row + s.groups, halo_groups, weights);
     }
 #pragma unroll
     for (int r = 0; r < kRun; ++r) {
