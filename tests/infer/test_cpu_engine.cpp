@@ -143,6 +143,29 @@ TEST_P(Kernels, ResidualsBeforeAndAfterTheActivationEqualTheReference) {
   }
 }
 
+// Beside the bias f32 tells eighths apart: each product is less than half of that, all together are four.
+TEST_P(Kernels, ALargeBiasTakesNothingFromTheProducts) {
+  struct Case {
+    const char* node;
+    std::int64_t channels, kernel, groups;
+  };
+  for (const Case& c : {Case{"Conv", 16, 1, 1}, {"Conv", 3, 3, 1}, {"Conv", 16, 3, 16}, {"ConvTranspose", 16, 1, 1}}) {
+    const Shape shape = {1, c.channels, 5, 13};
+    const std::int64_t products = c.channels / c.groups * c.kernel * c.kernel;
+    OnnxBuilder b;
+    b.input("x", shape)
+        .weight("w", {c.channels, c.channels / c.groups, c.kernel, c.kernel},
+                std::vector<float>(static_cast<std::size_t>(c.channels * products), 1.0F));
+    b.weight("b", {c.channels}, std::vector<float>(static_cast<std::size_t>(c.channels), 1048576.0F));
+    b.node(c.node, {"x", "w", "b"}, {"y"}).integer("group", c.groups).output("y", {});
+    const Graph graph = lower_model(b.file(), {"x", shape, DataType::kF32});
+    const float product = 0.5F / static_cast<float>(products);
+    const std::vector<float> input(static_cast<std::size_t>(element_count(shape)), product);
+    const auto outputs = run(graph, input, *GetParam(), team_);
+    for (const float y : outputs.at(0)) ASSERT_EQ(y, 1048576.5F) << c.node << " of " << products << " products";
+  }
+}
+
 TEST_P(Kernels, EveryConformanceCaseHolds) {
   const auto cases = test::conformance_cases();
   if (cases.empty()) GTEST_SKIP() << "python3-onnx is not here";
