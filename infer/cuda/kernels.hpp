@@ -150,12 +150,24 @@ struct PreprocessArguments {
 };
 int preprocess(const PreprocessArguments& arguments, const LaunchContext& context);
 
+// How a plain convolution is computed.
+enum class PlainConvKind : std::uint8_t { kDense, kDepthwise, kAny };
+[[nodiscard]] inline PlainConvKind plain_conv_kind(int groups, int c, int n, bool transposed) noexcept {
+  if (transposed) return PlainConvKind::kAny;
+  if (groups == 1) return PlainConvKind::kDense;
+  return groups == c && c == n ? PlainConvKind::kDepthwise : PlainConvKind::kAny;
+}
+inline constexpr int kPlainConvColumns = 32;  // its weights' rows are a multiple of so many output channels
+inline constexpr int kPlainConvRows = 16;     // and, where it is dense, so many rows are multiplied at a time
+
 // Convolution of any kernel, stride, dilation and group count, as infer/graph.hpp's Conv or ConvTranspose.
 struct PlainConvArguments {
   Image x, y;
   DataType type = DataType::kF32;  // of x, y and residual
-  const float* weights = nullptr;  // [n][c/groups][kh][kw], transposed: [c][n/groups][kh][kw]
-  const float* bias = nullptr;     // [n]
+  // [kh * kw][rows][columns], zeros where there is no weight: columns are output channels, rows the input channels of a
+  // group, where it is dense rounded up to kPlainConvRows.
+  const float* weights = nullptr;
+  const float* bias = nullptr;  // [columns]
   Image residual;                  // of y's size where its data is given
   Pair2 kernel, stride{1, 1}, dilation{1, 1};
   int pad_top = 0, pad_left = 0;

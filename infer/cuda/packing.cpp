@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "infer/cuda/kernels.hpp"
 #include "infer/half.hpp"
 
 namespace camd::infer::cuda {
@@ -90,6 +91,18 @@ std::vector<Half> pack_stem(int n, const std::function<float(int n, int ky, int 
         for (const int row : {2 * t, 2 * t + 1, 2 * t + 8, 2 * t + 9})
           packed.push_back(float_to_half(value(n0 + g, k0 + row)));
       }
+    }
+  }
+  return packed;
+}
+
+std::vector<float> pack_plain(int n, int rows, int taps, const std::function<float(int n, int tap, int row)>& at) {
+  std::vector<float> packed;
+  const int columns = round_up(n, kPlainConvColumns);
+  packed.reserve(static_cast<std::size_t>(taps) * static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns));
+  for (int tap = 0; tap < taps; ++tap) {
+    for (int row = 0; row < rows; ++row) {
+      for (int column = 0; column < columns; ++column) packed.push_back(column < n ? at(column, tap, row) : 0.0F);
     }
   }
   return packed;

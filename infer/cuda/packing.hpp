@@ -34,6 +34,9 @@ using WeightAt = std::function<float(int n, int k)>;
 // For stem(): [n / 8][2][lane] of 4 halfs. A window's row is 5 words of 2 halfs, kx * 3 + c in their order; k runs over
 // the first four words of each of three rows, then over the fifth words. at(n, ky, kx, c).
 [[nodiscard]] std::vector<Half> pack_stem(int n, const std::function<float(int n, int ky, int kx, int c)>& at);
+// For plain_conv(): [taps][rows][columns] of f32, columns being n rounded up to kPlainConvColumns. at(n, tap, row).
+[[nodiscard]] std::vector<float> pack_plain(int n, int rows, int taps,
+                                            const std::function<float(int n, int tap, int row)>& at);
 // Depthwise 3x3 for separable(): [9][c8].
 [[nodiscard]] std::vector<Half> pack_depthwise(int c, const std::function<float(int tap, int c)>& at);
 

@@ -1,6 +1,5 @@
-// Kernels on images of any type and size, one thread an output element: convolution, pooling, resizing, and the
-// picture's way to planes. They run what the tensor-core kernels do not take, and everything in f32 mode.
-#include "infer/cuda/activation.cuh"
+// Kernels on images of any type and size, one thread an output element: pooling, resizing, and the picture's way to
+// planes.
 #include "infer/cuda/launch.cuh"
 
 namespace camd::infer::cuda {
@@ -31,53 +30,6 @@ CAMD_DEVICE Place place_of(const Image& image) {
 template <typename T>
 CAMD_DEVICE T* at(const Image& image, int y, int x, int c) {
   return static_cast<T*>(image.data) + (static_cast<std::ptrdiff_t>(y) * image.w + x) * image.pitch + c;
-}
-
-template <typename T>
-CAMD_KERNEL(kThreads, 1)
-plain_conv_kernel(const PlainConvArguments p) {
-  let_next_kernel_start();
-  wait_for_previous_kernel();
-  const Place o = place_of(p.y);
-  if (!o.inside) return;
-  T* const to = at<T>(p.y, o.y, o.x, o.c);
-  if (o.c >= p.y.c) {
-    *to = from_float<T>(0.0F);
-    return;
-  }
-  const int in_group = p.x.c / p.groups;
-  const int out_group = p.y.c / p.groups;
-  const int group = o.c / out_group;
-  float sum = p.bias[o.c];
-  for (int ky = 0; ky < p.kernel.y; ++ky) {
-    for (int kx = 0; kx < p.kernel.x; ++kx) {
-      int y, x;
-      if (p.transposed) {
-        y = o.y + p.pad_top - ky * p.dilation.y;
-        x = o.x + p.pad_left - kx * p.dilation.x;
-        if (y < 0 || x < 0 || y % p.stride.y != 0 || x % p.stride.x != 0) continue;
-        y /= p.stride.y;
-        x /= p.stride.x;
-      } else {
-        y = o.y * p.stride.y - p.pad_top + ky * p.dilation.y;
-        x = o.x * p.stride.x - p.pad_left + kx * p.dilation.x;
-      }
-      if (y < 0 || y >= p.x.h || x < 0 || x >= p.x.w) continue;
-      const T* const from = at<T>(p.x, y, x, group * in_group);
-      const std::ptrdiff_t taps = static_cast<std::ptrdiff_t>(p.kernel.y) * p.kernel.x;
-      const std::ptrdiff_t tap = static_cast<std::ptrdiff_t>(ky) * p.kernel.x + kx;
-      for (int c = 0; c < in_group; ++c) {
-        const std::ptrdiff_t row =
-            p.transposed ? static_cast<std::ptrdiff_t>(group * in_group + c) * out_group + o.c - group * out_group
-                         : static_cast<std::ptrdiff_t>(o.c) * in_group + c;
-        sum = fmaf(to_float(from[c]), p.weights[row * taps + tap], sum);
-      }
-    }
-  }
-  if (p.activation_first) sum = activate_any(p.activation, sum);
-  if (p.residual.data != nullptr) sum += to_float(*at<T>(p.residual, o.y, o.x, o.c));
-  if (!p.activation_first) sum = activate_any(p.activation, sum);
-  *to = from_float<T>(sum);
 }
 
 template <typename T>
@@ -153,12 +105,6 @@ std::int64_t elements(const Image& image) {
 int preprocess(const PreprocessArguments& p, const LaunchContext& context) {
   const std::int64_t pixels = static_cast<std::int64_t>(p.plan.network_width) * p.plan.network_height;
   return launch(preprocess_kernel, blocks_for(pixels), kThreads, 0, context, p);
-}
-
-int plain_conv(const PlainConvArguments& p, const LaunchContext& context) {
-  const dim3 grid = blocks_for(elements(p.y));
-  if (p.type == DataType::kF32) return launch(plain_conv_kernel<float>, grid, kThreads, 0, context, p);
-  return launch(plain_conv_kernel<__half>, grid, kThreads, 0, context, p);
 }
 
 int pool(const PoolArguments& p, const LaunchContext& context) {

@@ -61,8 +61,18 @@ void PlanBuilder::emit_plain_conv(const Op& op, const PlainConvArguments& geomet
   a.x = image(op.inputs[0]);
   if (residual_of(op) != kNoValue) a.residual = image(residual_of(op));
   a.type = options_.type;
-  a.weights = constant_floats(op.inputs[1]);
-  a.bias = constant_floats(op.inputs[2]);
+  const std::vector<float> w = floats(op.inputs[1]);
+  const int n = static_cast<int>(shape(op.output)[1]), taps = a.kernel.y * a.kernel.x;
+  const int in_group = a.x.c / a.groups, out_group = n / a.groups;
+  const bool dense = plain_conv_kind(a.groups, a.x.c, n, a.transposed) == PlainConvKind::kDense;
+  a.weights = constant(
+      pack_plain(n, dense ? round_up(in_group, kPlainConvRows) : in_group, taps, [&](int channel, int tap, int row) {
+        if (row >= in_group) return 0.0F;
+        const int i = a.transposed ? (channel / out_group * in_group + row) * out_group + channel % out_group
+                                   : channel * in_group + row;
+        return w[static_cast<std::size_t>(i * taps + tap)];
+      }));
+  a.bias = padded_bias(floats(op.inputs[2]), kPlainConvColumns);
   a.activation = op.activation;
   a.y = make_image(op.output, true);
   add_step(a, op.origin);
