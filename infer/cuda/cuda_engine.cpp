@@ -3,9 +3,12 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/log.hpp"
 #include "device/cuda/cuda_device.hpp"
+#include "infer/cuda/exactness.hpp"
+#include "infer/half.hpp"
 #include "infer/sample.hpp"
 
 namespace camd::infer {
@@ -247,6 +250,100 @@ class CudaExecution final : public Execution {
   SamplePlan sample_plan_;
 };
 
+// A plan whose weights lie on the device.
+struct LoadedPlan {
+  LoadedPlan(CudaDevice& device, Plan made)
+      : plan(std::move(made)), constants(device.allocate_device(plan.constants.size())) {
+    device::Stream stream = device.make_stream("weights");
+    require(device.copy(constants.data(), plan.constants.data(), plan.constants.size(), device::CopyKind::kHostToDevice,
+                        stream));
+    require(device.synchronize(stream.ref()));
+  }
+  const Plan plan;
+  const device::DeviceBuffer constants;
+};
+
+// Makes an engine's plan: in f16, or as much of it as does without f32.
+class Planner {
+ public:
+  Planner(const Graph& graph, const std::string& path, const TensorSpec& input, const InputOptions& input_options,
+          CudaDevice& device)
+      : graph_(graph), path_(path), input_(input), input_options_(input_options), device_(device) {}
+
+  // [blocks]
+  [[nodiscard]] std::unique_ptr<const LoadedPlan> make(cuda::PlanOptions options) {
+    const auto load = [&] {
+      return std::make_unique<const LoadedPlan>(device_, cuda::make_plan(graph_, options, path_));
+    };
+    const auto convolutions = static_cast<int>(std::count_if(
+        graph_.ops.begin(), graph_.ops.end(), [](const Op& op) { return std::holds_alternative<Conv>(op.operation); }));
+    if (options.type == DataType::kF32 || convolutions == 0) return load();
+    options.type = DataType::kF32;
+    std::unique_ptr<const LoadedPlan> made = load();
+    const std::vector<std::vector<float>> want = outputs_of(*made);
+    options.type = DataType::kF16;
+    float alone = 0;
+    const int exact = cuda::exact_convolutions(convolutions, [&](int n) {
+      options.exact_convolutions = n;
+      made = load();
+      const float distance = cuda::distance(outputs_of(*made), want);
+      if (n == 0) alone = distance;
+      return distance;
+    });
+    if (exact == 0) return made;
+    base::log().info(
+        "engine cuda: {}: f16 alone would be off by {:.2g} of an output's largest value, so the first {} of "
+        "{} convolutions are computed in f32",
+        path_, alone, exact, convolutions);
+    if (exact < convolutions) return made;
+    options.type = DataType::kF32;
+    return load();
+  }
+
+ private:
+  // Of the trial picture, a quarter as large as the network's input: preprocessing enlarges it.
+  [[nodiscard]] std::vector<std::vector<float>> outputs_of(const LoadedPlan& loaded) {
+    CudaExecution execution(device_, loaded.plan, input_, input_options_, loaded.constants);
+    device::Stream stream = device_.make_stream("trial");
+    const int width = std::max(input_options_.width / 4, 1), height = std::max(input_options_.height / 4, 1);
+    const std::vector<std::byte> pixels = cuda::trial_picture(width, height);
+    const device::DeviceBuffer memory = device_.allocate_device(pixels.size());
+    const PictureView picture{memory.data(), base::tight_layout(base::PixelFormat::kBgr, width, height)};
+    require(device_.copy(memory.data(), pixels.data(), pixels.size(), device::CopyKind::kHostToDevice, stream));
+    require(execution.enqueue_preprocess(picture, stream));
+    require(execution.enqueue_network(stream));
+    std::vector<std::vector<float>> outputs;
+    for (std::size_t i = 0; i < loaded.plan.outputs.size(); ++i) {
+      const TensorView output = execution.output(i);
+      std::vector<std::byte> bytes(output.spec->size_bytes());
+      require(device_.copy(bytes.data(), output.data, bytes.size(), device::CopyKind::kDeviceToHost, stream));
+      require(device_.synchronize(stream.ref()));
+      outputs.push_back(floats_of(bytes, output.spec->type));
+    }
+    return outputs;
+  }
+
+  static std::vector<float> floats_of(const std::vector<std::byte>& bytes, DataType type) {
+    std::vector<float> values(bytes.size() / size_of(type));
+    if (type == DataType::kF32) {
+      std::memcpy(values.data(), bytes.data(), bytes.size());
+      return values;
+    }
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      std::uint16_t half = 0;
+      std::memcpy(&half, &bytes[i * sizeof(half)], sizeof(half));
+      values[i] = half_to_float(half);
+    }
+    return values;
+  }
+
+  const Graph& graph_;
+  const std::string& path_;
+  const TensorSpec& input_;
+  const InputOptions& input_options_;
+  CudaDevice& device_;
+};
+
 class CudaEngineImpl final : public CudaEngine {
  public:
   CudaEngineImpl(const Graph& graph, ModelDescription model, TensorSpec input, const EngineOptions& options,
@@ -255,13 +352,9 @@ class CudaEngineImpl final : public CudaEngine {
         model_(std::move(model)),
         input_(std::move(input)),
         input_options_(options.input),
-        plan_(cuda::make_plan(graph, plan_options(options, device), model_.path)),
-        constants_(device.allocate_device(plan_.constants.size())) {
+        loaded_(Planner(graph, model_.path, input_, input_options_, device).make(plan_options(options, device))),
+        plan_(loaded_->plan) {
     for (const cuda::PlannedOutput& output : plan_.outputs) outputs_.push_back(output.spec);
-    device::Stream stream = device.make_stream("weights");
-    require(device.copy(constants_.data(), plan_.constants.data(), plan_.constants.size(),
-                        device::CopyKind::kHostToDevice, stream));
-    require(device.synchronize(stream.ref()));
     base::log().info("engine cuda: {}: {}", model_.path, plan_.summary());
   }
 
@@ -285,7 +378,7 @@ class CudaEngineImpl final : public CudaEngine {
 
  private:
   [[nodiscard]] std::unique_ptr<CudaExecution> make() {
-    return std::make_unique<CudaExecution>(device_, plan_, input_, input_options_, constants_);
+    return std::make_unique<CudaExecution>(device_, plan_, input_, input_options_, loaded_->constants);
   }
 
   static cuda::PlanOptions plan_options(const EngineOptions& options, CudaDevice& device) {
@@ -303,8 +396,8 @@ class CudaEngineImpl final : public CudaEngine {
   const ModelDescription model_;
   const TensorSpec input_;
   const InputOptions input_options_;
-  const Plan plan_;
-  device::DeviceBuffer constants_;
+  const std::unique_ptr<const LoadedPlan> loaded_;
+  const Plan& plan_;
   std::vector<TensorSpec> outputs_;
 };
 

@@ -28,7 +28,10 @@ struct PlanOptions {
   DataType output_type = DataType::kF32;  // of the network's outputs: kF32 or kF16
   std::size_t shared_bytes = std::size_t{48} * 1024;  // shared memory that a block may have on this GPU
   bool fuse = true;                                   // false: one step an operator, plain kernels only
-  int lanes = 4;                                      // steps that may run side by side, at most
+  // So many convolutions from the first on, and what lies between them, by their plain kernels in f32: for networks
+  // that amplify what f16 takes from their first layers.
+  int exact_convolutions = 0;
+  int lanes = 4;  // steps that may run side by side, at most
 };
 
 enum class BufferKind : std::uint8_t {

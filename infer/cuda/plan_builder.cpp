@@ -43,6 +43,7 @@ Plan PlanBuilder::build() {
     for (int i = 0; i < static_cast<int>(graph_.ops.size()); ++i) fusion_.order.push_back(i);
   }
   for (const int i : fusion_.order) {
+    type_ = type_of_op(i);
     if (fusion_.absorbed.count(i) == 0) emit(graph_.ops[static_cast<std::size_t>(i)], i);
   }
   finish_outputs();
@@ -70,14 +71,16 @@ Plan PlanBuilder::build() {
 // multiple of 8 wide: kernels write whole groups of 8.
 void PlanBuilder::place_concats() {
   if (!options_.fuse) return;
-  std::vector<bool> made_as_image(graph_.values.size(), false);
-  for (const Op& op : graph_.ops) {
+  std::map<ValueId, DataType> made_as_image;
+  for (int i = 0; i < static_cast<int>(graph_.ops.size()); ++i) {
+    const Op& op = graph_.ops[static_cast<std::size_t>(i)];
     const bool makes = std::holds_alternative<Conv>(op.operation) ||
                        std::holds_alternative<ConvTranspose>(op.operation) ||
                        std::holds_alternative<Pool>(op.operation) || std::holds_alternative<Resize>(op.operation);
-    made_as_image[static_cast<std::size_t>(op.output)] = makes && is_picture(op.output);
+    if (makes && is_picture(op.output)) made_as_image[op.output] = type_of_op(i);
   }
-  for (const Op& op : graph_.ops) {
+  for (int i = 0; i < static_cast<int>(graph_.ops.size()); ++i) {
+    const Op& op = graph_.ops[static_cast<std::size_t>(i)];
     const auto* concat = std::get_if<Concat>(&op.operation);
     if (concat == nullptr || concat->axis != 1 || !is_picture(op.output)) continue;
     int first = 0;
@@ -86,8 +89,9 @@ void PlanBuilder::place_concats() {
       const bool twice = std::count(op.inputs.begin(), op.inputs.end(), in) > 1;
       const bool last = first + channels == static_cast<int>(shape(op.output)[1]);
       const bool fits = first % 8 == 0 && (last || channels % 8 == 0);
-      if (fits && !twice && made_as_image[static_cast<std::size_t>(in)] && slices_.count(in) == 0 &&
-          output_buffers_.count(in) == 0) {
+      const auto made = made_as_image.find(in);
+      const bool same_type = made != made_as_image.end() && made->second == type_of_op(i);
+      if (fits && !twice && same_type && slices_.count(in) == 0 && output_buffers_.count(in) == 0) {
         slices_[in] = {op.output, first};
       }
       first += channels;
@@ -97,6 +101,8 @@ void PlanBuilder::place_concats() {
 
 // ---- Values --------------------------------------------------------------------------------------------------------
 
+DataType PlanBuilder::type_of_op(int index) const { return index < fusion_.exact_ops ? DataType::kF32 : options_.type; }
+
 bool PlanBuilder::is_picture(ValueId id) const { return shape(id).size() == 4 && shape(id)[0] == 1; }
 
 bool PlanBuilder::has_image(ValueId id) const {
@@ -105,15 +111,17 @@ bool PlanBuilder::has_image(ValueId id) const {
 }
 
 Image PlanBuilder::image(ValueId id) {
-  if (!has_image(id)) {
+  const auto wanted = [&](const Form& form) { return form.image && form.type == type_; };
+  const auto& forms = forms_[static_cast<std::size_t>(id)];
+  if (std::none_of(forms.begin(), forms.end(), wanted)) {
     const Strided x = strided(id);
     const Image made = make_image(id, false);
     (void)made;
     add_move(x, strided(id, forms_[static_cast<std::size_t>(id)].back()), shape(id), shape(id),
              "layout of " + graph_.value(id).name);
   }
-  for (const Form& form : forms_[static_cast<std::size_t>(id)]) {
-    if (!form.image) continue;
+  for (const Form& form : forms) {
+    if (!wanted(form)) continue;
     const Shape& s = shape(id);
     return Image{make_handle(form.buffer, form.offset_bytes), static_cast<int>(s[2]), static_cast<int>(s[3]),
                  static_cast<int>(s[1]), form.pitch};
@@ -126,9 +134,9 @@ Image PlanBuilder::make_image(ValueId id, bool kernel_writes_padding) {
   const int channels = static_cast<int>(s[1]);
   Form form;
   form.image = true;
-  form.type = options_.type;
+  form.type = type_;
   const auto slice = slices_.find(id);
-  if (slice != slices_.end()) {
+  if (slice != slices_.end() && forms_[static_cast<std::size_t>(id)].empty()) {  // not a second form of it
     if (!has_image(slice->second.first)) (void)make_image(slice->second.first, false);
     const Form whole = forms_[static_cast<std::size_t>(slice->second.first)].front();
     form.buffer = whole.buffer;

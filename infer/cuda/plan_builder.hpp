@@ -33,6 +33,7 @@ struct TileProgramPlan {
 
 // Operators that share a kernel. An op's index is its place in Graph::ops.
 struct Fusion {
+  int exact_ops = 0;                            // ops before this one are computed in f32, whatever the plan's type
   int stem = -1;                                // the convolution that reads the picture
   int stem_block = -1;                          // pointwise op of the block that shares its kernel
   std::map<int, int> depthwise_of;              // pointwise op -> its depthwise op
@@ -109,7 +110,7 @@ class PlanBuilder {
   [[nodiscard]] const Shape& shape(ValueId id) const { return graph_.shape(id); }
   [[nodiscard]] bool is_picture(ValueId id) const;  // [1,C,H,W]: can lie as an image
   [[nodiscard]] bool has_image(ValueId id) const;
-  // The value as an image of the plan's type; converted first where it only lies otherwise.
+  // The value as an image of the type of the op that is being made; converted first where it only lies otherwise.
   [[nodiscard]] Image image(ValueId id);
   // Memory for the value that an op makes, as an image (where a Concat wants it, if one does).
   [[nodiscard]] Image make_image(ValueId id, bool kernel_writes_padding);
@@ -136,9 +137,12 @@ class PlanBuilder {
   [[nodiscard]] std::vector<float> floats(ValueId id) const;
   void require_rank(const Op& op, const Shape& shape) const;
 
+  [[nodiscard]] DataType type_of_op(int index) const;
+
   Graph graph_;
   const PlanOptions options_;
   const std::string path_;
+  DataType type_ = DataType::kF32;  // of the images that the op being made reads and writes
   Fusion fusion_;
   Plan plan_;
   std::vector<std::vector<Form>> forms_;               // of each value

@@ -16,6 +16,7 @@ class Finder {
     move_activations_before_concats();
     index();
     if (options_.type != DataType::kF16) return {};
+    find_exact();
     find_enlarged_residuals();
     find_stem();
     find_separables();
@@ -73,6 +74,14 @@ class Finder {
     }
   }
 
+  void find_exact() {
+    if (options_.exact_convolutions == 0) return;
+    int left = options_.exact_convolutions;
+    const auto ops = static_cast<int>(graph_.ops.size());
+    while (fusion_.exact_ops < ops && (conv(fusion_.exact_ops) == nullptr || left-- > 0)) ++fusion_.exact_ops;
+  }
+  [[nodiscard]] bool exact(int i) const { return i < fusion_.exact_ops; }
+
   [[nodiscard]] bool batch_of_one(ValueId id) const {
     const Shape& s = graph_.shape(id);
     return s.size() == 4 && s[0] == 1;
@@ -86,7 +95,7 @@ class Finder {
   // A dense convolution that conv() takes, shared memory aside.
   [[nodiscard]] bool dense(int i) const {
     const Conv* c = conv(i);
-    if (c == nullptr || c->groups != 1 || !plain_input(i)) return false;
+    if (c == nullptr || exact(i) || c->groups != 1 || !plain_input(i)) return false;
     if (!square(*c, 1) && !square(*c, 3)) return false;
     if (c->stride.y != 1 && c->stride.y != 2) return false;
     return tensor_core_activation(op(i).activation.function);
@@ -96,7 +105,7 @@ class Finder {
     for (int i = 0; i < static_cast<int>(graph_.ops.size()); ++i) {
       if (!dense(i) || residual(i) == kNoValue) continue;
       const int make = maker(residual(i));
-      if (make < 0 || uses(residual(i)) != 1) continue;
+      if (make < 0 || exact(make) || uses(residual(i)) != 1) continue;
       const auto* resize = std::get_if<Resize>(&op(make).operation);
       if (resize == nullptr || !batch_of_one(op(make).inputs[0])) continue;
       const Shape& from = graph_.shape(op(make).inputs[0]);
@@ -120,7 +129,7 @@ class Finder {
     if (uses(graph_.input) != 1 || readers_[static_cast<std::size_t>(graph_.input)].size() != 1) return;
     const int i = readers_[static_cast<std::size_t>(graph_.input)][0];
     const Conv* c = conv(i);
-    if (c == nullptr || !plain_input(i) || c->groups != 1 || !square(*c, 3) || c->stride.y != 2) return;
+    if (c == nullptr || exact(i) || !plain_input(i) || c->groups != 1 || !square(*c, 3) || c->stride.y != 2) return;
     if (graph_.shape(graph_.input)[1] != 3 || residual(i) != kNoValue) return;
     if (!tensor_core_activation(op(i).activation.function)) return;
     fusion_.stem = i;
@@ -147,7 +156,7 @@ class Finder {
       const int d = maker(op(i).inputs[0]);
       if (d < 0 || uses(op(d).output) != 1) continue;
       const Conv* deep = conv(d);
-      if (deep == nullptr || !plain_input(d) || !square(*deep, 3) || residual(d) != kNoValue) continue;
+      if (deep == nullptr || exact(d) || !plain_input(d) || !square(*deep, 3) || residual(d) != kNoValue) continue;
       const std::int64_t channels = graph_.shape(op(d).inputs[0])[1];
       if (deep->groups != channels || graph_.shape(op(d).output)[1] != channels) continue;
       if (deep->stride.y != 1 && deep->stride.y != 2) continue;

@@ -60,7 +60,7 @@ void PlanBuilder::emit_plain_conv(const Op& op, const PlainConvArguments& geomet
   PlainConvArguments a = geometry;
   a.x = image(op.inputs[0]);
   if (residual_of(op) != kNoValue) a.residual = image(residual_of(op));
-  a.type = options_.type;
+  a.type = type_;
   const std::vector<float> w = floats(op.inputs[1]);
   const int n = static_cast<int>(shape(op.output)[1]), taps = a.kernel.y * a.kernel.x;
   const int in_group = a.x.c / a.groups, out_group = n / a.groups;
@@ -305,7 +305,7 @@ void PlanBuilder::emit_tensor_core_conv(const std::vector<int>& members) {
 void PlanBuilder::emit(const Op& op, const Pool& pool, int) {
   PoolArguments a;
   a.x = image(op.inputs[0]);
-  a.type = options_.type;
+  a.type = type_;
   a.pool = pool;
   a.y = make_image(op.output, true);
   add_step(a, op.origin);
@@ -314,7 +314,7 @@ void PlanBuilder::emit(const Op& op, const Pool& pool, int) {
 void PlanBuilder::emit(const Op& op, const Resize& resize, int) {
   ResizeArguments a;
   a.x = image(op.inputs[0]);
-  a.type = options_.type;
+  a.type = type_;
   a.row_taps = resize.y.taps;
   a.column_taps = resize.x.taps;
   a.rows = constant(resize.y.index);

@@ -1,5 +1,5 @@
 // Times the CUDA engine on one GPU: the network alone, host to host, throughput, each kernel alone.
-//   bench_infer_cuda MODEL.onnx [frames]
+//   bench_infer_cuda MODEL.onnx [frames] [f32]
 // A tool for docs/performance.md; what users get is `camd bench`.
 #include <algorithm>
 #include <chrono>
@@ -119,11 +119,12 @@ void host_to_host(Frame& f, int frames, const char* name, const std::function<vo
   times.print(name);
 }
 
-void measure(device::CudaDevice& gpu, const std::string& model, int frames, infer::DataType output_type,
-             base::PixelFormat format) {
+void measure(device::CudaDevice& gpu, const std::string& model, int frames, infer::DataType compute_type,
+             infer::DataType output_type, base::PixelFormat format) {
   infer::EngineOptions options;
   options.kind = infer::EngineKind::kCuda;
   options.output_type = output_type;
+  options.compute_type = compute_type;
   const auto engine = infer::make_engine(model, options, gpu);
   const auto& input = engine->input_options();
   const auto layout = base::tight_layout(format, input.width, input.height);
@@ -202,7 +203,7 @@ void measure(device::CudaDevice& gpu, const std::string& model, int frames, infe
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    std::fprintf(stderr, "usage: bench_infer_cuda MODEL.onnx [frames]\n");
+    std::fprintf(stderr, "usage: bench_infer_cuda MODEL.onnx [frames] [f32]\n");
     return 2;
   }
   try {
@@ -212,12 +213,13 @@ int main(int argc, char** argv) {
     const auto opened = Clock::now();
     infer::EngineOptions options;
     options.kind = infer::EngineKind::kCuda;
+    if (argc > 3 && std::string(argv[3]) == "f32") options.compute_type = infer::DataType::kF32;
     const auto engine = infer::make_engine(argv[1], options, *gpu);
     const auto execution = engine->make_execution();
     std::printf("start: context %.0f ms, engine and first run %.0f ms\n", us(opened - start) / 1000,
                 us(Clock::now() - opened) / 1000);
-    measure(*gpu, argv[1], frames, infer::DataType::kF32, base::PixelFormat::kBgr);
-    measure(*gpu, argv[1], frames, infer::DataType::kF16, base::PixelFormat::kNv12);
+    measure(*gpu, argv[1], frames, options.compute_type, infer::DataType::kF32, base::PixelFormat::kBgr);
+    measure(*gpu, argv[1], frames, options.compute_type, infer::DataType::kF16, base::PixelFormat::kNv12);
     double total = 0;
     for (const infer::StepTime& step : dynamic_cast<infer::CudaEngine&>(*engine).profile(50)) {
       total += us(step.alone);

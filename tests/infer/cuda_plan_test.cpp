@@ -5,7 +5,9 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <set>
 
+#include "infer/cuda/exactness.hpp"
 #include "infer/cuda/handles.hpp"
 #include "infer/cuda/packing.hpp"
 #include "infer/cuda/plan.hpp"
@@ -267,7 +269,7 @@ void let_it_see_edges(Graph& graph, ValueId output) {
 
 // The largest error in f16 of the only output, in shares of its largest value, on a bright smooth picture. Away from
 // the border, where zero padding is an edge larger than all others.
-double error_on_a_smooth_picture(const Graph& graph, std::size_t border) {
+double error_on_a_smooth_picture(const Graph& graph, std::size_t border, int exact_convolutions = 0) {
   const Shape& in = graph.shape(graph.input);
   const auto width = static_cast<std::size_t>(in[3]);
   std::vector<float> input(static_cast<std::size_t>(element_count(in)));
@@ -277,8 +279,9 @@ double error_on_a_smooth_picture(const Graph& graph, std::size_t border) {
     input[i] = 0.75F + 0.2F * std::sin(x * 0.05F) * std::cos(y * 0.04F);
   }
   const std::vector<Constant> want = run_reference(graph, input);
-  const Plan plan = cuda::make_plan(graph, options_of(DataType::kF16), "test");
-  const std::vector<float> got = test::run_emulated(plan, input)[0];
+  PlanOptions options = options_of(DataType::kF16);
+  options.exact_convolutions = exact_convolutions;
+  const std::vector<float> got = test::run_emulated(cuda::make_plan(graph, options, "test"), input)[0];
   const Shape& out = graph.shape(graph.outputs[0]);
   const auto c = static_cast<std::size_t>(out[1]), h = static_cast<std::size_t>(out[2]),
              w = static_cast<std::size_t>(out[3]);
@@ -324,6 +327,76 @@ TEST(CudaEmulated, AThirdBlockThatSeesDifferencesGetsThemWhole) {
   const Plan plan = cuda::make_plan(graph, options_of(DataType::kF16), "test");
   ASSERT_EQ(count<cuda::SeparableArguments>(plan), 2);
   EXPECT_LE(error_on_a_smooth_picture(graph, 5), 4e-3);
+}
+
+// Where the border between the two types lies must not matter: before a block, within one, between what is joined,
+// added or enlarged.
+TEST(CudaEmulated, DetectorsWithTheirFirstConvolutionsInF32EqualTheReference) {
+  GraphBuilder g({1, 3, 33, 70}, 70);
+  const Graph graph = test::small_detector(g, 4);
+  const std::vector<float> input = g.random_input();
+  const auto convolutions = static_cast<int>(std::count_if(
+      graph.ops.begin(), graph.ops.end(), [](const Op& op) { return std::holds_alternative<Conv>(op.operation); }));
+  PlanOptions options = options_of(DataType::kF16);
+  for (int n = 1; n < convolutions; n += 2) {
+    SCOPED_TRACE(n);
+    options.exact_convolutions = n;
+    const Plan plan = cuda::make_plan(graph, options, "test");
+    EXPECT_EQ(count<cuda::PlainConvArguments>(plan), n);
+    expect_like_reference(graph, input, options);
+  }
+}
+
+TEST(CudaEmulated, ConvolutionsInF32TakeNothingFromWhatTheyHandOn) {
+  GraphBuilder g({1, 3, 50, 140});
+  const ValueId edges = g.conv(g.conv(g.input(), 8, 3, 1, 1, {}), 8, 3, 1, 8, {});
+  Graph graph = g.finish({g.conv(g.conv(edges, 16, 1, 1, 1, {}), 16, 3, 1, 1, {})});
+  let_it_see_edges(graph, edges);
+  const double alone = error_on_a_smooth_picture(graph, 3);
+  EXPECT_GE(alone, 2e-3) << "no stem of stride 2 that would help";
+  EXPECT_LE(error_on_a_smooth_picture(graph, 3, 2), alone / 4);
+}
+
+TEST(Exactness, IsNotAskedForWhereF16ComesClose) {
+  EXPECT_EQ(cuda::exact_convolutions(50, [](int) { return cuda::kToleratedDistance; }), 0);
+}
+
+TEST(Exactness, TakesTheFirstCountThatComesClose) {
+  std::vector<int> asked;
+  const auto distance_of = [&](int n) {
+    asked.push_back(n);
+    return n < 20 ? 0.1F : cuda::kWantedDistance;
+  };
+  EXPECT_EQ(cuda::exact_convolutions(50, distance_of), 27);
+  EXPECT_EQ(asked, (std::vector<int>{0, 8, 12, 18, 27}));
+}
+
+TEST(Exactness, TakesAllConvolutionsWhereNoFewerDo) {
+  EXPECT_EQ(cuda::exact_convolutions(20, [](int) { return 1.0F; }), 20);
+  EXPECT_EQ(cuda::exact_convolutions(3, [](int) { return std::numeric_limits<float>::infinity(); }), 3);
+}
+
+TEST(Exactness, DistanceIsOfTheWorstElementInSharesOfItsOutputsLargestValue) {
+  const float nan = std::nanf("");
+  EXPECT_EQ(cuda::distance({{1.0F, 8.0F}, {0.5F, 0.25F}}, {{2.0F, -8.0F}, {0.5F, 0.5F}}), 2.0F);
+  EXPECT_EQ(cuda::distance({{8.0F}, {0.5F, 0.25F}}, {{8.0F}, {0.5F, 0.5F}}), 0.5F);
+  EXPECT_EQ(cuda::distance({{nan}}, {{1.0F}}), std::numeric_limits<float>::infinity());
+}
+
+TEST(Exactness, ItsPictureIsHalfTextureAndQuartersOfGreyAndBlack) {
+  const std::vector<std::byte> picture = cuda::trial_picture(40, 20);
+  ASSERT_EQ(picture.size(), 40U * 20 * 3);
+  EXPECT_EQ(picture, cuda::trial_picture(40, 20));
+  std::set<std::byte> above;
+  for (std::size_t i = 0; i < picture.size(); ++i) {
+    const std::size_t y = i / 120, x = i % 120 / 3;
+    if (y < 10)
+      above.insert(picture[i]);
+    else
+      ASSERT_EQ(picture[i], x < 20 ? std::byte{114} : std::byte{0}) << x << ", " << y;
+  }
+  EXPECT_GE(above.size(), 64U);
+  EXPECT_EQ(cuda::trial_picture(1, 1).size(), 3U);
 }
 
 TEST(CudaEmulated, FirstBlocksWithOtherActivationsEqualTheReference) {
