@@ -156,6 +156,9 @@ inline void copy16_async(void* to, const void* from, bool valid) {
     std::memset(to, 0, 16);
 }
 inline void copy_wait_all() {}
+inline void copy_commit() {}
+template <int kGroups>
+void copy_wait_but() {}
 inline void wait_for_previous_kernel() {}
 inline void let_next_kernel_start() {}
 

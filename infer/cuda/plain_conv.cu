@@ -53,9 +53,10 @@ CAMD_DEVICE void finish4(const PlainConvArguments& p, float (&sum)[4], int y, in
 // channels.
 
 constexpr int kDenseThreads = 128;
-constexpr int kDepth = 16;  // input channels of one tap that lie in shared memory at a time, twice
+constexpr int kStages = 4;  // what is multiplied, and what travels meanwhile
 
-template <typename T, int kChannels>
+// kDepth: input channels of one tap in a stage.
+template <typename T, int kChannels, int kDepth>
 struct DenseTile {
   static constexpr int kLanesOfChannels = kChannels / 4;
   static constexpr int kLanesOfPixels = kDenseThreads / kLanesOfChannels;
@@ -63,15 +64,16 @@ struct DenseTile {
   static constexpr int kVector = 16 / static_cast<int>(sizeof(T));
   static constexpr int kRow = kDepth + kVector;  // neighbouring rows begin in different banks
   static constexpr int kVectorsOfRow = kDepth / kVector;
-  static constexpr int kCopies = kPixels * kVectorsOfRow / kDenseThreads;  // a thread's
-  T pixels[2][kPixels * kRow];
-  float weights[2][kDepth * kChannels];
+  static constexpr int kVectors = kPixels * kVectorsOfRow;
+  static constexpr int kCopies = (kVectors + kDenseThreads - 1) / kDenseThreads;  // a thread's
+  T pixels[kStages][kPixels * kRow];
+  float weights[kStages][kDepth * kChannels];
 };
 
-template <typename T, int kChannels>
+template <typename T, int kChannels, int kDepth>
 CAMD_KERNEL(kDenseThreads, 1)
 dense_kernel(const PlainConvArguments p) {
-  using Tile = DenseTile<T, kChannels>;
+  using Tile = DenseTile<T, kChannels, kDepth>;
   CAMD_SHARED(memory);
   Tile& tile = *reinterpret_cast<Tile*>(memory);
   const int thread = static_cast<int>(threadIdx.x);
@@ -80,6 +82,7 @@ dense_kernel(const PlainConvArguments p) {
   const int pixels = p.y.h * p.y.w;
   const int weight_pitch = columns_of(p);
   const int slices = (p.x.c + kDepth - 1) / kDepth;
+  const int tap_size = (p.x.c + kPlainConvRows - 1) / kPlainConvRows * kPlainConvRows * weight_pitch;
 
   // The pixels whose channels this thread copies, by the place of their first tap.
   int top[Tile::kCopies], left[Tile::kCopies];
@@ -90,11 +93,12 @@ dense_kernel(const PlainConvArguments p) {
     left[i] = pixel % p.y.w * p.stride.x - p.pad_left;
   }
   int ky = 0, kx = 0, slice = 0;  // of what is copied next
-  const float* weights = p.weights + first_channel;
+  const float* tap = p.weights + first_channel;
   const auto copy_next = [&](int stage) {
 #pragma unroll
     for (int i = 0; i < Tile::kCopies; ++i) {
       const int v = thread + i * kDenseThreads;
+      if (Tile::kVectors % kDenseThreads != 0 && v >= Tile::kVectors) break;
       const int part = v % Tile::kVectorsOfRow * Tile::kVector;
       const int y = top[i] + ky * p.dilation.y, x = left[i] + kx * p.dilation.x;
       const int c = slice * kDepth + part;
@@ -104,11 +108,12 @@ dense_kernel(const PlainConvArguments p) {
     }
     if (thread < kDepth * kChannels / 4) {
       const int row = thread / Tile::kLanesOfChannels, column = thread % Tile::kLanesOfChannels * 4;
-      copy16_async(&tile.weights[stage][row * kChannels + column], weights + row * weight_pitch + column, true);
+      copy16_async(&tile.weights[stage][row * kChannels + column], tap + (slice * kDepth + row) * weight_pitch + column,
+                   true);
     }
-    weights += kDepth * weight_pitch;
     if (++slice == slices) {
       slice = 0;
+      tap += tap_size;
       if (++kx == p.kernel.x) {
         kx = 0;
         ++ky;
@@ -118,16 +123,20 @@ dense_kernel(const PlainConvArguments p) {
 
   let_next_kernel_start();
   wait_for_previous_kernel();
-  copy_next(0);
   const int steps = p.kernel.y * p.kernel.x * slices;
   const int channel = thread % Tile::kLanesOfChannels * 4;
   const int pixel = thread / Tile::kLanesOfChannels;
+  for (int step = 0; step < kStages - 1; ++step) {
+    if (step < steps) copy_next(step);
+    copy_commit();
+  }
   float sum[4][4] = {};
   for (int step = 0; step < steps; ++step) {
-    const int stage = step & 1;
-    copy_wait_all();
+    const int stage = step % kStages;
+    copy_wait_but<kStages - 2>();
     block_sync();
-    if (step + 1 < steps) copy_next(stage ^ 1);
+    if (step + kStages - 1 < steps) copy_next((step + kStages - 1) % kStages);
+    copy_commit();
 #pragma unroll
     for (int k = 0; k < kDepth; k += 4) {
       float values[4][4];
@@ -237,18 +246,21 @@ any_kernel(const PlainConvArguments p) {
   *to = from_float<T>(sum);
 }
 
-template <typename T, int kChannels>
+template <typename T, int kChannels, int kDepth>
 int dense(const PlainConvArguments& p, const LaunchContext& context) {
-  using Tile = DenseTile<T, kChannels>;
+  using Tile = DenseTile<T, kChannels, kDepth>;
   const auto blocks = [](int count, int size) { return static_cast<unsigned>((count + size - 1) / size); };
   const dim3 grid(blocks(p.y.h * p.y.w, Tile::kPixels), blocks((p.y.c + 7) / 8 * 8, kChannels), 1);
-  return launch(dense_kernel<T, kChannels>, grid, kDenseThreads, sizeof(Tile), context, p);
+  return launch(dense_kernel<T, kChannels, kDepth>, grid, kDenseThreads, sizeof(Tile), context, p);
 }
 
 template <typename T>
 int of_type(const PlainConvArguments& p, const LaunchContext& context) {
   const PlainConvKind kind = plain_conv_kind(p.groups, p.x.c, p.y.c, p.transposed);
-  if (kind == PlainConvKind::kDense) return p.y.c <= 16 ? dense<T, 16>(p, context) : dense<T, 32>(p, context);
+  if (kind == PlainConvKind::kDense) {
+    if (p.x.c <= 8) return p.y.c <= 16 ? dense<T, 16, 8>(p, context) : dense<T, 32, 8>(p, context);
+    return p.y.c <= 16 ? dense<T, 16, 16>(p, context) : dense<T, 32, 16>(p, context);
+  }
   const int channels = (p.y.c + 7) / 8 * 8;
   const std::int64_t threads =
       static_cast<std::int64_t>(p.y.h) * p.y.w * (kind == PlainConvKind::kDepthwise ? channels / 4 : channels);

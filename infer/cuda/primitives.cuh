@@ -44,6 +44,19 @@ CAMD_DEVICE void copy_wait_all() {
 #endif
 }
 
+// Ends a group of the calling thread's copies; copy_wait_but<n>() waits for all groups but the last n.
+CAMD_DEVICE void copy_commit() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.commit_group;\n" ::: "memory");
+#endif
+}
+template <int kGroups>
+CAMD_DEVICE void copy_wait_but() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_group %0;\n" ::"n"(kGroups) : "memory");
+#endif
+}
+
 // Waits until the kernels before this one in the stream have finished and their writes can be read.
 CAMD_DEVICE void wait_for_previous_kernel() {
 #if __CUDA_ARCH__ >= 900
