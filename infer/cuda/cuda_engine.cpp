@@ -287,6 +287,7 @@ class Planner {
       options.exact_convolutions = n;
       made = load();
       const float distance = cuda::distance(outputs_of(*made), want);
+      base::log().debug("engine cuda: {}: {} convolutions in f32, off by {:.2g}", path_, n, distance);
       if (n == 0) alone = distance;
       return distance;
     });
