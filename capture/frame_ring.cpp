@@ -42,6 +42,12 @@ std::byte* FillLease::data(const base::PictureLayout& layout) {
   return slot.memory.data();
 }
 
+NextReader FillLease::next_reader() const noexcept {
+  // Pageable memory is read by the CPU, which copies it to where the device can.
+  const bool by_device = !ring_->may_borrow() && ring_->options_.memory != device::HostMemory::kPageable;
+  return by_device ? NextReader::kDevice : NextReader::kCpu;
+}
+
 void FillLease::borrow(const base::PictureLayout& layout, const BorrowedPixels& pixels) noexcept {
   FrameRing::Slot& slot = ring_->at(slot_);
   ring_->give_back(slot);

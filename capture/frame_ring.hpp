@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "base/mutex.hpp"
+#include "capture/copy_rows.hpp"
 #include "capture/frame.hpp"
 #include "device/device.hpp"
 
@@ -62,6 +63,8 @@ class FillLease {
   // Room for layout.size_bytes bytes in the slot's own memory, with unspecified contents. [blocks] only while memory is
   // allocated for a first or bigger picture. Throws Error(kDevice) when memory cannot be had.
   [[nodiscard]] std::byte* data(const base::PictureLayout& layout);
+  // Who reads data() next: copy_rows() writes accordingly.
+  [[nodiscard]] NextReader next_reader() const noexcept;
   // Uses borrowed memory instead of data(). Only where the ring may borrow (may_borrow()).
   void borrow(const base::PictureLayout& layout, const BorrowedPixels& pixels) noexcept;
   // Hands the frame over, once data() or borrow() was called (else it is dropped as kSourceError). A `captured` after

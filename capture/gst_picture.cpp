@@ -1,7 +1,8 @@
 #include "capture/gst_picture.hpp"
 
 #include <algorithm>
-#include <cstring>
+
+#include "capture/copy_rows.hpp"
 
 namespace camd::capture {
 namespace {
@@ -33,19 +34,6 @@ struct Loan {
     g_free(loan);
   }
 };
-
-void copy_rows(std::byte* to, int to_stride, const std::byte* from, int from_stride, int rows) {
-  const auto row_bytes = static_cast<std::size_t>(std::min(to_stride, from_stride));
-  if (to_stride == from_stride) {
-    std::memcpy(to, from, row_bytes * static_cast<std::size_t>(rows));
-    return;
-  }
-  for (int y = 0; y < rows; ++y) {
-    std::memcpy(to, from, row_bytes);
-    to += to_stride;
-    from += from_stride;
-  }
-}
 
 }  // namespace
 
@@ -123,9 +111,9 @@ std::string fill_from_sample(FillLease& lease, bool may_borrow, GstSample* sampl
   }
   for (int p = 0; p < packed.plane_count; ++p) {
     const base::Plane& plane = packed.planes[static_cast<std::size_t>(p)];
-    copy_rows(to + plane.offset_bytes, plane.stride_bytes,
+    copy_rows(to + plane.offset_bytes, static_cast<std::size_t>(plane.stride_bytes),
               static_cast<const std::byte*>(GST_VIDEO_FRAME_PLANE_DATA(&frame, p)),
-              GST_VIDEO_FRAME_PLANE_STRIDE(&frame, p), plane.height);
+              static_cast<std::size_t>(GST_VIDEO_FRAME_PLANE_STRIDE(&frame, p)), plane.height, lease.next_reader());
   }
   gst_video_frame_unmap(&frame);
   return "";

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <optional>
 #include <random>
 #include <thread>
@@ -66,7 +65,10 @@ void PathProbe::load(InFlight& in_flight, bool fill) {
   std::optional<capture::FillLease> lease = ring_.begin();
   const auto picture = static_cast<std::size_t>(lease->sequence()) % pictures_.size();
   std::byte* slot = lease->data(layout_);
-  if (fill) std::memcpy(slot, pictures_[picture].data(), layout_.size_bytes);
+  if (fill) {
+    const std::byte* const pixels = pictures_[picture].data();
+    capture::copy_rows(slot, layout_.size_bytes, pixels, layout_.size_bytes, 1, lease->next_reader());
+  }
   const base::TimePoint now = clock_.now();
   lease->publish(now, now);
   in_flight.lease = std::move(*ring_.take());
