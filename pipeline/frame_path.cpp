@@ -158,8 +158,8 @@ Status FramePath::enqueue(InFlight& in_flight) {
 }
 
 // The upload stays outside: so the graph is the same for every slot, the slot is free as soon as it was read, and the
-// launch is prepared while the picture travels. So do the copies back: behind a copy the frame's end is noticed sooner
-// than behind a graph with that copy in it (docs/performance.md).
+// launch is prepared while the picture travels. The last time is taken inside: a timed event behind a graph with copies
+// in it delays what comes after it (docs/performance.md).
 Status FramePath::enqueue_graph(InFlight& in_flight) {
   const StreamRef stream = in_flight.own_stream ? in_flight.own_stream->ref() : compute_stream_.ref();
   infer::PictureView picture;
@@ -171,6 +171,8 @@ Status FramePath::enqueue_graph(InFlight& in_flight) {
     CapturedPath path{picture.data, picture.layout, {}};
     CAMD_TRY(device_.begin_capture(stream));
     Status status = enqueue_work(in_flight, picture, stream);
+    if (status.ok()) status = download(in_flight, stream, stream);
+    if (status.ok()) status = mark(in_flight.times.download_end, stream);
     // A capture ends with all its streams joined; nothing comes after that would wait.
     if (status.ok()) status = device_.record(marked_, mark_stream_);
     if (status.ok()) status = device_.wait(marked_, stream);
@@ -182,8 +184,6 @@ Status FramePath::enqueue_graph(InFlight& in_flight) {
   }
   CAMD_TRY(device_.launch(found->graph, stream));
   if (!copies_) CAMD_TRY(device_.record(in_flight.slot_read, stream));
-  CAMD_TRY(download(in_flight, stream, stream));
-  CAMD_TRY(device_.record(in_flight.times.download_end, stream));
   return device_.record(in_flight.downloaded, stream);
 }
 

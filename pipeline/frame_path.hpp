@@ -28,7 +28,7 @@ struct FramePathOptions {
   StreamStrategy streams = StreamStrategy::kSplit;
   device::HostMemory transfer = device::HostMemory::kPinned;
   bool wait_each = false;  // every copy waits for its end: what a program does that knows no streams (a bench row)
-  bool graph = false;      // what lies between upload and download is captured once and launched as one
+  bool graph = false;      // what follows the upload is captured once and launched as one
 };
 
 // DLPack's word for a type (github.com/dmlc/dlpack).
