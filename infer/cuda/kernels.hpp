@@ -168,7 +168,7 @@ struct PlainConvArguments {
   // group, where it is dense rounded up to kPlainConvRows.
   const float* weights = nullptr;
   const float* bias = nullptr;  // [columns]
-  Image residual;                  // of y's size where its data is given
+  Image residual;               // of y's size where its data is given
   Pair2 kernel, stride{1, 1}, dilation{1, 1};
   int pad_top = 0, pad_left = 0;
   int groups = 1;
