@@ -181,6 +181,12 @@ struct Borrowed {
   BorrowedPixels pixels() { return {bytes.data(), bytes.size(), &Borrowed::release, this}; }
 };
 
+TEST_F(FrameRingTest, OnTheHostTheCpuReadsASlotNextWhateverItsMemory) {
+  for (const auto memory : {device::HostMemory::kPageable, device::HostMemory::kPinned, device::HostMemory::kMapped}) {
+    EXPECT_EQ(make(RingPolicy::kNewestWins, 3, memory).begin()->next_reader(), NextReader::kCpu);
+  }
+}
+
 TEST_F(FrameRingTest, ReleasesBorrowedPixelsOnceHoweverTheFrameEnds) {
   make(RingPolicy::kNewestWins);
   EXPECT_TRUE(ring_->may_borrow());
