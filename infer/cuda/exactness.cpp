@@ -13,8 +13,9 @@ constexpr std::size_t kChannels = 3;
 // Adds values of -amplitude to amplitude, random every `cell` pixels and linear between, mostly the same in all
 // channels.
 void add_texture(std::vector<float>& pixels, int width, int rows, int cell, float amplitude, std::minstd_rand& random) {
-  const auto columns = static_cast<std::size_t>(width / cell + 2);
-  std::vector<float> lattice(columns * static_cast<std::size_t>(rows / cell + 2) * kChannels);
+  const auto points = [&](int side) { return static_cast<std::size_t>(side / cell) + 2; };
+  const std::size_t columns = points(width);
+  std::vector<float> lattice(columns * points(rows) * kChannels);
   const auto next = [&] { return static_cast<float>(random() % 2001) / 1000.0F - 1.0F; };
   for (std::size_t i = 0; i < lattice.size(); i += kChannels) {
     const float light = next();
@@ -39,7 +40,7 @@ void add_texture(std::vector<float>& pixels, int width, int rows, int cell, floa
 }  // namespace
 
 std::vector<std::byte> trial_picture(int width, int height) {
-  std::minstd_rand random(1);
+  std::minstd_rand random(1);  // NOLINT(cert-msc32-c,cert-msc51-cpp): the same picture each time
   std::vector<float> pixels(static_cast<std::size_t>(width) * static_cast<std::size_t>(height) * kChannels, 120.0F);
   const int rows = (height + 1) / 2;
   add_texture(pixels, width, rows, 32, 60.0F, random);

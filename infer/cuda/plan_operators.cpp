@@ -68,9 +68,10 @@ void PlanBuilder::emit_plain_conv(const Op& op, const PlainConvArguments& geomet
   a.weights = constant(
       pack_plain(n, dense ? round_up(in_group, kPlainConvRows) : in_group, taps, [&](int channel, int tap, int row) {
         if (row >= in_group) return 0.0F;
-        const int i = a.transposed ? (channel / out_group * in_group + row) * out_group + channel % out_group
-                                   : channel * in_group + row;
-        return w[static_cast<std::size_t>(i * taps + tap)];
+        const int filter = a.transposed ? (channel / out_group * in_group + row) * out_group + channel % out_group
+                                        : channel * in_group + row;
+        const int i = filter * taps + tap;
+        return w[static_cast<std::size_t>(i)];
       }));
   a.bias = padded_bias(floats(op.inputs[2]), kPlainConvColumns);
   a.activation = op.activation;

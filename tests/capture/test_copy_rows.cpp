@@ -20,7 +20,7 @@ class CopyRows : public ::testing::TestWithParam<NextReader> {};
 
 TEST_P(CopyRows, CopiesEverySizeFromEveryPlaceToEveryPlaceAndNothingBeyond) {
   const std::vector<std::byte> from = numbered(512);
-  for (const std::size_t size : {0, 1, 15, 16, 63, 64, 65, 127, 128, 200, 300}) {
+  for (const std::size_t size : {0U, 1U, 15U, 16U, 63U, 64U, 65U, 127U, 128U, 200U, 300U}) {
     for (std::size_t to_offset = 0; to_offset < 70; ++to_offset) {
       const std::size_t from_offset = to_offset * 3 % 64;
       std::vector<std::byte> to(512, kUntouched), want(512, kUntouched);
