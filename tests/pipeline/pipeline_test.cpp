@@ -403,6 +403,49 @@ TEST_P(PipelineTest, KeepsOneCameraGoingWhileAnotherCamerasFrameIsStuckInAPlugin
   EXPECT_EQ(pipeline.ledger().totals(1).delivered, 20U);
 }
 
+// One worker in the plug-in, one at the device, one dispatching: nobody is asleep whom a fourth frame could wake.
+TEST_P(PipelineTest, TakesAFrameThatCameWhileEveryWorkerWasBusy) {
+  Gate in_plugin, at_device, dispatching, leave;
+  int networks = 0, enqueued = 0;
+  Rig rig(base::system_clock(), [&](const infer::PictureView&) -> Status {
+    if (++networks == 2) {
+      at_device.open();
+      leave.wait();
+    }
+    return {};
+  });
+  rig.engine.when_enqueued([&] {
+    if (++enqueued == 3) {
+      dispatching.open();
+      leave.wait();
+    }
+  });
+  rig.options.device_depth = 3;
+  std::vector<std::uint64_t> sequences;
+  test::FakePlugin plugin([&](const camd_frame& frame, const camd_tensors&, camd_results&, camd_error&) {
+    if (sequences.empty()) {
+      in_plugin.open();
+      leave.wait();
+    }
+    sequences.push_back(frame.sequence);
+    return static_cast<int>(CAMD_OK);
+  });
+  plugin.add_to(rig.plugins);
+  const auto body = [&](capture::FrameRing& ring, const std::atomic<bool>&) {
+    for (Gate* gate : {&in_plugin, &at_device, &dispatching}) {
+      (void)test::publish_frame(ring, rig.clock.now());
+      gate->wait();
+    }
+    (void)test::publish_frame(ring, rig.clock.now());
+    leave.open();
+  };
+  Pipeline& pipeline = rig.make({test::fake_camera("door", body, true)});
+  pipeline.start();
+  EXPECT_EQ(pipeline.wait_for_end(TimePoint::max()), EndReason::kSourcesEnded);
+  pipeline.stop(true);
+  EXPECT_EQ(sequences, (std::vector<std::uint64_t>{0, 1, 2, 3}));
+}
+
 TEST_P(PipelineTest, EndsAtTheFrameLimit) {
   Rig rig;
   Pipeline& pipeline = rig.make({test::fake_camera(

@@ -67,6 +67,8 @@ class FakeEngine final : public infer::Engine {
   }
   // [setup] Records how long each frame was with the device: from its first call here until its result is asked for.
   void record_time_on_device(pipeline::Histogram& times) { time_on_device_ = &times; }
+  // [setup] Called by the dispatcher for every frame.
+  void when_enqueued(std::function<void()> call) { when_enqueued_ = std::move(call); }
 
  private:
   class FakeExecution final : public infer::Execution {
@@ -74,6 +76,7 @@ class FakeEngine final : public infer::Engine {
     explicit FakeExecution(FakeEngine& engine) : engine_(engine), ready_(engine.device_.make_event()) {}
     base::Status enqueue_preprocess(const infer::PictureView& picture, device::StreamRef /*stream*/) override {
       picture_ = picture;
+      if (engine_.when_enqueued_) engine_.when_enqueued_();
       if (engine_.time_on_device_ != nullptr) began_ = base::system_clock().now();
       return engine_.device_.status();
     }
@@ -110,6 +113,7 @@ class FakeEngine final : public infer::Engine {
   device::Device& device_;
   Network network_;
   pipeline::Histogram* time_on_device_ = nullptr;
+  std::function<void()> when_enqueued_;
   infer::ModelDescription model_;
   infer::InputOptions options_;
   infer::TensorSpec input_;
