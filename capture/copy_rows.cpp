@@ -5,8 +5,6 @@
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
-
-#include <cstdint>
 #endif
 
 namespace camd::capture {
@@ -35,6 +33,12 @@ void order_stores() noexcept {}
 #endif
 
 }  // namespace
+
+NextReader next_reader_of(device::DeviceKind kind, device::HostMemory memory) noexcept {
+  // Pageable memory is read by the CPU, which copies it to where the device can.
+  const bool by_device = kind != device::DeviceKind::kHost && memory != device::HostMemory::kPageable;
+  return by_device ? NextReader::kDevice : NextReader::kCpu;
+}
 
 void copy_rows(std::byte* to, std::size_t to_stride, const std::byte* from, std::size_t from_stride, int rows,
                NextReader next) noexcept {

@@ -43,9 +43,7 @@ std::byte* FillLease::data(const base::PictureLayout& layout) {
 }
 
 NextReader FillLease::next_reader() const noexcept {
-  // Pageable memory is read by the CPU, which copies it to where the device can.
-  const bool by_device = !ring_->may_borrow() && ring_->options_.memory != device::HostMemory::kPageable;
-  return by_device ? NextReader::kDevice : NextReader::kCpu;
+  return next_reader_of(ring_->device_.info().kind, ring_->options_.memory);
 }
 
 void FillLease::borrow(const base::PictureLayout& layout, const BorrowedPixels& pixels) noexcept {

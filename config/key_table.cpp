@@ -42,8 +42,9 @@ constexpr std::array kConfigKeys = {
            .type = kWord,
            .fallback = "f16",
            .words = "f16|f32",
-           .help = "What engine cuda computes in: f16, with sums in f32, is several times faster. Engines of the host "
-                   "compute in f32."},
+           .help =
+               "What engine cuda computes in: f16, with sums in f32, is several times faster; networks that it would "
+               "spoil get their first convolutions in f32. Engines of the host compute in f32."},
     KeyRow{
         .path = "model.cut_at",
         .type = kList,

@@ -1,5 +1,9 @@
 #include "infer/tensor.hpp"
 
+#include <cstring>
+
+#include "infer/half.hpp"
+
 namespace camd::infer {
 
 std::string_view to_string(DataType type) noexcept {
@@ -37,6 +41,20 @@ std::int64_t element_count(const Shape& shape) noexcept {
   std::int64_t count = 1;
   for (const std::int64_t dimension : shape) count *= dimension;
   return count;
+}
+
+std::vector<float> to_floats(const std::byte* elements, std::size_t count, DataType type) {
+  std::vector<float> values(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (type == DataType::kF32) {
+      std::memcpy(&values[i], elements + i * sizeof(float), sizeof(float));
+    } else {
+      std::uint16_t half = 0;
+      std::memcpy(&half, elements + i * sizeof(half), sizeof(half));
+      values[i] = half_to_float(half);
+    }
+  }
+  return values;
 }
 
 }  // namespace camd::infer

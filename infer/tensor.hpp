@@ -23,6 +23,9 @@ using Shape = std::vector<std::int64_t>;
 // Product of the dimensions; 1 for a scalar. All dimensions must be known.
 [[nodiscard]] std::int64_t element_count(const Shape& shape) noexcept;
 
+// Compact elements of kF32 or kF16 as f32.
+[[nodiscard]] std::vector<float> to_floats(const std::byte* elements, std::size_t count, DataType type);
+
 struct TensorSpec {
   std::string name;
   Shape shape;  // -1: not known before the configuration fixes it

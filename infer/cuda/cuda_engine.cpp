@@ -3,12 +3,10 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/log.hpp"
 #include "device/cuda/cuda_device.hpp"
 #include "infer/cuda/exactness.hpp"
-#include "infer/half.hpp"
 #include "infer/sample.hpp"
 
 namespace camd::infer {
@@ -279,8 +277,8 @@ class Planner {
         graph_.ops.begin(), graph_.ops.end(), [](const Op& op) { return std::holds_alternative<Conv>(op.operation); }));
     if (options.type == DataType::kF32 || convolutions == 0) return load();
     options.type = DataType::kF32;
-    std::unique_ptr<const LoadedPlan> made = load();
-    const std::vector<std::vector<float>> want = outputs_of(*made);
+    std::unique_ptr<const LoadedPlan> f32 = load(), made;
+    const std::vector<std::vector<float>> want = outputs_of(*f32);
     options.type = DataType::kF16;
     float alone = 0;
     const int exact = cuda::exact_convolutions(convolutions, [&](int n) {
@@ -296,9 +294,7 @@ class Planner {
         "engine cuda: {}: f16 alone would be off by {:.2g} of an output's largest value, so the first {} of "
         "{} convolutions are computed in f32",
         path_, alone, exact, convolutions);
-    if (exact < convolutions) return made;
-    options.type = DataType::kF32;
-    return load();
+    return exact < convolutions ? std::move(made) : std::move(f32);
   }
 
  private:
@@ -316,26 +312,13 @@ class Planner {
     std::vector<std::vector<float>> outputs;
     for (std::size_t i = 0; i < loaded.plan.outputs.size(); ++i) {
       const TensorView output = execution.output(i);
+      const auto count = static_cast<std::size_t>(element_count(output.spec->shape));
       std::vector<std::byte> bytes(output.spec->size_bytes());
       require(device_.copy(bytes.data(), output.data, bytes.size(), device::CopyKind::kDeviceToHost, stream));
       require(device_.synchronize(stream.ref()));
-      outputs.push_back(floats_of(bytes, output.spec->type));
+      outputs.push_back(to_floats(bytes.data(), count, output.spec->type));
     }
     return outputs;
-  }
-
-  static std::vector<float> floats_of(const std::vector<std::byte>& bytes, DataType type) {
-    std::vector<float> values(bytes.size() / size_of(type));
-    if (type == DataType::kF32) {
-      std::memcpy(values.data(), bytes.data(), bytes.size());
-      return values;
-    }
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      std::uint16_t half = 0;
-      std::memcpy(&half, &bytes[i * sizeof(half)], sizeof(half));
-      values[i] = half_to_float(half);
-    }
-    return values;
   }
 
   const Graph& graph_;

@@ -1,20 +1,14 @@
 // Convolutions of any kernel, stride, dilation and group count on f32 sums: what the tensor-core kernels do not take,
 // and everything in f32 mode. The bias is added behind the products: beside a large one they would lose digits.
 #include "infer/cuda/activation.cuh"
+#include "infer/cuda/image.cuh"
 #include "infer/cuda/launch.cuh"
 
 namespace camd::infer::cuda {
 namespace {
 
-CAMD_DEVICE int padded(int c) { return (c + 7) / 8 * 8; }
-
 CAMD_DEVICE int columns_of(const PlainConvArguments& p) {
   return (p.y.c + kPlainConvColumns - 1) / kPlainConvColumns * kPlainConvColumns;
-}
-
-template <typename T>
-CAMD_DEVICE T* at(const Image& image, int y, int x, int c) {
-  return static_cast<T*>(image.data) + (static_cast<std::ptrdiff_t>(y) * image.w + x) * image.pitch + c;
 }
 
 // Four neighbouring channels.

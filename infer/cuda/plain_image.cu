@@ -1,5 +1,6 @@
 // Kernels on images of any type and size, one thread an output element: pooling, resizing, and the picture's way to
 // planes.
+#include "infer/cuda/image.cuh"
 #include "infer/cuda/launch.cuh"
 
 namespace camd::infer::cuda {
@@ -11,25 +12,18 @@ dim3 blocks_for(std::int64_t elements) {
   return dim3(static_cast<unsigned>((elements + kThreads - 1) / kThreads), 1, 1);
 }
 
-// The padding channels up to the next multiple of 8 are made too: zero, so that weights of zero meet finite numbers.
-CAMD_DEVICE int padded(int c) { return (c + 7) / 8 * 8; }
-
 struct Place {
   int y, x, c;
   bool inside;
 };
-// Image element number i, channels innermost.
+// Image element number i, channels innermost. The padding channels are made too: zero, so that weights of zero meet
+// finite numbers.
 CAMD_DEVICE Place place_of(const Image& image) {
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + static_cast<std::int64_t>(threadIdx.x);
   const int channels = padded(image.c);
   const std::int64_t pixel = i / channels;
   return {static_cast<int>(pixel / image.w), static_cast<int>(pixel % image.w), static_cast<int>(i % channels),
           pixel < static_cast<std::int64_t>(image.h) * image.w};
-}
-
-template <typename T>
-CAMD_DEVICE T* at(const Image& image, int y, int x, int c) {
-  return static_cast<T*>(image.data) + (static_cast<std::ptrdiff_t>(y) * image.w + x) * image.pitch + c;
 }
 
 template <typename T>

@@ -73,6 +73,7 @@ struct PlannedOutput {
 
 struct Plan {
   DataType type = DataType::kF16;
+  int exact_convolutions = 0;  // PlanOptions'
   std::vector<std::byte> constants;
   std::vector<Buffer> buffers;
   std::size_t arena_bytes = 0;

@@ -23,6 +23,7 @@ PlanBuilder::PlanBuilder(Graph graph, const PlanOptions& options, std::string pa
 
 Plan PlanBuilder::build() {
   plan_.type = options_.type;
+  plan_.exact_convolutions = options_.exact_convolutions;
   plan_.buffers.resize(2);
   plan_.buffers[kConstantsBuffer].kind = BufferKind::kConstants;
   plan_.buffers[kInputBuffer].kind = BufferKind::kInput;

@@ -51,6 +51,17 @@ TEST_P(CopyRows, CopiesNothingWithoutRows) {
   EXPECT_EQ(to, std::vector<std::byte>(100, kUntouched));
 }
 
+TEST(NextReader, IsTheDeviceWhereItFetchesFromTheSlotItself) {
+  using device::DeviceKind;
+  using device::HostMemory;
+  EXPECT_EQ(next_reader_of(DeviceKind::kCuda, HostMemory::kPinned), NextReader::kDevice);
+  EXPECT_EQ(next_reader_of(DeviceKind::kCuda, HostMemory::kMapped), NextReader::kDevice);
+  EXPECT_EQ(next_reader_of(DeviceKind::kCuda, HostMemory::kPageable), NextReader::kCpu);
+  for (const auto memory : {HostMemory::kPageable, HostMemory::kPinned, HostMemory::kMapped}) {
+    EXPECT_EQ(next_reader_of(DeviceKind::kHost, memory), NextReader::kCpu);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(ForBoth, CopyRows, ::testing::Values(NextReader::kCpu, NextReader::kDevice),
                          [](const auto& reader) { return reader.param == NextReader::kCpu ? "Cpu" : "Device"; });
 

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "infer/cuda/plan.hpp"
-#include "infer/half.hpp"
 
 namespace camd::infer::test {
 
@@ -47,18 +46,8 @@ inline std::vector<std::vector<float>> run_emulated(const cuda::Plan& plan, cons
   }
   std::vector<std::vector<float>> results;
   for (const cuda::PlannedOutput& output : plan.outputs) {
-    const std::byte* const from = bases[static_cast<std::size_t>(output.buffer)];
-    std::vector<float> values(static_cast<std::size_t>(element_count(output.spec.shape)));
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      if (output.spec.type == DataType::kF32) {
-        std::memcpy(&values[i], from + i * 4, 4);
-      } else {
-        std::uint16_t half = 0;
-        std::memcpy(&half, from + i * 2, 2);
-        values[i] = half_to_float(half);
-      }
-    }
-    results.push_back(std::move(values));
+    results.push_back(to_floats(bases[static_cast<std::size_t>(output.buffer)],
+                                static_cast<std::size_t>(element_count(output.spec.shape)), output.spec.type));
   }
   return results;
 }
