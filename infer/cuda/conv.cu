@@ -44,8 +44,6 @@ conv_kernel(const ConvArguments p, const ConvMemory s) {
   const int n16_first = static_cast<int>(blockIdx.y) * T::kN16;
   const int n16_here = min(T::kN16, n16_total - n16_first);
 
-  let_next_kernel_start();
-
   // Pieces are counted over all taps: the packed weights lie one tap behind the other.
   const auto fetch_piece = [&](int piece, int slot) {
     const int steps = min(kPieceSteps, s.steps - piece * kPieceSteps);
@@ -79,6 +77,7 @@ conv_kernel(const ConvArguments p, const ConvMemory s) {
   }
 
   wait_for_previous_kernel();
+  let_next_kernel_start();
 
   const int tiles_x = (p.w + kTx - 1) / kTx;
   const int y0 = (static_cast<int>(blockIdx.x) / tiles_x) * kTy;

@@ -35,7 +35,7 @@ class PointerVisitor {
       TileStage& s = a.stages[i];
       reads(s.weights, s.bias);
       if (s.kind == TileStageKind::kLoad)
-        reads(s.image);
+        reads(s.image, s.added);
       else
         writes(s.image);
     }

@@ -23,8 +23,8 @@ namespace camd::infer::cuda {
 
 struct LaunchContext {
   void* stream = nullptr;  // cudaStream_t
-  // The kernel may start before the one in front of it in the stream has ended (it waits inside, after having
-  // fetched its weights). Only where that kernel, and nothing else, is what this one waits for.
+  // The kernel may start before the one in front of it in the stream, and in a capture before all that it waits for,
+  // have ended (it waits inside, after having fetched its weights). Only where it waits for kernels and nothing else.
   bool overlap_previous = false;
   // Before the first launch without it: also allows the kernel, whatever picture it will read, the shared memory that
   // it uses here, for which the driver allocates. [setup]

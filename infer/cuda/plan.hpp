@@ -31,7 +31,9 @@ struct PlanOptions {
   // So many convolutions from the first on, and what lies between them, by their plain kernels in f32: for networks
   // that amplify what f16 takes from their first layers.
   int exact_convolutions = 0;
-  int lanes = 4;  // steps that may run side by side, at most
+  // Steps that may run side by side, at most. With four, libcuda allocates at every launch of their graph
+  // (test_pipeline_gpu_steady).
+  int lanes = 3;
 };
 
 enum class BufferKind : std::uint8_t {
@@ -59,6 +61,7 @@ struct Step {
   Arguments arguments;
   std::string origin;              // the operators it came from, for messages
   std::vector<int> reads, writes;  // buffers, constants left out
+  double cycles = 6000;            // roughly, alone on one H200: which chain of steps is the longest
   int lane = 0;
   std::vector<int> waits;         // steps of other lanes that must be done before
   bool signals = false;           // a step of another lane, or an output's reader, waits for this one

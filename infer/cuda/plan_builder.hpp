@@ -27,6 +27,8 @@ struct TileProgramPlan {
   std::vector<int> ops;  // ascending, absorbed ones included
   TileGroup group;
   std::vector<ValueId> image_values;        // of the group's images
+  std::vector<ValueId> part_values;         // of the group's parts
+  std::vector<ValueId> image_sums;          // what is added to each when it is loaded, enlarged, or kNoValue
   std::vector<std::vector<int>> layer_ops;  // of each layer: its convolutions, more than one for heads
   TileLayout layout;
 };
@@ -43,6 +45,8 @@ struct Fusion {
   std::map<int, std::vector<int>> head_groups;  // first op -> 1x1 convolutions of one input that make network outputs
   std::map<int, int> head_of;                   // each of them -> the first
   std::map<int, ValueId> enlarged_residual;     // convolution -> the small image that its residual repeats
+  // Sum -> the two that it is of, the second enlarged to the first. It is made where it is read.
+  std::map<ValueId, std::pair<ValueId, ValueId>> sums;
   std::vector<TileProgramPlan> programs;
   std::map<int, int> program_at;  // op at which a program is made -> its number
   std::vector<int> order;         // in which ops are made; empty: as they are

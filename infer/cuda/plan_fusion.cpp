@@ -120,9 +120,39 @@ class Finder {
         return true;
       };
       if (!same(resize->y, from[2], to[2]) || !same(resize->x, from[3], to[3])) continue;
-      fusion_.enlarged_residual[i] = op(make).inputs[0];
-      fusion_.absorbed.insert(make);
+      if (adds_nothing_behind(i) && reader_of_sum(op(i).output) >= 0) {
+        sum_where_it_is_read(i, op(make).inputs[0]);
+      } else {
+        fusion_.enlarged_residual[i] = op(make).inputs[0];
+        fusion_.absorbed.insert(make);
+      }
     }
+  }
+  [[nodiscard]] bool adds_nothing_behind(int i) const {
+    return conv(i)->activation_first || op(i).activation.function == Function::kNone;
+  }
+  // The one convolution that reads the value, if it can be in a tile program, or -1.
+  [[nodiscard]] int reader_of_sum(ValueId id) const {
+    if (uses(id) != 1 || is_output(id)) return -1;
+    const int reader = readers_[static_cast<std::size_t>(id)][0];
+    return dense(reader) && op(reader).inputs[0] == id ? reader : -1;
+  }
+  // Of a pyramid: the convolution does not wait for the level above, whose enlarged image is added where the sum is
+  // read.
+  void sum_where_it_is_read(int i, ValueId small) {
+    const ValueId sum = op(i).output, residual = op(i).inputs[3];
+    const auto own = static_cast<ValueId>(graph_.values.size());
+    graph_.values.push_back(Value{graph_.value(sum).name + " before its sum", graph_.shape(sum), nullptr});
+    op(i).output = own;
+    op(i).inputs.resize(3);
+    Op add;
+    add.operation = Binary{Binary::Kind::kAdd};
+    add.inputs = {own, residual};
+    add.output = sum;
+    add.origin = op(i).origin;
+    graph_.ops.insert(graph_.ops.begin() + i + 1, std::move(add));
+    fusion_.sums[sum] = {own, small};
+    index();
   }
 
   void find_stem() {
@@ -234,7 +264,9 @@ class Finder {
         continue;
       }
       std::vector<int> seed{i};
-      if (fusion_.enlarged_residual.count(i) != 0) seed.insert(seed.begin(), maker(residual(i)));
+      if (fusion_.enlarged_residual.count(i) != 0) seed.push_back(maker(residual(i)));
+      const ValueId in = op(i).inputs[0];
+      if (fusion_.sums.count(in) != 0) seed.insert(seed.end(), {maker(in), maker(op(maker(in)).inputs[1])});
       std::sort(seed.begin(), seed.end());
       seeds.push_back(seed);
     }

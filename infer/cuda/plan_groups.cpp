@@ -14,8 +14,10 @@
 namespace camd::infer::cuda {
 namespace {
 
-// Steps side by side share the GPU: their sum counts as well as the longest chain.
-constexpr double kShareOfSum = 0.25;
+// Steps side by side, and frames, share the GPU: how much of it they keep busy counts as well as the longest chain.
+constexpr double kShareOfWork = 0.5;
+constexpr double kShareOfSum = 0.1;  // and what the shorter chains take
+constexpr double kJoin = 2500;
 constexpr double kPlainCycles = 6000;  // of an operator that runs by a plain kernel: never compared, only added
 
 class Grouper {
@@ -36,14 +38,16 @@ class Grouper {
     unit_of_.assign(static_cast<std::size_t>(count()), -1);
     for (const std::vector<int>& seed : seeds) {
       std::optional<TileProgramPlan> program = build(seed);
-      if (program) add_unit(seed, std::move(program));
+      if (!program) continue;
+      add_unit(seed, std::move(program));
+      seeds_.push_back(seed);
     }
     for (const auto& [point, deep] : fusion_.depthwise_of) add_unit({deep, point}, {});
     // Operators whose kernel computes others (conv(), the first layer) depend on what those read.
     for (int i = 0; i < count(); ++i) {
       if (unit_of_[static_cast<std::size_t>(i)] < 0) add_unit({i}, {});
     }
-    while (join_best()) {
+    while (change_best()) {
     }
     for (Unit& unit : units_) {
       if (!unit.program) continue;
@@ -60,7 +64,7 @@ class Grouper {
   struct Unit {
     std::vector<int> ops;  // ascending; empty: joined into another
     std::optional<TileProgramPlan> program;
-    double cycles = 0;
+    double cycles = 0, work = 0;  // TileLayout's
   };
 
   [[nodiscard]] int count() const { return static_cast<int>(graph_.ops.size()); }
@@ -73,7 +77,8 @@ class Grouper {
     for (const int i : ops) unit_of_[static_cast<std::size_t>(i)] = number;
     const bool free = std::holds_alternative<Concat>(op(ops[0]).operation);
     const double cycles = program ? program->layout.cycles : free ? 0.0 : kPlainCycles;
-    units_.push_back({ops, std::move(program), cycles});
+    const double work = program ? program->layout.work : 0.0;
+    units_.push_back({ops, std::move(program), cycles, work});
   }
 
   // ---- One group of operators as layers
@@ -102,6 +107,7 @@ class Grouper {
       const Shape& s = graph_.shape(id);
       made.group.images.push_back({static_cast<int>(s[2]), static_cast<int>(s[3]), static_cast<int>(s[1]), false});
       made.image_values.push_back(id);
+      made.image_sums.push_back(kNoValue);
       return static_cast<int>(made.group.images.size()) - 1;
     };
     const auto read_outside = [&](ValueId id) {
@@ -116,10 +122,17 @@ class Grouper {
       where[op(i).output] = {image, 0};
       int first = 0;
       for (const ValueId in : op(i).inputs) {
-        if (first % 16 != 0 || maker(in) < 0 || !inside(maker(in)) || uses_[static_cast<std::size_t>(in)] != 1)
-          return {};
-        where[in] = {image, first};
-        first += static_cast<int>(graph_.shape(in)[1]);
+        const auto channels = static_cast<int>(graph_.shape(in)[1]);
+        if (first % 16 != 0 || maker(in) < 0) return {};
+        if (inside(maker(in))) {
+          if (uses_[static_cast<std::size_t>(in)] != 1) return {};
+          where[in] = {image, first};
+        } else {
+          if (channels % 16 != 0) return {};
+          made.group.parts.push_back({image, first, channels});
+          made.part_values.push_back(in);
+        }
+        first += channels;
       }
     }
     for (const int i : ops) {
@@ -129,8 +142,20 @@ class Grouper {
       if (head != fusion_.head_of.end() && head->second != i) continue;  // with the first of its heads
       TileLayer layer;
       const ValueId in = op(i).inputs[0];
-      if (where.count(in) == 0) where[in] = {new_image(in), 0};
-      if (where[in].second != 0 || made.image_values[static_cast<std::size_t>(where[in].first)] != in) return {};
+      if (where.count(in) == 0) {
+        const auto image = static_cast<std::size_t>(new_image(in));
+        where[in] = {static_cast<int>(image), 0};
+        const auto sum = fusion_.sums.find(in);
+        if (sum != fusion_.sums.end() && inside(maker(in))) {
+          const auto& [own, small] = sum->second;
+          if ((maker(own) >= 0 && inside(maker(own))) || (maker(small) >= 0 && inside(maker(small)))) return {};
+          made.image_values[image] = own;
+          made.image_sums[image] = small;
+          made.group.images[image].sum = true;
+        }
+      }
+      const ValueId read = made.image_values[static_cast<std::size_t>(where[in].first)];
+      if (where[in].second != 0 || (read != in && fusion_.sums.count(in) == 0)) return {};
       layer.from = where[in].first;
       layer.kernel = conv->kernel.y;
       layer.stride = conv->stride.y;
@@ -159,6 +184,7 @@ class Grouper {
         const TileImage like{to.h, to.w, layer.channels, false};  // a copy: the images may move
         made.group.images.push_back(like);
         made.image_values.push_back(added);
+        made.image_sums.push_back(kNoValue);
         layer.add = static_cast<int>(made.group.images.size()) - 1;
       }
       made.layer_ops.push_back(members);
@@ -212,8 +238,18 @@ class Grouper {
     return sorted;
   }
   [[nodiscard]] std::vector<int> order(const std::vector<int>& unit_of, int units) const {
+    const std::vector<std::vector<int>> into = edges(unit_of, units);
+    std::vector<int> sorted = sorted_units(unit_of, units, into), depth(static_cast<std::size_t>(units), 0);
+    for (const int u : sorted) {
+      int& own = depth[static_cast<std::size_t>(u)];
+      for (const int v : into[static_cast<std::size_t>(u)]) own = std::max(own, depth[static_cast<std::size_t>(v)] + 1);
+    }
+    // What can run early comes early, and does not stand in a lane behind what comes late.
+    std::stable_sort(sorted.begin(), sorted.end(), [&](int a, int b) {
+      return depth[static_cast<std::size_t>(a)] < depth[static_cast<std::size_t>(b)];
+    });
     std::vector<int> ops;
-    for (const int u : sorted_units(unit_of, units, edges(unit_of, units))) {
+    for (const int u : sorted) {
       const Unit& unit = units_[static_cast<std::size_t>(u)];
       ops.insert(ops.end(), unit.ops.begin(), unit.ops.end());
     }
@@ -221,7 +257,8 @@ class Grouper {
   }
 
   // What the network takes, roughly; infinite if units wait for each other.
-  [[nodiscard]] double length(const std::vector<int>& unit_of, const std::vector<double>& cycles, int alive) const {
+  [[nodiscard]] double length(const std::vector<int>& unit_of, const std::vector<double>& cycles, double work,
+                              int alive) const {
     const int units = static_cast<int>(cycles.size());
     const std::vector<std::vector<int>> into = edges(unit_of, units);
     const std::vector<int> sorted = sorted_units(unit_of, units, into);
@@ -230,12 +267,15 @@ class Grouper {
     double longest = 0, sum = 0;
     for (const int u : sorted) {
       double begin = 0;
-      for (const int v : into[static_cast<std::size_t>(u)]) begin = std::max(begin, end[static_cast<std::size_t>(v)]);
+      const auto& before = into[static_cast<std::size_t>(u)];
+      for (const int v : before) begin = std::max(begin, end[static_cast<std::size_t>(v)]);
+      // What waits for two cannot start beside either.
+      if (std::any_of(before.begin(), before.end(), [&](int v) { return v != before[0]; })) begin += kJoin;
       end[static_cast<std::size_t>(u)] = begin + cycles[static_cast<std::size_t>(u)];
       longest = std::max(longest, end[static_cast<std::size_t>(u)]);
       sum += cycles[static_cast<std::size_t>(u)];
     }
-    return longest + kShareOfSum * sum;
+    return longest + kShareOfWork * work + kShareOfSum * sum;
   }
 
   [[nodiscard]] bool reads(int reader, ValueId id) const {
@@ -258,23 +298,27 @@ class Grouper {
     return false;
   }
 
-  // Groups that could be one: every two related units, and all that meet in a concatenation.
-  [[nodiscard]] std::set<std::vector<int>> candidates() const {
-    std::set<std::vector<int>> found;
-    const auto add = [&](const std::set<int>& units) {
+  // Groups that take the place of the units whose operators they have.
+  using Change = std::vector<std::vector<int>>;
+
+  // Every two related units as one; all, or all but one, that meet in a concatenation; and every seed on its own or
+  // with another unit than its own.
+  [[nodiscard]] std::set<Change> candidates() const {
+    std::set<Change> found;
+    const auto join = [&](const std::set<int>& units) {
       std::vector<int> ops;
       for (const int u : units) {
         const Unit& unit = units_[static_cast<std::size_t>(u)];
         if (!unit.program) return;
         ops.insert(ops.end(), unit.ops.begin(), unit.ops.end());
       }
-      found.insert(with_concats(ops));
+      found.insert({with_concats(ops)});
     };
     for (int a = 0; a < static_cast<int>(units_.size()); ++a) {
       for (int b = 0; b < a; ++b) {
         const Unit& one = units_[static_cast<std::size_t>(a)];
         const Unit& other = units_[static_cast<std::size_t>(b)];
-        if (one.program && other.program && (related(one, other) || related(other, one))) add({a, b});
+        if (one.program && other.program && (related(one, other) || related(other, one))) join({a, b});
       }
     }
     for (int i = 0; i < count(); ++i) {
@@ -283,23 +327,50 @@ class Grouper {
       for (const ValueId in : op(i).inputs) {
         if (maker(in) >= 0) units.insert(unit_of_[static_cast<std::size_t>(maker(in))]);
       }
+      const std::set<int> makers = units;
       for (const int reader : readers(op(i).output)) units.insert(unit_of_[static_cast<std::size_t>(reader)]);
-      if (units.size() > 1) add(units);
+      if (units.size() < 2) continue;
+      join(units);
+      for (const int without : makers) {
+        std::set<int> others = units;
+        others.erase(without);
+        if (others.size() > 1) join(others);
+      }
+    }
+    for (const std::vector<int>& seed : seeds_) {
+      const int own = unit_of_[static_cast<std::size_t>(seed[0])];
+      std::vector<int> rest;
+      for (const int i : units_[static_cast<std::size_t>(own)].ops) {
+        if (!is_concat(i) && !std::binary_search(seed.begin(), seed.end(), i)) rest.push_back(i);
+      }
+      if (rest.empty()) continue;
+      rest = with_concats(rest);
+      found.insert({rest, with_concats(seed)});
+      Unit moved;
+      moved.ops = seed;
+      for (int u = 0; u < static_cast<int>(units_.size()); ++u) {
+        const Unit& unit = units_[static_cast<std::size_t>(u)];
+        if (u == own || !unit.program || !(related(moved, unit) || related(unit, moved))) continue;
+        std::vector<int> ops = unit.ops;
+        ops.insert(ops.end(), seed.begin(), seed.end());
+        found.insert({rest, with_concats(ops)});
+      }
     }
     return found;
   }
+  [[nodiscard]] bool is_concat(int i) const { return std::holds_alternative<Concat>(op(i).operation); }
 
-  // These operators, and concatenations that lie wholly between them.
+  // These operators, and concatenations that only they read and of which they make something.
   [[nodiscard]] std::vector<int> with_concats(std::vector<int> ops) const {
     std::sort(ops.begin(), ops.end());
     const std::vector<int> both = ops;
     const auto inside = [&](int i) { return i >= 0 && std::binary_search(both.begin(), both.end(), i); };
     for (int i = 0; i < count(); ++i) {
-      if (!std::holds_alternative<Concat>(op(i).operation) || inside(i)) continue;
+      if (!is_concat(i) || inside(i)) continue;
       const auto& all = readers(op(i).output);
       const auto& in = op(i).inputs;
       if (!all.empty() && std::all_of(all.begin(), all.end(), inside) &&
-          std::all_of(in.begin(), in.end(), [&](ValueId id) { return inside(maker(id)); })) {
+          std::any_of(in.begin(), in.end(), [&](ValueId id) { return inside(maker(id)); })) {
         ops.push_back(i);
       }
     }
@@ -307,42 +378,74 @@ class Grouper {
     return ops;
   }
 
-  bool join_best() {
-    std::vector<double> cycles;
-    int alive = 0;
-    for (const Unit& unit : units_) {
-      cycles.push_back(unit.cycles);
-      alive += unit.ops.empty() ? 0 : 1;
-    }
-    double best = length(unit_of_, cycles, alive);
-    std::vector<int> best_ops;
-    for (const std::vector<int>& ops : candidates()) {
-      const std::optional<TileProgramPlan> program = build(ops);
-      if (!program) continue;
-      std::vector<int> unit_of = unit_of_;
-      std::vector<double> after = cycles;
-      const int joined = unit_of_[static_cast<std::size_t>(ops[0])];
-      int left = alive + 1;
-      std::set<int> gone;
-      for (const int i : ops) {
-        int& u = unit_of[static_cast<std::size_t>(i)];
-        if (gone.insert(u).second) --left;
-        after[static_cast<std::size_t>(u)] = 0;
-        u = joined;
+  // The units that a change replaces, and the operators that it leaves alone: concatenations.
+  struct Replaced {
+    std::set<int> units;
+    std::vector<int> alone;
+  };
+  [[nodiscard]] Replaced replaced_by(const Change& change) const {
+    Replaced found;
+    std::set<int> kept;
+    for (const std::vector<int>& group : change) {
+      for (const int i : group) {
+        found.units.insert(unit_of_[static_cast<std::size_t>(i)]);
+        kept.insert(i);
       }
-      after[static_cast<std::size_t>(joined)] = program->layout.cycles;
-      const double total = length(unit_of, after, left);
+    }
+    for (const int u : found.units) {
+      for (const int i : units_[static_cast<std::size_t>(u)].ops) {
+        if (kept.count(i) == 0) found.alone.push_back(i);
+      }
+    }
+    return found;
+  }
+
+  // What the network takes after the change; infinite if it is not possible.
+  [[nodiscard]] double length_after(const Change& change) {
+    constexpr double kImpossible = std::numeric_limits<double>::infinity();
+    const Replaced replaced = replaced_by(change);
+    std::vector<int> unit_of = unit_of_;
+    std::vector<double> cycles;
+    double work = 0;
+    int alive = 0;
+    for (std::size_t u = 0; u < units_.size(); ++u) {
+      const bool stays = !units_[u].ops.empty() && replaced.units.count(static_cast<int>(u)) == 0;
+      cycles.push_back(stays ? units_[u].cycles : 0.0);
+      work += stays ? units_[u].work : 0.0;
+      alive += stays ? 1 : 0;
+    }
+    for (const std::vector<int>& group : change) {
+      const std::optional<TileProgramPlan> program = build(group);
+      if (!program) return kImpossible;
+      for (const int i : group) unit_of[static_cast<std::size_t>(i)] = static_cast<int>(cycles.size());
+      cycles.push_back(program->layout.cycles);
+      work += program->layout.work;
+      ++alive;
+    }
+    for (const int i : replaced.alone) {
+      if (!is_concat(i)) return kImpossible;
+      unit_of[static_cast<std::size_t>(i)] = static_cast<int>(cycles.size());
+      cycles.push_back(0.0);
+      ++alive;
+    }
+    return length(unit_of, cycles, work, alive);
+  }
+
+  bool change_best() {
+    double best = length_after({});
+    Change best_change;
+    for (const Change& change : candidates()) {
+      const double total = length_after(change);
       if (total < best) {
         best = total;
-        best_ops = ops;
+        best_change = change;
       }
     }
-    if (best_ops.empty()) return false;
-    for (const int i : best_ops) {
-      Unit& old = units_[static_cast<std::size_t>(unit_of_[static_cast<std::size_t>(i)])];
-      old = Unit{};
-    }
-    add_unit(best_ops, build(best_ops));
+    if (best_change.empty()) return false;
+    const Replaced replaced = replaced_by(best_change);
+    for (const int u : replaced.units) units_[static_cast<std::size_t>(u)] = Unit{};
+    for (const std::vector<int>& group : best_change) add_unit(group, build(group));
+    for (const int i : replaced.alone) add_unit({i}, {});
     return true;
   }
 
@@ -352,6 +455,7 @@ class Grouper {
   const std::vector<int> uses_;
   std::vector<int> maker_;
   std::vector<std::vector<int>> readers_;
+  std::vector<std::vector<int>> seeds_;  // that have a program alone
   std::vector<Unit> units_;
   std::vector<int> unit_of_;
   std::map<std::vector<int>, std::optional<TileProgramPlan>> built_;

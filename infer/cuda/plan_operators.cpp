@@ -184,7 +184,22 @@ void PlanBuilder::emit_program(const TileProgramPlan& program) {
       stage.channels = round_up(x.c, 8);
       stage.source_h = x.h;
       stage.source_w = x.w;
-      stage.enlarged = x.h != stage.image_h || x.w != stage.image_w;
+      const ValueId sum = program.image_sums[static_cast<std::size_t>(loaded)];
+      if (sum == kNoValue) continue;
+      const Image added = image(sum);
+      stage.added = added.data;
+      stage.added_pitch = added.pitch;
+      stage.added_h = added.h;
+      stage.added_w = added.w;
+      continue;
+    }
+    if (const int part = program.layout.stage_part[static_cast<std::size_t>(i)]; part >= 0) {
+      const Image x = image(program.part_values[static_cast<std::size_t>(part)]);
+      stage.image = x.data;
+      stage.pitch = x.pitch;
+      stage.channels = x.c;
+      stage.source_h = x.h;
+      stage.source_w = x.w;
       continue;
     }
     const auto layer = static_cast<std::size_t>(program.layout.stage_layer[static_cast<std::size_t>(i)]);
@@ -194,6 +209,7 @@ void PlanBuilder::emit_program(const TileProgramPlan& program) {
       origin += (origin.empty() ? "" : " + ") + graph_.ops[static_cast<std::size_t>(op)].origin;
   }
   add_step(a, origin);
+  plan_.steps.back().cycles = program.layout.cycles;
 }
 
 // Weights and destinations of one layer.

@@ -60,14 +60,14 @@ class Scheduler {
     }
   }
 
-  // Steps from here to the end of the longest chain: the chain to keep in one lane, where launches overlap.
+  // Cycles from here to the end of the longest chain: the chain to keep in one lane, where launches overlap.
   void find_heights() {
-    height_.assign(count_, 0);
+    height_.assign(count_, 0.0);
     heir_.assign(count_, count_);
     for (std::size_t i = count_; i-- > 0;) {
       for (const std::size_t j : needs_[i]) {
-        if (height_[i] + 1 > height_[j]) {
-          height_[j] = height_[i] + 1;
+        if (height_[i] + plan_.steps[i].cycles > height_[j]) {
+          height_[j] = height_[i] + plan_.steps[i].cycles;
           heir_[j] = i;
         }
       }
@@ -90,7 +90,9 @@ class Scheduler {
       }
       for (const int j : step.waits) follow(i, static_cast<std::size_t>(j));
       step.lane = static_cast<int>(lane);
-      step.overlap_previous = step.waits.empty() && tail != count_;
+      // A kernel that has started and waits holds a place that others could run in: outside of the longest chain it
+      // starts early only behind what it would wait for anyway.
+      step.overlap_previous = tail != count_ && (lane == 0 || step.waits.empty());
       tails[lane] = i;
     }
     plan_.lane_count = std::max<int>(1, static_cast<int>(tails.size()));
@@ -172,7 +174,7 @@ class Scheduler {
   const int max_lanes_;
   const std::size_t count_;
   std::vector<std::vector<std::size_t>> needs_;
-  std::vector<int> height_;
+  std::vector<double> height_;
   std::vector<std::size_t> heir_;
   std::vector<Bits> after_;
 };

@@ -121,12 +121,6 @@ union Half8 {
   __half2 pair[4];
 };
 
-CAMD_DEVICE void unpack_halfs(float2 (&to)[4], const uint4& bits) {
-  Half8 halfs;
-  halfs.bits = bits;
-  for (int i = 0; i < 4; ++i) to[i] = __half22float2(halfs.pair[i]);
-}
-
 // The 2 bytes that begin at `from`, which is even.
 CAMD_DEVICE void unpack_bytes(float (&to)[2], const std::uint8_t* from) {
   const unsigned both = *reinterpret_cast<const std::uint16_t*>(from);
@@ -152,6 +146,14 @@ CAMD_DEVICE unsigned pack_halfs(float low, float high) {
 
 CAMD_DEVICE uint4 pack_halfs(const float (&v)[8]) {
   return make_uint4(pack_halfs(v[0], v[1]), pack_halfs(v[2], v[3]), pack_halfs(v[4], v[5]), pack_halfs(v[6], v[7]));
+}
+
+CAMD_DEVICE uint2 clamp_halfs(const uint2& bits, __half2 low, __half2 high) {
+  const auto clamped = [&](unsigned both) {
+    const __half2 v = __hmin2(__hmax2(*reinterpret_cast<const __half2*>(&both), low), high);
+    return *reinterpret_cast<const unsigned*>(&v);
+  };
+  return make_uint2(clamped(bits.x), clamped(bits.y));
 }
 
 // What rounding to f16 takes.

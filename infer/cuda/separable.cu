@@ -86,8 +86,6 @@ separable_kernel(const SeparableArguments p, const SeparableMemory s) {
   const int left_steps = kPairs ? s.left_steps : s.k_steps;
   const int left_pitch = left_steps * 32 + 16;  // bytes; an odd number of 16-byte words: no bank conflicts
 
-  let_next_kernel_start();
-
   // Weights do not depend on the kernel before.
   const int n16_total = (p.y.c + 15) / 16;
   const int n16_first = static_cast<int>(blockIdx.y) * (T::kChannels / 16);
@@ -119,6 +117,7 @@ separable_kernel(const SeparableArguments p, const SeparableMemory s) {
   const Bounds bounds = bounds_of(p.activation);
 
   wait_for_previous_kernel();
+  let_next_kernel_start();
 
   const int tiles_x = (p.y.w + kTx - 1) / kTx;
   const int y0 = (static_cast<int>(blockIdx.x) / tiles_x) * kTy;

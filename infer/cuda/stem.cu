@@ -14,8 +14,8 @@ template <Source kSource>
 CAMD_KERNEL(kThreads, 2)
 stem_kernel(const StemArguments p) {
   CAMD_SHARED(memory);
-  let_next_kernel_start();
   wait_for_previous_kernel();
+  let_next_kernel_start();
 
   const int tiles_x = (p.y.w + kTx - 1) / kTx;
   const int y0 = (static_cast<int>(blockIdx.x) / tiles_x) * kTy;

@@ -36,8 +36,6 @@ stem_block_kernel(const StemArguments p, const StemBlockMemory s) {
   const int lane = lane_index();
   constexpr int kLeftPitch = kGroups * 32 + 16;  // bytes; an odd number of 16-byte words: no bank conflicts
 
-  let_next_kernel_start();
-
   // Weights do not depend on the kernel before.
 #pragma unroll 1
   for (int i = thread; i < 2 * s.n16 * 32; i += kThreads) {
@@ -59,6 +57,7 @@ stem_block_kernel(const StemArguments p, const StemBlockMemory s) {
 #pragma unroll
   for (int n8 = 0; n8 < kGroups; ++n8) load_weights(p, n8, first[n8]);
   wait_for_previous_kernel();
+  let_next_kernel_start();
 
   const int tiles_x = (p.y.w + kTx - 1) / kTx;
   const int y0 = (static_cast<int>(blockIdx.x) / tiles_x) * kTy;

@@ -8,16 +8,24 @@
 namespace camd::infer::cuda {
 namespace {
 
-// What one H200 does with this kernel, as measured (docs/performance.md): warps wait for each other's results most of
-// the time, so that a layout costs what its busiest warp has to issue. Other GPUs differ, the order of layouts hardly
-// does.
+// What one H200 does with this kernel, as measured (docs/performance.md). A phase takes what its busiest warp takes, or
+// what all warps of the processor together ask of its shared memory, its tensor cores or its issue slots, whichever is
+// most. Other GPUs differ, the order of layouts hardly does.
 constexpr int kProcessors = 132;
-constexpr double kStart = 2400;       // cycles between two kernels
-constexpr double kLoadLatency = 900;  // from the first fetch to the last arrival
-constexpr double kMeet = 60;
-constexpr double kFetchBytes = 40;  // of weights that nothing hides, a cycle and processor
-constexpr double kWait = 3.4;       // cycles an instruction, of a warp alone
-constexpr double kShare = 0.35;     // and for each warp of the processor
+constexpr double kStart = 2400;        // cycles between two kernels
+constexpr double kLoadLatency = 1100;  // from the first fetch to the last arrival
+constexpr double kMeet = 300;
+constexpr double kFetchBytes = 40;      // of weights that nothing hides, a cycle and processor
+constexpr double kInstruction = 6.5;    // cycles, of a warp alone
+constexpr double kIssue = 0.3;          // cycles of the processor
+constexpr double kBeside = 0.5;         // of its time that a warp waits longer for each further block
+constexpr double kBesideWarp = 0.03;    // and for each further warp than 8
+constexpr double kSharedBytes = 110;    // a cycle and processor
+constexpr double kStepLatency = 44;     // of a warp, from a step's fragments to its sums
+constexpr double kProduct = 8;          // cycles of a quarter of the processor, 16 x 8 x 16
+constexpr double kLateStart = 800;      // cycles of a block before its weights are under way
+constexpr double kShareOfWork = 0.5;    // of the GPU's time that others could use
+constexpr int kProcessorThreads = 512;  // that its registers are enough for
 constexpr int kProcessorShared = 227 * 1024;
 constexpr int kMostTilePixels = 512;
 
@@ -51,15 +59,17 @@ class Layouter {
   Layouter(const TileGroup& group, std::size_t shared_bytes) : group_(group), shared_bytes_(shared_bytes) {
     const TileLayer& last = group_.layers.back();
     base_ = group_.images[static_cast<std::size_t>(last.to)];
+    planes_ = std::any_of(group_.layers.begin(), group_.layers.end(), [](const TileLayer& l) { return l.planes; });
     find_phases();
   }
 
   std::optional<TileLayout> best() {
-    if (group_.layers.size() + loaded_.size() + 1 > kMaxTileStages) return {};
+    if (group_.layers.size() + loaded_.size() + group_.parts.size() + 1 > kMaxTileStages) return {};
     for (const int ty : kSides) {
       for (const int tx : kSides) {
         // Larger than the image helps nobody; smaller ones than a row of products waste them.
         if (ty * tx > kMostTilePixels || ty * tx < 16 || tx < ty) continue;
+        if (planes_ && tx % 2 != 0) continue;  // outputs are written in pairs
         if ((ty > 4 && ty >= 2 * base_.h) || (tx > 4 && tx >= 2 * base_.w)) continue;
         if (!find_regions(ty, tx)) continue;
         for (const int columns : {1, 2, 4, 8, 16}) {
@@ -100,6 +110,7 @@ class Layouter {
       }
       order_.push_back(i);
     }
+    for (const TilePart& part : group_.parts) uses_[static_cast<std::size_t>(part.image)].written = 0;
     std::stable_sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) { return phase_[a] < phase_[b]; });
     for (std::size_t v = 0; v < group_.images.size(); ++v) {
       if (uses_[v].loaded) loaded_.push_back(static_cast<int>(v));
@@ -149,24 +160,39 @@ class Layouter {
     return true;
   }
 
+  // Of a dense stage, or of a phase.
   struct Work {
     int units = 0;
-    double setup = 0, each = 0;  // instructions of a warp: once, and for each unit
+    double setup = 0, each = 0;                         // cycles of a warp: once, and for each unit
+    double issued = 0, shared_bytes = 0, products = 0;  // of all its units: instructions, bytes read, 16 x 8 x 16
     [[nodiscard]] double alone(int warps) const {
       const int rounds = (units + warps - 1) / warps;
-      return setup + rounds * each;
+      return (setup + rounds * each) * (1 + kBesideWarp * (warps - 8));
+    }
+    // Of a processor with so many blocks like this one.
+    [[nodiscard]] double cycles(int warps, int blocks) const {
+      const double quarters = std::min(4, std::min(units, warps) * blocks);
+      return std::max({alone(warps) * (1 + kBeside * (blocks - 1)), blocks * issued * kIssue,
+                       blocks * shared_bytes / kSharedBytes, blocks * products * kProduct / quarters});
     }
   };
 
   [[nodiscard]] static Work dense_work(const TileStage& s, int unit, bool leaves, bool adds) {
     const int mt = kTileUnits[unit][0], nt = kTileUnits[unit][1];
     const int steps = s.depth * s.kernel * s.kernel;
+    const bool ahead = s.depth % 2 == 0 || s.depth % 3 == 0 || (s.depth == 1 && s.kernel == 3);
     Work w;
     w.units = (s.h * s.w + 16 * mt - 1) / (16 * mt) * (s.n16 / nt);
-    const int quad = leaves ? 22 : 20;
-    w.setup = 110;
-    w.each = 14 * mt + 10 * nt + steps * (mt + nt + 2 * mt * nt + 4) +
-             2 * mt * (14 + (leaves ? 8 : 0) + nt * (quad + (adds ? 16 : 0)));
+    const int quad = leaves ? 17 : 15;
+    const int around = 14 * mt + 10 * nt + 2 * mt * (14 + (leaves ? 8 : 0) + nt * (quad + (adds ? 20 : 0)));
+    const int step = mt + nt + 2 * mt * nt + (ahead ? 3 : 10);
+    constexpr int kSetup = 110;
+    w.setup = kSetup * kInstruction;
+    w.each =
+        around * kInstruction + steps * std::max(ahead ? kStepLatency : kStepLatency + 60, 2.0 * mt * nt * kProduct);
+    w.issued = w.units * (around + steps * step) + 8 * kSetup;
+    w.shared_bytes = w.units * steps * (mt + nt) * 512.0;
+    w.products = w.units * steps * 2.0 * mt * nt;
     return w;
   }
   void try_layout(int ty, int tx, int columns, int threads) {
@@ -178,9 +204,8 @@ class Layouter {
     p.tiles_x = (base_.w + tx - 1) / tx;
     p.by_tiles_x = make_divider(p.tiles_x);
     const int warps = threads / 32;
-    const bool planes =
-        std::any_of(group_.layers.begin(), group_.layers.end(), [](const TileLayer& l) { return l.planes; });
-    int at = static_cast<int>((loaded_.size() + group_.layers.size() + (planes ? 1 : 0)) * sizeof(TileStage));
+    int at = static_cast<int>((loaded_.size() + group_.parts.size() + group_.layers.size() + (planes_ ? 1 : 0)) *
+                              sizeof(TileStage));
     double load_bytes = 0;
     for (const int v : loaded_) {
       TileStage& s = add_stage(made, v, -1);
@@ -188,23 +213,28 @@ class Layouter {
       s.depth = words_of(v);
       s.by_depth = make_divider(s.depth);
       set_pixels(s, v);
+      load_bytes += 16.0 * s.h * s.w * s.depth * (group_.images[static_cast<std::size_t>(v)].sum ? 2 : 1);
+    }
+    for (std::size_t i = 0; i < group_.parts.size(); ++i) {
+      const TilePart& part = group_.parts[i];
+      TileStage& s = add_stage(made, -1, -1);
+      made.stage_part.back() = static_cast<int>(i);
+      s.kind = TileStageKind::kLoad;
+      s.depth = part.channels / 8;
+      s.by_depth = make_divider(s.depth);
+      set_pixels(s, part.image);
       load_bytes += 16.0 * s.h * s.w * s.depth;
     }
-    double issued = 60, waits = kLoadLatency;  // of the busiest warp
-    issued += made.program.stage_count * 60 + 36 * (load_bytes / 16 / threads + 0.5);
-    double sum_of_phase = 0, longest = 0;
-    const auto end_phase = [&] {
-      issued += std::max(sum_of_phase / warps, longest);
-      waits += kMeet;
-      sum_of_phase = longest = 0;
-    };
+    std::vector<Work> phases;
+    double own = 0;  // cycles of a warp outside of phases
+    own += kInstruction * (60 + made.program.stage_count * 60 + 36 * (load_bytes / 16 / threads + 0.5));
     int phase = 0;
     for (const std::size_t i : order_) {
       const TileLayer& layer = group_.layers[i];
       TileStage& s = add_stage(made, -1, static_cast<int>(i));
       s.kind = TileStageKind::kDense;
       s.meet = phase_[i] != phase;
-      if (s.meet && phase != 0) end_phase();
+      if (s.meet) phases.emplace_back();
       phase = phase_[i];
       s.kernel = static_cast<std::uint8_t>(layer.kernel);
       s.stride = static_cast<std::uint8_t>(layer.stride);
@@ -220,7 +250,7 @@ class Layouter {
       for (int unit = 0; unit < kTileUnitCount; ++unit) {
         if (s.n16 % kTileUnits[unit][1] != 0) continue;
         const Work other = dense_work(s, unit, to.stored && !layer.planes, layer.add >= 0);
-        if (first || other.alone(warps) < work.alone(warps)) {
+        if (first || other.cycles(warps, 1) < work.cycles(warps, 1)) {
           work = other;
           s.unit = static_cast<std::uint8_t>(unit);
         }
@@ -233,11 +263,16 @@ class Layouter {
       s.by_depth = make_divider(s.depth);
       s.by_columns = make_divider(std::max(1, s.n16 / kTileUnits[s.unit][1]));
       s.units = work.units;
-      sum_of_phase += work.units * work.each + work.setup * warps;
-      longest = std::max(longest, work.alone(warps));
+      Work& all = phases.back();
+      // Stages of a phase share its warps: their units go on where those of the stage before ended.
+      all.setup += work.setup;
+      all.each = (all.units * all.each + work.units * work.each) / (all.units + work.units);
+      all.units += work.units;
+      all.issued += work.issued;
+      all.shared_bytes += work.shared_bytes;
+      all.products += work.products;
       if (static_cast<std::size_t>(at) > shared_bytes_) return;
     }
-    end_phase();
     for (std::size_t i = 0; i < group_.layers.size(); ++i) {
       if (!group_.layers[i].planes) continue;
       TileStage& s = add_stage(made, -1, static_cast<int>(i));
@@ -245,30 +280,39 @@ class Layouter {
       s.meet = true;
       set_pixels(s, group_.layers[i].to);
       s.channels = group_.layers[i].channels;
-      const int of_warp = (s.channels + warps - 1) / warps;
-      const int rounds = (s.h * s.w + 31) / 32;
-      issued += 60 + of_warp * (60 + 30.0 * rounds);
-      waits += kMeet;
+      s.depth = (s.channels + 7) / 8;
+      s.by_depth = make_divider(s.depth);
+      s.units = (s.h * s.w + 63) / 64 * s.depth;
+      s.planes_at = at;
+      at += s.depth * 8 * kPlaneBytes;
+      const int rounds = (s.units + warps - 1) / warps;
+      own += kInstruction * (60 + rounds * 100.0) + kMeet;
     }
-    issued += 9.0 * at / 16 / threads + 30 * made.program.stage_count;
     const int weight_bytes = at;
     if (!place_images(made, at)) return;
     p.shared_bytes = at;
 
-    const int by_shared = kProcessorShared / (at + 1024);
     const int blocks = p.tiles_y * p.tiles_x * columns;
+    const int fit = std::max(1, std::min(kProcessorShared / (at + 1024), kProcessorThreads / threads));
     const int each = (blocks + kProcessors - 1) / kProcessors;
-    const int beside = std::max(1, std::min({by_shared, kMaxTileThreads / threads, each}));
-    // Beside a block of the kernel in front there is room for half of the shared memory: what needs more fetches its
-    // weights when that one has ended.
-    if (by_shared < 2) waits += weight_bytes / kFetchBytes;
+    const auto wave_of = [&](int beside) {
+      double wave = kLoadLatency + own;
+      // Where there is no room beside a block of the kernel in front, weights are fetched when that one has ended.
+      if (fit < 2) wave += kLateStart + weight_bytes / kFetchBytes;
+      for (const Work& w : phases) wave += kMeet + w.cycles(warps, beside);
+      return wave;
+    };
+    const int beside = std::min(fit, each);
     const int waves = (each + beside - 1) / beside;
-    made.cycles = kStart + waves * (waits + issued * (kWait + kShare * warps * beside));
-    if (!best_ || made.cycles < best_->cycles) best_ = std::move(made);
+    made.cycles = kStart + waves * wave_of(beside);
+    made.work = blocks * wave_of(fit) / fit / kProcessors;
+    if (!best_ || made.cycles + kShareOfWork * made.work < best_->cycles + kShareOfWork * best_->work)
+      best_ = std::move(made);
   }
   static TileStage& add_stage(TileLayout& made, int image, int layer) {
     made.stage_image.push_back(image);
     made.stage_layer.push_back(layer);
+    made.stage_part.push_back(-1);
     return made.program.stages[made.program.stage_count++];
   }
   void set_pixels(TileStage& s, int image) const {
@@ -300,7 +344,7 @@ class Layouter {
       const ImageUse& use = uses_[v];
       if (use.read == 0) continue;
       const Region& r = regions_[v];
-      const int size = r.y.size() * r.x.size() * pixel_bytes(static_cast<int>(v));
+      const int size = r.y.size() * row_bytes(static_cast<int>(v));
       int begin = first;
       std::vector<Placed> others;
       for (const Placed& o : placed) {
@@ -323,6 +367,14 @@ class Layouter {
       if (image >= 0) {
         s.to = offset[static_cast<std::size_t>(image)];
         s.to_pixel = pixel_bytes(image);
+        s.to_row = row_bytes(image);
+        continue;
+      }
+      if (const int number = made.stage_part[static_cast<std::size_t>(i)]; number >= 0) {
+        const TilePart& part = group_.parts[static_cast<std::size_t>(number)];
+        s.to = offset[static_cast<std::size_t>(part.image)] + part.first_channel * 2;
+        s.to_pixel = pixel_bytes(part.image);
+        s.to_row = row_bytes(part.image);
         continue;
       }
       const TileLayer& layer = group_.layers[static_cast<std::size_t>(made.stage_layer[static_cast<std::size_t>(i)])];
@@ -331,6 +383,7 @@ class Layouter {
       if (s.kind == TileStageKind::kPlanes) {
         s.from = offset[static_cast<std::size_t>(layer.to)];
         s.from_pixel = pixel_bytes(layer.to);
+        s.from_row = row_bytes(layer.to);
         continue;
       }
       if (layer.add >= 0) {
@@ -338,12 +391,13 @@ class Layouter {
         s.add_pixel = pixel_bytes(layer.add);
       }
       s.from_pixel = pixel_bytes(layer.from);
-      s.from_row = in.x.size() * s.from_pixel;
+      s.from_row = row_bytes(layer.from);
       s.from = offset[static_cast<std::size_t>(layer.from)] +
                (in.y.back - out.y.back * layer.stride - layer.pad_top) * s.from_row +
                (in.x.back - out.x.back * layer.stride - layer.pad_left) * s.from_pixel;
       if (offset[static_cast<std::size_t>(layer.to)] < 0) continue;
       s.to_pixel = pixel_bytes(layer.to);
+      s.to_row = row_bytes(layer.to);
       s.to = offset[static_cast<std::size_t>(layer.to)] + layer.first_channel * 2;
       const int room = words_of(layer.to) * 8 - layer.first_channel;
       s.stored = std::min(s.n16 * 16, room);
@@ -352,10 +406,23 @@ class Layouter {
   }
   // An odd number of words: no bank conflicts between neighbouring pixels.
   [[nodiscard]] int pixel_bytes(int image) const { return (words_of(image) | 1) * 16; }
+  // A product reads pixels of two rows where one ends: the next row begins where the pixel behind the last would.
+  [[nodiscard]] int row_bytes(int image) const {
+    const int words = words_of(image) | 1;
+    const int width = regions_[static_cast<std::size_t>(image)].x.size();
+    for (const TileLayer& layer : group_.layers) {
+      if (layer.from != image || layer.stride != 1) continue;
+      const int read = regions_[static_cast<std::size_t>(layer.to)].x.size();
+      const int beyond = (width - read) * words;
+      return (width * words + (8 - beyond % 8) % 8) * 16;
+    }
+    return width * words * 16;
+  }
 
   const TileGroup& group_;
   const std::size_t shared_bytes_;
   TileImage base_;
+  bool planes_ = false;
   std::vector<int> phase_;          // of each layer, from 1
   std::vector<std::size_t> order_;  // layers by phase
   std::vector<ImageUse> uses_;

@@ -16,6 +16,7 @@ namespace camd::infer::cuda {
 struct TileImage {
   int h = 0, w = 0, c = 0;
   bool stored = false;  // it reaches global memory
+  bool sum = false;     // loaded from two images
 };
 
 struct TileLayer {
@@ -28,21 +29,30 @@ struct TileLayer {
   int add = -1;         // image to add to the results, of the size of `to`; read by nothing else
 };
 
+// Channels of an image that are loaded where layers make others.
+struct TilePart {
+  int image = 0;
+  int first_channel = 0, channels = 0;  // multiples of 16
+};
+
 // Layers are in execution order; the last one makes an image of the tile's own size. Images that no layer makes are
 // loaded.
 struct TileGroup {
   std::vector<TileImage> images;
   std::vector<TileLayer> layers;
+  std::vector<TilePart> parts;
 };
 
 struct TileLayout {
   TileProgramArguments program;  // without addresses
   std::vector<int> stage_image;  // of each stage: the image that it loads, or -1
+  std::vector<int> stage_part;   // of each stage: the part that it loads, or -1
   std::vector<int> stage_layer;  // of each stage: its layer (kPlanes: the layer whose results it writes), or -1
-  double cycles = 0;             // estimated, alone on one H200
+  // Estimated for one H200, in cycles: how long it takes alone, and for how long it would keep the whole GPU busy.
+  double cycles = 0, work = 0;
 };
 
-// The cheapest layout, or none: nothing fits, or the layers' pixels do not belong together.
+// The cheapest layout, time and work together, or none: nothing fits, or the layers' pixels do not belong together.
 [[nodiscard]] std::optional<TileLayout> lay_out(const TileGroup& group, std::size_t shared_bytes);
 
 }  // namespace camd::infer::cuda

@@ -7,6 +7,8 @@
 #include "infer/cuda/activation.cuh"
 #include "infer/cuda/launch.cuh"
 
+#include <type_traits>
+
 namespace camd::infer::cuda {
 namespace {
 
@@ -22,11 +24,6 @@ struct Place {
 // First row and column of the block's region of a stage.
 CAMD_DEVICE int first_row(const TileStage& s, const Place& at) { return at.by * s.step_y - s.back_y; }
 CAMD_DEVICE int first_column(const TileStage& s, const Place& at) { return at.bx * s.step_x - s.back_x; }
-// Most blocks see no edge of the image: they need not ask for each pixel.
-CAMD_DEVICE bool sees_edge(const TileStage& s, const Place& at) {
-  const int y = first_row(s, at), x = first_column(s, at);
-  return y < 0 || x < 0 || y + s.h > s.image_h || x + s.w > s.image_w;
-}
 CAMD_DEVICE bool within(int value, int end) { return static_cast<unsigned>(value) < static_cast<unsigned>(end); }
 
 CAMD_DEVICE void copy_words(const Place& at, unsigned char* to, const void* from, int words) {
@@ -54,61 +51,244 @@ CAMD_DEVICE void fetch_weights(const TileStage& s, const Place& at, int column) 
   copy_words(at, at.memory + s.bias_at, s.bias + column * s.n16 * 16, s.n16 * 4);
 }
 
+// Where a pixel of an image that `from` rows or columns are enlarged to comes from.
+CAMD_DEVICE int enlarged_from(int at, int from, int to) {
+  return to == from ? at : to == 2 * from ? at >> 1 : at * from / to;
+}
+
 CAMD_DEVICE void load(const TileStage& s, const Place& at) {
   const int depth = s.depth, groups = s.channels / 8, width = s.w;
   const Divider by_depth = s.by_depth, by_w = s.by_w;
   const int total = s.h * width * depth;
   const int y0 = first_row(s, at), x0 = first_column(s, at);
-  const int image_h = s.image_h, image_w = s.image_w, source_w = s.source_w, pitch = s.pitch, to_pixel = s.to_pixel;
-  const bool enlarged = s.enlarged;
+  const int image_h = s.image_h, image_w = s.image_w, pitch = s.pitch, to_pixel = s.to_pixel, to_row = s.to_row;
+  const int source_h = s.source_h, source_w = s.source_w;
   const auto* const image = static_cast<const __half*>(s.image);
   unsigned char* const to = at.memory + s.to;
   for (int i = at.thread; i < total; i += at.threads) {
     const int index = divide(i, by_depth);
     const int group = i - index * depth;
-    const int row = divide(index, by_w);
-    int y = y0 + row, x = x0 + index - row * width;
+    const int row = divide(index, by_w), left_of = index - row * width;
+    const int y = y0 + row, x = x0 + left_of;
     const bool inside = within(y, image_h) && within(x, image_w) && group < groups;
-    if (enlarged) {
-      y = y * s.source_h / image_h;
-      x = x * source_w / image_w;
-    }
-    copy16_async(to + index * to_pixel + group * 16, image + (y * source_w + x) * pitch + group * 8, inside);
+    const int from = enlarged_from(y, source_h, image_h) * source_w + enlarged_from(x, source_w, image_w);
+    copy16_async(to + row * to_row + left_of * to_pixel + group * 16, image + from * pitch + group * 8, inside);
   }
 }
 
-// A warp takes a channel, so that it writes neighbours and looks its output up once.
-CAMD_DEVICE void write_planes(const TileProgramArguments& p, const TileStage& s, const Place& at) {
-  const int width = s.w, pixels = s.h * width, channels = s.channels;
+CAMD_DEVICE void load_sum(const TileStage& s, const Place& at) {
+  const int depth = s.depth, groups = s.channels / 8, width = s.w;
+  const Divider by_depth = s.by_depth, by_w = s.by_w;
+  const int total = s.h * width * depth;
   const int y0 = first_row(s, at), x0 = first_column(s, at);
-  const int image_h = s.image_h, image_w = s.image_w, from_pixel = s.from_pixel;
-  const Divider by_w = s.by_w;
-  const unsigned char* const source = at.memory + s.from;
-  const bool wide = p.plane_type == DataType::kF32;
-  for (int channel = at.warp; channel < channels; channel += at.warps) {
+  const int image_h = s.image_h, image_w = s.image_w, pitch = s.pitch, to_pixel = s.to_pixel, to_row = s.to_row;
+  const int added_h = s.added_h, added_w = s.added_w, added_pitch = s.added_pitch;
+  const auto* const image = static_cast<const __half*>(s.image);
+  const auto* const added = static_cast<const __half*>(s.added);
+  unsigned char* const to = at.memory + s.to;
+  constexpr int kAtOnce = 4;  // that are on their way together
+  for (int first = at.thread; first < total; first += kAtOnce * at.threads) {
+    Half8 own[kAtOnce], other[kAtOnce];
+    int place[kAtOnce];
+#pragma unroll
+    for (int u = 0; u < kAtOnce; ++u) {
+      const int i = first + u * at.threads;
+      const int index = divide(i, by_depth);
+      const int group = i - index * depth;
+      const int row = divide(index, by_w), left_of = index - row * width;
+      const int y = y0 + row, x = x0 + left_of;
+      const bool inside = i < total && within(y, image_h) && within(x, image_w) && group < groups;
+      const int from = enlarged_from(y, added_h, image_h) * added_w + enlarged_from(x, added_w, image_w);
+      place[u] = i < total ? row * to_row + left_of * to_pixel + group * 16 : -1;
+      own[u].bits = other[u].bits = make_uint4(0, 0, 0, 0);
+      if (inside) {
+        own[u].bits = *reinterpret_cast<const uint4*>(image + (y * image_w + x) * pitch + group * 8);
+        other[u].bits = *reinterpret_cast<const uint4*>(added + from * added_pitch + group * 8);
+      }
+    }
+#pragma unroll
+    for (int u = 0; u < kAtOnce; ++u) {
+      if (place[u] < 0) break;
+#pragma unroll
+      for (int c = 0; c < 4; ++c) own[u].pair[c] = __hadd2(own[u].pair[c], other[u].pair[c]);
+      *reinterpret_cast<uint4*>(to + place[u]) = own[u].bits;
+    }
+  }
+}
+
+// Where a channel of the outputs goes.
+struct alignas(16) Plane {
+  void* data;
+  Bounds bounds;
+  Activation activation;
+};
+static_assert(sizeof(Plane) <= kPlaneBytes);
+CAMD_DEVICE void list_planes(const TileProgramArguments& p, const TileStage& s, const Place& at) {
+  const std::ptrdiff_t size =
+      static_cast<std::ptrdiff_t>(s.image_h) * s.image_w * (p.plane_type == DataType::kF32 ? 4 : 2);
+  auto* const planes = reinterpret_cast<Plane*>(at.memory + s.planes_at);
+#pragma unroll 1
+  for (int channel = at.thread; channel < s.channels; channel += at.threads) {
     int found = 0;
     for (int k = 1; k < p.sink_count; ++k) {
       if (channel >= p.sinks[k].first) found = k;
     }
     const PlaneSink& sink = p.sinks[found];
-    const Activation activation = sink.activation;
-    const Bounds bounds = bounds_of(activation);
-    const std::ptrdiff_t plane = static_cast<std::ptrdiff_t>(channel - sink.first) * image_h * image_w;
-    auto* const floats = static_cast<float*>(sink.data) + plane;
-    auto* const halfs = static_cast<__half*>(sink.data) + plane;
-#pragma unroll 1
-    for (int index = lane_index(); index < pixels; index += 32) {
-      const int row = divide(index, by_w);
-      const int y = y0 + row, x = x0 + index - row * width;
-      if (!within(y, image_h) || !within(x, image_w)) continue;
-      float v = __half2float(*reinterpret_cast<const __half*>(source + index * from_pixel + channel * 2));
-      v = fminf(fmaxf(v, bounds.low), bounds.high);
-      if (bounds.special) v = activate_special(activation, v);
-      if (wide)
-        floats[y * image_w + x] = v;
-      else
-        halfs[y * image_w + x] = __float2half_rn(v);
+    planes[channel] = {static_cast<unsigned char*>(sink.data) + (channel - sink.first) * size,
+                       bounds_of(sink.activation), sink.activation};
+  }
+}
+
+// Two neighbours of a plane.
+CAMD_DEVICE void store_pair(void* plane, int offset, const float2& v, bool wide) {
+  if (wide)
+    *reinterpret_cast<float2*>(static_cast<float*>(plane) + offset) = v;
+  else
+    *reinterpret_cast<__half2*>(static_cast<__half*>(plane) + offset) = __floats2half2_rn(v.x, v.y);
+}
+CAMD_DEVICE void store_one(void* plane, int offset, float v, bool wide) {
+  if (wide)
+    static_cast<float*>(plane)[offset] = v;
+  else
+    static_cast<__half*>(plane)[offset] = __float2half_rn(v);
+}
+
+// A warp takes 8 channels of 32 times two neighbouring pixels: a lane reads its pixels at once, and neighbours write
+// neighbours.
+CAMD_DEVICE void write_planes(const TileProgramArguments& p, const TileStage& s, const Place& at) {
+  const int width = s.w, pixels = s.h * width, channels = s.channels, groups = s.depth;
+  const int y0 = first_row(s, at), x0 = first_column(s, at);
+  const int image_h = s.image_h, image_w = s.image_w, from_pixel = s.from_pixel, from_row = s.from_row;
+  const Divider by_w = s.by_w, by_groups = s.by_depth;
+  const unsigned char* const source = at.memory + s.from;
+  const auto* const planes = reinterpret_cast<const Plane*>(at.memory + s.planes_at);
+  const bool wide = p.plane_type == DataType::kF32;
+  const bool aligned = ((image_w | x0) & 1) == 0;  // a pair's place in its plane
+  for (int unit = at.warp; unit < s.units; unit += at.warps) {
+    const int chunk = divide(unit, by_groups);
+    const int group = unit - chunk * groups;
+    const int index = (chunk * 32 + lane_index()) * 2;  // tiles are an even number of pixels wide
+    const int row = divide(index, by_w), left_of = index - row * width;
+    const int y = y0 + row, x = x0 + left_of;
+    if (index >= pixels || !within(y, image_h) || !within(x, image_w)) continue;
+    const unsigned char* const from = source + row * from_row + left_of * from_pixel + group * 16;
+    Half8 left, right;
+    left.bits = *reinterpret_cast<const uint4*>(from);
+    right.bits = *reinterpret_cast<const uint4*>(from + from_pixel);
+    const int offset = y * image_w + x;
+    const bool both = x + 1 < image_w;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const int channel = group * 8 + i;
+      if (channel >= channels) break;
+      const Plane& plane = planes[channel];
+      const float2 of_left = __half22float2(left.pair[i / 2]), of_right = __half22float2(right.pair[i / 2]);
+      float2 v = i % 2 == 0 ? make_float2(of_left.x, of_right.x) : make_float2(of_left.y, of_right.y);
+      v.x = fminf(fmaxf(v.x, plane.bounds.low), plane.bounds.high);
+      v.y = fminf(fmaxf(v.y, plane.bounds.low), plane.bounds.high);
+      if (plane.bounds.special) {
+        v.x = activate_special(plane.activation, v.x);
+        v.y = activate_special(plane.activation, v.y);
+      }
+      if (aligned) {
+        store_pair(plane.data, offset, v, wide);
+      } else {
+        store_one(plane.data, offset, v.x, wide);
+        if (both) store_one(plane.data, offset + 1, v.y, wide);
+      }
     }
+  }
+}
+
+// What one step of a product, 16 channels of a tap, reads from shared memory.
+template <int kMt, int kNt>
+struct Fragments {
+  unsigned left[kMt][4];
+  uint4 right[kNt];
+};
+template <int kMt, int kNt>
+CAMD_DEVICE void fetch(Fragments<kMt, kNt>& f, const SharedAddress (&left)[kMt], int moved, const uint4* right) {
+#pragma unroll
+  for (int m = 0; m < kMt; ++m) load_matrices(f.left[m], left[m] + moved);
+#pragma unroll
+  for (int q = 0; q < kNt; ++q) f.right[q] = right[q * 32];
+}
+template <int kMt, int kNt>
+CAMD_DEVICE void add_products(float (&sums)[kMt][2 * kNt][4], const Fragments<kMt, kNt>& f) {
+#pragma unroll
+  for (int q = 0; q < kNt; ++q) {
+#pragma unroll
+    for (int m = 0; m < kMt; ++m) {
+      multiply_add(sums[m][2 * q], f.left[m], f.right[q].x, f.right[q].y);
+      multiply_add(sums[m][2 * q + 1], f.left[m], f.right[q].z, f.right[q].w);
+    }
+  }
+}
+
+// The way over a convolution's taps, `depth` steps of 32 bytes each.
+struct Walk {
+  int kernel, depth;
+  int pixel, row;  // bytes to the next one
+};
+
+// All steps, kSteps at a time, which do not leave a tap. What a step reads is on its way while the step before
+// multiplies.
+template <int kSteps, int kMt, int kNt>
+CAMD_DEVICE void add_steps(float (&sums)[kMt][2 * kNt][4], const SharedAddress (&left)[kMt], const Walk& walk,
+                           const uint4* right, int weight_step) {
+  constexpr int kAhead = kSteps % 2 == 1 ? kSteps : 2;  // fragments: the last step fetches for the first
+  const int next_tap = walk.pixel - walk.depth * 32;
+  const int next_row = walk.row - walk.kernel * walk.pixel;
+  int moved = 0, channel_step = 0, tap_x = 0;
+  Fragments<kMt, kNt> fragments[kAhead];
+  if (kAhead > 1) fetch(fragments[0], left, 0, right);
+#pragma unroll 1
+  for (int steps = walk.kernel * walk.kernel * walk.depth; steps > 0; steps -= kSteps) {
+    int next = moved + kSteps * 32;
+    channel_step += kSteps;
+    if (channel_step == walk.depth) {
+      channel_step = 0;
+      next += next_tap;
+      if (++tap_x == walk.kernel) {
+        tap_x = 0;
+        next += next_row;
+      }
+    }
+    const uint4* next_right = right + kSteps * weight_step;
+    if (steps == kSteps) {  // nothing follows: what is fetched again is not used
+      next = moved;
+      next_right = right;
+    }
+#pragma unroll
+    for (int i = 0; i < kSteps; ++i) {
+      if constexpr (kAhead == 1) {
+        fetch(fragments[0], left, moved, right);
+      } else if (i + 1 < kSteps) {
+        fetch(fragments[(i + 1) % kAhead], left, moved + (i + 1) * 32, right + (i + 1) * weight_step);
+      } else {
+        fetch(fragments[0], left, next, next_right);
+      }
+      add_products(sums, fragments[i % kAhead]);
+    }
+    moved = next;
+    right = next_right;
+  }
+}
+
+// A 3x3 convolution over 16 channels: nine steps.
+template <int kMt, int kNt>
+CAMD_DEVICE void add_nine(float (&sums)[kMt][2 * kNt][4], const SharedAddress (&left)[kMt], int row_bytes,
+                          const uint4* right, int weight_step) {
+  constexpr int kPixel = 48;
+  Fragments<kMt, kNt> fragments[2];
+  fetch(fragments[0], left, 0, right);
+#pragma unroll
+  for (int i = 0; i < 9; ++i) {
+    if (i < 8) {
+      fetch(fragments[(i + 1) % 2], left, (i + 1) / 3 * row_bytes + (i + 1) % 3 * kPixel,
+            right + (i + 1) * weight_step);
+    }
+    add_products(sums, fragments[i % 2]);
   }
 }
 
@@ -120,24 +300,18 @@ CAMD_DEVICE void dense(const TileStage& s, const Place& at, int column, int firs
   const int columns = n16 / kNt;
   const Divider by_columns = s.by_columns, by_w = s.by_w;
   const int pixel_stride = s.from_pixel * s.stride, row_stride = s.from_row * s.stride;
-  const bool late = s.add_at >= 0 && !s.activation_first;
-  const Bounds own_bounds{s.low, s.high, s.special}, none{-INFINITY, INFINITY, false};
-  const Bounds before = late ? none : own_bounds, after = late ? own_bounds : none;
+  const bool stays = s.to >= 0, leaves = s.image != nullptr, adds = s.add_at >= 0, first = s.activation_first;
   const int y0 = first_row(s, at), x0 = first_column(s, at);
-  const int image_h = s.image_h, image_w = s.image_w, pitch = s.pitch, to_pixel = s.to_pixel;
+  const int image_h = s.image_h, image_w = s.image_w, pitch = s.pitch, to_pixel = s.to_pixel, to_row = s.to_row;
   const int back_y = s.back_y, back_x = s.back_x, step_y = s.step_y, step_x = s.step_x;
-  const bool stays = s.to >= 0, leaves = s.image != nullptr, adds = s.add_at >= 0;
-  const bool edge = sees_edge(s, at), border = s.h != s.step_y || s.w != s.step_x;
-  const bool locates = leaves || edge;
-  const int steps = kernel * kernel * depth;
-  const int next_tap = s.from_pixel - depth * 32;
-  const int next_row = s.from_row - kernel * s.from_pixel;
-  const int stored = s.stored, channels = s.channels, weight_step = n16 * 32;
+  const bool nine = depth == 1 && kernel == 3;
+  const Walk walk{kernel, depth, s.from_pixel, s.from_row};
+  const int stored = s.stored, channels = s.channels - column * n16 * 16;
   const SharedAddress source = shared_address(at.memory + s.from) + (lane >> 4) * 16;
   const auto* const weights = reinterpret_cast<const uint4*>(at.memory + s.weights_at) + lane;
   const auto* const biases = reinterpret_cast<const float4*>(at.memory + s.bias_at) + (lane & 3);
   unsigned char* const target = at.memory + s.to + (lane & 3) * 8;
-  const unsigned char* const add = at.memory + s.add_at + column * n16 * 32;
+  const unsigned char* const add = at.memory + s.add_at + column * n16 * 32 + (lane & 3) * 8;
   const int add_pixel = s.add_pixel;
   auto* const image = static_cast<__half*>(s.image) + (y0 * image_w + x0) * pitch + column * n16 * 16 + (lane & 3) * 4;
   for (int unit = first_unit; unit < units; unit += at.warps) {
@@ -155,69 +329,61 @@ CAMD_DEVICE void dense(const TileStage& s, const Place& at, int column, int firs
     float4 bias[kNt];
 #pragma unroll
     for (int q = 0; q < kNt; ++q) bias[q] = biases[(n_first + q) * 4];
-    const uint4* right = weights + n_first * 32;
-    // Where the tile stands for a step: 32 bytes on for the next 16 channels, and back for the next tap.
-    int moved = 0, channel_step = 0, tap_x = 0;
-    int left_steps = steps;
-#pragma unroll 2
-    do {
-      unsigned a[kMt][4];
-#pragma unroll
-      for (int m = 0; m < kMt; ++m) load_matrices(a[m], left[m] + moved);
-#pragma unroll
-      for (int q = 0; q < kNt; ++q) {
-        const uint4 b = right[q * 32];
-#pragma unroll
-        for (int m = 0; m < kMt; ++m) {
-          multiply_add(sums[m][2 * q], a[m], b.x, b.y);
-          multiply_add(sums[m][2 * q + 1], a[m], b.z, b.w);
-        }
-      }
-      right += weight_step;
-      moved += 32;
-      if (++channel_step == depth) {
-        channel_step = 0;
-        moved += next_tap;
-        if (++tap_x == kernel) {
-          tap_x = 0;
-          moved += next_row;
-        }
-      }
-    } while (--left_steps != 0);
+    if (nine)
+      add_nine<kMt, kNt>(sums, left, s.from_row, weights + n_first * 32, n16 * 32);
+    else if (depth % 4 == 0)
+      add_steps<4, kMt, kNt>(sums, left, walk, weights + n_first * 32, n16 * 32);
+    else if (depth % 2 == 0)
+      add_steps<2, kMt, kNt>(sums, left, walk, weights + n_first * 32, n16 * 32);
+    else if (depth % 3 == 0)
+      add_steps<3, kMt, kNt>(sums, left, walk, weights + n_first * 32, n16 * 32);
+    else
+      add_steps<1, kMt, kNt>(sums, left, walk, weights + n_first * 32, n16 * 32);
     // A lane holds 4 neighbouring channels of 2 pixels for every 16 channels (packing.hpp).
     const int channel = n_first * 16 + (lane & 3) * 4;
+    const auto finish = [&](auto adding) {
+      constexpr bool kAdds = decltype(adding)::value;
+      const bool bounded_before = kAdds && first;
+      const __half2 low = __float2half2_rn(bounded_before ? -INFINITY : s.low);
+      const __half2 high = __float2half2_rn(bounded_before ? INFINITY : s.high);
 #pragma unroll
-    for (int m = 0; m < kMt; ++m) {
+      for (int m = 0; m < kMt; ++m) {
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const int index = (row_unit * kMt + m) * 16 + (lane >> 2) + half * 8;
-        const bool exists = index < pixels;
-        bool inside = true, own = exists && leaves;
-        __half* out = image;
-        if (locates) {
+        for (int half = 0; half < 2; ++half) {
+          const int index = (row_unit * kMt + m) * 16 + (lane >> 2) + half * 8;
           const int row = divide(index, by_w), left_of = index - row * width;
-          if (edge) inside = within(y0 + row, image_h) && within(x0 + left_of, image_w);
-          if (border) own = own && within(row - back_y, step_y) && within(left_of - back_x, step_x);
-          own = own && inside;
-          out += (row * image_w + left_of) * pitch + n_first * 16;
-        }
+          const bool exists = index < pixels;
+          const bool inside = exists && within(y0 + row, image_h) && within(x0 + left_of, image_w);
+          const bool own = leaves && inside && within(row - back_y, step_y) && within(left_of - back_x, step_x);
+          unsigned char* const to = target + row * to_row + left_of * to_pixel + n_first * 32;
+          __half* const out = image + (row * image_w + left_of) * pitch + n_first * 16;
 #pragma unroll
-        for (int q = 0; q < kNt; ++q) {
-          float v[4] = {sums[m][2 * q][half * 2] + bias[q].x, sums[m][2 * q][half * 2 + 1] + bias[q].y,
-                        sums[m][2 * q + 1][half * 2] + bias[q].z, sums[m][2 * q + 1][half * 2 + 1] + bias[q].w};
-          activate_all<kSpecial>(s.activation, before, v);
-          if (adds) {
-            add_halfs(v, add + min(index, pixels - 1) * add_pixel + (channel + q * 16) * 2);
-            activate_all<kSpecial>(s.activation, after, v);
+          for (int q = 0; q < kNt; ++q) {
+            float v[4] = {sums[m][2 * q][half * 2] + bias[q].x, sums[m][2 * q][half * 2 + 1] + bias[q].y,
+                          sums[m][2 * q + 1][half * 2] + bias[q].z, sums[m][2 * q + 1][half * 2 + 1] + bias[q].w};
+            if constexpr (kAdds) {
+              if (first) activate_all<kSpecial>(s.activation, Bounds{s.low, s.high, s.special}, v);
+              add_halfs(v, add + min(index, pixels - 1) * add_pixel + (n_first + q) * 32);
+            }
+            if constexpr (kSpecial) {
+              if (s.special && !bounded_before) {
+#pragma unroll
+                for (float& value : v) value = activate_special(s.activation, value);
+              }
+            }
+            // Rounding keeps order: bounds may as well come behind it.
+            const uint2 packed = clamp_halfs(pack_halfs(v), low, high);
+            const uint2 masked = make_uint2(inside ? packed.x : 0, inside ? packed.y : 0);
+            if (stays && exists && channel + q * 16 < stored) *reinterpret_cast<uint2*>(to + q * 32) = masked;
+            if (own && channel + q * 16 < channels) *reinterpret_cast<uint2*>(out + q * 16) = packed;
           }
-          const uint2 packed = make_uint2(pack_halfs(v[0], v[1]), pack_halfs(v[2], v[3]));
-          if (stays && exists && channel + q * 16 < stored)
-            *reinterpret_cast<uint2*>(target + index * to_pixel + (n_first + q) * 32) =
-                inside ? packed : make_uint2(0, 0);
-          if (own && column * n16 * 16 + channel + q * 16 < channels) *reinterpret_cast<uint2*>(out + q * 16) = packed;
         }
       }
-    }
+    };
+    if (adds)
+      finish(std::true_type{});
+    else
+      finish(std::false_type{});
   }
 }
 
@@ -225,7 +391,6 @@ template <bool kSpecial>
 CAMD_KERNEL(kMaxTileThreads, 1)
 tile_program_kernel(CAMD_GRID_CONSTANT const TileProgramArguments p) {
   CAMD_SHARED(memory);
-  let_next_kernel_start();
   Place at;
   at.memory = memory;
   at.by = divide(static_cast<int>(blockIdx.x), p.by_tiles_x);
@@ -243,7 +408,9 @@ tile_program_kernel(CAMD_GRID_CONSTANT const TileProgramArguments p) {
   block_sync();
   const int column = static_cast<int>(blockIdx.y);
   for (int i = 0; i < count; ++i) fetch_weights(stages[i], at, i == p.split_stage ? column : 0);
+  if (stages[count - 1].kind == TileStageKind::kPlanes) list_planes(p, stages[count - 1], at);
   wait_for_previous_kernel();
+  let_next_kernel_start();
   int taken = 0;  // units of this phase so far, modulo the number of warps: the next stage's units go on from there
   for (int i = 0; i < count; ++i) {
     const TileStage& s = stages[i];
@@ -255,7 +422,9 @@ tile_program_kernel(CAMD_GRID_CONSTANT const TileProgramArguments p) {
     const int first = (at.warp - taken) & (at.warps - 1);
     const int here = i == p.split_stage ? column : 0;
     taken = (taken + s.units) & (at.warps - 1);
-    if (s.kind == TileStageKind::kLoad)
+    if (s.kind == TileStageKind::kLoad && s.added != nullptr)
+      load_sum(s, at);
+    else if (s.kind == TileStageKind::kLoad)
       load(s, at);
     else if (s.kind == TileStageKind::kPlanes)
       write_planes(p, s, at);

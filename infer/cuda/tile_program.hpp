@@ -27,7 +27,7 @@ struct Divider {
 }
 
 enum class TileStageKind : std::uint8_t {
-  kLoad,    // a part of an image in global memory, zeros where it ends
+  kLoad,    // a part of an image in global memory, or of the sum of two; zeros where it ends
   kDense,   // 1x1 or 3x3 convolution over all channels
   kPlanes,  // an image in shared memory to the network's outputs
 };
@@ -41,7 +41,6 @@ struct alignas(16) TileStage {
   bool meet = false;              // the block meets before this stage
   bool activation_first = false;  // kDense: before what is added
   bool special = false;           // `activation` is more than two bounds
-  bool enlarged = false;          // kLoad: pixel (y, x) is (y * source_h / image_h, x * source_w / image_w)
   std::uint8_t kernel = 1, stride = 1;
   std::uint8_t unit = 0;  // kDense: kTileUnits
   // Pixels. Block (by, bx) makes rows by * step_y - back_y and on, `h` of them; columns likewise. Those outside of the
@@ -52,7 +51,7 @@ struct alignas(16) TileStage {
   Divider by_w;
   // The source in shared memory, in bytes: first channel of tap (0, 0) of pixel (0, 0).
   int from = 0, from_pixel = 0, from_row = 0;
-  // kLoad: 16-byte words of a pixel. kDense: steps of 16 channels, for each tap.
+  // kLoad: 16-byte words of a pixel. kDense: steps of 16 channels, for each tap. kPlanes: groups of 8 channels.
   int depth = 0;
   Divider by_depth;
   int units = 0;                    // of work, one for a warp at a time
@@ -63,6 +62,8 @@ struct alignas(16) TileStage {
   const void* weights = nullptr;    // packed (packing.hpp), in global memory
   const float* bias = nullptr;      // [16 * n16_total]
   int to = -1, to_pixel = 0;        // destination in shared memory, -1: none
+  int to_row = 0;                   // bytes from a row to the next
+  int planes_at = 0;                // kPlanes: in shared memory, kPlaneBytes a channel
   int stored = 0;                   // channels that go there, a multiple of 4
   int add_at = -1, add_pixel = 0;   // kDense: an image in shared memory to add, with the stage's own pixels
   Activation activation;
@@ -71,6 +72,9 @@ struct alignas(16) TileStage {
   int pitch = 0;                   // elements of a pixel of `image`
   int channels = 0;                // of `image`, a multiple of 8; kPlanes: of all outputs
   int source_h = 0, source_w = 0;  // kLoad: of `image`
+  // kLoad: an image of as many channels that is added, enlarged to `image`; or null.
+  const void* added = nullptr;
+  int added_pitch = 0, added_h = 0, added_w = 0;
 };
 
 // Part of the channels that kPlanes reads: [channels][h * w] in global memory.
@@ -81,6 +85,7 @@ struct PlaneSink {
   Activation activation;
 };
 
+inline constexpr int kPlaneBytes = 32;  // in shared memory, of a channel of the outputs
 inline constexpr int kMaxTileStages = 16;
 inline constexpr int kMaxPlaneSinks = 4;
 inline constexpr int kMaxTileThreads = 512;
