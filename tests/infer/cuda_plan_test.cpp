@@ -449,7 +449,7 @@ TEST(CudaEmulated, TheFirstLayerReadsAPictureAsItsPlanesWhereverItLies) {
   GraphBuilder one({1, 3, 40, 72}), block({1, 3, 40, 72});
   const ValueId first = block.conv(block.input(), 8, 3, 2);
   for (const Graph& graph :
-       {one.finish({one.conv(one.input(), 24, 3, 2)}), block.finish({block.separable(first, 16)})}) {
+       {one.finish({one.conv(one.input(), 24, 3, 2)}), block.finish({block.conv(block.separable(first, 16), 8, 1)})}) {
     const Plan plan = cuda::make_plan(graph, options_of(DataType::kF16), "test");
     ASSERT_EQ(plan.stem, 0);
     InputOptions options;
