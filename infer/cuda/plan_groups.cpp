@@ -170,6 +170,9 @@ class Grouper {
       layer.first_channel = where[out].second;
       TileImage& to = made.group.images[static_cast<std::size_t>(layer.to)];
       if (head != fusion_.head_of.end()) {
+        // A program has room for the outputs of one group of heads.
+        const auto& before = made.group.layers;
+        if (std::any_of(before.begin(), before.end(), [](const TileLayer& l) { return l.planes; })) return {};
         layer.planes = true;
         to.c = layer.channels;
         to.stored = true;

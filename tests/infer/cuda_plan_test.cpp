@@ -515,6 +515,21 @@ TEST(CudaEmulated, BlocksWithResidualsEqualTheReference) {
   }
 }
 
+TEST(CudaEmulated, MoreHeadsOfOneImageThanAProgramTakesEqualTheReference) {
+  GraphBuilder g({1, 3, 40, 56});
+  const ValueId shared = g.conv(g.conv(g.input(), 16, 3, 2), 32, 3, 2);
+  std::vector<ValueId> heads(std::size_t{2 * cuda::kMaxPlaneSinks + 1});
+  int channels = 2;
+  for (ValueId& head : heads) head = g.conv(shared, channels++, 1, 1, 1, {});
+  const Graph graph = g.finish(heads);
+  for (const cuda::Step& step : cuda::make_plan(graph, options_of(DataType::kF16), "test").steps) {
+    const auto* program = std::get_if<cuda::TileProgramArguments>(&step.arguments);
+    if (program == nullptr) continue;
+    EXPECT_LE(program->sink_count, cuda::kMaxPlaneSinks);
+  }
+  expect_like_reference(graph, g.random_input(), options_of(DataType::kF16));
+}
+
 TEST(CudaEmulated, ConcatenationsThatDoNotFitInPlaceAreCopied) {
   GraphBuilder g({1, 4, 9, 11});
   const ValueId a = g.conv(g.input(), 5, 3), b = g.conv(g.input(), 8, 1), c = g.conv(g.input(), 3, 3);
