@@ -57,11 +57,13 @@ using Arguments = std::variant<SeparableArguments, TileProgramArguments, ConvArg
                                PlainConvArguments, PoolArguments, ResizeArguments, MoveArguments, BinaryArguments,
                                SoftmaxArguments, ReduceArguments, MatMulArguments>;
 
+inline constexpr double kUsualCycles = 6000;  // of a step that is not estimated
+
 struct Step {
   Arguments arguments;
   std::string origin;              // the operators it came from, for messages
   std::vector<int> reads, writes;  // buffers, constants left out
-  double cycles = 6000;            // roughly, alone on one H200: which chain of steps is the longest
+  double cycles = kUsualCycles;    // roughly, alone on one H200: which chain of steps is the longest
   int lane = 0;
   std::vector<int> waits;         // steps of other lanes that must be done before
   bool signals = false;           // a step of another lane, or an output's reader, waits for this one

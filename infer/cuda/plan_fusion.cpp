@@ -120,7 +120,7 @@ class Finder {
         return true;
       };
       if (!same(resize->y, from[2], to[2]) || !same(resize->x, from[3], to[3])) continue;
-      if (adds_nothing_behind(i) && reader_of_sum(op(i).output) >= 0) {
+      if (adds_nothing_behind(i) && read_by_one_convolution(op(i).output)) {
         sum_where_it_is_read(i, op(make).inputs[0]);
       } else {
         fusion_.enlarged_residual[i] = op(make).inputs[0];
@@ -131,11 +131,11 @@ class Finder {
   [[nodiscard]] bool adds_nothing_behind(int i) const {
     return conv(i)->activation_first || op(i).activation.function == Function::kNone;
   }
-  // The one convolution that reads the value, if it can be in a tile program, or -1.
-  [[nodiscard]] int reader_of_sum(ValueId id) const {
-    if (uses(id) != 1 || is_output(id)) return -1;
+  // And by nothing else; one that can be in a tile program.
+  [[nodiscard]] bool read_by_one_convolution(ValueId id) const {
+    if (uses(id) != 1 || is_output(id)) return false;
     const int reader = readers_[static_cast<std::size_t>(id)][0];
-    return dense(reader) && op(reader).inputs[0] == id ? reader : -1;
+    return dense(reader) && op(reader).inputs[0] == id;
   }
   // Of a pyramid: the convolution does not wait for the level above, whose enlarged image is added where the sum is
   // read.

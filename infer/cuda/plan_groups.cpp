@@ -14,11 +14,10 @@
 namespace camd::infer::cuda {
 namespace {
 
-// Steps side by side, and frames, share the GPU: how much of it they keep busy counts as well as the longest chain.
-constexpr double kShareOfWork = 0.5;
-constexpr double kShareOfSum = 0.1;  // and what the shorter chains take
-constexpr double kJoin = 2500;
-constexpr double kPlainCycles = 6000;  // of an operator that runs by a plain kernel: never compared, only added
+// Steps side by side, and frames, share the GPU: how much of it they keep busy counts as well as the longest chain
+// (kShareOfWork), and a little what the shorter chains take.
+constexpr double kShareOfSum = 0.1;
+constexpr double kJoin = 2500;  // cycles by which a kernel starts later where it waits for two
 
 class Grouper {
  public:
@@ -69,14 +68,19 @@ class Grouper {
 
   [[nodiscard]] int count() const { return static_cast<int>(graph_.ops.size()); }
   [[nodiscard]] const Op& op(int i) const { return graph_.ops[static_cast<std::size_t>(i)]; }
+  // Over channels: others have a step of their own.
+  [[nodiscard]] bool is_concat(int i) const {
+    const auto* concat = std::get_if<Concat>(&op(i).operation);
+    return concat != nullptr && concat->axis == 1 && graph_.shape(op(i).output).size() == 4;
+  }
   [[nodiscard]] int maker(ValueId id) const { return maker_[static_cast<std::size_t>(id)]; }
   [[nodiscard]] const std::vector<int>& readers(ValueId id) const { return readers_[static_cast<std::size_t>(id)]; }
 
   void add_unit(const std::vector<int>& ops, std::optional<TileProgramPlan> program) {
     const int number = static_cast<int>(units_.size());
     for (const int i : ops) unit_of_[static_cast<std::size_t>(i)] = number;
-    const bool free = std::holds_alternative<Concat>(op(ops[0]).operation);
-    const double cycles = program ? program->layout.cycles : free ? 0.0 : kPlainCycles;
+    const bool free = is_concat(ops[0]);
+    const double cycles = program ? program->layout.cycles : free ? 0.0 : kUsualCycles;
     const double work = program ? program->layout.work : 0.0;
     units_.push_back({ops, std::move(program), cycles, work});
   }
@@ -116,7 +120,7 @@ class Grouper {
       return output || !std::all_of(all.begin(), all.end(), inside);
     };
     for (const int i : ops) {
-      if (!std::holds_alternative<Concat>(op(i).operation)) continue;
+      if (!is_concat(i)) continue;
       if (read_outside(op(i).output)) return {};
       const int image = new_image(op(i).output);
       where[op(i).output] = {image, 0};
@@ -272,7 +276,6 @@ class Grouper {
       double begin = 0;
       const auto& before = into[static_cast<std::size_t>(u)];
       for (const int v : before) begin = std::max(begin, end[static_cast<std::size_t>(v)]);
-      // What waits for two cannot start beside either.
       if (std::any_of(before.begin(), before.end(), [&](int v) { return v != before[0]; })) begin += kJoin;
       end[static_cast<std::size_t>(u)] = begin + cycles[static_cast<std::size_t>(u)];
       longest = std::max(longest, end[static_cast<std::size_t>(u)]);
@@ -283,9 +286,8 @@ class Grouper {
 
   [[nodiscard]] bool reads(int reader, ValueId id) const {
     const auto& all = readers(id);
-    return std::any_of(all.begin(), all.end(), [&](int i) {
-      return i == reader || (std::holds_alternative<Concat>(op(i).operation) && reads(reader, op(i).output));
-    });
+    return std::any_of(all.begin(), all.end(),
+                       [&](int i) { return i == reader || (is_concat(i) && reads(reader, op(i).output)); });
   }
 
   // One reads what the other makes, or they read the same.
@@ -325,7 +327,7 @@ class Grouper {
       }
     }
     for (int i = 0; i < count(); ++i) {
-      if (!std::holds_alternative<Concat>(op(i).operation)) continue;
+      if (!is_concat(i)) continue;
       std::set<int> units;
       for (const ValueId in : op(i).inputs) {
         if (maker(in) >= 0) units.insert(unit_of_[static_cast<std::size_t>(maker(in))]);
@@ -361,7 +363,6 @@ class Grouper {
     }
     return found;
   }
-  [[nodiscard]] bool is_concat(int i) const { return std::holds_alternative<Concat>(op(i).operation); }
 
   // These operators, and concatenations that only they read and of which they make something.
   [[nodiscard]] std::vector<int> with_concats(std::vector<int> ops) const {

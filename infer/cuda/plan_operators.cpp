@@ -174,16 +174,19 @@ void PlanBuilder::emit_separable(const Op& depthwise, const Op& pointwise) {
 void PlanBuilder::emit_program(const TileProgramPlan& program) {
   TileProgramArguments a = program.layout.program;
   std::string origin;
+  const auto load = [this](TileStage& stage, ValueId id) {
+    const Image x = image(id);
+    stage.image = x.data;
+    stage.pitch = x.pitch;
+    stage.channels = round_up(x.c, 8);
+    stage.source_h = x.h;
+    stage.source_w = x.w;
+  };
   for (int i = 0; i < a.stage_count; ++i) {
     TileStage& stage = a.stages[i];
     const int loaded = program.layout.stage_image[static_cast<std::size_t>(i)];
     if (loaded >= 0) {
-      const Image x = image(program.image_values[static_cast<std::size_t>(loaded)]);
-      stage.image = x.data;
-      stage.pitch = x.pitch;
-      stage.channels = round_up(x.c, 8);
-      stage.source_h = x.h;
-      stage.source_w = x.w;
+      load(stage, program.image_values[static_cast<std::size_t>(loaded)]);
       const ValueId sum = program.image_sums[static_cast<std::size_t>(loaded)];
       if (sum == kNoValue) continue;
       const Image added = image(sum);
@@ -194,12 +197,7 @@ void PlanBuilder::emit_program(const TileProgramPlan& program) {
       continue;
     }
     if (const int part = program.layout.stage_part[static_cast<std::size_t>(i)]; part >= 0) {
-      const Image x = image(program.part_values[static_cast<std::size_t>(part)]);
-      stage.image = x.data;
-      stage.pitch = x.pitch;
-      stage.channels = x.c;
-      stage.source_h = x.h;
-      stage.source_w = x.w;
+      load(stage, program.part_values[static_cast<std::size_t>(part)]);
       continue;
     }
     const auto layer = static_cast<std::size_t>(program.layout.stage_layer[static_cast<std::size_t>(i)]);

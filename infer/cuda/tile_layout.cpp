@@ -24,7 +24,6 @@ constexpr double kSharedBytes = 110;    // a cycle and processor
 constexpr double kStepLatency = 44;     // of a warp, from a step's fragments to its sums
 constexpr double kProduct = 8;          // cycles of a quarter of the processor, 16 x 8 x 16
 constexpr double kLateStart = 800;      // cycles of a block before its weights are under way
-constexpr double kShareOfWork = 0.5;    // of the GPU's time that others could use
 constexpr int kProcessorThreads = 512;  // that its registers are enough for
 constexpr int kProcessorShared = 227 * 1024;
 constexpr int kMostTilePixels = 512;

@@ -52,6 +52,9 @@ struct TileLayout {
   double cycles = 0, work = 0;
 };
 
+// Others can use what a kernel leaves of the GPU: so much does work count beside time.
+inline constexpr double kShareOfWork = 0.5;
+
 // The cheapest layout, time and work together, or none: nothing fits, or the layers' pixels do not belong together.
 [[nodiscard]] std::optional<TileLayout> lay_out(const TileGroup& group, std::size_t shared_bytes);
 
