@@ -67,6 +67,11 @@ CAMD_DEVICE float activate_special(const Activation& activation, float v) {
     default: return v;
   }
 }
+template <int kCount>
+CAMD_DEVICE void activate_specials(const Activation& activation, float (&v)[kCount]) {
+#pragma unroll
+  for (float& value : v) value = activate_special(activation, value);
+}
 // Kernels whose activations all bound values at most are built without the other functions: a block meets
 // each of its instructions for the first time, and a branch for each value would cost more than the function.
 template <bool kSpecial, int kCount>
@@ -74,11 +79,24 @@ CAMD_DEVICE void activate_all(const Activation& activation, const Bounds& bounds
 #pragma unroll
   for (float& value : v) value = fminf(fmaxf(value, bounds.low), bounds.high);
   if constexpr (kSpecial) {
-    if (bounds.special) {
-#pragma unroll
-      for (float& value : v) value = activate_special(activation, value);
-    }
+    if (bounds.special) activate_specials(activation, v);
   }
+}
+
+// Rounding to f16 keeps order: where nobody asks for what it took, bounds may as well come behind it, two values an
+// instruction.
+struct HalfBounds {
+  __half2 low, high;
+};
+CAMD_DEVICE HalfBounds half_bounds(const Bounds& bounds) {
+  return {__float2half2_rn(bounds.low), __float2half2_rn(bounds.high)};
+}
+CAMD_DEVICE unsigned clamp_halfs(unsigned both, const HalfBounds& bounds) {
+  const __half2 v = __hmin2(__hmax2(*reinterpret_cast<const __half2*>(&both), bounds.low), bounds.high);
+  return *reinterpret_cast<const unsigned*>(&v);
+}
+CAMD_DEVICE uint2 clamp_halfs(const uint2& four, const HalfBounds& bounds) {
+  return make_uint2(clamp_halfs(four.x, bounds), clamp_halfs(four.y, bounds));
 }
 
 }  // namespace camd::infer::cuda

@@ -50,8 +50,8 @@ struct Machine {
   Index block, block_dim, grid_dim;
   std::vector<uint4> shared;
   const void* rows[1024] = {};
-  unsigned a[1024][4] = {};
-  unsigned b[1024][2] = {};
+  float a[1024][8] = {};  // a lane's parts of the matrices, two halfs a word
+  float b[1024][4] = {};
   std::function<void()> body;
 };
 
@@ -126,11 +126,12 @@ inline void run_block(unsigned threads) {
   }
 }
 
-inline float half_of(unsigned bits, int high) {
-  const auto word = static_cast<std::uint16_t>(high != 0 ? bits >> 16 : bits & 0xFFFFU);
-  __half h;
-  std::memcpy(static_cast<void*>(&h), &word, sizeof(h));
-  return __half2float(h);
+inline void unpack(float* to, unsigned bits) {
+  __half2 both;
+  std::memcpy(static_cast<void*>(&both), &bits, sizeof(both));
+  const float2 values = __half22float2(both);
+  to[0] = values.x;
+  to[1] = values.y;
 }
 
 }  // namespace camd::infer::cuda::emulation
@@ -143,6 +144,18 @@ inline int max(int a, int b) { return a > b ? a : b; }
 inline __half2 __hfma2(__half2 a, __half2 b, __half2 c) {
   const float2 x = __half22float2(a), y = __half22float2(b), z = __half22float2(c);
   return __floats2half2_rn(std::fma(x.x, y.x, z.x), std::fma(x.y, y.y, z.y));
+}
+inline float __saturatef(float v) { return v > 0.0F ? (v < 1.0F ? v : 1.0F) : 0.0F; }
+inline unsigned __byte_perm(unsigned low, unsigned high, unsigned which) {
+  const std::uint64_t bytes = static_cast<std::uint64_t>(high) << 32U | low;
+  unsigned result = 0;
+  for (unsigned i = 0; i < 4; ++i) {
+    result |= static_cast<unsigned>(bytes >> ((which >> (4 * i) & 7U) * 8) & 0xFFU) << (8 * i);
+  }
+  return result;
+}
+inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
+  return static_cast<unsigned>((static_cast<std::uint64_t>(high) << 32U | low) >> (shift & 31U));
 }
 inline unsigned __umulhi(unsigned a, unsigned b) {
   return static_cast<unsigned>(static_cast<std::uint64_t>(a) * b >> 32);
@@ -161,9 +174,25 @@ template <int kGroups>
 void copy_wait_but() {}
 inline void wait_for_previous_kernel() {}
 inline void let_next_kernel_start() {}
+inline void compute_here(int&) {}
 
 using SharedAddress = const unsigned char*;
 inline SharedAddress shared_address(const void* place) { return static_cast<SharedAddress>(place); }
+
+class BulkCopies {
+ public:
+  explicit BulkCopies(void*) {}
+  void copy(void* to, int to_pitch, const void* from, int from_pitch, int rows, int row_bytes) const {
+    if (emulation::thread_index().x != 0) return;
+    for (int row = 0; row < rows; ++row) {
+      std::memcpy(static_cast<unsigned char*>(to) + row * to_pitch,
+                  static_cast<const unsigned char*>(from) + row * from_pitch, static_cast<std::size_t>(row_bytes));
+    }
+  }
+  void copy(void* to, const void* from, int bytes) const { copy(to, 0, from, 0, 1, bytes); }
+  void end() const {}
+  void wait() const {}
+};
 
 inline void load_matrices(unsigned (&to)[4], SharedAddress row) {
   auto& m = emulation::machine();
@@ -182,9 +211,9 @@ inline void multiply_add(float (&c)[4], const unsigned (&a)[4], unsigned b0, uns
   auto& m = emulation::machine();
   const unsigned self = emulation::thread_index().x;
   const unsigned warp = self & ~31U, lane = self & 31U, g = lane / 4, t = lane % 4;
-  std::memcpy(m.a[self], a, sizeof(a));
-  m.b[self][0] = b0;
-  m.b[self][1] = b1;
+  for (unsigned i = 0; i < 4; ++i) emulation::unpack(&m.a[self][i * 2], a[i]);
+  emulation::unpack(&m.b[self][0], b0);
+  emulation::unpack(&m.b[self][2], b1);
   emulation::meet(emulation::Meeting::kWarp);
   for (unsigned i = 0; i < 4; ++i) {
     const unsigned column = 2 * t + (i & 1U);
@@ -193,8 +222,7 @@ inline void multiply_add(float (&c)[4], const unsigned (&a)[4], unsigned b0, uns
       const unsigned a_lane = warp + g * 4 + (k % 8) / 2;
       const unsigned a_register = (i >= 2 ? 1U : 0U) + (k >= 8 ? 2U : 0U);
       const unsigned b_lane = warp + column * 4 + (k % 8) / 2;
-      sum += emulation::half_of(m.a[a_lane][a_register], static_cast<int>(k & 1U)) *
-             emulation::half_of(m.b[b_lane][k >= 8 ? 1 : 0], static_cast<int>(k & 1U));
+      sum += m.a[a_lane][a_register * 2 + (k & 1U)] * m.b[b_lane][(k >= 8 ? 2 : 0) + (k & 1U)];
     }
     c[i] = sum;
   }

@@ -29,6 +29,11 @@ struct LaunchContext {
   // Before the first launch without it: also allows the kernel, whatever picture it will read, the shared memory that
   // it uses here, for which the driver allocates. [setup]
   bool prepare = false;
+  // A kernel of so many blocks, or more than half as many, has its blocks ask for `spread_bytes` of shared memory at
+  // least: of so much a multiprocessor has no room for two, and they go to as many multiprocessors as they are. Left to
+  // itself a GPU gives two to some and none to others. 0: no kernel does.
+  int spread_over = 0;
+  std::size_t spread_bytes = 0;
 };
 
 struct Image {
@@ -73,7 +78,7 @@ struct SeparableArguments {
   Image x;  // f16
   // Whether an image is of pairs of f16: behind a pixel's channels, rounded up to 8, lies what rounding them took.
   bool x_pairs = false, y_pairs = false;
-  const void* depthwise = nullptr;        // f16 [9][c8], c8 = c rounded up to 8
+  const void* depthwise = nullptr;        // f16 [c8 / 8][9][8], c8 = c rounded up to 8
   const float* depthwise_bias = nullptr;  // [c8]
   Activation depthwise_activation;
   const void* pointwise = nullptr;        // packed, k = c, n = y.c

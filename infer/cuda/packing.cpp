@@ -110,10 +110,11 @@ std::vector<float> pack_plain(int n, int rows, int taps, const std::function<flo
 
 std::vector<Half> pack_depthwise(int c, const std::function<float(int tap, int c)>& at) {
   std::vector<Half> packed;
-  const int c8 = round_up(c, 8);
-  for (int tap = 0; tap < 9; ++tap) {
-    for (int channel = 0; channel < c8; ++channel)
-      packed.push_back(float_to_half(channel < c ? at(tap, channel) : 0.0F));
+  for (int first = 0; first < c; first += 8) {
+    for (int tap = 0; tap < 9; ++tap) {
+      for (int channel = first; channel < first + 8; ++channel)
+        packed.push_back(float_to_half(channel < c ? at(tap, channel) : 0.0F));
+    }
   }
   return packed;
 }

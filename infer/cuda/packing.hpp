@@ -37,7 +37,7 @@ using WeightAt = std::function<float(int n, int k)>;
 // For plain_conv(): [taps][rows][columns] of f32, columns being n rounded up to kPlainConvColumns. at(n, tap, row).
 [[nodiscard]] std::vector<float> pack_plain(int n, int rows, int taps,
                                             const std::function<float(int n, int tap, int row)>& at);
-// Depthwise 3x3 for separable(): [9][c8].
+// Depthwise 3x3 for separable(): [c8 / 8][9][8].
 [[nodiscard]] std::vector<Half> pack_depthwise(int c, const std::function<float(int tap, int c)>& at);
 
 }  // namespace camd::infer::cuda

@@ -60,9 +60,13 @@ CAMD_DEVICE void copy_wait_but() {
 // Waits until the kernels before this one in the stream have finished and their writes can be read.
 CAMD_DEVICE void wait_for_previous_kernel() {
 #if __CUDA_ARCH__ >= 900
+  // Never so, and the compiler does not know: across a branch it does not move what comes before a wait behind it.
+  if (gridDim.z == 0) return;
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
+// Has the compiler compute `value` here, before a wait that follows, instead of where it is used.
+CAMD_DEVICE void compute_here(int& value) { asm volatile("" : "+r"(value)); }
 // Lets the next kernel of the stream start its preamble as soon as there is room.
 CAMD_DEVICE void let_next_kernel_start() {
 #if __CUDA_ARCH__ >= 900
@@ -75,6 +79,73 @@ using SharedAddress = unsigned;
 CAMD_DEVICE SharedAddress shared_address(const void* place) {
   return static_cast<unsigned>(__cvta_generic_to_shared(place));
 }
+
+// What a block copies to shared memory before it begins, weights: by the copy engine, an instruction a piece, where
+// there is one; by all threads elsewhere.
+class BulkCopies {
+ public:
+  // By all threads. `barrier`: 16 bytes of shared memory.
+  CAMD_DEVICE explicit BulkCopies(void* barrier) : barrier_(shared_address(barrier)) {
+#if __CUDA_ARCH__ >= 900
+    if (threadIdx.x == 0) {
+      asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\n" ::"r"(barrier_) : "memory");
+      asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
+    }
+    __syncwarp();
+#endif
+  }
+  // By all threads. Rows begin at multiples of 16 bytes, as long as that and as far apart.
+  CAMD_DEVICE void copy(void* to, int to_pitch, const void* from, int from_pitch, int rows, int row_bytes) const {
+#if __CUDA_ARCH__ >= 900
+    if (threadIdx.x >= 32) return;
+    if (threadIdx.x == 0) {
+      asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;\n" ::"r"(barrier_), "r"(rows * row_bytes)
+                   : "memory");
+    }
+    if (to_pitch == row_bytes && from_pitch == row_bytes) {
+      row_bytes *= rows;
+      rows = 1;
+    }
+    const SharedAddress first = shared_address(to);
+#pragma unroll 1
+    for (int row = static_cast<int>(threadIdx.x); row < rows; row += 32) {
+      asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];\n" ::"r"(
+                       first + row * to_pitch),
+                   "l"(static_cast<const unsigned char*>(from) + row * from_pitch), "r"(row_bytes), "r"(barrier_)
+                   : "memory");
+    }
+#else
+    for (int row = 0; row < rows; ++row) {
+      for (int i = static_cast<int>(threadIdx.x) * 16; i < row_bytes; i += static_cast<int>(blockDim.x) * 16) {
+        copy16_async(static_cast<unsigned char*>(to) + row * to_pitch + i,
+                     static_cast<const unsigned char*>(from) + row * from_pitch + i, true);
+      }
+    }
+#endif
+  }
+  CAMD_DEVICE void copy(void* to, const void* from, int bytes) const { copy(to, 0, from, 0, 1, bytes); }
+  // By all threads, when all pieces are asked for.
+  CAMD_DEVICE void end() const {
+#if __CUDA_ARCH__ >= 900
+    if (threadIdx.x == 0) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];\n" ::"r"(barrier_) : "memory");
+#endif
+  }
+  // Until they are there. Behind copy_wait_all() and then block_sync(), which end() is in front of.
+  CAMD_DEVICE void wait() const {
+#if __CUDA_ARCH__ >= 900
+    asm volatile(
+        "{\n"
+        ".reg .pred there;\n"
+        "again: mbarrier.try_wait.parity.shared::cta.b64 there, [%0], 0;\n"
+        "@!there bra again;\n"
+        "}\n" ::"r"(barrier_)
+        : "memory");
+#endif
+  }
+
+ private:
+  SharedAddress barrier_;
+};
 
 // Four 8x8 matrices of halfs: lane l gives the address of row l % 8 of matrix l / 8; lane l receives of each matrix
 // the elements (row l / 4, columns 2 * (l % 4) and + 1).
@@ -112,6 +183,9 @@ namespace camd::infer::cuda {
 CAMD_DEVICE int lane_index() { return static_cast<int>(threadIdx.x) & 31; }
 CAMD_DEVICE int warp_index() { return static_cast<int>(threadIdx.x) >> 5; }
 
+// 0 <= value < end.
+CAMD_DEVICE bool within(int value, int end) { return static_cast<unsigned>(value) < static_cast<unsigned>(end); }
+
 CAMD_DEVICE int divide(int value, const Divider& by) {
   return by.magic == 0 ? value : static_cast<int>(__umulhi(static_cast<unsigned>(value), by.magic));
 }
@@ -120,13 +194,6 @@ union Half8 {
   uint4 bits;
   __half2 pair[4];
 };
-
-// The 2 bytes that begin at `from`, which is even.
-CAMD_DEVICE void unpack_bytes(float (&to)[2], const std::uint8_t* from) {
-  const unsigned both = *reinterpret_cast<const std::uint16_t*>(from);
-  to[0] = static_cast<float>(both & 0xFFU);
-  to[1] = static_cast<float>(both >> 8U);
-}
 
 // Adds the 4 halfs that begin at `from`, which is aligned to 8 bytes.
 CAMD_DEVICE void add_halfs(float (&v)[4], const void* from) {
@@ -146,14 +213,6 @@ CAMD_DEVICE unsigned pack_halfs(float low, float high) {
 
 CAMD_DEVICE uint4 pack_halfs(const float (&v)[8]) {
   return make_uint4(pack_halfs(v[0], v[1]), pack_halfs(v[2], v[3]), pack_halfs(v[4], v[5]), pack_halfs(v[6], v[7]));
-}
-
-CAMD_DEVICE uint2 clamp_halfs(const uint2& bits, __half2 low, __half2 high) {
-  const auto clamped = [&](unsigned both) {
-    const __half2 v = __hmin2(__hmax2(*reinterpret_cast<const __half2*>(&both), low), high);
-    return *reinterpret_cast<const unsigned*>(&v);
-  };
-  return make_uint2(clamped(bits.x), clamped(bits.y));
 }
 
 // What rounding to f16 takes.

@@ -2,8 +2,12 @@
 //
 // A block makes a tile of pixels (tiles.hpp) of as many output channels as its warps hold. It fetches its weights while
 // the kernel before it still runs, then the input's tile with a border of one; the depthwise results (rounded to f16)
-// stay in shared memory as the left matrix of the 1x1 product, which runs on the tensor cores. Images may be of pairs:
-// with what rounding to f16 took beside it, an image loses nothing on its way to a filter that sees differences.
+// stay in shared memory as the left matrix of the 1x1 product. Images may be of pairs: with what rounding to f16 took
+// beside it, an image loses nothing on its way to a filter that sees differences.
+//
+// The depthwise part runs on the tensor cores as well, though most of what they multiply there is zero: 16 pixels and
+// 8 channels of two taps are a left matrix that lies ready in the input's tile, the two taps' weights on the diagonals
+// of the right one. That is a tenth of the instructions that single products take, and sums stay f32.
 //
 // Bound: one pass over x and y through L2; the layers of a MobileNet are small, so what counts is the latency of the
 // chain fetch -> depthwise -> product -> store, a few thousand cycles, and that all blocks run at once.
@@ -27,45 +31,62 @@ struct Tile {
   static constexpr int kChannels = kShape.channels();
   static constexpr int kHaloY = (kShape.ty - 1) * kStride + 3;
   static constexpr int kHaloX = (kShape.tx - 1) * kStride + 3;
+  static constexpr int kRun = kShape.run;
+  static constexpr int kDown = 16 / kShape.tx * kStride;  // rows of the input from 16 pixels to the next
 };
 
-// Of one row of the filter, for pixels side by side and 8 channels: sums += x * weights. Pixels lie `pitch` words
-// apart. kInHalfs: the row's three products are summed in f16, two channels an instruction.
-template <int kStride, bool kInHalfs, int kRun>
-CAMD_DEVICE void add_row(float (&sums)[kRun][8], const uint4* x, int pitch, const Half8 (&weights)[3]) {
-  __half2 sums_of_row[kRun][4];
+// The nine taps' weights of 8 channels as right matrices, two taps each: this lane's part. A row's first two taps make
+// one; the third ones of the first two rows make one; that of the last row stands alone.
+struct DiagonalTaps {
+  unsigned first_two[3][2];  // of each row
+  unsigned third[2][2];
+};
+// `taps`: f16 [9][8].
+CAMD_DEVICE void load_taps(DiagonalTaps& to, const uint4* taps) {
+  const int column = lane_index() >> 2, row = (lane_index() & 3) * 2;  // and the row below: those of this lane
+  const auto* const words = reinterpret_cast<const unsigned*>(taps) + column / 2;
+  const unsigned kept = column == row ? 0x0000FFFFU : column == row + 1 ? 0xFFFF0000U : 0U;
 #pragma unroll
-  for (int j = 0; j < (kRun - 1) * kStride + 3; ++j) {
-    Half8 v;
-    v.bits = x[j * pitch];
+  for (int ky = 0; ky < 3; ++ky) {
 #pragma unroll
-    for (int kx = 0; kx < 3; ++kx) {
-      const int offset = j - kx;
-      if (offset < 0 || offset % kStride != 0 || offset / kStride >= kRun) continue;
-      const int r = offset / kStride;
-#pragma unroll
-      for (int c = 0; c < 4; ++c) {
-        if constexpr (kInHalfs) {
-          sums_of_row[r][c] = kx == 0 ? __hmul2(v.pair[c], weights[kx].pair[c])
-                                      : __hfma2(v.pair[c], weights[kx].pair[c], sums_of_row[r][c]);
-        } else {
-          const float2 value = __half22float2(v.pair[c]);
-          const float2 weight = __half22float2(weights[kx].pair[c]);
-          sums[r][2 * c] += value.x * weight.x;
-          sums[r][2 * c + 1] += value.y * weight.y;
-        }
-      }
-    }
+    for (int kx = 0; kx < 2; ++kx) to.first_two[ky][kx] = words[(ky * 3 + kx) * 4] & kept;
+    to.third[ky / 2][ky % 2] = words[(ky * 3 + 2) * 4] & kept;
   }
-  if constexpr (kInHalfs) {
+  to.third[1][1] = 0;
+}
+
+// Where a lane finds what meets the first two taps of a row, and what meets the third one of that and the next row.
+struct TapPlaces {
+  SharedAddress first_two, third;
+  int next_row;  // bytes, of lanes that read the next row, else 0
+};
+
+// sums += the filter's products, for kRun times 16 pixels, one below the other; a row of the input, `row_bytes` long,
+// is read once for all rows of the filter that it meets.
+template <typename T>
+CAMD_DEVICE void add_taps(float (&sums)[T::kRun][4], const TapPlaces& from, int row_bytes, const DiagonalTaps& taps) {
+  constexpr int kLast = (T::kRun - 1) * T::kDown + 2;
 #pragma unroll
-    for (int r = 0; r < kRun; ++r) {
+  for (int row = 0; row <= kLast; ++row) {
+    unsigned a[4];
+    bool loaded = false;
 #pragma unroll
-      for (int c = 0; c < 4; ++c) {
-        const float2 both = __half22float2(sums_of_row[r][c]);
-        sums[r][2 * c] += both.x;
-        sums[r][2 * c + 1] += both.y;
-      }
+    for (int m = 0; m < T::kRun; ++m) {
+      const int ky = row - m * T::kDown;
+      if (ky < 0 || ky > 2) continue;
+      if (!loaded) load_matrices(a, from.first_two + row * row_bytes);
+      loaded = true;
+      multiply_add(sums[m], a, taps.first_two[ky][0], taps.first_two[ky][1]);
+    }
+    loaded = false;
+#pragma unroll
+    for (int m = 0; m < T::kRun; ++m) {
+      const int ky = row - m * T::kDown;
+      if (ky != 0 && ky != 2) continue;
+      // Behind the last row is nothing; what meets no tap must be finite.
+      if (!loaded) load_matrices(a, from.third + (row * row_bytes - (row == kLast ? from.next_row : 0)));
+      loaded = true;
+      multiply_add(sums[m], a, taps.third[ky / 2][0], taps.third[ky / 2][1]);
     }
   }
 }
@@ -74,12 +95,12 @@ template <int kStride, int kTile, bool kPairs, bool kSpecial>
 CAMD_KERNEL(kThreads, kSeparableTiles[kTile].blocks)
 separable_kernel(const SeparableArguments p, const SeparableMemory s) {
   using T = Tile<kStride, kTile>;
-  constexpr int kTy = T::kShape.ty, kTx = T::kShape.tx, kNt = T::kShape.nt, kRun = T::kShape.run;
+  constexpr int kTy = T::kShape.ty, kTx = T::kShape.tx, kNt = T::kShape.nt, kRun = T::kRun;
   CAMD_SHARED(memory);
-  auto* const halo = reinterpret_cast<uint4*>(memory);                               // [pixel][group]
+  auto* const halo = reinterpret_cast<uint4*>(memory);                               // [pixel][group], exchanged
   unsigned char* const left = memory + s.halo_bytes;                                 // [pixel][k], padded rows
   auto* const right = reinterpret_cast<uint4*>(left + s.left_bytes);                 // [k step][n16][lane]
-  auto* const taps = reinterpret_cast<uint4*>(left + s.left_bytes + s.right_bytes);  // [tap][group]
+  auto* const taps = reinterpret_cast<uint4*>(left + s.left_bytes + s.right_bytes);  // [group][tap], biases
   const int thread = static_cast<int>(threadIdx.x);
   const int halo_groups = kPairs ? s.halo_groups : s.groups;
   const Divider by_halo_groups = kPairs ? s.by_halo_groups : s.by_groups;
@@ -90,19 +111,12 @@ separable_kernel(const SeparableArguments p, const SeparableMemory s) {
   const int n16_total = (p.y.c + 15) / 16;
   const int n16_first = static_cast<int>(blockIdx.y) * (T::kChannels / 16);
   const int n16_here = min(T::kChannels / 16, n16_total - n16_first);
-  for (int i = thread; i < s.k_steps * (T::kChannels / 16) * 32; i += kThreads) {
-    const int lane = i & 31;
-    const int n16 = (i >> 5) % (T::kChannels / 16);
-    const int k = (i >> 5) / (T::kChannels / 16);
-    const auto* from = static_cast<const uint4*>(p.pointwise) + (k * n16_total + n16_first + n16) * 32 + lane;
-    copy16_async(&right[i], from, n16 < n16_here);
-  }
-  for (int i = thread; i < 9 * s.groups; i += kThreads) {
-    copy16_async(&taps[i], static_cast<const uint4*>(p.depthwise) + i, true);
-  }
-  for (int i = thread; i < 2 * s.groups; i += kThreads) {
-    copy16_async(&taps[9 * s.groups + i], reinterpret_cast<const uint4*>(p.depthwise_bias) + i, true);
-  }
+  const BulkCopies copies(taps + 11 * s.groups);
+  copies.copy(right, T::kChannels * 32, static_cast<const uint4*>(p.pointwise) + n16_first * 32, n16_total * 512,
+              s.k_steps, n16_here * 512);
+  copies.copy(taps, p.depthwise, s.groups * 9 * 16);
+  copies.copy(taps + 9 * s.groups, p.depthwise_bias, s.groups * 32);
+  copies.end();
   const int lane = lane_index();
   const int warp_row = warp_index() % T::kWarpRows;
   const int warp_column = warp_index() / T::kWarpRows;
@@ -115,63 +129,101 @@ separable_kernel(const SeparableArguments p, const SeparableMemory s) {
   }
   const Bounds deep_bounds = bounds_of(p.depthwise_activation);
   const Bounds bounds = bounds_of(p.activation);
+  const HalfBounds deep_half_bounds = half_bounds(deep_bounds), half_bounds_of_y = half_bounds(bounds);
+  // The depthwise part's left matrices: a lane reads one of 16 pixels, lanes from 16 on for the second tap of two.
+  const int row_bytes = T::kHaloX * halo_groups * 16;
+  const int second = lane >> 4;
+  const int pixel_row = (lane & 15) / kTx * kStride, pixel_column = (lane & 15) % kTx * kStride;
+  int exchange_two = s.exchange(pixel_column + second) * 16, exchange_third = s.exchange(pixel_column + 2) * 16;
+  int place_two = pixel_row * row_bytes + (pixel_column + second) * halo_groups * 16;
+  int place_third = (pixel_row + second) * row_bytes + (pixel_column + 2) * halo_groups * 16;
+  compute_here(exchange_two);
+  compute_here(exchange_third);
+  compute_here(place_two);
+  compute_here(place_third);
 
-  wait_for_previous_kernel();
-  let_next_kernel_start();
-
+  // Where the first pieces of the input's tile come from and go to.
   const int tiles_x = (p.y.w + kTx - 1) / kTx;
   const int y0 = (static_cast<int>(blockIdx.x) / tiles_x) * kTy;
   const int x0 = (static_cast<int>(blockIdx.x) % tiles_x) * kTx;
   const int in_y0 = y0 * kStride - p.pad_top;
   const int in_x0 = x0 * kStride - p.pad_left;
-  const auto* const x = static_cast<const __half*>(p.x.data);
-  for (int i = thread; i < T::kHaloY * T::kHaloX * halo_groups; i += kThreads) {
+  const auto* const input =
+      static_cast<const __half*>(p.x.data) + (static_cast<std::ptrdiff_t>(in_y0) * p.x.w + in_x0) * p.x.pitch;
+  const auto locate = [&](int i, int& from, int& to) {
     const int pixel = divide(i, by_halo_groups);
     const int group = i - pixel * halo_groups;
-    const int iy = in_y0 + pixel / T::kHaloX;
-    const int ix = in_x0 + pixel % T::kHaloX;
-    const bool inside = iy >= 0 && iy < p.x.h && ix >= 0 && ix < p.x.w;
-    copy16_async(&halo[i], x + (static_cast<std::ptrdiff_t>(iy) * p.x.w + ix) * p.x.pitch + group * 8, inside);
+    const int row = pixel / T::kHaloX, column = pixel % T::kHaloX;
+    const bool inside = within(in_y0 + row, p.x.h) && within(in_x0 + column, p.x.w);
+    from = inside ? (row * p.x.w + column) * p.x.pitch + group * 8 : -1;
+    to = pixel * halo_groups + (group ^ s.exchange(column));
+  };
+  const int pieces = T::kHaloY * T::kHaloX * halo_groups;
+  // Nothing hides this where blocks for the whole image fill the GPU.
+  constexpr int kAhead = T::kShape.blocks > 2 ? 0 : 4;
+  int from[kAhead + 1], to[kAhead + 1];
+#pragma unroll
+  for (int u = 0; u < kAhead; ++u) {
+    locate(thread + u * kThreads, from[u], to[u]);
+    if (thread + u * kThreads >= pieces) to[u] = -1;
+    compute_here(from[u]);
+    compute_here(to[u]);
+  }
+
+  wait_for_previous_kernel();
+  let_next_kernel_start();
+
+#pragma unroll
+  for (int u = 0; u < kAhead; ++u) {
+    if (to[u] >= 0) copy16_async(&halo[to[u]], input + max(from[u], 0), from[u] >= 0);
+  }
+  for (int i = thread + kAhead * kThreads; i < pieces; i += kThreads) {
+    int from_here, to_here;
+    locate(i, from_here, to_here);
+    copy16_async(&halo[to_here], input + max(from_here, 0), from_here >= 0);
   }
   copy_wait_all();
   block_sync();
+  copies.wait();
 
-  // Depthwise: a thread makes kRun pixels of 8 channels.
-  constexpr int kRuns = T::kPixels / kRun;
-  for (int i = thread; i < kRuns * s.groups; i += kThreads) {
-    const int run = divide(i, s.by_groups);
-    const int group = i - run * s.groups;
-    const int ty = run / (kTx / kRun);
-    const int tx = run % (kTx / kRun) * kRun;
-    float sums[kRun][8];
-    const auto* const bias = reinterpret_cast<const float*>(taps + 9 * s.groups + 2 * group);
+  // Depthwise: a warp makes kRun times 16 pixels of 8 channels.
+  constexpr int kParts = T::kPixels / 16 / kRun;
+#pragma unroll 1
+  for (int i = warp_index(); i < s.groups * kParts; i += kThreads / 32) {
+    const int group = i / kParts;
+    const int first = i % kParts * kRun;
+    DiagonalTaps taps_of_group;
+    load_taps(taps_of_group, taps + group * 9);
+    const float2 bias = reinterpret_cast<const float2*>(taps + 9 * s.groups + 2 * group)[lane & 3];
+    float sums[kRun][4];
 #pragma unroll
-    for (int c = 0; c < 8; ++c) {
-#pragma unroll
-      for (int r = 0; r < kRun; ++r) sums[r][c] = bias[c];
+    for (int m = 0; m < kRun; ++m) {
+      sums[m][0] = sums[m][2] = bias.x;
+      sums[m][1] = sums[m][3] = bias.y;
     }
-    // Rows are added in f32. Where a thread has many products to make for few pixels, in deep layers, those of a row
-    // are summed in f16, two channels an instruction; in the first layers that would double the network's error. What
-    // rounding took of a pair is so small that f16 is enough for it everywhere.
+    const SharedAddress rows = shared_address(halo) + first * T::kDown * row_bytes;
+    const auto places_of = [&](int g) {
+      return TapPlaces{rows + (place_two + ((g * 16) ^ exchange_two)),
+                       rows + (place_third + ((g * 16) ^ exchange_third)), second * row_bytes};
+    };
+    add_taps<T>(sums, places_of(group), row_bytes, taps_of_group);
+    if (kPairs && halo_groups != s.groups) add_taps<T>(sums, places_of(s.groups + group), row_bytes, taps_of_group);
+    unsigned char* const to = left + (first * 16 + (lane >> 2)) * left_pitch + group * 16 + (lane & 3) * 4;
 #pragma unroll
-    for (int ky = 0; ky < 3; ++ky) {
-      const uint4* const row = halo + ((ty * kStride + ky) * T::kHaloX + tx * kStride) * halo_groups + group;
-      Half8 weights[3];
+    for (int m = 0; m < kRun; ++m) {
 #pragma unroll
-      for (int kx = 0; kx < 3; ++kx) weights[kx].bits = taps[(ky * 3 + kx) * s.groups + group];
-      add_row<kStride, T::kShape.half_rows>(sums, row, halo_groups, weights);
-      if (kPairs && halo_groups != s.groups) add_row<kStride, true>(sums, row + s.groups, halo_groups, weights);
-    }
-#pragma unroll
-    for (int r = 0; r < kRun; ++r) {
-      unsigned char* const to = left + (ty * kTx + tx + r) * left_pitch + group * 16;
-      activate_all<kSpecial>(p.depthwise_activation, deep_bounds, sums[r]);
-      *reinterpret_cast<uint4*>(to) = pack_halfs(sums[r]);
-      if constexpr (kPairs) {
-        if (left_steps == s.k_steps) continue;
-#pragma unroll
-        for (int c = 0; c < 8; ++c) sums[r][c] = rest_of_half(sums[r][c]);
-        *reinterpret_cast<uint4*>(to + s.k_steps * 32) = pack_halfs(sums[r]);
+      for (int half = 0; half < 2; ++half) {
+        unsigned char* const pixel = to + (m * 16 + half * 8) * left_pitch;
+        float values[2] = {sums[m][half * 2], sums[m][half * 2 + 1]};
+        if (kPairs && left_steps != s.k_steps) {
+          activate_all<kSpecial>(p.depthwise_activation, deep_bounds, values);
+          *reinterpret_cast<unsigned*>(pixel) = pack_halfs(values[0], values[1]);
+          *reinterpret_cast<unsigned*>(pixel + s.k_steps * 32) =
+              pack_halfs(rest_of_half(values[0]), rest_of_half(values[1]));
+        } else {
+          if (kSpecial && deep_bounds.special) activate_specials(p.depthwise_activation, values);
+          *reinterpret_cast<unsigned*>(pixel) = clamp_halfs(pack_halfs(values[0], values[1]), deep_half_bounds);
+        }
       }
     }
   }
@@ -208,27 +260,32 @@ separable_kernel(const SeparableArguments p, const SeparableMemory s) {
   }
 
   // A lane holds 4 neighbouring channels of 2 pixels for every 16 channels (packing.hpp).
-  auto* const y = static_cast<__half*>(p.y.data);
   const int stored = (p.y.c + 7) / 8 * 8;
+  const int channel = (n16_first + warp_column * (kNt / 2)) * 16 + (lane & 3) * 4;
+  __half* const y =
+      static_cast<__half*>(p.y.data) + (static_cast<std::ptrdiff_t>(y0) * p.y.w + x0) * p.y.pitch + channel;
 #pragma unroll
   for (int m = 0; m < kMt; ++m) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int pixel = (warp_row * kMt + m) * 16 + (lane >> 2) + half * 8;
-      const int oy = y0 + pixel / kTx;
-      const int ox = x0 + pixel % kTx;
-      if (oy >= p.y.h || ox >= p.y.w) continue;
-      __half* const to = y + (static_cast<std::ptrdiff_t>(oy) * p.y.w + ox) * p.y.pitch;
+      const int row = pixel / kTx, column = pixel % kTx;
+      if (y0 + row >= p.y.h || x0 + column >= p.y.w) continue;
+      __half* const to = y + (row * p.y.w + column) * p.y.pitch;
 #pragma unroll
       for (int q = 0; q < kNt / 2; ++q) {
-        const int channel = (n16_first + warp_column * (kNt / 2) + q) * 16 + (lane & 3) * 4;
-        if (channel >= stored) continue;
+        if (channel + q * 16 >= stored) continue;
         const float4 bias = point_bias[q];
         float values[4] = {sums[m][2 * q][half * 2] + bias.x, sums[m][2 * q][half * 2 + 1] + bias.y,
                            sums[m][2 * q + 1][half * 2] + bias.z, sums[m][2 * q + 1][half * 2 + 1] + bias.w};
-        activate_all<kSpecial>(p.activation, bounds, values);
-        *reinterpret_cast<uint2*>(to + channel) = pack_halfs(values);
-        if (kPairs && p.y_pairs) *reinterpret_cast<uint2*>(to + stored + channel) = pack_rests_of_halfs(values);
+        if (kPairs && p.y_pairs) {
+          activate_all<kSpecial>(p.activation, bounds, values);
+          *reinterpret_cast<uint2*>(to + q * 16) = pack_halfs(values);
+          *reinterpret_cast<uint2*>(to + stored + q * 16) = pack_rests_of_halfs(values);
+        } else {
+          if (kSpecial && bounds.special) activate_specials(p.activation, values);
+          *reinterpret_cast<uint2*>(to + q * 16) = clamp_halfs(pack_halfs(values), half_bounds_of_y);
+        }
       }
     }
   }

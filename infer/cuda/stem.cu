@@ -9,6 +9,7 @@ constexpr int kThreads = 256;
 constexpr int kTy = 8;
 constexpr int kTx = 32;
 using Tile = StemTile<kTy * 2 + 1, kTx * 2 + 1>;
+constexpr std::size_t kBytes = Tile::kBytes + stem_picture_bytes(kTy * 2 + 1, kTx * 2 + 1);
 
 template <Source kSource>
 CAMD_KERNEL(kThreads, 2)
@@ -20,7 +21,8 @@ stem_kernel(const StemArguments p) {
   const int tiles_x = (p.y.w + kTx - 1) / kTx;
   const int y0 = (static_cast<int>(blockIdx.x) / tiles_x) * kTy;
   const int x0 = (static_cast<int>(blockIdx.x) % tiles_x) * kTx;
-  Tile::fetch<kSource>(p, y0 * 2 - p.pad_top, x0 * 2 - p.pad_left, memory, static_cast<int>(threadIdx.x), kThreads);
+  Tile::fetch<kSource>(p, y0 * 2 - p.pad_top, x0 * 2 - p.pad_left, memory, memory + Tile::kBytes,
+                       static_cast<int>(threadIdx.x), kThreads);
   block_sync();
 
   // A warp makes one row of 32 pixels, as two left matrices of 16.
@@ -61,7 +63,7 @@ int stem(const StemArguments& p, const LaunchContext& context) {
   const int tiles = ((p.y.w + kTx - 1) / kTx) * ((p.y.h + kTy - 1) / kTy);
   const dim3 grid(static_cast<unsigned>(tiles), 1, 1);
   return with_source(
-      p, [&]<Source kSource>() { return launch(stem_kernel<kSource>, grid, kThreads, Tile::kBytes, context, p); });
+      p, [&]<Source kSource>() { return launch(stem_kernel<kSource>, grid, kThreads, kBytes, context, p); });
 }
 
 }  // namespace camd::infer::cuda

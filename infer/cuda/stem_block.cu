@@ -62,7 +62,7 @@ stem_block_kernel(const StemArguments p, const StemBlockMemory s) {
   const int tiles_x = (p.y.w + kTx - 1) / kTx;
   const int y0 = (static_cast<int>(blockIdx.x) / tiles_x) * kTy;
   const int x0 = (static_cast<int>(blockIdx.x) % tiles_x) * kTx;
-  Tile::template fetch<kSource>(p, (y0 - 1) * 2 - p.pad_top, (x0 - 1) * 2 - p.pad_left, memory, thread, kThreads);
+  Tile::template fetch<kSource>(p, (y0 - 1) * 2 - p.pad_top, (x0 - 1) * 2 - p.pad_left, memory, halo, thread, kThreads);
   copy_wait_all();
   block_sync();
 
@@ -140,7 +140,10 @@ stem_block_kernel(const StemArguments p, const StemBlockMemory s) {
 
   // 1x1: a warp makes 16 channels of a row of 32 pixels, as two left matrices of 16.
   const Bounds point_bounds = bounds_of(p.block.activation);
+  const HalfBounds point_half_bounds = half_bounds(point_bounds);
   const int stored = (p.y.c + 7) / 8 * 8;
+  const int eight = 8 * p.y.pitch;                         // pixels of the output, in elements
+  const int columns_from_here = p.y.w - x0 - (lane >> 2);  // and how many there are
   for (int i = warp_index(); i < kTy * s.n16; i += kThreads / 32) {
     const int row = i % kTy;
     const int q = i / kTy;
@@ -166,19 +169,16 @@ stem_block_kernel(const StemArguments p, const StemBlockMemory s) {
     // A lane holds 4 neighbouring channels of 2 pixels for every 16 channels (packing.hpp).
     const int channel = q * 16 + (lane & 3) * 4;
     if (channel >= stored) continue;
+    __half* to = static_cast<__half*>(p.y.data) +
+                 (static_cast<std::ptrdiff_t>(oy) * p.y.w + x0 + (lane >> 2)) * p.y.pitch + channel;
 #pragma unroll
-    for (int m = 0; m < 2; ++m) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const int ox = x0 + m * 16 + (lane >> 2) + half * 8;
-        if (ox >= p.y.w) continue;
-        float values[4] = {sums[m][0][half * 2] + bias.x, sums[m][0][half * 2 + 1] + bias.y,
-                           sums[m][1][half * 2] + bias.z, sums[m][1][half * 2 + 1] + bias.w};
-        activate_all<kSpecial>(p.block.activation, point_bounds, values);
-        auto* const to =
-            static_cast<__half*>(p.y.data) + (static_cast<std::ptrdiff_t>(oy) * p.y.w + ox) * p.y.pitch + channel;
-        *reinterpret_cast<uint2*>(to) = pack_halfs(values);
-      }
+    for (int i = 0; i < 4; ++i, to += eight) {
+      if (i * 8 >= columns_from_here) break;
+      const float(&low)[4] = sums[i / 2][0], (&high)[4] = sums[i / 2][1];
+      float values[4] = {low[i % 2 * 2] + bias.x, low[i % 2 * 2 + 1] + bias.y, high[i % 2 * 2] + bias.z,
+                         high[i % 2 * 2 + 1] + bias.w};
+      if (kSpecial && point_bounds.special) activate_specials(p.block.activation, values);
+      *reinterpret_cast<uint2*>(to) = clamp_halfs(pack_halfs(values), point_half_bounds);
     }
   }
 }

@@ -32,16 +32,15 @@ inline Source source_of(const StemArguments& p) {
   if (plan.color == SampleColor::kDirect && first.step_bytes == 3) return Source::kPacked;
   const SampleComponent& cb = plan.components[1];
   const SampleComponent& cr = plan.components[2];
-  const SamplePlane& chroma = plan.planes[1];
   const bool pairs = plan.color == SampleColor::kYcc && cb.plane == 1 && cr.plane == 1 && cb.step_bytes == 2 &&
                      cr.step_bytes == 2 && cb.offset_bytes == 0 && cr.offset_bytes == 1 && first.step_bytes == 1 &&
-                     halved(cb.x, plan.x0) && halved(cb.y, plan.y0) &&
-                     (chroma.offset_bytes + reinterpret_cast<std::uintptr_t>(p.picture)) % 2 == 0 &&
-                     chroma.stride_bytes % 2 == 0;
-  return pairs ? Source::kBiplanar : Source::kAny;
+                     first.offset_bytes == 0 && halved(cb.x, plan.x0) && halved(cb.y, plan.y0);
+  // Rows are fetched in pieces of 16 bytes.
+  const auto in_pieces = [&](const SamplePlane& plane) {
+    return (plane.offset_bytes + reinterpret_cast<std::uintptr_t>(p.picture)) % 16 == 0 && plane.stride_bytes % 16 == 0;
+  };
+  return pairs && in_pieces(plan.planes[0]) && in_pieces(plan.planes[1]) ? Source::kBiplanar : Source::kAny;
 }
-
-CAMD_DEVICE float blend(float a, float b, float weight) { return a + weight * (b - a); }
 
 CAMD_DEVICE int clamped(int value, int first, int end) { return min(max(value, first), end - 1); }
 
@@ -58,17 +57,10 @@ CAMD_DEVICE void mask_pixel(const StemArguments& p, int x, int y, float (&out)[3
   for (int c = 0; c < 3; ++c) out[c] = padding ? p.plan.pad[c] : 0.0F;
 }
 
-// Two pixels side by side; with chroma for four pixels also the two below them, so that each sample is read once.
+// Two pixels side by side: (y, x) of the network's input and the next, zero outside. Where a pixel does not lie in the
+// picture, one that does is read in its place and not used: without branches, all loads are under way at once.
 template <Source kSource>
-struct StemPatch {
-  static constexpr int kRows = kSource == Source::kBiplanar ? 2 : 1;
-  float pixels[kRows][2][3];
-};
-
-// The patch at pixel (y, x) of the network's input, zero outside. Where a pixel does not lie in the picture, one that
-// does is read in its place and not used: without branches, all loads are under way at once.
-template <Source kSource>
-CAMD_DEVICE void read_patch(const StemArguments& p, int x, int y, StemPatch<kSource>& out) {
+CAMD_DEVICE void read_pixels(const StemArguments& p, int x, int y, float (&out)[2][3]) {
   const SamplePlan& plan = p.plan;
   if constexpr (kSource == Source::kPlanes) {
     const std::ptrdiff_t plane = static_cast<std::ptrdiff_t>(p.network_height) * p.network_width;
@@ -78,12 +70,12 @@ CAMD_DEVICE void read_patch(const StemArguments& p, int x, int y, StemPatch<kSou
       const float* const from = row + clamped(x + u, 0, p.network_width);
       for (int c = 0; c < 3; ++c) {
         const float value = from[c * plane];
-        out.pixels[0][u][c] = there ? value : 0.0F;
+        out[u][c] = there ? value : 0.0F;
       }
     }
   } else if constexpr (kSource == Source::kAny) {
     for (int u = 0; u < 2; ++u) {
-      float(&pixel)[3] = out.pixels[0][u];
+      float(&pixel)[3] = out[u];
       for (int c = 0; c < 3; ++c) pixel[c] = 0.0F;
       if (in_network(p, x + u, y)) sample_pixel(plan, p.picture, x + u, y, pixel);
     }
@@ -96,56 +88,66 @@ CAMD_DEVICE void read_patch(const StemArguments& p, int x, int y, StemPatch<kSou
       const std::uint8_t* const from = row + (clamped(x + u, plan.x0, plan.x1) - plan.x0) * 3;
       for (int c = 0; c < 3; ++c) {
         const auto v = static_cast<float>(from[plan.components[c].offset_bytes]);
-        out.pixels[0][u][c] = v * plan.gain[c] + plan.bias[c];
+        out[u][c] = v * plan.gain[c] + plan.bias[c];
       }
     }
     if (in_picture(plan, x, y) && x + 1 < plan.x1) return;
-    for (int u = 0; u < 2; ++u) mask_pixel(p, x + u, y, out.pixels[0][u]);
-  } else {
-    // Pixels 2k + 1 and 2k + 2 of the picture lie a quarter and three quarters of the way from sample k to k + 1.
-    constexpr float kWeights[2] = {0.25F, 0.75F};
-    const SampleComponent& sample = plan.components[1];
-    const int k = (x - plan.x0) >> 1;
-    const int column0 = clamped(k, 0, sample.x.size) * 2;
-    const int column1 = clamped(k + 1, 0, sample.x.size) * 2;
-    const int m = (y - plan.y0) >> 1;
-    const std::uint8_t* const chroma = p.picture + plan.planes[1].offset_bytes;
-    const std::uint8_t* const row0 =
-        chroma + static_cast<std::ptrdiff_t>(clamped(m, 0, sample.y.size)) * plan.planes[1].stride_bytes;
-    const std::uint8_t* const row1 =
-        chroma + static_cast<std::ptrdiff_t>(clamped(m + 1, 0, sample.y.size)) * plan.planes[1].stride_bytes;
-    float top[2][2], bottom[2][2];  // [column][Cb, Cr]
-    unpack_bytes(top[0], row0 + column0);
-    unpack_bytes(top[1], row0 + column1);
-    unpack_bytes(bottom[0], row1 + column0);
-    unpack_bytes(bottom[1], row1 + column1);
-    float luma[2][2];
-    const std::uint8_t* const picture = p.picture + plan.planes[0].offset_bytes;
-    for (int v = 0; v < 2; ++v) {
-      const std::uint8_t* const row =
-          picture +
-          static_cast<std::ptrdiff_t>(clamped(y + v, plan.y0, plan.y1) - plan.y0) * plan.planes[0].stride_bytes;
-      for (int u = 0; u < 2; ++u) luma[v][u] = static_cast<float>(row[clamped(x + u, plan.x0, plan.x1) - plan.x0]);
-    }
-    for (int v = 0; v < 2; ++v) {
-      float left[2], right[2];
-      for (int c = 0; c < 2; ++c) {
-        left[c] = blend(top[0][c], bottom[0][c], kWeights[v]);
-        right[c] = blend(top[1][c], bottom[1][c], kWeights[v]);
+    for (int u = 0; u < 2; ++u) mask_pixel(p, x + u, y, out[u]);
+  }
+}
+
+// Two rows of four pixels of a picture whose chroma stands for four pixels each, from the first one at an odd row and
+// column of the picture: pixels 2k + 1 and 2k + 2 lie a quarter and three quarters of the way from sample k to k + 1.
+struct BiplanarPatch {
+  uint2 luma[2], chroma[2];  // of two rows each: the 8 bytes that begin with the first sample's
+};
+// So many of this patch's three samples lie before the picture's first column and behind its last one: they are as
+// those.
+CAMD_DEVICE void read_biplanar(const SamplePlan& plan, const BiplanarPatch& patch, int before, int behind,
+                               float (&out)[2][4][3]) {
+  // Bytes become halfs as the low bits of 1024; Cb and Cr lie together and are taken as differences from 128. Then
+  // quarters and sixteenths of them are exact.
+  const __half2 quarter = __float2half2_rn(0.25F), three_quarters = __float2half2_rn(0.75F);
+  const auto halfs = [](unsigned bytes, unsigned which, float zero) {
+    const unsigned bits = __byte_perm(bytes, 0x64646464U, which);
+    return __hsub2(*reinterpret_cast<const __half2*>(&bits), __float2half2_rn(1024.0F + zero));
+  };
+  __half2 rows[2][3];  // interpolated downwards
+#pragma unroll
+  for (int i = 0; i < 3; ++i) {
+    const unsigned which = i == 1 ? 0x4342U : 0x4140U;
+    const __half2 top = halfs(i < 2 ? patch.chroma[0].x : patch.chroma[0].y, which, 128.0F);
+    const __half2 bottom = halfs(i < 2 ? patch.chroma[1].x : patch.chroma[1].y, which, 128.0F);
+    const __half2 change = __hsub2(bottom, top);
+    rows[0][i] = __hfma2(change, quarter, top);
+    rows[1][i] = __hfma2(change, three_quarters, top);
+  }
+  float base[3], gain[3];
+  for (int c = 0; c < 3; ++c) {
+    base[c] = plan.matrix[c][3] + 128.0F * (plan.matrix[c][1] + plan.matrix[c][2]);
+    gain[c] = plan.gain[c] * 255.0F;
+  }
+#pragma unroll
+  for (int v = 0; v < 2; ++v) {
+    __half2(&samples)[3] = rows[v];
+    if (before >= 2) samples[1] = samples[2];
+    if (before >= 1) samples[0] = samples[1];
+    if (behind >= 2) samples[1] = samples[0];
+    if (behind >= 1) samples[2] = samples[1];
+    const __half2 luma[2] = {halfs(patch.luma[v].x, 0x4140U, 0.0F), halfs(patch.luma[v].x, 0x4342U, 0.0F)};
+#pragma unroll
+    for (int u = 0; u < 4; ++u) {
+      const __half2 left = samples[u / 2], change = __hsub2(samples[u / 2 + 1], left);
+      const float2 color = __half22float2(__hfma2(change, u % 2 == 0 ? quarter : three_quarters, left));
+      const float2 both = __half22float2(luma[u / 2]);
+      const float y = u % 2 == 0 ? both.x : both.y;
+#pragma unroll
+      for (int c = 0; c < 3; ++c) {
+        const float value =
+            plan.matrix[c][0] * y + (plan.matrix[c][1] * color.x + (plan.matrix[c][2] * color.y + base[c]));
+        // A bound of 0 and 1 costs nothing.
+        out[v][u][c] = __saturatef(value * (1.0F / 255.0F)) * gain[c] + plan.bias[c];
       }
-      for (int u = 0; u < 2; ++u) {
-        const float cb = blend(left[0], right[0], kWeights[u]);
-        const float cr = blend(left[1], right[1], kWeights[u]);
-        for (int c = 0; c < 3; ++c) {
-          const float* const matrix = plan.matrix[c];
-          const float value = matrix[0] * luma[v][u] + matrix[1] * cb + matrix[2] * cr + matrix[3];
-          out.pixels[v][u][c] = clamp_channel(value) * plan.gain[c] + plan.bias[c];
-        }
-      }
-    }
-    if (in_picture(plan, x, y) && in_picture(plan, x + 1, y + 1)) return;
-    for (int v = 0; v < 2; ++v) {
-      for (int u = 0; u < 2; ++u) mask_pixel(p, x + u, y + v, out.pixels[v][u]);
     }
   }
 }
@@ -158,56 +160,115 @@ struct StemTile {
   static constexpr int kWords = kRows * kRowWords;
   static constexpr int kBytes = stem_tile_bytes(kRows, kColumns);
 
-  // The picture from pixel (y0, x0) of the network's input on, zero outside; by all threads of the block.
+  // The picture from pixel (y0, x0) of the network's input on, zero outside; by all threads of the block. `bytes`: room
+  // for stem_picture_bytes().
   template <Source kSource>
-  static CAMD_DEVICE void fetch(const StemArguments& p, int y0, int x0, void* memory, int thread, int threads) {
-    using Patch = StemPatch<kSource>;
-    constexpr bool kShared = kSource == Source::kBiplanar;
-    // Patches that share chroma begin at odd pixels of the picture.
-    const int back_y = kShared ? (y0 - p.plan.y0 + 1) & 1 : 0;
-    const int back_x = kShared ? (x0 - p.plan.x0 + 1) & 1 : 0;
-    constexpr int kDown = kShared ? (kRows + 2) / 2 : kRows;
-    constexpr int kAcross = (kColumns + 1) / 2;  // enough with and without a column in front
-    constexpr int kAtOnce = kShared || kSource == Source::kAny ? 1 : 3;
-    for (int i = thread; i < kDown * kAcross; i += kAtOnce * threads) {
-      Patch patches[kAtOnce];
+  static CAMD_DEVICE void fetch(const StemArguments& p, int y0, int x0, void* memory, void* bytes, int thread,
+                                int threads) {
+    if constexpr (kSource == Source::kBiplanar) {
+      fetch_biplanar(p, y0, x0, memory, static_cast<unsigned char*>(bytes), thread, threads);
+      return;
+    }
+    constexpr int kAcross = (kColumns + 1) / 2;
+    constexpr int kAtOnce = kSource == Source::kAny ? 1 : 3;
+    for (int i = thread; i < kRows * kAcross; i += kAtOnce * threads) {
+      float pixels[kAtOnce][2][3];
 #pragma unroll
       for (int u = 0; u < kAtOnce; ++u) {
-        const int patch = min(i + u * threads, kDown * kAcross - 1);
-        read_patch<kSource>(p, x0 - back_x + patch % kAcross * 2, y0 - back_y + patch / kAcross * Patch::kRows,
-                            patches[u]);
+        const int pair = min(i + u * threads, kRows * kAcross - 1);
+        read_pixels<kSource>(p, x0 + pair % kAcross * 2, y0 + pair / kAcross, pixels[u]);
       }
 #pragma unroll
       for (int u = 0; u < kAtOnce; ++u) {
-        const int patch = i + u * threads;
-        if (patch >= kDown * kAcross) break;
-#pragma unroll
-        for (int v = 0; v < Patch::kRows; ++v) {
-          const int row = patch / kAcross * Patch::kRows + v - back_y;
-          if (row >= 0 && row < kRows) put(memory, row, patch % kAcross * 2 - back_x, patches[u].pixels[v]);
-        }
+        const int pair = i + u * threads;
+        if (pair < kRows * kAcross) put(memory, pair / kAcross, pair % kAcross * 2, pixels[u]);
       }
     }
   }
 
  private:
-  // Two pixels of a row; the second may be the one more that has room, whatever it shows: it meets a weight of zero and
-  // must be finite.
+  static constexpr int kDown = stem_picture_rows(kRows) / 2;  // of two rows of four pixels, one in front
+  static constexpr int kAcross = kRowWords / 6;
+  static constexpr int kPieces = stem_picture_pieces(kColumns);
+
+  // The tile's bytes come as they are, in pieces of 16 that are all under way at once; colours are made of those.
+  static CAMD_DEVICE void fetch_biplanar(const StemArguments& p, int y0, int x0, void* memory, unsigned char* bytes,
+                                         int thread, int threads) {
+    const SamplePlan& plan = p.plan;
+    // Patches begin at odd rows and columns of the picture.
+    const int back_y = (y0 - plan.y0 + 1) & 1, back_x = (x0 - plan.x0 + 1) & 1;
+    const int top = y0 - back_y - plan.y0, left = x0 - back_x - plan.x0;  // in the picture
+    const int first = left & ~15;                                         // a row's first byte, of either plane
+    unsigned char* const chroma = bytes + 2 * kDown * kPieces * 16;
+    for (int i = thread; i < (3 * kDown + 1) * kPieces; i += threads) {
+      const int row = i / kPieces, at = first + i % kPieces * 16;
+      const bool of_luma = row < 2 * kDown;
+      const SamplePlane& plane = plan.planes[of_luma ? 0 : 1];
+      const int from = of_luma ? clamped(top + row, 0, plan.components[0].y.size)
+                               : clamped((top >> 1) + row - 2 * kDown, 0, plan.components[1].y.size);
+      const bool there = at >= 0 && at < plane.row_bytes;
+      copy16_async(bytes + i * 16,
+                   p.picture + plane.offset_bytes + static_cast<std::ptrdiff_t>(from) * plane.stride_bytes + max(at, 0),
+                   there);
+    }
+    copy_wait_all();
+    block_sync();
+    const int into = left - first - 1;  // an even number: the first chroma sample's byte, luma's is the one behind
+    for (int i = thread; i < kDown * kAcross; i += threads) {
+      const int row = i / kAcross * 2 - back_y, column = i % kAcross * 4 - back_x;
+      const int offset = into + i % kAcross * 4;
+      const unsigned char* const from = bytes + (offset & ~3);
+      const unsigned shift = (static_cast<unsigned>(offset) & 3U) * 8;
+      BiplanarPatch patch;
+#pragma unroll
+      for (int v = 0; v < 2; ++v) {
+        const auto* const of_luma = reinterpret_cast<const unsigned*>(from + (i / kAcross * 2 + v) * kPieces * 16);
+        patch.luma[v].x = __funnelshift_r(of_luma[0], of_luma[1], shift + 8);
+        const auto* const of_chroma =
+            reinterpret_cast<const unsigned*>(from + (chroma - bytes) + (i / kAcross + v) * kPieces * 16);
+        patch.chroma[v].x = __funnelshift_r(of_chroma[0], of_chroma[1], shift);
+        patch.chroma[v].y = of_chroma[1] >> shift;
+      }
+      const int x = x0 + column, y = y0 + row;
+      const int sample = (left >> 1) + i % kAcross * 2, samples = plan.components[1].x.size;
+      float pixels[2][4][3];
+      read_biplanar(plan, patch, -sample, sample + 3 - samples, pixels);
+      const bool whole = in_picture(plan, x, y) && in_picture(plan, x + 3, y + 1);
+#pragma unroll
+      for (int v = 0; v < 2; ++v) {
+        if (!whole) {
+          for (int u = 0; u < 4; ++u) mask_pixel(p, x + u, y + v, pixels[v][u]);
+        }
+        if (row + v >= 0 && row + v < kRows) put_four(memory, row + v, column, pixels[v]);
+      }
+    }
+  }
+
+  // Pixels of a row. Those behind the last column have room up to the next multiple of four, whatever they show: they
+  // meet weights of zero and must be finite.
   static CAMD_DEVICE void put(void* memory, int row, int column, const float (&pixels)[2][3]) {
+    unsigned* const to = static_cast<unsigned*>(memory) + row * kRowWords + column / 2 * 3;
+    put_pair(to, pixels[0][0], pixels[0][1]);
+    put_pair(to + 1, pixels[0][2], pixels[1][0]);
+    put_pair(to + 2, pixels[1][1], pixels[1][2]);
+  }
+  static CAMD_DEVICE void put_four(void* memory, int row, int column, const float (&pixels)[4][3]) {
+    const float* const values = pixels[0];
     if ((column & 1) == 0) {
-      unsigned* const to = static_cast<unsigned*>(memory) + row * kRowWords + column / 2 * 3;
-      put_pair(to, pixels[0][0], pixels[0][1]);
-      put_pair(to + 1, pixels[0][2], pixels[1][0]);
-      put_pair(to + 2, pixels[1][1], pixels[1][2]);
+      auto* const to = reinterpret_cast<uint2*>(static_cast<unsigned*>(memory) + row * kRowWords + column / 2 * 3);
+#pragma unroll
+      for (int i = 0; i < 3; ++i) {
+        const float four[4] = {values[i * 4], values[i * 4 + 1], values[i * 4 + 2], values[i * 4 + 3]};
+        to[i] = pack_halfs(four);
+        to[kWords / 2 + i] = pack_rests_of_halfs(four);
+      }
       return;
     }
     __half* const to = static_cast<__half*>(memory) + row * (kRowWords * 2);
-    for (int u = 0; u < 2; ++u) {
-      for (int c = 0; c < 3; ++c) {
-        const int at = (column + u) * 3 + c;
-        if (at >= 0) put_one(to + at, pixels[u][c]);
-        if (column + u == kColumns - 1) put_one(to + at + 3, 0.0F);
-      }
+    for (int i = 0; i < 12; ++i) {
+      const int at = column * 3 + i;
+      if (at >= 0) put_one(to + at, values[i]);
+      if (column * 3 + i == kColumns * 3 - 1) put_one(to + at + 1, 0.0F);
     }
   }
   static CAMD_DEVICE void put_pair(unsigned* to, float low, float high) {

@@ -24,7 +24,6 @@ struct Place {
 // First row and column of the block's region of a stage.
 CAMD_DEVICE int first_row(const TileStage& s, const Place& at) { return at.by * s.step_y - s.back_y; }
 CAMD_DEVICE int first_column(const TileStage& s, const Place& at) { return at.bx * s.step_x - s.back_x; }
-CAMD_DEVICE bool within(int value, int end) { return static_cast<unsigned>(value) < static_cast<unsigned>(end); }
 
 CAMD_DEVICE void copy_words(const Place& at, unsigned char* to, const void* from, int words) {
 #pragma unroll 1
@@ -344,8 +343,8 @@ CAMD_DEVICE void dense(const TileStage& s, const Place& at, int column, int firs
     const auto finish = [&](auto adding) {
       constexpr bool kAdds = decltype(adding)::value;
       const bool bounded_before = kAdds && first;
-      const __half2 low = __float2half2_rn(bounded_before ? -INFINITY : s.low);
-      const __half2 high = __float2half2_rn(bounded_before ? INFINITY : s.high);
+      const HalfBounds bounds =
+          half_bounds({bounded_before ? -INFINITY : s.low, bounded_before ? INFINITY : s.high, s.special});
 #pragma unroll
       for (int m = 0; m < kMt; ++m) {
 #pragma unroll
@@ -366,13 +365,9 @@ CAMD_DEVICE void dense(const TileStage& s, const Place& at, int column, int firs
               add_halfs(v, add + min(index, pixels - 1) * add_pixel + (n_first + q) * 32);
             }
             if constexpr (kSpecial) {
-              if (s.special && !bounded_before) {
-#pragma unroll
-                for (float& value : v) value = activate_special(s.activation, value);
-              }
+              if (s.special && !bounded_before) activate_specials(s.activation, v);
             }
-            // Rounding keeps order: bounds may as well come behind it.
-            const uint2 packed = clamp_halfs(pack_halfs(v), low, high);
+            const uint2 packed = clamp_halfs(pack_halfs(v), bounds);
             const uint2 masked = make_uint2(inside ? packed.x : 0, inside ? packed.y : 0);
             if (stays && exists && channel + q * 16 < stored) *reinterpret_cast<uint2*>(to + q * 32) = masked;
             if (own && channel + q * 16 < channels) *reinterpret_cast<uint2*>(out + q * 16) = packed;

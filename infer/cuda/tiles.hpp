@@ -13,11 +13,9 @@ namespace camd::infer::cuda {
 struct SeparableTile {
   int ty, tx;  // output pixels of a block
   int nt;      // groups of 8 output channels a warp
-  int run;     // pixels side by side that a thread makes in the depthwise part
+  int run;     // groups of 16 pixels for which a warp of the depthwise part keeps its weights
   int blocks;  // that a multiprocessor shall hold at least: bounds the registers of a thread
   bool pairs;  // whether it is for images of pairs as well (SeparableArguments): for first layers, with few channels
-  bool
-      half_rows;  // whether the three products of a row of the depthwise part are summed in f16, two channels at a time
   static constexpr int kThreads = 256;
   // Warps over the pixels; each makes mt() groups of 16.
   [[nodiscard]] constexpr int warp_rows() const { return ty * tx / 16 < 8 ? ty * tx / 16 : 8; }
@@ -25,8 +23,8 @@ struct SeparableTile {
   [[nodiscard]] constexpr int channels() const { return kThreads / 32 / warp_rows() * nt * 8; }
 };
 inline constexpr SeparableTile kSeparableTiles[] = {
-    {16, 16, 2, 1, 4, true, false}, {8, 16, 4, 1, 4, true, false}, {8, 16, 4, 2, 4, true, false},
-    {8, 8, 4, 2, 2, false, false},  {4, 8, 4, 2, 2, false, true},  {4, 8, 2, 4, 2, false, true},
+    {16, 16, 2, 4, 4, true}, {8, 16, 4, 2, 4, true}, {8, 16, 4, 4, 4, true},
+    {8, 8, 4, 2, 2, false},  {4, 8, 4, 2, 2, false}, {4, 8, 2, 2, 2, false},
 };
 inline constexpr int kSeparableTileCount = static_cast<int>(sizeof(kSeparableTiles) / sizeof(kSeparableTiles[0]));
 
@@ -39,8 +37,12 @@ struct SeparableMemory {
   int halo_bytes;   // the input tile
   int left_bytes;   // the depthwise results
   int right_bytes;  // the packed 1x1 weights
-  int taps_bytes;   // the depthwise weights, then their bias
+  int taps_bytes;   // the depthwise weights, then their bias, then a barrier
   Divider by_groups, by_halo_groups;
+  // Eight pixels side by side shall not meet in the same banks: a pixel's groups are exchanged with each other, group g
+  // lies where g ^ exchange(column) would.
+  int exchange_shift, exchange_mask;
+  [[nodiscard]] constexpr int exchange(int column) const { return column >> exchange_shift & exchange_mask; }
   [[nodiscard]] constexpr std::size_t total() const {
     const int bytes = halo_bytes + left_bytes + right_bytes + taps_bytes;
     return static_cast<std::size_t>(bytes);
@@ -56,17 +58,28 @@ struct SeparableMemory {
   m.halo_bytes = ((tile.ty - 1) * stride + 3) * ((tile.tx - 1) * stride + 3) * m.halo_groups * 16;
   m.left_bytes = tile.ty * tile.tx * (m.left_steps * 32 + 16);
   m.right_bytes = m.k_steps * (tile.channels() / 16) * 512;
-  m.taps_bytes = 11 * m.groups * 16;
+  m.taps_bytes = 11 * m.groups * 16 + 16;
   m.by_groups = make_divider(m.groups);
   m.by_halo_groups = make_divider(m.halo_groups);
+  const int together = m.halo_groups & -m.halo_groups;  // groups that can be exchanged: a power of two divides all
+  m.exchange_mask = (together < 8 ? together : 8) - 1;
+  m.exchange_shift = together == 1 ? 0 : together == 2 ? 2 : together == 4 ? 1 : stride - 1;
   return m;
 }
 
-// A tile of the picture in shared memory (stem_tile.cuh), an odd number of pixels wide: words of a row, and bytes of
-// the whole, which is there twice.
-[[nodiscard]] constexpr int stem_tile_row_words(int columns) { return (columns + 1) / 2 * 3; }
+// A tile of the picture in shared memory (stem_tile.cuh), an odd number of pixels wide: words of a row, which has room
+// for a multiple of four pixels, and bytes of the whole, which is there twice.
+[[nodiscard]] constexpr int stem_tile_row_words(int columns) { return (columns + 4) / 4 * 6; }
 [[nodiscard]] constexpr int stem_tile_bytes(int rows, int columns) {
   return (2 * rows * stem_tile_row_words(columns) * 4 + 15) / 16 * 16;
+}
+// The bytes that such a tile is made of, where chroma stands for four pixels: rows of luma, one in front where the tile
+// begins between two samples, and half as many and one of chroma; pieces of 16 bytes that a row lies in, wherever it
+// begins.
+[[nodiscard]] constexpr int stem_picture_rows(int rows) { return (rows + 2) / 2 * 2; }
+[[nodiscard]] constexpr int stem_picture_pieces(int columns) { return ((columns + 4) / 4 * 4 + 2 + 15 + 15) / 16; }
+[[nodiscard]] constexpr int stem_picture_bytes(int rows, int columns) {
+  return (stem_picture_rows(rows) / 2 * 3 + 1) * stem_picture_pieces(columns) * 16;
 }
 
 // stem_block(): a block makes stem_block_rows() rows of kStemBlockColumns pixels.
@@ -94,7 +107,8 @@ struct StemBlockMemory {
   const int picture_bytes = stem_tile_bytes(rows * 2 + 1, columns * 2 + 1);
   const int left_bytes = stem_block_rows(groups) * kStemBlockColumns * (groups * 32 + 16);
   m.first_bytes = left_bytes > picture_bytes ? left_bytes : picture_bytes;
-  m.halo_bytes = rows * columns * groups * 32;
+  const int bytes = stem_picture_bytes(rows * 2 + 1, columns * 2 + 1);  // gone before these come
+  m.halo_bytes = rows * columns * groups * 32 > bytes ? rows * columns * groups * 32 : bytes;
   m.right_bytes = 2 * m.n16 * 512;
   m.taps_bytes = 10 * groups * 32 + m.n16 * 64;
   return m;

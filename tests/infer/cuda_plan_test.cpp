@@ -445,6 +445,18 @@ TEST(CudaEmulated, FirstBlocksWithOtherActivationsEqualTheReference) {
   }
 }
 
+// A layout whose rows begin at multiples of `bytes`, as camd's sources make them: NV12's are then fetched in pieces.
+base::PictureLayout rows_at_multiples_of(int bytes, base::PictureLayout layout) {
+  layout.size_bytes = 0;
+  for (int i = 0; i < layout.plane_count; ++i) {
+    base::Plane& plane = layout.planes[static_cast<std::size_t>(i)];
+    plane.offset_bytes = layout.size_bytes;
+    plane.stride_bytes = cuda::round_up(plane.stride_bytes, bytes);
+    layout.size_bytes += static_cast<std::size_t>(plane.stride_bytes) * static_cast<std::size_t>(plane.height);
+  }
+  return layout;
+}
+
 // Patches of pixels that share chroma may begin in front of a tile, and at a picture that does not fill the network.
 TEST(CudaEmulated, TheFirstLayerReadsAPictureAsItsPlanesWhereverItLies) {
   using base::PixelFormat;
@@ -460,8 +472,8 @@ TEST(CudaEmulated, TheFirstLayerReadsAPictureAsItsPlanesWhereverItLies) {
     std::mt19937 random(4);
     for (const auto format : {PixelFormat::kNv12, PixelFormat::kBgr, PixelFormat::kI420}) {
       for (const auto& [width, height] : {std::pair{72, 40}, {72, 30}, {67, 40}, {66, 40}, {50, 38}}) {
-        for (const int pad : {0, 1}) {
-          const auto layout = base::tight_layout(format, width, height);
+        for (const auto& [pad, alignment] : {std::pair{0, 1}, {1, 1}, {0, 16}, {1, 16}}) {
+          const auto layout = rows_at_multiples_of(alignment, base::tight_layout(format, width, height));
           std::vector<std::byte> picture(layout.size_bytes);
           for (std::byte& b : picture) b = static_cast<std::byte>(random() & 255U);
           std::vector<float> planes(std::size_t{3} * 40 * 72);
@@ -478,7 +490,8 @@ TEST(CudaEmulated, TheFirstLayerReadsAPictureAsItsPlanesWhereverItLies) {
           const auto want = run(false), got = run(true);
           for (std::size_t i = 0; i < want.size(); ++i) {
             EXPECT_LE(relative_error(got[i], want[i]), 2e-3)
-                << to_string(format) << " " << width << "x" << height << " pad " << pad << " output " << i;
+                << to_string(format) << " " << width << "x" << height << " pad " << pad << " rows at multiples of "
+                << alignment << " output " << i;
           }
         }
       }
