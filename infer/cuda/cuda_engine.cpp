@@ -53,6 +53,8 @@ class CudaExecution final : public Execution {
       if (same == ready_.end()) ready_.push_back(Ready{output.step, device.make_event()});
     }
     bind_steps();
+    multiprocessors_ = attribute(cudaDevAttrMultiProcessorCount);
+    spread_bytes_ = static_cast<std::size_t>(attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor)) / 2;
     cudaStream_t stream = native(own_stream_);
     // Padding that no kernel writes must be finite.
     require(device_.check(cudaMemsetAsync(arena_.data(), 0, std::max<std::size_t>(arena_.size_bytes(), 1), stream),
@@ -145,6 +147,11 @@ class CudaExecution final : public Execution {
     device::Event event;
   };
 
+  [[nodiscard]] int attribute(cudaDeviceAttr which) const {
+    int value = 0;
+    require(device_.check(cudaDeviceGetAttribute(&value, which, device_.info().index), "cudaDeviceGetAttribute"));
+    return value;
+  }
   [[nodiscard]] const cuda::Buffer& buffer(int i) const { return plan_.buffers[static_cast<std::size_t>(i)]; }
   // The stem runs in enqueue_preprocess() unless the input is kept.
   [[nodiscard]] std::size_t first_step() const { return plan_.stem == 0 && !keep_input_ ? 1 : 0; }
@@ -201,7 +208,11 @@ class CudaExecution final : public Execution {
           status = device_.wait(step_done_[static_cast<std::size_t>(other)], own);
       }
       if (!status) return status;
-      const cuda::LaunchContext context{own.native(), step.overlap_previous && before >= 0, marks == Marks::kNone};
+      cuda::LaunchContext context{own.native(), step.overlap_previous && before >= 0, marks == Marks::kNone};
+      if (step.lane == 0) {  // the longest chain; what runs beside it takes the places that it leaves
+        context.spread_over = multiprocessors_;
+        context.spread_bytes = spread_bytes_;
+      }
       status = device_.check(cuda::run(steps_[i], context), plan_.steps[i].origin.c_str());
       before = static_cast<int>(i);
       if (status && step.signals) status = device_.record(step_done_[i], own);
@@ -243,6 +254,8 @@ class CudaExecution final : public Execution {
   std::vector<cuda::Arguments> steps_;
   std::vector<int> last_of_lane_;
   device::GraphExec graph_;
+  int multiprocessors_ = 0;
+  std::size_t spread_bytes_ = 0;  // of shared memory: of so much a multiprocessor has no room for two blocks
   bool keep_input_ = false;
   base::PictureLayout layout_;
   SamplePlan sample_plan_;

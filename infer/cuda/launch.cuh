@@ -1,6 +1,8 @@
 // Starting a kernel: the one place with a launch configuration, on the GPU or under emulation.
 #pragma once
 
+#include <algorithm>
+
 #include "infer/cuda/kernels.hpp"
 #include "infer/cuda/primitives.cuh"
 
@@ -38,6 +40,13 @@ int launch(void (*kernel)(Parameters...), dim3 grid, int threads, std::size_t sh
 // takes any away: another plan may need more. Does not enqueue.
 template <typename... Parameters>
 int allow_shared(void (*kernel)(Parameters...), std::size_t shared_bytes) {
+  // A multiprocessor divides one memory into cache and shared memory, as its kernel prefers, and must be empty to
+  // divide it anew: kernels that all prefer the same run beside each other.
+  if (const cudaError_t error =
+          cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared);
+      error != cudaSuccess) {
+    return error;
+  }
   constexpr std::size_t kWithoutAsking = 48 * 1024;
   if (shared_bytes <= kWithoutAsking) return 0;
   cudaFuncAttributes now{};
@@ -49,6 +58,10 @@ int allow_shared(void (*kernel)(Parameters...), std::size_t shared_bytes) {
 template <typename... Parameters, typename... Arguments>
 int launch(void (*kernel)(Parameters...), dim3 grid, int threads, std::size_t shared_bytes,
            const LaunchContext& context, Arguments... arguments) {
+  const int blocks = static_cast<int>(grid.x * grid.y * grid.z);
+  if (shared_bytes != 0 && blocks <= context.spread_over && 2 * blocks > context.spread_over) {
+    shared_bytes = std::max(shared_bytes, context.spread_bytes);
+  }
   if (context.prepare) {
     if (const int error = allow_shared(kernel, shared_bytes); error != 0) return error;
   }
