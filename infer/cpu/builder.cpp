@@ -367,7 +367,7 @@ void Builder::add_conv(const Op& op, ConvForm form, ConvArguments arguments, int
   step->first_in_block = first_in;
   step->first_out_block = first_out;
   step->out_blocks = out_blocks;
-  const int parallel = dense ? (out_blocks + 1) / 2 : out_blocks;
+  const int parallel = dense ? (out_blocks + kConvBlocks - 1) / kConvBlocks : out_blocks;
   step->bands = bands_for(arguments.out.height, parallel, threads_);
   step->items = parallel * step->bands;
   if (form == ConvForm::kPlanar) step->scratch = conv_planar_scratch(arguments);

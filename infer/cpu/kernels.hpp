@@ -17,6 +17,7 @@
 namespace camd::infer::cpu {
 
 inline constexpr int kLanes = 8;
+inline constexpr int kConvBlocks = 4;  // output blocks of a dense convolution that a kernel is given at most
 
 // Sizes and offsets are signed where they are computed; these name the conversions.
 [[nodiscard]] constexpr std::size_t at(std::int64_t i) noexcept { return static_cast<std::size_t>(i); }
@@ -53,7 +54,7 @@ struct ResizeArguments {
 
 struct Kernels {
   const char* name;
-  // Dense convolution: output blocks [first, first + count), count 1 or 2, rows [y0, y1).
+  // Dense convolution: output blocks [first, first + count), count 1 to kConvBlocks, rows [y0, y1).
   void (*conv)(const ConvArguments&, int first, int count, int y0, int y1) noexcept;
   // The same with `in` plain ([C][H][W], in.row = W, in.block = H*W) and without halo; `scratch` holds
   // conv_planar_scratch() floats.

@@ -84,11 +84,11 @@ void ConvStep::run(int item, const Memory& memory) const noexcept {
     }
     return;
   }
-  const bool pairs = form == ConvForm::kDense || form == ConvForm::kPlanar;
+  const bool dense = form == ConvForm::kDense || form == ConvForm::kPlanar;
   const int group = item / bands;
   const Band rows = band(a.out.height, bands, item % bands);
-  const int first = pairs ? 2 * group : group;
-  const int count = pairs ? std::min(2, out_blocks - first) : 1;
+  const int first = dense ? kConvBlocks * group : group;
+  const int count = dense ? std::min(kConvBlocks, out_blocks - first) : 1;
   switch (form) {
     case ConvForm::kDense: kernels->conv(a, first, count, rows.begin, rows.end); break;
     case ConvForm::kWinograd: break;
