@@ -85,10 +85,10 @@ void ConvStep::run(int item, const Memory& memory) const noexcept {
     return;
   }
   const bool dense = form == ConvForm::kDense || form == ConvForm::kPlanar;
-  const int group = item / bands;
-  const Band rows = band(a.out.height, bands, item % bands);
-  const int first = dense ? kConvBlocks * group : group;
+  const int groups = items / bands;
+  const int first = item % groups * (dense ? kConvBlocks : 1);
   const int count = dense ? std::min(kConvBlocks, out_blocks - first) : 1;
+  const Band rows = band(a.out.height, bands, item / groups);
   switch (form) {
     case ConvForm::kDense: kernels->conv(a, first, count, rows.begin, rows.end); break;
     case ConvForm::kWinograd: break;
@@ -102,16 +102,18 @@ void ConvStep::run(int item, const Memory& memory) const noexcept {
 
 void PoolStep::run(int item, const Memory& memory) const noexcept {
   const PoolArguments a{in.in(memory), out.in(memory), pool};
-  const Band rows = band(a.out.height, bands, item % bands);
-  kernels->pool(a, item / bands, rows.begin, rows.end);
-  clear_halo(a.out, out.halo, item / bands, rows.begin, rows.end);
+  const int block = item % blocks(a.out.channels);
+  const Band rows = band(a.out.height, bands, item / blocks(a.out.channels));
+  kernels->pool(a, block, rows.begin, rows.end);
+  clear_halo(a.out, out.halo, block, rows.begin, rows.end);
 }
 
 void ResizeStep::run(int item, const Memory& memory) const noexcept {
   const ResizeArguments a{in.in(memory), out.in(memory), &resize};
-  const Band rows = band(a.out.height, bands, item % bands);
-  kernels->resize(a, item / bands, rows.begin, rows.end);
-  clear_halo(a.out, out.halo, item / bands, rows.begin, rows.end);
+  const int block = item % blocks(a.out.channels);
+  const Band rows = band(a.out.height, bands, item / blocks(a.out.channels));
+  kernels->resize(a, block, rows.begin, rows.end);
+  clear_halo(a.out, out.halo, block, rows.begin, rows.end);
 }
 
 void ToBlockedStep::run(int item, const Memory& memory) const noexcept {
