@@ -75,13 +75,15 @@ void ConvStep::run(int item, const Memory& memory) const noexcept {
     a.residual_block = r.block;
   }
   if (form == ConvForm::kWinograd) {
-    const int tiles = (a.out.height + 3) / 4;
-    const int first_row = item * tile_rows;
-    const int last_row = std::min(first_row + tile_rows, tiles);
-    kernels->winograd(a, first_row, last_row, memory.scratch);
-    for (int b = 0; b < out_blocks; ++b) {
-      clear_halo(a.out, out.halo, b, 4 * first_row, std::min(4 * last_row, a.out.height));
-    }
+    const int columns = (a.out.width + 3) / 4;
+    const int first = item * tiles;
+    const int last = std::min(first + tiles, (a.out.height + 3) / 4 * columns);
+    kernels->winograd(a, first, last, memory.scratch);
+    // An item that makes a row's first tile clears the halo beside the row.
+    const int y0 = 4 * ((first + columns - 1) / columns);
+    const int y1 = std::min(4 * ((last + columns - 1) / columns), a.out.height);
+    if (y0 >= y1) return;
+    for (int b = 0; b < out_blocks; ++b) clear_halo(a.out, out.halo, b, y0, y1);
     return;
   }
   const bool dense = form == ConvForm::kDense || form == ConvForm::kPlanar;
