@@ -12,6 +12,7 @@ namespace {
 
 // 2 GiB: more than any detector of this class needs, less than most machines have.
 constexpr std::size_t kMaxArenaFloats = std::size_t{1} << 29;
+constexpr int kTiles = 24;  // of an item of a Winograd convolution
 
 }  // namespace
 
@@ -367,17 +368,19 @@ void Builder::add_conv(const Op& op, ConvForm form, ConvArguments arguments, int
   step->first_in_block = first_in;
   step->first_out_block = first_out;
   step->out_blocks = out_blocks;
-  const int parallel = dense ? (out_blocks + 1) / 2 : out_blocks;
+  const int parallel = dense ? (out_blocks + kConvBlocks - 1) / kConvBlocks : out_blocks;
   step->bands = bands_for(arguments.out.height, parallel, threads_);
   step->items = parallel * step->bands;
   if (form == ConvForm::kPlanar) step->scratch = conv_planar_scratch(arguments);
   if (form == ConvForm::kWinograd) {
-    // Some twenty tiles an item: enough to use each weight often, few enough to stay in the cache.
-    const int tile_rows = (arguments.out.height + 3) / 4;
-    const int columns = (arguments.out.width + 3) / 4;
-    step->tile_rows = std::clamp(20 / columns, 1, std::max(1, tile_rows / (2 * threads_)));
-    step->items = (tile_rows + step->tile_rows - 1) / step->tile_rows;
-    step->scratch = winograd_scratch(arguments, step->tile_rows);
+    // Some two dozen tiles an item: enough to use each weight often, few enough to stay in the cache. All threads get
+    // as many, where there are few, and pixels by fours, as kernels take them.
+    const int tiles = ((arguments.out.height + 3) / 4) * ((arguments.out.width + 3) / 4);
+    const int parts = (tiles + kTiles - 1) / kTiles;
+    const int even = parts < 4 * threads_ ? (parts + threads_ - 1) / threads_ * threads_ : parts;
+    step->tiles = std::max(kTiles / 3, ((tiles + even - 1) / even + 3) / 4 * 4);
+    step->items = (tiles + step->tiles - 1) / step->tiles;
+    step->scratch = winograd_scratch(arguments, step->tiles);
   }
   ConvStep& added = add(std::move(step), &op);
   if (form == ConvForm::kPlanar)

@@ -33,9 +33,12 @@ std::size_t conv_planar_scratch(const ConvArguments& a) noexcept {
          static_cast<std::size_t>(a.in.channels);
 }
 
-std::size_t winograd_scratch(const ConvArguments& a, int tile_rows) noexcept {
-  const auto tiles = static_cast<std::size_t>((a.out.width + 3) / 4) * static_cast<std::size_t>(tile_rows);
-  return std::size_t{36} * kLanes * tiles * static_cast<std::size_t>(blocks(a.in.channels) + blocks(a.out.channels));
+std::size_t winograd_scratch(const ConvArguments& a, int tiles) noexcept {
+  const auto line = static_cast<std::size_t>(tiles) * kLanes;
+  const std::size_t planes =
+      winograd_plane(at(tiles), blocks(a.in.channels)) + winograd_plane(at(tiles), blocks(a.out.channels));
+  // Beside the spectra six rows of pixels, four of a tile and two of the next, or a block's 24 numbers of a tile.
+  return 36 * planes + std::max(6 * (4 * line + 2 * kLanes), 24 * line);
 }
 
 std::vector<float> pack_dense(const Constant& weight) {

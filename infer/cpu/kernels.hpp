@@ -17,6 +17,7 @@
 namespace camd::infer::cpu {
 
 inline constexpr int kLanes = 8;
+inline constexpr int kConvBlocks = 4;  // output blocks of a dense convolution that a kernel is given at most
 
 // Sizes and offsets are signed where they are computed; these name the conversions.
 [[nodiscard]] constexpr std::size_t at(std::int64_t i) noexcept { return static_cast<std::size_t>(i); }
@@ -53,12 +54,12 @@ struct ResizeArguments {
 
 struct Kernels {
   const char* name;
-  // Dense convolution: output blocks [first, first + count), count 1 or 2, rows [y0, y1).
+  // Dense convolution: output blocks [first, first + count), count 1 to kConvBlocks, rows [y0, y1).
   void (*conv)(const ConvArguments&, int first, int count, int y0, int y1) noexcept;
   // The same with `in` plain ([C][H][W], in.row = W, in.block = H*W) and without halo; `scratch` holds
   // conv_planar_scratch() floats.
   void (*conv_planar)(const ConvArguments&, int first, int count, int y0, int y1, float* scratch) noexcept;
-  // A 3x3 convolution of stride 1 by Winograd's F(4x4, 3x3): rows of 4x4 tiles [first, last), all output blocks.
+  // A 3x3 convolution of stride 1 by Winograd's F(4x4, 3x3): 4x4 tiles [first, last), all output blocks.
   // `in` has a halo for whole tiles; `scratch` holds winograd_scratch() floats, weights come from pack_winograd().
   void (*winograd)(const ConvArguments&, int first, int last, float* scratch) noexcept;
   // Depthwise convolution of one block, rows [y0, y1).
@@ -95,7 +96,13 @@ struct Kernels {
 // Floats of scratch that conv_planar needs.
 [[nodiscard]] std::size_t conv_planar_scratch(const ConvArguments& arguments) noexcept;
 
-[[nodiscard]] std::size_t winograd_scratch(const ConvArguments& arguments, int tile_rows) noexcept;
+// Floats from one frequency to the next. An odd number of cache lines: a tile's 36 numbers must not fall into few sets
+// of the cache.
+[[nodiscard, gnu::always_inline]] inline std::size_t winograd_plane(std::size_t tiles, int blocks) noexcept {
+  constexpr std::size_t kCacheLine = 16;
+  return ((tiles * static_cast<std::size_t>(blocks) * kLanes + kCacheLine - 1) / kCacheLine | 1U) * kCacheLine;
+}
+[[nodiscard]] std::size_t winograd_scratch(const ConvArguments& arguments, int tiles) noexcept;
 
 // Weights [M,C,kh,kw] for conv: per pair of output blocks (a last odd block alone)
 // [input channel][ky][kx][8 or 16 output lanes] with channels in whole blocks: [block of C][ky][kx][8][lanes].

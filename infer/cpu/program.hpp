@@ -60,7 +60,8 @@ struct BlockedPlace {
   }
 };
 
-// One operator, ready to run. Items are independent parts of it.
+// One operator, ready to run. Items are independent parts of it, from the top of the picture to its bottom where they
+// can be: Team.
 class Step {
  public:
   virtual ~Step() = default;

@@ -75,20 +75,22 @@ void ConvStep::run(int item, const Memory& memory) const noexcept {
     a.residual_block = r.block;
   }
   if (form == ConvForm::kWinograd) {
-    const int tiles = (a.out.height + 3) / 4;
-    const int first_row = item * tile_rows;
-    const int last_row = std::min(first_row + tile_rows, tiles);
-    kernels->winograd(a, first_row, last_row, memory.scratch);
-    for (int b = 0; b < out_blocks; ++b) {
-      clear_halo(a.out, out.halo, b, 4 * first_row, std::min(4 * last_row, a.out.height));
-    }
+    const int columns = (a.out.width + 3) / 4;
+    const int first = item * tiles;
+    const int last = std::min(first + tiles, (a.out.height + 3) / 4 * columns);
+    kernels->winograd(a, first, last, memory.scratch);
+    // An item that makes a row's first tile clears the halo beside the row.
+    const int y0 = 4 * ((first + columns - 1) / columns);
+    const int y1 = std::min(4 * ((last + columns - 1) / columns), a.out.height);
+    if (y0 >= y1) return;
+    for (int b = 0; b < out_blocks; ++b) clear_halo(a.out, out.halo, b, y0, y1);
     return;
   }
-  const bool pairs = form == ConvForm::kDense || form == ConvForm::kPlanar;
-  const int group = item / bands;
-  const Band rows = band(a.out.height, bands, item % bands);
-  const int first = pairs ? 2 * group : group;
-  const int count = pairs ? std::min(2, out_blocks - first) : 1;
+  const bool dense = form == ConvForm::kDense || form == ConvForm::kPlanar;
+  const int groups = items / bands;
+  const int first = item % groups * (dense ? kConvBlocks : 1);
+  const int count = dense ? std::min(kConvBlocks, out_blocks - first) : 1;
+  const Band rows = band(a.out.height, bands, item / groups);
   switch (form) {
     case ConvForm::kDense: kernels->conv(a, first, count, rows.begin, rows.end); break;
     case ConvForm::kWinograd: break;
@@ -102,16 +104,18 @@ void ConvStep::run(int item, const Memory& memory) const noexcept {
 
 void PoolStep::run(int item, const Memory& memory) const noexcept {
   const PoolArguments a{in.in(memory), out.in(memory), pool};
-  const Band rows = band(a.out.height, bands, item % bands);
-  kernels->pool(a, item / bands, rows.begin, rows.end);
-  clear_halo(a.out, out.halo, item / bands, rows.begin, rows.end);
+  const int block = item % blocks(a.out.channels);
+  const Band rows = band(a.out.height, bands, item / blocks(a.out.channels));
+  kernels->pool(a, block, rows.begin, rows.end);
+  clear_halo(a.out, out.halo, block, rows.begin, rows.end);
 }
 
 void ResizeStep::run(int item, const Memory& memory) const noexcept {
   const ResizeArguments a{in.in(memory), out.in(memory), &resize};
-  const Band rows = band(a.out.height, bands, item % bands);
-  kernels->resize(a, item / bands, rows.begin, rows.end);
-  clear_halo(a.out, out.halo, item / bands, rows.begin, rows.end);
+  const int block = item % blocks(a.out.channels);
+  const Band rows = band(a.out.height, bands, item / blocks(a.out.channels));
+  kernels->resize(a, block, rows.begin, rows.end);
+  clear_halo(a.out, out.halo, block, rows.begin, rows.end);
 }
 
 void ToBlockedStep::run(int item, const Memory& memory) const noexcept {

@@ -40,7 +40,7 @@ class ConvStep final : public Step {
   int first_in_block = 0, first_out_block = 0;  // of a group
   int out_blocks = 0;
   int bands = 1;
-  int tile_rows = 1;  // kWinograd: rows of tiles an item makes
+  int tiles = 1;  // kWinograd: that an item makes
   void run(int item, const Memory& memory) const noexcept override;
 };
 

@@ -32,7 +32,9 @@ int item_of(std::uint64_t ticket) noexcept { return static_cast<int>(ticket & 0x
 
 }  // namespace
 
-Team::Team(int size) : size_(size > 0 ? size : std::max(1, static_cast<int>(std::thread::hardware_concurrency()))) {
+Team::Team(int size)
+    : size_(size > 0 ? size : std::max(1, static_cast<int>(std::thread::hardware_concurrency()))),
+      parts_(static_cast<std::size_t>(size_)) {
   for (int worker = 1; worker < size_; ++worker) threads_.emplace_back([this, worker] { work(worker); });
 }
 
@@ -56,22 +58,18 @@ void Team::run(StageRunner& runner, const std::vector<int>& items, std::vector<s
     return;
   }
   for (std::atomic<int>& count : done) count.store(0, std::memory_order_relaxed);
-  ticket_.store(0, std::memory_order_relaxed);
+  const Job job{&runner, &items, &done};
+  begin_stage(job, 0);
   finished_.store(false, std::memory_order_relaxed);
   {
     const base::MutexLock lock(mutex_);
-    job_ = {&runner, &items, &done};
+    job_ = job;
     ++jobs_;
   }
   changed_.notify_all();
   for (std::size_t stage = 0; stage < items.size(); ++stage) {
-    const std::uint64_t first = static_cast<std::uint64_t>(stage) << 32U;
-    if (stage > 0) ticket_.store(first, std::memory_order_release);
-    for (;;) {
-      const int item = item_of(ticket_.fetch_add(1, std::memory_order_acq_rel));
-      if (item >= items[stage]) break;
-      runner.run_item(static_cast<int>(stage), item, 0);
-      done[stage].fetch_add(1, std::memory_order_release);
+    if (stage > 0) begin_stage(job, static_cast<int>(stage));
+    while (run_one(job, 0)) {
     }
     Backoff backoff;
     while (done[stage].load(std::memory_order_acquire) != items[stage]) backoff.wait();
@@ -87,22 +85,45 @@ void Team::run(StageRunner& runner, const std::vector<int>& items, std::vector<s
   busy_.store(false, std::memory_order_release);
 }
 
+// Whether the item that a part's ticket names exists.
+bool Team::has_items(const Job& job, int part, std::uint64_t ticket) const noexcept {
+  const auto stage = static_cast<std::size_t>(stage_of(ticket));
+  if (stage >= job.items->size()) return false;
+  return item_of(ticket) < static_cast<int>(std::int64_t{(*job.items)[stage]} * (part + 1) / size_);
+}
+
+void Team::begin_stage(const Job& job, int stage) noexcept {
+  const std::int64_t items =
+      stage < static_cast<int>(job.items->size()) ? (*job.items)[static_cast<std::size_t>(stage)] : 0;
+  for (int part = 0; part < size_; ++part) {
+    const auto first = static_cast<std::uint64_t>(items * part / size_);
+    parts_[static_cast<std::size_t>(part)].ticket.store(static_cast<std::uint64_t>(stage) << 32U | first,
+                                                        std::memory_order_release);
+  }
+}
+
+bool Team::run_one(const Job& job, int worker) noexcept {
+  for (int i = 0; i < size_; ++i) {
+    const int part = (worker + i) % size_;
+    std::atomic<std::uint64_t>& next = parts_[static_cast<std::size_t>(part)].ticket;
+    // Looking first keeps idle threads from counting tickets up.
+    if (!has_items(job, part, next.load(std::memory_order_acquire))) continue;
+    const std::uint64_t ticket = next.fetch_add(1, std::memory_order_acq_rel);
+    if (!has_items(job, part, ticket)) continue;
+    job.runner->run_item(stage_of(ticket), item_of(ticket), worker);
+    (*job.done)[static_cast<std::size_t>(stage_of(ticket))].fetch_add(1, std::memory_order_release);
+    return true;
+  }
+  return false;
+}
+
 void Team::help(const Job& job, int worker) noexcept {
   Backoff backoff;
   while (!finished_.load(std::memory_order_acquire)) {
-    // Looking first keeps an idle helper from counting the ticket up.
-    const std::uint64_t seen = ticket_.load(std::memory_order_acquire);
-    const auto stages = static_cast<int>(job.items->size());
-    if (stage_of(seen) >= stages || item_of(seen) >= (*job.items)[static_cast<std::size_t>(stage_of(seen))]) {
+    if (run_one(job, worker))
+      backoff = Backoff();
+    else
       backoff.wait();
-      continue;
-    }
-    const std::uint64_t ticket = ticket_.fetch_add(1, std::memory_order_acq_rel);
-    const auto stage = static_cast<std::size_t>(stage_of(ticket));
-    if (item_of(ticket) >= (*job.items)[stage]) continue;
-    job.runner->run_item(stage_of(ticket), item_of(ticket), worker);
-    (*job.done)[stage].fetch_add(1, std::memory_order_release);
-    backoff = Backoff();
   }
 }
 
