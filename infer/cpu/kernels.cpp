@@ -38,7 +38,7 @@ std::size_t winograd_scratch(const ConvArguments& a, int tiles) noexcept {
   const std::size_t planes =
       winograd_plane(at(tiles), blocks(a.in.channels)) + winograd_plane(at(tiles), blocks(a.out.channels));
   // Beside the spectra six rows of pixels, four of a tile and two of the next, or a block's 24 numbers of a tile.
-  return 36 * planes + std::max(6 * (4 * line + 2 * kLanes), 24 * line);
+  return 36 * planes + std::max(6 * (4 * line + std::size_t{2} * kLanes), 24 * line);
 }
 
 std::vector<float> pack_dense(const Constant& weight) {

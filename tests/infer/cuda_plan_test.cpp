@@ -472,7 +472,8 @@ TEST(CudaEmulated, TheFirstLayerReadsAPictureAsItsPlanesWhereverItLies) {
     std::mt19937 random(4);
     for (const auto format : {PixelFormat::kNv12, PixelFormat::kBgr, PixelFormat::kI420}) {
       for (const auto& [width, height] : {std::pair{72, 40}, {72, 30}, {67, 40}, {66, 40}, {50, 38}}) {
-        for (const auto& [pad, alignment] : {std::pair{0, 1}, {1, 1}, {0, 16}, {1, 16}}) {
+        for (const auto& variant : {std::pair{0, 1}, {1, 1}, {0, 16}, {1, 16}}) {
+          const int pad = variant.first, alignment = variant.second;
           const auto layout = rows_at_multiples_of(alignment, base::tight_layout(format, width, height));
           std::vector<std::byte> picture(layout.size_bytes);
           for (std::byte& b : picture) b = static_cast<std::byte>(random() & 255U);
