@@ -7,7 +7,7 @@
 //
 // The depthwise part runs on the tensor cores as well, though most of what they multiply there is zero: 16 pixels and
 // 8 channels of two taps are a left matrix that lies ready in the input's tile, the two taps' weights on the diagonals
-// of the right one. That is a tenth of the instructions that single products take, and sums stay f32.
+// of the right one. That is a third of the instructions that single products take, and sums stay f32.
 //
 // Bound: one pass over x and y through L2; the layers of a MobileNet are small, so what counts is the latency of the
 // chain fetch -> depthwise -> product -> store, a few thousand cycles, and that all blocks run at once.
@@ -161,7 +161,7 @@ separable_kernel(const SeparableArguments p, const SeparableMemory s) {
   const int pieces = T::kHaloY * T::kHaloX * halo_groups;
   // Nothing hides this where blocks for the whole image fill the GPU.
   constexpr int kAhead = T::kShape.blocks > 2 ? 0 : 4;
-  int from[kAhead + 1], to[kAhead + 1];
+  int from[kAhead + 1], to[kAhead + 1];  // no array is empty
 #pragma unroll
   for (int u = 0; u < kAhead; ++u) {
     locate(thread + u * kThreads, from[u], to[u]);
