@@ -131,6 +131,10 @@ void Pipeline::start() {
   }
   state_ = PipelineState::kStarting;
   const std::size_t jobs_at_once = camera_.size() + 2;
+  {
+    MutexLock lock(work_mutex_);
+    asleep_.reserve(jobs_at_once);
+  }
   for (std::size_t i = 0; i < jobs_at_once; ++i) {
     workers_.emplace_back([this, i] {
       base::name_this_thread(fmt::format("worker-{}", i));
@@ -163,7 +167,7 @@ void Pipeline::stop(bool deliver_ready) {
   {
     MutexLock lock(work_mutex_);
     draining_ = true;
-    work_.notify_all();
+    wake_all();
   }
   for (std::thread& worker : workers_) worker.join();
   for (auto& camera : camera_) camera->source.reset();
@@ -256,20 +260,21 @@ void Pipeline::ready(capture::CameraIndex index) noexcept {
   // Read as part of a change, so that it comes before or after that of a worker who falls asleep: either it looks at
   // published_ once more, or is seen here.
   if (sleepers_.fetch_add(0) == 0) return;
-  bool wake = false;
+  base::Semaphore* sleeper = nullptr;
   {
     MutexLock lock(work_mutex_);
     take_published();
-    wake = to_dispatch() != nullptr;
+    if (to_dispatch() != nullptr) sleeper = take_sleeper();
   }
-  if (wake) work_.notify_one();
+  if (sleeper != nullptr) sleeper->release();
 }
 
 // ---- Workers
 
 void Pipeline::work_loop() {
+  base::Semaphore bed;
   Job job;
-  while (await_job(job)) {
+  while (await_job(bed, job)) {
     switch (job.kind) {
       case Job::Kind::kDispatch: dispatch(*job.camera, *job.in_flight); break;
       case Job::Kind::kPost:
@@ -283,26 +288,45 @@ void Pipeline::work_loop() {
 
 // A job that ends makes others possible: one of them is for the worker that ended it, and whoever takes a job wakes one
 // other worker when he leaves one behind.
-bool Pipeline::await_job(Job& job) {
-  bool more = false;
-  {
-    MutexLock lock(work_mutex_);
-    take_published();
-    if (!take_job(job)) {
-      ++sleepers_;
-      for (take_published(); !take_job(job); take_published()) {
-        if (draining_ && all_closed()) {
-          work_.notify_all();
+bool Pipeline::await_job(base::Semaphore& bed, Job& job) {
+  for (;;) {
+    base::Semaphore* other = nullptr;
+    bool found = false;
+    {
+      MutexLock lock(work_mutex_);
+      take_published();
+      found = take_job(job);
+      if (!found) {
+        ++sleepers_;
+        take_published();
+        found = take_job(job);
+        if (found) {
+          --sleepers_;
+        } else if (draining_ && all_closed()) {
+          wake_all();
           return false;
+        } else {
+          asleep_.push_back(&bed);
         }
-        work_.wait(work_mutex_);
       }
-      --sleepers_;
+      if (found && (to_dispatch() != nullptr || to_postprocess() != nullptr || to_complete())) other = take_sleeper();
     }
-    more = to_dispatch() != nullptr || to_postprocess() != nullptr || to_complete();
+    if (other != nullptr) other->release();
+    if (found) return true;
+    bed.acquire();
   }
-  if (more) work_.notify_one();
-  return true;
+}
+
+base::Semaphore* Pipeline::take_sleeper() {
+  if (asleep_.empty()) return nullptr;
+  base::Semaphore* const first = asleep_.front();
+  asleep_.erase(asleep_.begin());
+  --sleepers_;
+  return first;
+}
+
+void Pipeline::wake_all() {
+  while (base::Semaphore* const sleeper = take_sleeper()) sleeper->release();
 }
 
 void Pipeline::take_published() {

@@ -31,6 +31,7 @@
 
 #include "base/clock.hpp"
 #include "base/mutex.hpp"
+#include "base/semaphore.hpp"
 #include "capture/frame_source.hpp"
 #include "pipeline/frame_path.hpp"
 #include "pipeline/ledger.hpp"
@@ -125,8 +126,11 @@ class Pipeline final : private capture::FrameObserver, private capture::SourceLi
 
   struct Job;
   void work_loop();
-  // Waits until there is something to do. False: nothing more will come.
-  [[nodiscard]] bool await_job(Job& job);
+  // Waits until there is something to do, asleep on `bed`. False: nothing more will come.
+  [[nodiscard]] bool await_job(base::Semaphore& bed, Job& job);
+  // The worker that has slept longest, whom the caller must then wake; null when none sleeps.
+  [[nodiscard]] base::Semaphore* take_sleeper() CAMD_REQUIRES(work_mutex_);
+  void wake_all() CAMD_REQUIRES(work_mutex_);
   void take_published() CAMD_REQUIRES(work_mutex_);
   [[nodiscard]] bool take_job(Job& job) CAMD_REQUIRES(work_mutex_);
   [[nodiscard]] Camera* to_dispatch() const CAMD_REQUIRES(work_mutex_);
@@ -165,12 +169,13 @@ class Pipeline final : private capture::FrameObserver, private capture::SourceLi
 
   std::vector<std::thread> workers_;
 
-  std::atomic<int> sleepers_{0};  // that may not look at published_ again by themselves
+  std::atomic<int> sleepers_{0};  // workers that may not look at published_ again by themselves
 
   // What else there is to do. Held to look and to change it only, never while a job is done. The queues have the
   // capacity that they need from the beginning.
   mutable base::Mutex work_mutex_;
-  base::CondVar work_;                                             // for workers without a job
+  // Of workers without a job, in the order in which they fell asleep.
+  std::vector<base::Semaphore*> asleep_ CAMD_GUARDED_BY(work_mutex_);
   std::vector<InFlight*> free_ CAMD_GUARDED_BY(work_mutex_);       // used in turn: the first frames warm up them all
   std::vector<InFlight*> on_device_ CAMD_GUARDED_BY(work_mutex_);  // in the order of dispatch, the completing one too
   std::size_t last_camera_ CAMD_GUARDED_BY(work_mutex_) = 0;       // that was dispatched: cameras take turns
