@@ -27,6 +27,13 @@ void require(const Status& status) {
   if (!status) throw Error(status.kind(), status.message());
 }
 
+// [setup] Throws what the device's status says.
+int attribute(CudaDevice& device, cudaDeviceAttr which) {
+  int value = 0;
+  require(device.check(cudaDeviceGetAttribute(&value, which, device.info().index), "cudaDeviceGetAttribute"));
+  return value;
+}
+
 class CudaExecution final : public Execution {
  public:
   CudaExecution(CudaDevice& device, const Plan& plan, const TensorSpec& input_spec, const InputOptions& input,
@@ -53,8 +60,8 @@ class CudaExecution final : public Execution {
       if (same == ready_.end()) ready_.push_back(Ready{output.step, device.make_event()});
     }
     bind_steps();
-    multiprocessors_ = attribute(cudaDevAttrMultiProcessorCount);
-    spread_bytes_ = static_cast<std::size_t>(attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor)) / 2;
+    multiprocessors_ = attribute(device, cudaDevAttrMultiProcessorCount);
+    spread_bytes_ = static_cast<std::size_t>(attribute(device, cudaDevAttrMaxSharedMemoryPerMultiprocessor)) / 2;
     cudaStream_t stream = native(own_stream_);
     // Padding that no kernel writes must be finite.
     require(device_.check(cudaMemsetAsync(arena_.data(), 0, std::max<std::size_t>(arena_.size_bytes(), 1), stream),
@@ -147,11 +154,6 @@ class CudaExecution final : public Execution {
     device::Event event;
   };
 
-  [[nodiscard]] int attribute(cudaDeviceAttr which) const {
-    int value = 0;
-    require(device_.check(cudaDeviceGetAttribute(&value, which, device_.info().index), "cudaDeviceGetAttribute"));
-    return value;
-  }
   [[nodiscard]] const cuda::Buffer& buffer(int i) const { return plan_.buffers[static_cast<std::size_t>(i)]; }
   // The stem runs in enqueue_preprocess() unless the input is kept.
   [[nodiscard]] std::size_t first_step() const { return plan_.stem == 0 && !keep_input_ ? 1 : 0; }
@@ -382,10 +384,7 @@ class CudaEngineImpl final : public CudaEngine {
     cuda::PlanOptions plan;
     plan.type = options.compute_type;
     plan.output_type = options.output_type;
-    int shared = 0;
-    require(device.check(cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device.info().index),
-                         "cudaDeviceGetAttribute"));
-    plan.shared_bytes = static_cast<std::size_t>(shared);
+    plan.shared_bytes = static_cast<std::size_t>(attribute(device, cudaDevAttrMaxSharedMemoryPerBlockOptin));
     return plan;
   }
 

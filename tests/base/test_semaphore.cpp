@@ -15,12 +15,14 @@ TEST(Semaphore, LetsOneAcquireGoOnForEachRelease) {
   semaphore.acquire();
   int rounds = 0;
   std::thread other([&] {
-    for (; rounds < 100; ++rounds) {
+    for (int i = 0; i < 100; ++i) {
       semaphore.acquire();
+      ++rounds;
       answer.release();
     }
   });
   for (int i = 0; i < 100; ++i) {
+    EXPECT_EQ(rounds, i) << "the other thread did not wait";
     semaphore.release();
     answer.acquire();
   }

@@ -445,7 +445,8 @@ TEST(CudaEmulated, FirstBlocksWithOtherActivationsEqualTheReference) {
   }
 }
 
-// A layout whose rows begin at multiples of `bytes`, as camd's sources make them: NV12's are then fetched in pieces.
+// A layout whose rows begin at multiples of `bytes`. At multiples of 16, as where a picture's width is one, NV12's rows
+// are fetched in pieces.
 base::PictureLayout rows_at_multiples_of(int bytes, base::PictureLayout layout) {
   layout.size_bytes = 0;
   for (int i = 0; i < layout.plane_count; ++i) {
