@@ -58,19 +58,22 @@ CAMD_DEVICE Bounds bounds_of(const Activation& activation) {
                  : -INFINITY,
           clip ? activation.b : INFINITY, !clip && !relu && activation.function != Function::kNone};
 }
-CAMD_DEVICE float activate_special(const Activation& activation, float v) {
-  switch (activation.function) {
-    case Function::kLeakyRelu: return v < 0.0F ? v * activation.a : v;
-    case Function::kSigmoid: return __fdividef(1.0F, 1.0F + __expf(-v));
-    case Function::kSilu: return __fdividef(v, 1.0F + __expf(-v));
-    case Function::kHardSwish: return v * fminf(fmaxf(v * (1.0F / 6.0F) + 0.5F, 0.0F), 1.0F);
-    default: return v;
-  }
-}
+// One function for all values: deciding for each would cost more than the function.
 template <int kCount>
 CAMD_DEVICE void activate_specials(const Activation& activation, float (&v)[kCount]) {
+  const auto all = [&v](auto function) {
 #pragma unroll
-  for (float& value : v) value = activate_special(activation, value);
+    for (float& value : v) value = function(value);
+  };
+  switch (activation.function) {
+    case Function::kLeakyRelu: all([&](float x) { return x < 0.0F ? x * activation.a : x; }); break;
+    case Function::kSigmoid: all([](float x) { return __fdividef(1.0F, 1.0F + __expf(-x)); }); break;
+    case Function::kSilu: all([](float x) { return __fdividef(x, 1.0F + __expf(-x)); }); break;
+    case Function::kHardSwish:
+      all([](float x) { return x * fminf(fmaxf(x * (1.0F / 6.0F) + 0.5F, 0.0F), 1.0F); });
+      break;
+    default: break;
+  }
 }
 // Kernels whose activations all bound values at most are built without the other functions: a block meets
 // each of its instructions for the first time, and a branch for each value would cost more than the function.

@@ -207,6 +207,21 @@ inline void load_matrices(unsigned (&to)[4], SharedAddress row) {
   emulation::meet(emulation::Meeting::kWarp);
 }
 
+inline void load_matrices_transposed(unsigned (&to)[4], SharedAddress row) {
+  auto& m = emulation::machine();
+  const unsigned self = emulation::thread_index().x;
+  const unsigned warp = self & ~31U, lane = self & 31U;
+  m.rows[self] = row;
+  emulation::meet(emulation::Meeting::kWarp);
+  for (unsigned i = 0; i < 4; ++i) {
+    for (unsigned half = 0; half < 2; ++half) {
+      const auto* bytes = static_cast<const unsigned char*>(m.rows[warp + i * 8 + lane % 4 * 2 + half]);
+      std::memcpy(reinterpret_cast<unsigned char*>(&to[i]) + half * 2, bytes + lane / 4 * 2, 2);
+    }
+  }
+  emulation::meet(emulation::Meeting::kWarp);
+}
+
 inline void multiply_add(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
   auto& m = emulation::machine();
   const unsigned self = emulation::thread_index().x;

@@ -31,13 +31,10 @@ class PointerVisitor {
     writes(a.y.data);
   }
   void operator()(TileProgramArguments& a) {
+    reads(a.program);
     for (int i = 0; i < a.stage_count; ++i) {
-      TileStage& s = a.stages[i];
-      reads(s.weights, s.bias);
-      if (s.kind == TileStageKind::kLoad)
-        reads(s.image, s.added);
-      else
-        writes(s.image);
+      reads(a.read[i], a.added[i]);
+      writes(a.written[i]);
     }
     for (int i = 0; i < a.sink_count; ++i) writes(a.sinks[i].data);
   }

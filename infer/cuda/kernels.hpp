@@ -53,7 +53,7 @@ struct Sink {
 inline constexpr int kMaxSinks = 4;
 
 // Functions that are two bounds at most.
-[[nodiscard]] inline bool bounds_only(Function function) noexcept {
+[[nodiscard]] constexpr bool bounds_only(Function function) noexcept {
   return function == Function::kNone || function == Function::kRelu || function == Function::kClip;
 }
 

@@ -250,6 +250,7 @@ const T* PlanBuilder::constant(const std::vector<T>& values) {
   if (bytes != 0) std::memcpy(plan_.constants.data() + at, values.data(), bytes);
   return static_cast<const T*>(make_handle(kConstantsBuffer, at));
 }
+template const std::byte* PlanBuilder::constant(const std::vector<std::byte>&);
 template const float* PlanBuilder::constant(const std::vector<float>&);
 template const int* PlanBuilder::constant(const std::vector<int>&);
 template const Half* PlanBuilder::constant(const std::vector<Half>&);

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "infer/cuda/packing.hpp"
 #include "infer/cuda/plan.hpp"
 #include "infer/cuda/tile_layout.hpp"
 
@@ -31,6 +32,12 @@ struct TileProgramPlan {
   std::vector<ValueId> image_sums;          // what is added to each when it is loaded, enlarged, or kNoValue
   std::vector<std::vector<int>> layer_ops;  // of each layer: its convolutions, more than one for heads
   TileLayout layout;
+};
+
+// Of a program's layer, for all its output channels.
+struct TileWeights {
+  std::vector<Half> packed;
+  std::vector<float> bias;
 };
 
 // Operators that share a kernel. An op's index is its place in Graph::ops.
@@ -105,7 +112,9 @@ class PlanBuilder {
   void add_stem(const StemArguments& arguments, const std::string& origin);
   void emit_separable(const Op& depthwise, const Op& pointwise);
   void emit_program(const TileProgramPlan& program);
-  void emit_layer(const TileProgramPlan& program, std::size_t index, TileStage& stage, TileProgramArguments& a);
+  // Completes stage `at` of `stages`.
+  [[nodiscard]] TileWeights emit_layer(const TileProgramPlan& program, std::size_t at, std::vector<TileStage>& stages,
+                                       TileProgramArguments& a);
   void emit_tensor_core_conv(const std::vector<int>& members);
   void emit_plain_conv(const Op& op, const PlainConvArguments& geometry);
   void finish_outputs();

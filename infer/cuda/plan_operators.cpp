@@ -1,5 +1,6 @@
 // One function an operator: its step.
 #include <algorithm>
+#include <cstring>
 #include <limits>
 
 #include "base/error.hpp"
@@ -171,48 +172,76 @@ void PlanBuilder::emit_separable(const Op& depthwise, const Op& pointwise) {
   add_step(a, depthwise.origin + " + " + pointwise.origin);
 }
 
+// A program's stages and weights as each of its columns of blocks shall have them in shared memory.
+static std::vector<std::byte> program_memory(const TileProgramArguments& a, const std::vector<TileStage>& stages,
+                                             const std::vector<TileWeights>& weights) {
+  const auto bytes = static_cast<std::size_t>(a.program_bytes);
+  std::vector<std::byte> memory(bytes * static_cast<std::size_t>(a.columns));
+  for (int column = 0; column < a.columns; ++column) {
+    std::byte* const own = memory.data() + static_cast<std::size_t>(column) * bytes;
+    std::memcpy(own, stages.data(), stages.size() * sizeof(TileStage));
+    for (std::size_t i = 0; i < stages.size(); ++i) {
+      const TileStage& stage = stages[i];
+      if (stage.kind != TileStageKind::kDense) continue;
+      const int part = static_cast<int>(i) == a.split_stage ? column : 0;
+      const int steps = stage.kernel * stage.kernel * stage.depth;
+      const std::size_t row = static_cast<std::size_t>(stage.n16) * 512,
+                        all = static_cast<std::size_t>(stage.n16_total) * 512;
+      const auto* const from = reinterpret_cast<const std::byte*>(weights[i].packed.data()) + part * row;
+      for (std::size_t k = 0; k < static_cast<std::size_t>(steps); ++k)
+        std::memcpy(own + stage.weights_at + k * row, from + k * all, row);
+      std::memcpy(own + stage.bias_at, weights[i].bias.data() + part * stage.n16 * 16,
+                  static_cast<std::size_t>(stage.n16) * 16 * sizeof(float));
+    }
+  }
+  return memory;
+}
+
 void PlanBuilder::emit_program(const TileProgramPlan& program) {
   TileProgramArguments a = program.layout.program;
+  std::vector<TileStage> stages = program.layout.stages;
+  std::vector<TileWeights> weights(stages.size());
   std::string origin;
-  const auto load = [this](TileStage& stage, ValueId id) {
-    const Image x = image(id);
-    stage.image = x.data;
-    stage.pitch = x.pitch;
-    stage.channels = round_up(x.c, 8);
-    stage.source_h = x.h;
-    stage.source_w = x.w;
-  };
-  for (int i = 0; i < a.stage_count; ++i) {
-    TileStage& stage = a.stages[i];
-    const int loaded = program.layout.stage_image[static_cast<std::size_t>(i)];
-    if (loaded >= 0) {
-      load(stage, program.image_values[static_cast<std::size_t>(loaded)]);
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    TileStage& stage = stages[i];
+    const auto load = [&](ValueId id) {
+      const Image x = image(id);
+      a.read[i] = x.data;
+      stage.pitch = x.pitch;
+      stage.channels = round_up(x.c, 8);
+      stage.source_h = x.h;
+      stage.source_w = x.w;
+    };
+    if (const int loaded = program.layout.stage_image[i]; loaded >= 0) {
+      load(program.image_values[static_cast<std::size_t>(loaded)]);
       const ValueId sum = program.image_sums[static_cast<std::size_t>(loaded)];
       if (sum == kNoValue) continue;
       const Image added = image(sum);
-      stage.added = added.data;
+      a.added[i] = added.data;
       stage.added_pitch = added.pitch;
       stage.added_h = added.h;
       stage.added_w = added.w;
       continue;
     }
-    if (const int part = program.layout.stage_part[static_cast<std::size_t>(i)]; part >= 0) {
-      load(stage, program.part_values[static_cast<std::size_t>(part)]);
+    if (const int part = program.layout.stage_part[i]; part >= 0) {
+      load(program.part_values[static_cast<std::size_t>(part)]);
       continue;
     }
-    const auto layer = static_cast<std::size_t>(program.layout.stage_layer[static_cast<std::size_t>(i)]);
     if (stage.kind == TileStageKind::kPlanes) continue;
-    emit_layer(program, layer, stage, a);
-    for (const int op : program.layer_ops[layer])
+    weights[i] = emit_layer(program, i, stages, a);
+    for (const int op : program.layer_ops[static_cast<std::size_t>(program.layout.stage_layer[i])])
       origin += (origin.empty() ? "" : " + ") + graph_.ops[static_cast<std::size_t>(op)].origin;
   }
+  a.program = constant(program_memory(a, stages, weights));
   add_step(a, origin);
   plan_.steps.back().cycles = program.layout.cycles;
 }
 
 // Weights and destinations of one layer.
-void PlanBuilder::emit_layer(const TileProgramPlan& program, std::size_t index, TileStage& stage,
-                             TileProgramArguments& a) {
+TileWeights PlanBuilder::emit_layer(const TileProgramPlan& program, std::size_t at, std::vector<TileStage>& stages,
+                                    TileProgramArguments& a) {
+  TileStage& stage = stages[at];
+  const auto index = static_cast<std::size_t>(program.layout.stage_layer[at]);
   const TileLayer& layer = program.group.layers[index];
   const std::vector<int>& members = program.layer_ops[index];
   const Op& first = graph_.ops[static_cast<std::size_t>(members[0])];
@@ -229,14 +258,10 @@ void PlanBuilder::emit_layer(const TileProgramPlan& program, std::size_t index, 
   if (!layer.planes) stage.activation = first.activation;  // each output has its own
   const Activation& f = stage.activation;
   stage.special = !bounds_only(f.function);
+  a.special = a.special || stage.special;
   constexpr float kNone = std::numeric_limits<float>::infinity();
   stage.low = f.function == Function::kRelu ? 0.0F : f.function == Function::kClip ? f.a : -kNone;
   stage.high = f.function == Function::kClip ? f.b : kNone;
-  stage.weights = constant(pack_taps(layer.channels, c, taps, [&](int n, int tap, int ch) {
-    const int i = (n * c + ch) * taps + tap;
-    return weights[static_cast<std::size_t>(i)];
-  }));
-  stage.bias = padded_bias(bias, 16);
   stage.activation_first = std::get<Conv>(first.operation).activation_first;
   if (layer.planes) {
     a.plane_type = options_.output_type;
@@ -254,10 +279,17 @@ void PlanBuilder::emit_layer(const TileProgramPlan& program, std::size_t index, 
     }
   } else if (program.group.images[static_cast<std::size_t>(layer.to)].stored) {
     const Image y = make_image(first.output, true);
-    stage.image = y.data;
+    a.written[at] = y.data;
     stage.pitch = y.pitch;
     stage.channels = round_up(layer.channels, 8);
   }
+  bias.resize(static_cast<std::size_t>(stage.n16_total) * 16, 0.0F);
+  return {pack_taps(layer.channels, c, taps,
+                    [&](int n, int tap, int ch) {
+                      const int i = (n * c + ch) * taps + tap;
+                      return weights[static_cast<std::size_t>(i)];
+                    }),
+          std::move(bias)};
 }
 
 void PlanBuilder::emit_tensor_core_conv(const std::vector<int>& members) {

@@ -155,6 +155,14 @@ CAMD_DEVICE void load_matrices(unsigned (&to)[4], SharedAddress row) {
                : "r"(row));
 }
 
+// The same, each matrix transposed: lane l receives of each the elements (row 2 * (l % 4), column l / 4) and the one
+// below.
+CAMD_DEVICE void load_matrices_transposed(unsigned (&to)[4], SharedAddress row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];\n"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(row));
+}
+
 // c += a * b with a 16x16, b 16x8, c 16x8 (f16 in, f32 sums). With g = lane / 4 and t = lane % 4 a lane holds
 //   a: {(g, 2t), (g+8, 2t), (g, 2t+8), (g+8, 2t+8)}, each with the element to its right
 //   b: {(2t, g), (2t+8, g)}, each with the element below

@@ -109,7 +109,7 @@ separable_kernel(const SeparableArguments p, const SeparableMemory s) {
 
   // Weights do not depend on the kernel before.
   const int n16_total = (p.y.c + 15) / 16;
-  const int n16_first = static_cast<int>(blockIdx.y) * (T::kChannels / 16);
+  const int n16_first = static_cast<int>(blockIdx.z) * (T::kChannels / 16);
   const int n16_here = min(T::kChannels / 16, n16_total - n16_first);
   const BulkCopies copies(taps + 11 * s.groups);
   copies.copy(right, T::kChannels * 32, static_cast<const uint4*>(p.pointwise) + n16_first * 32, n16_total * 512,
@@ -143,9 +143,8 @@ separable_kernel(const SeparableArguments p, const SeparableMemory s) {
   compute_here(place_third);
 
   // Where the first pieces of the input's tile come from and go to.
-  const int tiles_x = (p.y.w + kTx - 1) / kTx;
-  const int y0 = (static_cast<int>(blockIdx.x) / tiles_x) * kTy;
-  const int x0 = (static_cast<int>(blockIdx.x) % tiles_x) * kTx;
+  const int y0 = static_cast<int>(blockIdx.y) * kTy;
+  const int x0 = static_cast<int>(blockIdx.x) * kTx;
   const int in_y0 = y0 * kStride - p.pad_top;
   const int in_x0 = x0 * kStride - p.pad_left;
   const auto* const input =
@@ -295,8 +294,8 @@ template <int kStride, int kTile>
 int run(const SeparableArguments& p, const LaunchContext& context) {
   using T = Tile<kStride, kTile>;
   const SeparableMemory memory = separable_memory(T::kShape, kStride, p.x.c, p.x_pairs, p.y_pairs);
-  const int tiles = ((p.y.w + T::kShape.tx - 1) / T::kShape.tx) * ((p.y.h + T::kShape.ty - 1) / T::kShape.ty);
-  const dim3 grid(static_cast<unsigned>(tiles), static_cast<unsigned>((p.y.c + T::kChannels - 1) / T::kChannels), 1);
+  const auto parts = [](int size, int part) { return static_cast<unsigned>((size + part - 1) / part); };
+  const dim3 grid(parts(p.y.w, T::kShape.tx), parts(p.y.h, T::kShape.ty), parts(p.y.c, T::kChannels));
   const auto start = [&](auto kernel) { return launch(kernel, grid, kThreads, memory.total(), context, p, memory); };
   const bool special = !bounds_only(p.depthwise_activation.function) || !bounds_only(p.activation.function);
   if constexpr (T::kShape.pairs) {

@@ -59,9 +59,8 @@ stem_block_kernel(const StemArguments p, const StemBlockMemory s) {
   wait_for_previous_kernel();
   let_next_kernel_start();
 
-  const int tiles_x = (p.y.w + kTx - 1) / kTx;
-  const int y0 = (static_cast<int>(blockIdx.x) / tiles_x) * kTy;
-  const int x0 = (static_cast<int>(blockIdx.x) % tiles_x) * kTx;
+  const int y0 = static_cast<int>(blockIdx.y) * kTy;
+  const int x0 = static_cast<int>(blockIdx.x) * kTx;
   Tile::template fetch<kSource>(p, (y0 - 1) * 2 - p.pad_top, (x0 - 1) * 2 - p.pad_left, memory, halo, thread, kThreads);
   copy_wait_all();
   block_sync();
@@ -185,8 +184,8 @@ stem_block_kernel(const StemArguments p, const StemBlockMemory s) {
 
 template <int kGroups, bool kSpecial>
 int run(const StemArguments& p, const LaunchContext& context) {
-  const int tiles = ((p.y.w + kTx - 1) / kTx) * ((p.y.h + stem_block_rows(kGroups) - 1) / stem_block_rows(kGroups));
-  const dim3 grid(static_cast<unsigned>(tiles), 1, 1);
+  const auto parts = [](int size, int part) { return static_cast<unsigned>((size + part - 1) / part); };
+  const dim3 grid(parts(p.y.w, kTx), parts(p.y.h, stem_block_rows(kGroups)), 1);
   const StemBlockMemory memory = stem_block_memory(p.block.c, p.y.c);
   if (context.prepare) {
     for (const int error : {allow_shared(stem_block_kernel<Source::kPlanes, kGroups, kSpecial>, memory.total()),

@@ -15,15 +15,18 @@ constexpr int kProcessors = 132;
 constexpr double kStart = 2400;        // cycles between two kernels
 constexpr double kLoadLatency = 1100;  // from the first fetch to the last arrival
 constexpr double kMeet = 300;
-constexpr double kFetchBytes = 40;      // of weights that nothing hides, a cycle and processor
-constexpr double kInstruction = 6.5;    // cycles, of a warp alone
-constexpr double kIssue = 0.3;          // cycles of the processor
-constexpr double kBeside = 0.5;         // of its time that a warp waits longer for each further block
-constexpr double kBesideWarp = 0.03;    // and for each further warp than 8
-constexpr double kSharedBytes = 110;    // a cycle and processor
-constexpr double kStepLatency = 44;     // of a warp, from a step's fragments to its sums
-constexpr double kProduct = 8;          // cycles of a quarter of the processor, 16 x 8 x 16
-constexpr double kLateStart = 800;      // cycles of a block before its weights are under way
+constexpr double kFetchBytes = 40;    // of weights that nothing hides, a cycle and processor
+constexpr double kInstruction = 6.5;  // cycles, of a warp alone
+constexpr double kIssue = 0.3;        // cycles of the processor
+constexpr double kBeside = 0.5;       // of its time that a warp waits longer for each further block
+constexpr double kBesideWarp = 0.03;  // and for each further warp than 8
+constexpr double kSharedBytes = 110;  // a cycle and processor
+constexpr double kStepLatency = 44;   // of a warp, from a step's fragments to its sums
+constexpr double kProduct = 8;        // cycles of a quarter of the processor, 16 x 8 x 16
+constexpr double kLateStart = 800;    // cycles of a block before its weights are under way
+// For what a block writes of an output in one piece, a row of its tile. Across the bus it costs five times as much, at
+// whatever length up to 64 bytes; not every network's outputs lie there.
+constexpr double kPiece = 0.8;
 constexpr int kProcessorThreads = 512;  // that its registers are enough for
 constexpr int kProcessorShared = 227 * 1024;
 constexpr int kMostTilePixels = 512;
@@ -68,7 +71,7 @@ class Layouter {
       for (const int tx : kSides) {
         // Larger than the image helps nobody; smaller ones than a row of products waste them.
         if (ty * tx > kMostTilePixels || ty * tx < 16 || tx < ty) continue;
-        if (planes_ && tx % 2 != 0) continue;  // outputs are written in pairs
+        if (planes_ && tx % kPlaneRun != 0) continue;
         if ((ty > 4 && ty >= 2 * base_.h) || (tx > 4 && tx >= 2 * base_.w)) continue;
         if (!find_regions(ty, tx)) continue;
         for (const int columns : {1, 2, 4, 8, 16}) {
@@ -196,12 +199,12 @@ class Layouter {
   }
   void try_layout(int ty, int tx, int columns, int threads) {
     TileLayout made;
+    made.stages.reserve(kMaxTileStages);
     TileProgramArguments& p = made.program;
     p.threads = threads;
     p.columns = columns;
     p.tiles_y = (base_.h + ty - 1) / ty;
     p.tiles_x = (base_.w + tx - 1) / tx;
-    p.by_tiles_x = make_divider(p.tiles_x);
     const int warps = threads / 32;
     int at = static_cast<int>((loaded_.size() + group_.parts.size() + group_.layers.size() + (planes_ ? 1 : 0)) *
                               sizeof(TileStage));
@@ -225,7 +228,8 @@ class Layouter {
       load_bytes += 16.0 * s.h * s.w * s.depth;
     }
     std::vector<Work> phases;
-    double own = 0;  // cycles of a warp outside of phases
+    double pieces = 0;  // of outputs
+    double own = 0;     // cycles of a warp outside of phases
     own += kInstruction * (60 + made.program.stage_count * 60 + 36 * (load_bytes / 16 / threads + 0.5));
     int phase = 0;
     for (const std::size_t i : order_) {
@@ -272,6 +276,7 @@ class Layouter {
       all.products += work.products;
       if (static_cast<std::size_t>(at) > shared_bytes_) return;
     }
+    p.program_bytes = at;
     for (std::size_t i = 0; i < group_.layers.size(); ++i) {
       if (!group_.layers[i].planes) continue;
       TileStage& s = add_stage(made, -1, static_cast<int>(i));
@@ -281,11 +286,14 @@ class Layouter {
       s.channels = group_.layers[i].channels;
       s.depth = (s.channels + 7) / 8;
       s.by_depth = make_divider(s.depth);
-      s.units = (s.h * s.w + 63) / 64 * s.depth;
+      const int runs = s.h * (s.w / kPlaneRun);
+      s.by_w = make_divider(s.w / kPlaneRun);
+      s.units = (runs + 3) / 4 * s.depth;
       s.planes_at = at;
       at += s.depth * 8 * kPlaneBytes;
       const int rounds = (s.units + warps - 1) / warps;
-      own += kInstruction * (60 + rounds * 100.0) + kMeet;
+      own += kInstruction * (60 + rounds * 50.0) + kMeet;
+      pieces += static_cast<double>(s.h) * s.channels * p.tiles_y * p.tiles_x;
     }
     const int weight_bytes = at;
     if (!place_images(made, at)) return;
@@ -305,14 +313,18 @@ class Layouter {
     const int waves = (each + beside - 1) / beside;
     made.cycles = kStart + waves * wave_of(beside);
     made.work = blocks * wave_of(fit) / fit / kProcessors;
-    if (!best_ || made.cycles + kShareOfWork * made.work < best_->cycles + kShareOfWork * best_->work)
-      best_ = std::move(made);
+    const double cost = made.cycles + kShareOfWork * made.work + kPiece * pieces;
+    if (best_ && cost >= best_cost_) return;
+    best_ = std::move(made);
+    best_cost_ = cost;
   }
+  // Good until the next one is added.
   static TileStage& add_stage(TileLayout& made, int image, int layer) {
     made.stage_image.push_back(image);
     made.stage_layer.push_back(layer);
     made.stage_part.push_back(-1);
-    return made.program.stages[made.program.stage_count++];
+    ++made.program.stage_count;
+    return made.stages.emplace_back();
   }
   void set_pixels(TileStage& s, int image) const {
     const Region& r = regions_[static_cast<std::size_t>(image)];
@@ -361,7 +373,7 @@ class Layouter {
       if (static_cast<std::size_t>(at) > shared_bytes_) return false;
     }
     for (int i = 0; i < made.program.stage_count; ++i) {
-      TileStage& s = made.program.stages[i];
+      TileStage& s = made.stages[static_cast<std::size_t>(i)];
       const int image = made.stage_image[static_cast<std::size_t>(i)];
       if (image >= 0) {
         s.to = offset[static_cast<std::size_t>(image)];
@@ -428,12 +440,17 @@ class Layouter {
   std::vector<int> loaded_;
   std::vector<Region> regions_;
   std::optional<TileLayout> best_;
+  double best_cost_ = 0;
 };
 
 }  // namespace
 
 std::optional<TileLayout> lay_out(const TileGroup& group, std::size_t shared_bytes) {
-  return Layouter(group, shared_bytes).best();
+  // Where a block of the longest chain has half of a processor's memory, what runs beside it must do with the rest.
+  constexpr std::size_t kHalf = kProcessorShared / 2 - 2048;  // each block takes 1 KB more
+  std::optional<TileLayout> made = Layouter(group, std::min(shared_bytes, kHalf)).best();
+  if (!made && group.layers.size() == 1) made = Layouter(group, shared_bytes).best();
+  return made;
 }
 
 }  // namespace camd::infer::cuda

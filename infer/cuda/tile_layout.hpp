@@ -45,6 +45,7 @@ struct TileGroup {
 
 struct TileLayout {
   TileProgramArguments program;  // without addresses
+  std::vector<TileStage> stages;
   std::vector<int> stage_image;  // of each stage: the image that it loads, or -1
   std::vector<int> stage_part;   // of each stage: the part that it loads, or -1
   std::vector<int> stage_layer;  // of each stage: its layer (kPlanes: the layer whose results it writes), or -1

@@ -26,28 +26,10 @@ CAMD_DEVICE int first_row(const TileStage& s, const Place& at) { return at.by * 
 CAMD_DEVICE int first_column(const TileStage& s, const Place& at) { return at.bx * s.step_x - s.back_x; }
 
 CAMD_DEVICE void copy_words(const Place& at, unsigned char* to, const void* from, int words) {
-#pragma unroll 1
+#pragma unroll 4
   for (int i = at.thread; i < words; i += at.threads) {
     copy16_async(to + i * 16, static_cast<const uint4*>(from) + i, true);
   }
-}
-
-CAMD_DEVICE void fetch_weights(const TileStage& s, const Place& at, int column) {
-  if (s.kind != TileStageKind::kDense) return;
-  unsigned char* const weights = at.memory + s.weights_at;
-  const int steps = s.kernel * s.kernel * s.depth, row = s.n16 * 32, total = s.n16_total * 32;
-  const auto* const from = static_cast<const uint4*>(s.weights) + column * row;
-  if (row == total) {
-    copy_words(at, weights, from, steps * row);
-  } else {
-#pragma unroll 1
-    for (int k = at.warp; k < steps; k += at.warps) {
-#pragma unroll 1
-      for (int i = lane_index(); i < row; i += 32)
-        copy16_async(weights + (k * row + i) * 16, from + k * total + i, true);
-    }
-  }
-  copy_words(at, at.memory + s.bias_at, s.bias + column * s.n16 * 16, s.n16 * 4);
 }
 
 // Where a pixel of an image that `from` rows or columns are enlarged to comes from.
@@ -55,14 +37,14 @@ CAMD_DEVICE int enlarged_from(int at, int from, int to) {
   return to == from ? at : to == 2 * from ? at >> 1 : at * from / to;
 }
 
-CAMD_DEVICE void load(const TileStage& s, const Place& at) {
+CAMD_DEVICE void load(const TileStage& s, const void* read, const Place& at) {
   const int depth = s.depth, groups = s.channels / 8, width = s.w;
   const Divider by_depth = s.by_depth, by_w = s.by_w;
   const int total = s.h * width * depth;
   const int y0 = first_row(s, at), x0 = first_column(s, at);
   const int image_h = s.image_h, image_w = s.image_w, pitch = s.pitch, to_pixel = s.to_pixel, to_row = s.to_row;
   const int source_h = s.source_h, source_w = s.source_w;
-  const auto* const image = static_cast<const __half*>(s.image);
+  const auto* const image = static_cast<const __half*>(read);
   unsigned char* const to = at.memory + s.to;
   for (int i = at.thread; i < total; i += at.threads) {
     const int index = divide(i, by_depth);
@@ -75,15 +57,15 @@ CAMD_DEVICE void load(const TileStage& s, const Place& at) {
   }
 }
 
-CAMD_DEVICE void load_sum(const TileStage& s, const Place& at) {
+CAMD_DEVICE void load_sum(const TileStage& s, const void* read, const void* also_read, const Place& at) {
   const int depth = s.depth, groups = s.channels / 8, width = s.w;
   const Divider by_depth = s.by_depth, by_w = s.by_w;
   const int total = s.h * width * depth;
   const int y0 = first_row(s, at), x0 = first_column(s, at);
   const int image_h = s.image_h, image_w = s.image_w, pitch = s.pitch, to_pixel = s.to_pixel, to_row = s.to_row;
   const int added_h = s.added_h, added_w = s.added_w, added_pitch = s.added_pitch;
-  const auto* const image = static_cast<const __half*>(s.image);
-  const auto* const added = static_cast<const __half*>(s.added);
+  const auto* const image = static_cast<const __half*>(read);
+  const auto* const added = static_cast<const __half*>(also_read);
   unsigned char* const to = at.memory + s.to;
   constexpr int kAtOnce = 4;  // that are on their way together
   for (int first = at.thread; first < total; first += kAtOnce * at.threads) {
@@ -118,7 +100,7 @@ CAMD_DEVICE void load_sum(const TileStage& s, const Place& at) {
 // Where a channel of the outputs goes.
 struct alignas(16) Plane {
   void* data;
-  Bounds bounds;
+  HalfBounds bounds;
   Activation activation;
 };
 static_assert(sizeof(Plane) <= kPlaneBytes);
@@ -134,66 +116,88 @@ CAMD_DEVICE void list_planes(const TileProgramArguments& p, const TileStage& s, 
     }
     const PlaneSink& sink = p.sinks[found];
     planes[channel] = {static_cast<unsigned char*>(sink.data) + (channel - sink.first) * size,
-                       bounds_of(sink.activation), sink.activation};
+                       half_bounds(bounds_of(sink.activation)), sink.activation};
   }
 }
 
-// Two neighbours of a plane.
-CAMD_DEVICE void store_pair(void* plane, int offset, const float2& v, bool wide) {
-  if (wide)
-    *reinterpret_cast<float2*>(static_cast<float*>(plane) + offset) = v;
-  else
-    *reinterpret_cast<__half2*>(static_cast<__half*>(plane) + offset) = __floats2half2_rn(v.x, v.y);
-}
-CAMD_DEVICE void store_one(void* plane, int offset, float v, bool wide) {
-  if (wide)
-    static_cast<float*>(plane)[offset] = v;
-  else
-    static_cast<__half*>(plane)[offset] = __float2half_rn(v);
+CAMD_DEVICE void to_floats(float (&to)[8], const unsigned (&halfs)[4]) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const float2 two = __half22float2(*reinterpret_cast<const __half2*>(&halfs[i]));
+    to[2 * i] = two.x;
+    to[2 * i + 1] = two.y;
+  }
 }
 
-// A warp takes 8 channels of 32 times two neighbouring pixels: a lane reads its pixels at once, and neighbours write
-// neighbours.
+// Which four of 32 pixels a lane holds first, and which then, of four lanes that hold the same channel.
+CAMD_DEVICE int four_of(int lane, int part, bool wide) { return wide ? lane + part * 4 : lane * 2 + part; }
+
+// A warp takes 8 channels of four times eight neighbouring pixels, read so that a lane holds two times four pixels of
+// one channel: what four lanes write at a time lies together, 64 bytes where tiles are wide enough. Outputs may lie in
+// host memory, and the bus takes such pieces at nearly its full rate, but shorter ones at half of it and less.
 CAMD_DEVICE void write_planes(const TileProgramArguments& p, const TileStage& s, const Place& at) {
-  const int width = s.w, pixels = s.h * width, channels = s.channels, groups = s.depth;
+  const int lane = lane_index();
+  const int row_runs = s.w / 8, runs = s.h * row_runs, channels = s.channels, groups = s.depth;
   const int y0 = first_row(s, at), x0 = first_column(s, at);
   const int image_h = s.image_h, image_w = s.image_w, from_pixel = s.from_pixel, from_row = s.from_row;
-  const Divider by_w = s.by_w, by_groups = s.by_depth;
-  const unsigned char* const source = at.memory + s.from;
+  const Divider by_row_runs = s.by_w, by_groups = s.by_depth;
+  const SharedAddress source = shared_address(at.memory + s.from);
   const auto* const planes = reinterpret_cast<const Plane*>(at.memory + s.planes_at);
   const bool wide = p.plane_type == DataType::kF32;
-  const bool aligned = ((image_w | x0) & 1) == 0;  // a pair's place in its plane
+  const bool aligned = (image_w & 7) == 0;  // tiles begin at multiples of 8 pixels
   for (int unit = at.warp; unit < s.units; unit += at.warps) {
     const int chunk = divide(unit, by_groups);
     const int group = unit - chunk * groups;
-    const int index = (chunk * 32 + lane_index()) * 2;  // tiles are an even number of pixels wide
-    const int row = divide(index, by_w), left_of = index - row * width;
-    const int y = y0 + row, x = x0 + left_of;
-    if (index >= pixels || !within(y, image_h) || !within(x, image_w)) continue;
-    const unsigned char* const from = source + row * from_row + left_of * from_pixel + group * 16;
-    Half8 left, right;
-    left.bits = *reinterpret_cast<const uint4*>(from);
-    right.bits = *reinterpret_cast<const uint4*>(from + from_pixel);
-    const int offset = y * image_w + x;
-    const bool both = x + 1 < image_w;
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      const int channel = group * 8 + i;
-      if (channel >= channels) break;
-      const Plane& plane = planes[channel];
-      const float2 of_left = __half22float2(left.pair[i / 2]), of_right = __half22float2(right.pair[i / 2]);
-      float2 v = i % 2 == 0 ? make_float2(of_left.x, of_right.x) : make_float2(of_left.y, of_right.y);
-      v.x = fminf(fmaxf(v.x, plane.bounds.low), plane.bounds.high);
-      v.y = fminf(fmaxf(v.y, plane.bounds.low), plane.bounds.high);
-      if (plane.bounds.special) {
-        v.x = activate_special(plane.activation, v.x);
-        v.y = activate_special(plane.activation, v.y);
+    // Lane (g, t) receives channel g of two times four of 32 pixels, two rows of a matrix at a time: for f16 one behind
+    // the other, for f32 so that the first ones of four lanes are 64 bytes.
+    const int matrix = lane >> 3, pair = (lane & 7) >> 1;
+    const int four = four_of(pair, matrix >> 1, wide);
+    const int read = min(chunk * 4 + four / 2, runs - 1);
+    const int read_row = divide(read, by_row_runs);
+    const int read_column = (read - read_row * row_runs) * 8 + four % 2 * 4 + (matrix & 1) * 2 + (lane & 1);
+    unsigned halfs[4];
+    load_matrices_transposed(halfs, source + (read_row * from_row + read_column * from_pixel + group * 16));
+    const int channel = group * 8 + (lane >> 2);
+    if (channel >= channels) continue;
+    const Plane& plane = planes[channel];
+    float values[8];
+    if (!bounds_only(plane.activation.function)) {
+      to_floats(values, halfs);
+      activate_specials(plane.activation, values);
+      if (!wide) {
+        const uint4 packed = pack_halfs(values);
+        halfs[0] = packed.x, halfs[1] = packed.y, halfs[2] = packed.z, halfs[3] = packed.w;
       }
-      if (aligned) {
-        store_pair(plane.data, offset, v, wide);
+    } else {
+#pragma unroll
+      for (unsigned& two : halfs) two = clamp_halfs(two, plane.bounds);
+      to_floats(values, halfs);
+    }
+#pragma unroll
+    for (int part = 0; part < 2; ++part) {
+      const int own = four_of(lane & 3, part, wide);
+      const int run = chunk * 4 + own / 2;
+      const int row = divide(run, by_row_runs);
+      const int y = y0 + row, x = x0 + (run - row * row_runs) * 8 + own % 2 * 4;
+      if (run >= runs || !within(y, image_h) || !within(x, image_w)) continue;
+      const std::ptrdiff_t offset = static_cast<std::ptrdiff_t>(y) * image_w + x;
+      const float* const v = values + part * 4;
+      if (aligned && !wide) {
+        if (part == 0) {
+          *reinterpret_cast<uint4*>(static_cast<__half*>(plane.data) + offset) =
+              make_uint4(halfs[0], halfs[1], halfs[2], halfs[3]);
+        }
+      } else if (aligned) {
+        *reinterpret_cast<float4*>(static_cast<float*>(plane.data) + offset) = make_float4(v[0], v[1], v[2], v[3]);
       } else {
-        store_one(plane.data, offset, v.x, wide);
-        if (both) store_one(plane.data, offset + 1, v.y, wide);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          if (x + i >= image_w) break;
+          if (wide)
+            static_cast<float*>(plane.data)[offset + i] = v[i];
+          else
+            static_cast<__half*>(plane.data)[offset + i] = __float2half_rn(v[i]);
+        }
       }
     }
   }
@@ -292,14 +296,14 @@ CAMD_DEVICE void add_nine(float (&sums)[kMt][2 * kNt][4], const SharedAddress (&
 }
 
 template <bool kSpecial, int kMt, int kNt>
-CAMD_DEVICE void dense(const TileStage& s, const Place& at, int column, int first_unit) {
+CAMD_DEVICE void dense(const TileStage& s, void* written, const Place& at, int column, int first_unit) {
   const int lane = lane_index();
   const int width = s.w, pixels = s.h * width;
   const int n16 = s.n16, depth = s.depth, kernel = s.kernel, units = s.units;
   const int columns = n16 / kNt;
   const Divider by_columns = s.by_columns, by_w = s.by_w;
   const int pixel_stride = s.from_pixel * s.stride, row_stride = s.from_row * s.stride;
-  const bool stays = s.to >= 0, leaves = s.image != nullptr, adds = s.add_at >= 0, first = s.activation_first;
+  const bool stays = s.to >= 0, leaves = written != nullptr, adds = s.add_at >= 0, first = s.activation_first;
   const int y0 = first_row(s, at), x0 = first_column(s, at);
   const int image_h = s.image_h, image_w = s.image_w, pitch = s.pitch, to_pixel = s.to_pixel, to_row = s.to_row;
   const int back_y = s.back_y, back_x = s.back_x, step_y = s.step_y, step_x = s.step_x;
@@ -312,7 +316,7 @@ CAMD_DEVICE void dense(const TileStage& s, const Place& at, int column, int firs
   unsigned char* const target = at.memory + s.to + (lane & 3) * 8;
   const unsigned char* const add = at.memory + s.add_at + column * n16 * 32 + (lane & 3) * 8;
   const int add_pixel = s.add_pixel;
-  auto* const image = static_cast<__half*>(s.image) + (y0 * image_w + x0) * pitch + column * n16 * 16 + (lane & 3) * 4;
+  auto* const image = static_cast<__half*>(written) + (y0 * image_w + x0) * pitch + column * n16 * 16 + (lane & 3) * 4;
   for (int unit = first_unit; unit < units; unit += at.warps) {
     const int row_unit = divide(unit, by_columns);
     const int n_first = (unit - row_unit * columns) * kNt;
@@ -388,22 +392,24 @@ tile_program_kernel(CAMD_GRID_CONSTANT const TileProgramArguments p) {
   CAMD_SHARED(memory);
   Place at;
   at.memory = memory;
-  at.by = divide(static_cast<int>(blockIdx.x), p.by_tiles_x);
-  at.bx = static_cast<int>(blockIdx.x) - at.by * p.tiles_x;
+  at.by = static_cast<int>(blockIdx.y);
+  at.bx = static_cast<int>(blockIdx.x);
   at.warp = warp_index();
   at.warps = static_cast<int>(blockDim.x) >> 5;
   at.thread = static_cast<int>(threadIdx.x);
   at.threads = static_cast<int>(blockDim.x);
   const int count = p.stage_count;
+  const int column = static_cast<int>(blockIdx.z);
   const auto* const stages = reinterpret_cast<const TileStage*>(memory);
-#pragma unroll 1
-  for (int i = at.thread; i < count * static_cast<int>(sizeof(TileStage) / 4); i += at.threads) {
-    reinterpret_cast<unsigned*>(memory)[i] = reinterpret_cast<const unsigned*>(p.stages)[i];
-  }
+  const auto* const program = static_cast<const unsigned char*>(p.program) + column * p.program_bytes;
+  const int stage_bytes = count * static_cast<int>(sizeof(TileStage));
+  copy_words(at, memory, program, stage_bytes / 16);
+  copy_commit();
+  copy_words(at, memory + stage_bytes, program + stage_bytes, (p.program_bytes - stage_bytes) / 16);
+  copy_commit();
+  copy_wait_but<1>();
   block_sync();
-  const int column = static_cast<int>(blockIdx.y);
-  for (int i = 0; i < count; ++i) fetch_weights(stages[i], at, i == p.split_stage ? column : 0);
-  if (stages[count - 1].kind == TileStageKind::kPlanes) list_planes(p, stages[count - 1], at);
+  if (p.sink_count != 0) list_planes(p, stages[count - 1], at);
   wait_for_previous_kernel();
   let_next_kernel_start();
   int taken = 0;  // units of this phase so far, modulo the number of warps: the next stage's units go on from there
@@ -417,35 +423,28 @@ tile_program_kernel(CAMD_GRID_CONSTANT const TileProgramArguments p) {
     const int first = (at.warp - taken) & (at.warps - 1);
     const int here = i == p.split_stage ? column : 0;
     taken = (taken + s.units) & (at.warps - 1);
-    if (s.kind == TileStageKind::kLoad && s.added != nullptr)
-      load_sum(s, at);
+    if (s.kind == TileStageKind::kLoad && p.added[i] != nullptr)
+      load_sum(s, p.read[i], p.added[i], at);
     else if (s.kind == TileStageKind::kLoad)
-      load(s, at);
+      load(s, p.read[i], at);
     else if (s.kind == TileStageKind::kPlanes)
       write_planes(p, s, at);
     else if (s.unit == 0)
-      dense<kSpecial, 1, 1>(s, at, here, first);
+      dense<kSpecial, 1, 1>(s, p.written[i], at, here, first);
     else if (s.unit == 1)
-      dense<kSpecial, 1, 2>(s, at, here, first);
+      dense<kSpecial, 1, 2>(s, p.written[i], at, here, first);
     else if (s.unit == 2)
-      dense<kSpecial, 2, 1>(s, at, here, first);
+      dense<kSpecial, 2, 1>(s, p.written[i], at, here, first);
     else
-      dense<kSpecial, 2, 2>(s, at, here, first);
+      dense<kSpecial, 2, 2>(s, p.written[i], at, here, first);
   }
-}
-
-bool is_special(const TileProgramArguments& p) {
-  for (int i = 0; i < p.stage_count; ++i) {
-    if (p.stages[i].special) return true;
-  }
-  return false;
 }
 
 }  // namespace
 
 int tile_program(const TileProgramArguments& p, const LaunchContext& context) {
-  const dim3 grid(static_cast<unsigned>(p.tiles_y * p.tiles_x), static_cast<unsigned>(p.columns), 1);
-  return launch(is_special(p) ? tile_program_kernel<true> : tile_program_kernel<false>, grid, p.threads,
+  const dim3 grid(static_cast<unsigned>(p.tiles_x), static_cast<unsigned>(p.tiles_y), static_cast<unsigned>(p.columns));
+  return launch(p.special ? tile_program_kernel<true> : tile_program_kernel<false>, grid, p.threads,
                 static_cast<std::size_t>(p.shared_bytes), context, p);
 }
 

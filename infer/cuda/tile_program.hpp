@@ -3,7 +3,8 @@
 //
 // A program is a list of stages, which lie first in shared memory. Stages that do not read each other's results share a
 // phase: warps spread over all their units of work, and the block meets only where a phase begins. Behind them lie the
-// weights and biases of all stages, fetched while the kernel in front still runs, then the images between the stages.
+// weights and biases of all stages, then the images between the stages. In global memory stages and weights lie as they
+// shall in shared memory, so that a block fetches them as one piece, while the kernel in front still runs.
 //
 // Threads: plain values.
 #pragma once
@@ -48,7 +49,7 @@ struct alignas(16) TileStage {
   // global memory.
   std::int16_t step_y = 0, step_x = 0, back_y = 0, back_x = 0, h = 0, w = 0;
   int image_h = 0, image_w = 0;
-  Divider by_w;
+  Divider by_w;  // kPlanes: by the runs of kPlaneRun pixels of a row
   // The source in shared memory, in bytes: first channel of tap (0, 0) of pixel (0, 0).
   int from = 0, from_pixel = 0, from_row = 0;
   // kLoad: 16-byte words of a pixel. kDense: steps of 16 channels, for each tap. kPlanes: groups of 8 channels.
@@ -58,23 +59,19 @@ struct alignas(16) TileStage {
   Divider by_columns;               // kDense: units side by side
   int n16 = 0;                      // kDense: groups of 16 output channels of this block
   int n16_total = 0;                // and of the layer
-  int weights_at = 0, bias_at = 0;  // in shared memory
-  const void* weights = nullptr;    // packed (packing.hpp), in global memory
-  const float* bias = nullptr;      // [16 * n16_total]
+  int weights_at = 0, bias_at = 0;  // in shared memory: packed (packing.hpp), [16 * n16]
   int to = -1, to_pixel = 0;        // destination in shared memory, -1: none
   int to_row = 0;                   // bytes from a row to the next
   int planes_at = 0;                // kPlanes: in shared memory, kPlaneBytes a channel
   int stored = 0;                   // channels that go there, a multiple of 4
   int add_at = -1, add_pixel = 0;   // kDense: an image in shared memory to add, with the stage's own pixels
   Activation activation;
-  float low = 0, high = 0;         // `activation` as bounds, which may be infinite
-  void* image = nullptr;           // kLoad: what to read; kDense: where to write, may be null
-  int pitch = 0;                   // elements of a pixel of `image`
-  int channels = 0;                // of `image`, a multiple of 8; kPlanes: of all outputs
-  int source_h = 0, source_w = 0;  // kLoad: of `image`
-  // kLoad: an image of as many channels that is added, enlarged to `image`; or null.
-  const void* added = nullptr;
-  int added_pitch = 0, added_h = 0, added_w = 0;
+  float low = 0, high = 0;  // `activation` as bounds, which may be infinite
+  // Of the image in global memory that is read or written: elements of a pixel, and channels, a multiple of 8.
+  // kPlanes: channels of all outputs.
+  int pitch = 0, channels = 0;
+  int source_h = 0, source_w = 0;                 // kLoad
+  int added_pitch = 0, added_h = 0, added_w = 0;  // kLoad: of what is added, enlarged to the image
 };
 
 // Part of the channels that kPlanes reads: [channels][h * w] in global memory.
@@ -85,23 +82,30 @@ struct PlaneSink {
   Activation activation;
 };
 
+inline constexpr int kPlaneRun = 8;     // neighbouring pixels that a lane writes: tiles are as wide or a multiple
 inline constexpr int kPlaneBytes = 32;  // in shared memory, of a channel of the outputs
 inline constexpr int kMaxTileStages = 16;
 inline constexpr int kMaxPlaneSinks = 4;
 inline constexpr int kMaxTileThreads = 512;
 
 struct TileProgramArguments {
+  // [columns][program_bytes]: stages, then their weights and biases, of each block of a tile.
+  const void* program = nullptr;
+  int program_bytes = 0;
   int stage_count = 0;
   int threads = 256;  // a power of two
   int tiles_y = 1, tiles_x = 1;
   int columns = 1;  // blocks that share a tile: each makes n16 of the n16_total of `split_stage`
   int split_stage = -1;
   int shared_bytes = 0;
-  Divider by_tiles_x;
+  bool special = false;                  // some stage's activation is more than two bounds
   DataType plane_type = DataType::kF32;  // of the sinks: f32 or f16
   int sink_count = 0;
   PlaneSink sinks[kMaxPlaneSinks];
-  TileStage stages[kMaxTileStages];
+  // Images in global memory, of each stage, or null: what kLoad reads, what it adds, what kDense writes.
+  const void* read[kMaxTileStages] = {};
+  const void* added[kMaxTileStages] = {};
+  void* written[kMaxTileStages] = {};
 };
 
 }  // namespace camd::infer::cuda

@@ -95,10 +95,9 @@ TEST(CudaPlan, APyramidsLevelDoesNotWaitForTheOneAboveBeforeTheirSumIsRead) {
   for (const Step& step : plan.steps) {
     const auto* program = std::get_if<cuda::TileProgramArguments>(&step.arguments);
     for (int i = 0; program != nullptr && i < program->stage_count; ++i) {
-      const cuda::TileStage& stage = program->stages[i];
-      if (stage.added == nullptr) continue;
+      if (program->added[i] == nullptr) continue;
       ++sums;
-      EXPECT_FALSE(comes_after(plan, writer_of(stage.image), writer_of(stage.added)));
+      EXPECT_FALSE(comes_after(plan, writer_of(program->read[i]), writer_of(program->added[i])));
     }
   }
   EXPECT_EQ(sums, 2);
@@ -215,7 +214,7 @@ TEST(TileLayout, EarlierLayersMakeTheBorderThatLaterOnesSee) {
   ASSERT_TRUE(layout.has_value());
   const cuda::TileProgramArguments& p = layout->program;
   ASSERT_EQ(p.stage_count, 3);
-  const cuda::TileStage &load = p.stages[0], &first = p.stages[1], &second = p.stages[2];
+  const cuda::TileStage &load = layout->stages[0], &first = layout->stages[1], &second = layout->stages[2];
   EXPECT_EQ(second.h, second.step_y);
   EXPECT_EQ(second.back_y, 0);
   EXPECT_EQ(first.h, second.h + 2);
