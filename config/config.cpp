@@ -29,6 +29,7 @@ std::string_view to_string(TransferMode mode) noexcept {
   switch (mode) {
     case TransferMode::kAuto: return "auto";
     case TransferMode::kPinned: return "pinned";
+    case TransferMode::kDirect: return "direct";
     case TransferMode::kMapped: return "mapped";
     case TransferMode::kPageable: return "pageable";
   }

@@ -119,8 +119,12 @@ constexpr std::array kConfigKeys = {
     KeyRow{.path = "pipeline.transfer",
            .type = kWord,
            .fallback = "auto",
-           .words = "auto|pinned|mapped|pageable",
-           .help = "How pictures and outputs cross the bus. auto measures at start and logs its choice."},
+           .words = "auto|pinned|direct|mapped|pageable",
+           .help =
+               "How pictures and outputs cross the bus. pinned: copied from and to page-locked memory; direct: "
+               "outputs are written there by the network itself, the lowest latency, fewer frames a second; mapped: "
+               "pictures are also read there, nothing is copied; pageable: copied from and to ordinary memory. auto "
+               "measures at start and logs its choice."},
     KeyRow{.path = "pipeline.streams",
            .type = kWord,
            .fallback = "split",

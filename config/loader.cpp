@@ -24,8 +24,9 @@ constexpr Words<EngineChoice, 4> kEngines = {{{"auto", EngineChoice::kAuto},
                                               {"cpu", EngineChoice::kCpu},
                                               {"opencv", EngineChoice::kOpencv}}};
 constexpr Words<Precision, 2> kPrecisions = {{{"f16", Precision::kF16}, {"f32", Precision::kF32}}};
-constexpr Words<TransferMode, 4> kTransfers = {{{"auto", TransferMode::kAuto},
+constexpr Words<TransferMode, 5> kTransfers = {{{"auto", TransferMode::kAuto},
                                                 {"pinned", TransferMode::kPinned},
+                                                {"direct", TransferMode::kDirect},
                                                 {"mapped", TransferMode::kMapped},
                                                 {"pageable", TransferMode::kPageable}}};
 constexpr Words<StreamMode, 3> kStreams = {

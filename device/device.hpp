@@ -66,6 +66,11 @@ class GraphState {
   virtual ~GraphState() = default;
 };
 
+class SignalState {
+ public:
+  virtual ~SignalState() = default;
+};
+
 // A view of a Stream. Cannot be made from nothing: there is no default stream.
 class StreamRef {
  public:
@@ -110,6 +115,20 @@ class TimedEvent {
 
  private:
   std::unique_ptr<EventState> state_;
+};
+
+// Something on the device that one stream raises and another waits for (Device::raise, Device::await). Empty until
+// made.
+class Signal {
+ public:
+  Signal() noexcept = default;
+  explicit Signal(std::unique_ptr<SignalState> state) noexcept : state_(std::move(state)) {}
+  [[nodiscard]] explicit operator bool() const noexcept { return state_ != nullptr; }
+  // Only of a signal that is not empty.
+  [[nodiscard]] SignalState& state() const noexcept { return *state_; }
+
+ private:
+  std::unique_ptr<SignalState> state_;
 };
 
 // Sole owner of captured work that is launched as one (Device::end_capture). Empty until then.
@@ -216,6 +235,28 @@ class Device {
     (void)graph;
     (void)stream;
     return Status(base::ErrorKind::kState, "this device cannot launch graphs: choose another strategy");
+  }
+
+  // ---- Signals: a stream lets captured work of another go on while that is already running. An Event of outside
+  // cannot: a graph that is behind it is launched only when it has been reached.
+  [[nodiscard]] virtual bool supports_signals() const noexcept { return false; }
+  // [setup] Not raised.
+  [[nodiscard]] virtual Signal make_signal() {
+    throw base::Error(base::ErrorKind::kDevice, "this device has no signals");
+  }
+  // Raised when what was enqueued on `stream` so far has happened. [no-alloc]
+  virtual Status raise(Signal& signal, StreamRef stream) {
+    (void)signal;
+    (void)stream;
+    return Status(base::ErrorKind::kState, "this device has no signals");
+  }
+  // Later work of `stream` starts when `signal` is raised, and lowers it. Meant for a capture. The device is kept
+  // waiting until then: what raises the signal must have been enqueued before this is, or before the graph of it is
+  // launched.
+  virtual Status await(Signal& signal, StreamRef stream) {
+    (void)signal;
+    (void)stream;
+    return Status(base::ErrorKind::kState, "this device has no signals");
   }
 
   // ---- Ask

@@ -49,6 +49,9 @@ struct PictureTransform {
 struct PictureView {
   const std::byte* data = nullptr;
   base::PictureLayout layout;
+  // The picture is there when a signal is raised that the stream awaits, and has done nothing since: a kernel that
+  // reads it may start early behind that.
+  bool awaited = false;
 };
 
 class Execution {

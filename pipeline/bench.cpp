@@ -19,7 +19,6 @@ namespace {
 
 using base::Error;
 using base::ErrorKind;
-using device::HostMemory;
 
 struct Strategy {
   const char* name;
@@ -28,12 +27,13 @@ struct Strategy {
 
 const std::vector<Strategy>& strategies() {
   static const std::vector<Strategy> all{
-      {"pageable-sync", {StreamStrategy::kSingle, HostMemory::kPageable, true, false}},
-      {"pinned-async", {StreamStrategy::kSingle, HostMemory::kPinned, false, false}},
-      {"per-frame-streams", {StreamStrategy::kPerFrame, HostMemory::kPinned, false, false}},
-      {"split-streams", {StreamStrategy::kSplit, HostMemory::kPinned, false, false}},
-      {"mapped", {StreamStrategy::kSingle, HostMemory::kMapped, false, false}},
-      {"graph", {StreamStrategy::kPerFrame, HostMemory::kPinned, false, true}},
+      {"pageable-sync", {StreamStrategy::kSingle, Transfer::kPageable, true, false}},
+      {"pinned-async", {StreamStrategy::kSingle, Transfer::kPinned, false, false}},
+      {"per-frame-streams", {StreamStrategy::kPerFrame, Transfer::kPinned, false, false}},
+      {"split-streams", {StreamStrategy::kSplit, Transfer::kPinned, false, false}},
+      {"mapped", {StreamStrategy::kSingle, Transfer::kMapped, false, false}},
+      {"graph", {StreamStrategy::kPerFrame, Transfer::kPinned, false, true}},
+      {"graph-direct", {StreamStrategy::kPerFrame, Transfer::kDirect, false, true}},
   };
   return all;
 }

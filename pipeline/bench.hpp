@@ -47,7 +47,8 @@ struct BenchResult {
   std::vector<BenchRow> rows;
 };
 
-// The names, in the order of the table: pageable-sync, pinned-async, per-frame-streams, split-streams, mapped, graph.
+// The names, in the order of the table: pageable-sync, pinned-async, per-frame-streams, split-streams, mapped, graph,
+// graph-direct.
 [[nodiscard]] std::vector<std::string> bench_strategies();
 
 // Throws Error(kUsage) for an unknown strategy, Error(kDevice | kModel) for what cannot be used, and Error(kInternal)

@@ -8,6 +8,8 @@
 // reached (pageable, pinned, mapped). On the host device memory is always reached in place, so nothing is copied.
 //
 // Threads: constructor, make_in_flight() [setup]; enqueue() [dispatch]; stage_times() after `downloaded` [completion].
+// In a graph the upload has a stream of its own, and the first kernel awaits a signal behind it where the device has
+// signals: the graph is then under way before the picture is there.
 // Invariants: only outputs that some plug-in reads on the host are copied. enqueue() does not synchronise, except for
 // `wait_each`. With `graph`, a frame in flight captures its work when it first meets a picture's size and format (in
 // mapped memory: a slot), which allocates, and launches it as one ever after.
@@ -15,6 +17,7 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "config/config.hpp"
@@ -24,9 +27,20 @@ namespace camd::pipeline {
 
 enum class StreamStrategy : std::uint8_t { kSplit, kPerFrame, kSingle };
 
+// How pictures and outputs cross the bus.
+enum class Transfer : std::uint8_t {
+  kPageable,  // copied from and to ordinary memory
+  kPinned,    // copied from and to page-locked memory
+  kDirect,    // pictures as kPinned; outputs are written by the network's kernels into page-locked memory
+  kMapped,    // nothing is copied: kernels read pictures and write outputs there
+};
+[[nodiscard]] std::string_view to_string(Transfer transfer) noexcept;  // pageable | pinned | direct | mapped
+// Of the slots that pictures come in.
+[[nodiscard]] device::HostMemory picture_memory(Transfer transfer) noexcept;
+
 struct FramePathOptions {
   StreamStrategy streams = StreamStrategy::kSplit;
-  device::HostMemory transfer = device::HostMemory::kPinned;
+  Transfer transfer = Transfer::kPinned;
   bool wait_each = false;  // every copy waits for its end: what a program does that knows no streams (a bench row)
   bool graph = false;      // what follows the upload is captured once and launched as one
 };
@@ -46,6 +60,7 @@ class FramePath {
   base::Status enqueue(InFlight& in_flight);
 
   // Times of the device's stages; `kQueue` gets the waiting between dispatch and completion that no stage explains.
+  // Where a graph holds kernels alone, preprocessing counts as part of the network.
   void stage_times(const InFlight& in_flight, StageTimes& times);
 
   [[nodiscard]] const FramePathOptions& options() const noexcept { return options_; }
@@ -54,9 +69,12 @@ class FramePath {
   std::vector<std::byte*> plan_copies(InFlight& in_flight);
   base::Status enqueue_work(InFlight& in_flight, const infer::PictureView& picture, device::StreamRef compute);
   base::Status enqueue_graph(InFlight& in_flight);
-  base::Status mark(device::TimedEvent& event, device::StreamRef stream);
+  base::Status capture(InFlight& in_flight, const infer::PictureView& picture, device::StreamRef stream);
+  [[nodiscard]] bool kernels_alone(const InFlight& in_flight) const noexcept;
+  base::Status mark(InFlight& in_flight, device::TimedEvent& event, device::StreamRef stream);
   base::Status make_room(InFlight& in_flight);
-  base::Status upload(InFlight& in_flight, device::StreamRef stream, infer::PictureView& picture);
+  [[nodiscard]] infer::PictureView picture_of(const InFlight& in_flight) const;
+  base::Status upload(InFlight& in_flight, device::StreamRef stream);
   base::Status download(InFlight& in_flight, device::StreamRef compute, device::StreamRef stream);
 
   device::Device& device_;
@@ -64,7 +82,8 @@ class FramePath {
   const PluginHost& plugins_;
   const FramePathOptions options_;
   const bool copies_;                                  // false where the device reads and writes host memory in place
-  const bool upload_ends_where_preprocessing_begins_;  // both are on one stream
+  const bool upload_ends_where_preprocessing_begins_;  // one follows the other without anything between
+  const bool signals_;                                 // the graph awaits the picture
   device::Stream copy_stream_;
   device::Stream compute_stream_;
   device::Stream download_stream_;

@@ -52,6 +52,7 @@ struct InFlight {
         slot_read(device.make_event()),
         computed(device.make_event()),
         downloaded(device.make_event()),
+        timed(device.make_event()),
         detections(static_cast<std::size_t>(PluginHost::kResultCapacity)) {}
 
   // ---- Made once
@@ -61,10 +62,12 @@ struct InFlight {
   std::vector<CopyBack> copies;
   device::HostBuffer host_input;  // empty unless a plug-in reads the network's input
   StageEvents times;
+  device::Signal picture_there;                // raised behind the upload; empty where graphs do not await it
   device::Event uploaded;                      // the picture is in device memory
   device::Event slot_read;                     // the device has read the slot: it may be freed
   device::Event computed;                      // the network has ended
   device::Event downloaded;                    // all wanted outputs are in host memory
+  device::Event timed;                         // the last time is taken, where that happens behind `downloaded`
   std::unique_ptr<device::Stream> own_stream;  // streams: per_frame
   std::vector<CapturedPath> captured;          // one per layout (and slot, in mapped memory)
   FrameTensors tensors;

@@ -8,8 +8,6 @@
 namespace camd::pipeline {
 namespace {
 
-using device::HostMemory;
-
 // What most decoders deliver; the true size is known only with the first frame.
 constexpr int kWidth = 1280;
 constexpr int kHeight = 720;
@@ -18,21 +16,12 @@ constexpr int kWarmup = 3;
 
 }  // namespace
 
-std::string_view to_string(HostMemory memory) noexcept {
-  switch (memory) {
-    case HostMemory::kPageable: return "pageable";
-    case HostMemory::kPinned: return "pinned";
-    case HostMemory::kMapped: return "mapped";
-  }
-  return "?";
-}
-
 PathChoice choose_path(device::Device& device, infer::Engine& engine, const PluginHost& plugins, StreamStrategy streams,
-                       std::optional<HostMemory> transfer) {
+                       std::optional<Transfer> transfer) {
   PathChoice choice;
   choice.options.streams = streams;
   if (device.info().kind == device::DeviceKind::kHost) {
-    choice.options.transfer = transfer.value_or(HostMemory::kMapped);
+    choice.options.transfer = transfer.value_or(Transfer::kMapped);
     choice.figures = "the host device reads and writes host memory in place";
     return choice;
   }
@@ -50,15 +39,15 @@ PathChoice choose_path(device::Device& device, infer::Engine& engine, const Plug
   const base::PictureLayout layout = base::tight_layout(base::PixelFormat::kNv12, kWidth, kHeight);
   const auto pictures = make_probe_pictures(layout);
   double best = 0;
-  for (const HostMemory candidate : {HostMemory::kPinned, HostMemory::kMapped}) {
+  for (const Transfer candidate : {Transfer::kPinned, Transfer::kDirect, Transfer::kMapped}) {
     FramePathOptions options = choice.options;
     options.transfer = candidate;
     PathProbe probe(device, engine, plugins, options, layout, pictures, 1);
     const double p50 = probe.measure(kFrames, kWarmup, 0).e2e.p50;
     choice.figures += fmt::format("{}{} {:.0f} us", choice.figures.empty() ? "" : ", ", to_string(candidate), p50);
     // Shared memory makes copies pointless: an integrated GPU is asked to prove that they pay.
-    const double handicap = device.info().integrated && candidate == HostMemory::kMapped ? 0.9 : 1.0;
-    if (candidate == HostMemory::kPinned || p50 * handicap < best) {
+    const double handicap = device.info().integrated && candidate == Transfer::kMapped ? 0.9 : 1.0;
+    if (candidate == Transfer::kPinned || p50 * handicap < best) {
       choice.options.transfer = candidate;
       best = p50;
     }

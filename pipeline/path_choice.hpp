@@ -19,8 +19,6 @@ struct PathChoice {
 // in flight, in which upload, network and downloads are ordered as the three streams would order them.
 // Throws Error(kDevice | kModel).
 [[nodiscard]] PathChoice choose_path(device::Device& device, infer::Engine& engine, const PluginHost& plugins,
-                                     StreamStrategy streams, std::optional<device::HostMemory> transfer);
-
-[[nodiscard]] std::string_view to_string(device::HostMemory memory) noexcept;  // pageable | pinned | mapped
+                                     StreamStrategy streams, std::optional<Transfer> transfer);
 
 }  // namespace camd::pipeline

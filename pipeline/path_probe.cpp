@@ -35,7 +35,7 @@ void check(const Status& status) {
 
 std::vector<std::vector<std::byte>> make_probe_pictures(const base::PictureLayout& layout) {
   std::vector<std::vector<std::byte>> pictures;
-  std::mt19937 random(1);
+  std::mt19937 random(1);  // NOLINT(cert-msc32-c,cert-msc51-cpp): the same pictures in every run
   for (int p = 0; p < kPictures; ++p) {
     std::vector<std::byte> picture(layout.size_bytes);
     for (std::size_t i = 0; i < picture.size(); ++i) {
@@ -55,7 +55,7 @@ PathProbe::PathProbe(device::Device& device, infer::Engine& engine, const Plugin
       layout_(layout),
       pictures_(pictures),
       path_(device, engine, plugins, options),
-      ring_(device, observer_, {0, kInFlight + 1, capture::RingPolicy::kLossless, options.transfer}) {
+      ring_(device, observer_, {0, kInFlight + 1, capture::RingPolicy::kLossless, picture_memory(options.transfer)}) {
   for (int i = 0; i < in_flight; ++i) in_flights_.push_back(path_.make_in_flight());
 }
 

@@ -113,7 +113,7 @@ Pipeline::Pipeline(device::Device& device, infer::Engine& engine, PluginHost& pl
     // A slot whose picture is held until delivery is not there for capture: the ring grows by as many.
     ring.slots = options_.slots + (hold_pictures_ ? limit : 0);
     ring.policy = cameras_[i].lossless ? capture::RingPolicy::kLossless : capture::RingPolicy::kNewestWins;
-    ring.memory = options_.path.transfer;
+    ring.memory = picture_memory(options_.path.transfer);
     capture::FrameObserver& observer = *this;
     camera->ring = std::make_unique<capture::FrameRing>(device_, observer, ring);
     camera->producer.emplace(published_);

@@ -128,12 +128,13 @@ Session::Session(const config::Config& config, const SessionOptions& options, co
          }});
   }
   PipelineOptions pipeline;
-  std::optional<device::HostMemory> transfer;
+  std::optional<Transfer> transfer;
   switch (config.pipeline.transfer) {
     case config::TransferMode::kAuto: break;
-    case config::TransferMode::kPinned: transfer = device::HostMemory::kPinned; break;
-    case config::TransferMode::kMapped: transfer = device::HostMemory::kMapped; break;
-    case config::TransferMode::kPageable: transfer = device::HostMemory::kPageable; break;
+    case config::TransferMode::kPinned: transfer = Transfer::kPinned; break;
+    case config::TransferMode::kDirect: transfer = Transfer::kDirect; break;
+    case config::TransferMode::kMapped: transfer = Transfer::kMapped; break;
+    case config::TransferMode::kPageable: transfer = Transfer::kPageable; break;
   }
   const PathChoice choice =
       choose_path(*parts.device, *parts.engine, *parts.plugins, stream_strategy(config.pipeline.streams), transfer);

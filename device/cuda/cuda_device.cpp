@@ -9,6 +9,7 @@
 
 #include "base/log.hpp"
 #include "base/mutex.hpp"
+#include "device/cuda/await.hpp"
 
 namespace camd::device {
 namespace {
@@ -116,6 +117,37 @@ class DeviceMemory final : public MemoryState {
   std::atomic<std::size_t>& total_;
 };
 
+// A word of device memory: 0, or 1 when raised.
+class CudaSignal final : public SignalState {
+ public:
+  explicit CudaSignal(DeviceBuffer word) : word_(std::move(word)) {}
+  [[nodiscard]] unsigned* word() const noexcept { return reinterpret_cast<unsigned*>(word_.data()); }
+
+ private:
+  DeviceBuffer word_;
+};
+unsigned* native_word(const Signal& s) noexcept { return static_cast<const CudaSignal&>(s.state()).word(); }
+
+// cuStreamWriteValue32 of the driver, which is not linked.
+using WriteValue = int (*)(cudaStream_t stream, unsigned long long address, unsigned value, unsigned flags);
+WriteValue find_write_value() noexcept {
+  void* found = nullptr;
+  cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
+  constexpr unsigned kVersion = 11070;
+#if CUDART_VERSION >= 12050
+  const cudaError_t error =
+      cudaGetDriverEntryPointByVersion("cuStreamWriteValue32", &found, kVersion, cudaEnableDefault, &result);
+#else
+  (void)kVersion;
+  const cudaError_t error = cudaGetDriverEntryPoint("cuStreamWriteValue32", &found, cudaEnableDefault, &result);
+#endif
+  if (error != cudaSuccess || result != cudaDriverEntryPointSuccess) {
+    (void)cudaGetLastError();
+    return nullptr;
+  }
+  return reinterpret_cast<WriteValue>(found);
+}
+
 cudaStream_t native_stream(StreamRef stream) noexcept { return static_cast<cudaStream_t>(stream.native()); }
 cudaEvent_t native_event(const Event& e) noexcept { return static_cast<const CudaEvent&>(e.state()).handle(); }
 cudaEvent_t native_event(const TimedEvent& e) noexcept { return static_cast<const CudaEvent&>(e.state()).handle(); }
@@ -147,6 +179,7 @@ class CudaDeviceImpl final : public CudaDevice {
     info_.memory_bytes = properties.totalGlobalMem;
     int least = 0;
     setup(cudaDeviceGetStreamPriorityRange(&least, &greatest_priority_), "cudaDeviceGetStreamPriorityRange");
+    find_out_about_signals();
   }
 
   [[nodiscard]] const DeviceInfo& info() const noexcept override { return info_; }
@@ -257,6 +290,27 @@ class CudaDeviceImpl final : public CudaDevice {
     return enqueue("cudaGraphLaunch", [&] {
       return cudaGraphLaunch(static_cast<const CudaGraph&>(graph.state()).handle(), native_stream(stream));
     });
+  }
+
+  [[nodiscard]] bool supports_signals() const noexcept override { return write_value_ != nullptr; }
+
+  [[nodiscard]] Signal make_signal() override {
+    DeviceBuffer word = allocate_device(sizeof(unsigned));
+    setup(call("cudaMemset", [&] { return cudaMemset(word.data(), 0, sizeof(unsigned)); }), "making a signal");
+    return Signal(std::make_unique<CudaSignal>(std::move(word)));
+  }
+
+  Status raise(Signal& signal, StreamRef stream) override {
+    return enqueue("cuStreamWriteValue32", [&] {
+      const auto address = reinterpret_cast<std::uintptr_t>(native_word(signal));
+      // The driver's errors have the runtime's numbers.
+      return static_cast<cudaError_t>(write_value_(native_stream(stream), address, 1, 0));
+    });
+  }
+
+  Status await(Signal& signal, StreamRef stream) override {
+    return enqueue("awaiting a signal",
+                   [&] { return static_cast<cudaError_t>(await_word(native_word(signal), native_stream(stream))); });
   }
 
   Status synchronize(const Event& event) override {
@@ -401,6 +455,23 @@ class CudaDeviceImpl final : public CudaDevice {
     return Stream(std::make_unique<CudaStream>(index_, stream));
   }
 
+  // Some drivers refuse writes by a stream: asked once, here, so that nobody comes to wait for one.
+  void find_out_about_signals() {
+    write_value_ = find_write_value();
+    if (write_value_ == nullptr) return;
+    const Stream stream = make_stream("signal");
+    const Signal signal = make_signal();
+    const auto address = reinterpret_cast<std::uintptr_t>(native_word(signal));
+    unsigned word = 0;
+    const bool works = write_value_(native_stream(stream), address, 1, 0) == 0 &&
+                       cudaStreamSynchronize(native_stream(stream)) == cudaSuccess &&
+                       cudaMemcpy(&word, native_word(signal), sizeof(word), cudaMemcpyDeviceToHost) == cudaSuccess &&
+                       word == 1;
+    if (works) return;
+    (void)cudaGetLastError();
+    write_value_ = nullptr;
+  }
+
   std::unique_ptr<EventState> make_event_state(unsigned flags) {
     select_for_setup();
     cudaEvent_t event = nullptr;
@@ -413,6 +484,7 @@ class CudaDeviceImpl final : public CudaDevice {
   const CudaDeviceOptions options_;
   DeviceInfo info_;
   int greatest_priority_ = 0;
+  WriteValue write_value_ = nullptr;  // null: no signals
 
   std::atomic<std::size_t> allocated_{0};
   std::atomic<bool> lost_{false};

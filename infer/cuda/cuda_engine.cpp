@@ -89,7 +89,8 @@ class CudaExecution final : public Execution {
     cuda::StemArguments arguments = std::get<cuda::StemArguments>(steps_[0]);
     arguments.plan = sample_plan_;
     arguments.picture = bytes;
-    return device_.check(cuda::stem(arguments, context), "stem");
+    return device_.check(cuda::stem(arguments, {.stream = stream.native(), .overlap_previous = picture.awaited}),
+                         "stem");
   }
 
   Status enqueue_network(StreamRef stream) override {

@@ -190,7 +190,7 @@ static std::vector<std::byte> program_memory(const TileProgramArguments& a, cons
       const auto* const from = reinterpret_cast<const std::byte*>(weights[i].packed.data()) + part * row;
       for (std::size_t k = 0; k < static_cast<std::size_t>(steps); ++k)
         std::memcpy(own + stage.weights_at + k * row, from + k * all, row);
-      std::memcpy(own + stage.bias_at, weights[i].bias.data() + part * stage.n16 * 16,
+      std::memcpy(own + stage.bias_at, weights[i].bias.data() + static_cast<std::size_t>(part * stage.n16) * 16,
                   static_cast<std::size_t>(stage.n16) * 16 * sizeof(float));
     }
   }

@@ -24,7 +24,7 @@ constexpr double kSharedBytes = 110;  // a cycle and processor
 constexpr double kStepLatency = 44;   // of a warp, from a step's fragments to its sums
 constexpr double kProduct = 8;        // cycles of a quarter of the processor, 16 x 8 x 16
 constexpr double kLateStart = 800;    // cycles of a block before its weights are under way
-// For what a block writes of an output in one piece, a row of its tile. Across the bus it costs five times as much, at
+// For what a block writes of an output in one piece, a row of its tile. Across the bus it costs three times as much, at
 // whatever length up to 64 bytes; not every network's outputs lie there.
 constexpr double kPiece = 0.8;
 constexpr int kProcessorThreads = 512;  // that its registers are enough for

@@ -107,7 +107,7 @@ void BM_Pipeline(benchmark::State& state) {
     test::declare(plugins, engine);
     engine.record_time_on_device(on_device);
     pipeline::PipelineOptions options;
-    options.path.transfer = camd::device::HostMemory::kMapped;
+    options.path.transfer = camd::pipeline::Transfer::kMapped;
     const auto body = [&](capture::FrameRing& ring, const std::atomic<bool>&) {
       pace(fps, frames, [&](int) { (void)test::publish_frame(ring, clock.now()); });
     };

@@ -104,9 +104,10 @@ TEST(Config, SuggestsTheWordThatWasMeant) {
   EXPECT_THAT(problems_with("device: cpu\n"),
               ElementsAre("c.yaml:5:9: device: expected auto, cuda, cuda:N (N from 0 to 127) or host, found cpu (did "
                           "you mean host?)"));
-  EXPECT_THAT(problems_with("pipeline: {transfer: Pined}\n"),
-              ElementsAre("c.yaml:5:22: pipeline.transfer: expected one of auto, pinned, mapped, pageable, found Pined "
-                          "(did you mean pinned?)"));
+  EXPECT_THAT(
+      problems_with("pipeline: {transfer: Pined}\n"),
+      ElementsAre("c.yaml:5:22: pipeline.transfer: expected one of auto, pinned, direct, mapped, pageable, found Pined "
+                  "(did you mean pinned?)"));
   EXPECT_THAT(
       problems_of(with_source("{type: file, path: a, loop: yes}")),
       ElementsAre("c.yaml:4:41: cameras.0.source.loop: expected true or false, found yes (did you mean true?)"));

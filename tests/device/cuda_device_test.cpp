@@ -153,6 +153,32 @@ TEST_F(CudaDeviceTest, AGraphRunsItsCopiesOverTwoStreamsAtEveryLaunch) {
   }
 }
 
+TEST_F(CudaDeviceTest, AGraphThatAwaitsASignalReadsWhatWasUploadedBeforeItWasRaised) {
+  if (!device_->supports_signals()) GTEST_SKIP() << "this driver has no writes by a stream";
+  const Stream main = device_->make_stream("main");
+  const Stream upload = device_->make_stream("upload");
+  Signal there = device_->make_signal();
+  Event done = device_->make_event();
+  const HostBuffer from = device_->allocate_host(HostMemory::kPinned, kSize);
+  const HostBuffer to = device_->allocate_host(HostMemory::kPinned, kSize);
+  const DeviceBuffer memory = device_->allocate_device(kSize);
+  ASSERT_TRUE(device_->begin_capture(main).ok());
+  ASSERT_TRUE(device_->await(there, main).ok());
+  ASSERT_TRUE(device_->copy(to.data(), memory.data(), kSize, CopyKind::kDeviceToHost, main).ok());
+  GraphExec graph;
+  ASSERT_TRUE(device_->end_capture(main, graph).ok());
+  for (int round = 0; round < 50; ++round) {
+    std::memset(from.data(), round + 1, kSize);
+    ASSERT_TRUE(device_->copy(memory.data(), from.data(), kSize, CopyKind::kHostToDevice, upload).ok());
+    ASSERT_TRUE(device_->raise(there, upload).ok());
+    ASSERT_TRUE(device_->launch(graph, main).ok());
+    ASSERT_TRUE(device_->record(done, main).ok());
+    ASSERT_TRUE(device_->synchronize(done).ok());
+    ASSERT_EQ(static_cast<int>(to.data()[0]), round + 1);
+    ASSERT_EQ(static_cast<int>(to.data()[kSize - 1]), round + 1);
+  }
+}
+
 TEST_F(CudaDeviceTest, CountsTheMemoryItHolds) {
   const std::size_t before = device_->allocated_bytes();
   {

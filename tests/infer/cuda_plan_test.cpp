@@ -232,6 +232,32 @@ TEST(TileLayout, NoneWhereSharedMemoryIsTooSmall) {
   EXPECT_FALSE(cuda::lay_out(two_layers(), std::size_t{8} * 1024).has_value());
 }
 
+TEST(TileLayout, TilesThatBecomeOutputsAreWholeRunsWide) {
+  cuda::TileGroup group = two_layers();
+  group.layers[1].planes = true;
+  const auto layout = cuda::lay_out(group, std::size_t{227} * 1024);
+  ASSERT_TRUE(layout.has_value());
+  ASSERT_EQ(layout->stages.size(), 4U);
+  const cuda::TileStage& planes = layout->stages[3];
+  EXPECT_EQ(planes.kind, cuda::TileStageKind::kPlanes);
+  EXPECT_EQ(planes.w % cuda::kPlaneRun, 0);
+  EXPECT_EQ(planes.units, (planes.h * planes.w / cuda::kPlaneRun + 3) / 4 * 4) << "32 channels: 4 groups of 8";
+}
+
+TEST(TileLayout, LayersAreJoinedOnlyWhereAnotherBlockFindsRoomBesideThem) {
+  cuda::TileGroup group = two_layers();
+  group.images[0].c = 64;
+  group.images[1].c = 128;
+  group.layers[0].channels = 128;  // with its weights, 144 KB, a block takes more than half of a processor's memory
+  group.layers[1].kernel = 1;
+  group.layers[1].pad_top = group.layers[1].pad_left = 0;
+  EXPECT_FALSE(cuda::lay_out(group, std::size_t{227} * 1024).has_value());
+  group.layers.pop_back();
+  group.images.pop_back();
+  group.images[1].stored = true;
+  EXPECT_TRUE(cuda::lay_out(group, std::size_t{227} * 1024).has_value());
+}
+
 TEST(TileLayout, NoneWhereALayerReadsAnImageOfAnotherStep) {
   cuda::TileGroup group = two_layers();
   group.layers[1].from = 0;  // the 18x30 image at stride 1 cannot make 9x15 rows that end with the others
@@ -553,6 +579,21 @@ TEST(CudaEmulated, MoreHeadsOfOneImageThanAProgramTakesEqualTheReference) {
     EXPECT_LE(program->sink_count, cuda::kMaxPlaneSinks);
   }
   expect_like_reference(graph, g.random_input(), options_of(DataType::kF16));
+}
+
+TEST(CudaEmulated, OutputsOfAnyWidthTypeAndFunctionEqualTheReference) {
+  for (const int width : {16, 40, 64, 18, 13}) {  // of the heads: whole runs of 8 pixels and others
+    GraphBuilder g({1, 3, 36, std::int64_t{4} * width}, static_cast<unsigned>(width));
+    const ValueId shared = g.conv(g.conv(g.input(), 16, 3, 2), 32, 3, 2);
+    const Graph graph = g.finish({g.conv(shared, 3, 1, 1, 1, {Function::kSigmoid}), g.conv(shared, 12, 1, 1, 1, {}),
+                                  g.conv(shared, 5, 1, 1, 1, {Function::kClip, -0.5F, 0.5F})});
+    for (const DataType type : {DataType::kF16, DataType::kF32}) {
+      PlanOptions options = options_of(DataType::kF16);
+      options.output_type = type;
+      EXPECT_EQ(count<cuda::TileProgramArguments>(cuda::make_plan(graph, options, "test")), 1);
+      expect_like_reference(graph, g.random_input(), options);
+    }
+  }
 }
 
 TEST(CudaEmulated, ConcatenationsThatDoNotFitInPlaceAreCopied) {

@@ -95,7 +95,7 @@ TEST(SteadyState, AllocatesNothingFromTheSourceThroughNetworkAndDetectionsToTheL
   const config::ModelCard card = config::load_model_card(std::string(CAMD_SOURCE_DIR) + "/models/marker.yaml");
   declare_model(plugins, *engine, engine->model().path, card.detections_json, {"test"});
   PipelineOptions options;
-  options.path.transfer = device::HostMemory::kMapped;
+  options.path.transfer = Transfer::kMapped;
   Pipeline pipeline(device, *engine, plugins, clock, {camera_spec(test_camera("test", 30, false, 90))}, options,
                     nullptr);
   pipeline.start();
@@ -122,7 +122,7 @@ TEST(SteadyState, AllocatesNothingWhileTwoCamerasSupersedeTheirFrames) {
   watcher.add_to(plugins);
   test::declare(plugins, engine);
   PipelineOptions options;
-  options.path.transfer = device::HostMemory::kMapped;
+  options.path.transfer = Transfer::kMapped;
   const auto publishes = [&clock](capture::FrameRing& ring, const std::atomic<bool>& stopping) {
     while (!stopping) {
       // More at once than a camera may have on the way.

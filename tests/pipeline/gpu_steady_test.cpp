@@ -80,10 +80,11 @@ TEST_P(SteadyStateGpu, AllocatesNothingAndCallsNothingThatWaits) {
 
 INSTANTIATE_TEST_SUITE_P(
     Ways, SteadyStateGpu,
-    testing::Values(Way{"Graph", {StreamStrategy::kPerFrame, device::HostMemory::kPinned, false, true}},
-                    Way{"SplitStreams", {StreamStrategy::kSplit, device::HostMemory::kPinned, false, false}},
-                    Way{"PerFrameStreams", {StreamStrategy::kPerFrame, device::HostMemory::kPinned, false, false}},
-                    Way{"Mapped", {StreamStrategy::kSingle, device::HostMemory::kMapped, false, false}}),
+    testing::Values(Way{"Graph", {StreamStrategy::kPerFrame, Transfer::kPinned, false, true}},
+                    Way{"GraphWithDirectOutputs", {StreamStrategy::kPerFrame, Transfer::kDirect, false, true}},
+                    Way{"SplitStreams", {StreamStrategy::kSplit, Transfer::kPinned, false, false}},
+                    Way{"PerFrameStreams", {StreamStrategy::kPerFrame, Transfer::kPinned, false, false}},
+                    Way{"Mapped", {StreamStrategy::kSingle, Transfer::kMapped, false, false}}),
     [](const auto& way) { return std::string(way.param.name); });
 
 }  // namespace

@@ -99,7 +99,7 @@ Tally random_run(unsigned seed) {
   options.slots = 3 + static_cast<int>(random() % 3);
   options.device_depth = 1 + static_cast<int>(random() % 3);
   options.path.streams = static_cast<StreamStrategy>(random() % 3);
-  options.path.transfer = device::HostMemory::kMapped;
+  options.path.transfer = Transfer::kMapped;
 
   Tally tally;
   {

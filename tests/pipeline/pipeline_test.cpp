@@ -48,7 +48,7 @@ struct Rig {
         device(device::make_host_device(clock, device_options())),
         engine(*device, std::move(network)),
         plugins({}, clock) {
-    options.path.transfer = device::HostMemory::kMapped;
+    options.path.transfer = Transfer::kMapped;
   }
   Pipeline& make(std::vector<CameraSpec> cameras, PipelineListener* listener = nullptr) {
     test::declare(plugins, engine);
