@@ -5,7 +5,7 @@
 
 CAMD is the program of a build or of a bundle (scripts/bundle.sh). In one run, reference detector, 1280x720:
   1. camd bench, all strategies: BGR with f32 outputs, BGR and NV12 with f16 outputs
-  2. the graph paced at 30 frames a second
+  2. graph and graph-direct paced at 30 frames a second
   3. all outputs against engine cpu on frames of the demo clip, in f32 and f16; detections against those in f32
   4. four cameras at 30 frames a second; start to the first delivered frame
   5. scripts/peers/torch_pipeline.py, where PyTorch is there
@@ -146,6 +146,10 @@ def check_equality(camd: str, out: Path, bounds: Bounds) -> None:
     bounds.add("largest difference of scores", worst_score, worst_score <= 0.02, "<= 0.02")
 
 
+def named(rows: list[dict], strategy: str) -> dict:
+    return next(row for row in rows if row["strategy"] == strategy)
+
+
 def four_cameras(camd: str, out: Path) -> None:
     path = out / "four.yaml"
     source = "{type: test, width: 1280, height: 720, fps: 30, format: nv12}"
@@ -188,7 +192,7 @@ def main() -> None:
     gain = by_name["pageable-sync"]["e2e_us"]["p50"] / by_name["pinned-async"]["e2e_us"]["p50"]
     bounds.add("pinned-async over pageable-sync, BGR, f32 outputs", gain, gain >= 1.4, ">= 1.4")
     for title, rows in (("BGR, f16 outputs", half), ("NV12, f16 outputs", nv12)):
-        graph = next(row for row in rows if row["strategy"] == "graph")
+        graph = named(rows, "graph")
         e2e = graph["e2e_us"]
         slowest = max(graph["h2d_us"]["p50"], graph["preprocess_us"]["p50"] + graph["infer_us"]["p50"], graph["d2h_us"]["p50"])
         bounds.add(f"graph, host to host, p50, {title}", e2e["p50"], e2e["p50"] < 250, "< 250")
@@ -197,8 +201,15 @@ def main() -> None:
         share = graph["fps"] * slowest / 1e6
         bounds.add(f"... of what the slowest stage alone allows ({slowest:.0f} us)", share, share >= 0.9, ">= 0.9")
 
+    direct = named(nv12, "graph-direct")
+    network = named(nv12, "graph")["infer_us"]["p50"]
+    bounds.add("graph, network, NV12, f16 outputs", network, network <= 80, "<= 80")
+    bounds.add("graph-direct, host to host, p50, the same", direct["e2e_us"]["p50"], direct["e2e_us"]["p50"] <= 150, "<= 150")
+    bounds.add("graph-direct, host to host, p99, the same", direct["e2e_us"]["p99"], direct["e2e_us"]["p99"] <= 180, "<= 180")
+    bounds.add("graph-direct, frames a second with three in flight, the same", direct["fps"], direct["fps"] >= 10000, ">= 10000")
+
     paced = bench(args.camd, out, "paced", *frames, "--warmup", "20", "--half-outputs", "--format", "nv12", "--pace", "30",
-                  "--strategy", "graph")  # fmt: skip
+                  "--strategy", "graph,graph-direct")  # fmt: skip
     show_bench("At 30 frames a second, NV12 pictures, f16 outputs", paced)
     show_bench("The same, p99.9", paced, "p999")
     check_equality(args.camd, out, bounds)
