@@ -113,7 +113,7 @@ std::unique_ptr<InFlight> FramePath::make_in_flight() {
 }
 
 // Host memory for the outputs that plug-ins read there, and the copies that fill it. Returns where each output will be
-// (null: nowhere). In mapped memory the network writes them there by itself, where its engine can. In a graph outputs
+// (null: nowhere). Mapped or direct, the network writes them there by itself, where its engine can. In a graph outputs
 // that lie side by side on the device travel as one copy: on one H200 that takes less than sending the early ones off
 // while later ones are computed (docs/performance.md).
 std::vector<std::byte*> FramePath::plan_copies(InFlight& in_flight) {
