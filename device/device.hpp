@@ -250,9 +250,9 @@ class Device {
     (void)stream;
     return Status(base::ErrorKind::kState, "this device has no signals");
   }
-  // Later work of `stream` starts when `signal` is raised, and lowers it. Meant for a capture. The device is kept
-  // waiting until then: what raises the signal must have been enqueued before this is, or before the graph of it is
-  // launched.
+  // Does not block the host. [no-alloc] Later work of `stream` starts when `signal` is raised, and lowers it. Meant for
+  // a capture. The device is kept waiting until then: what raises the signal must have been enqueued before this is, or
+  // before the graph of it is launched.
   virtual Status await(Signal& signal, StreamRef stream) {
     (void)signal;
     (void)stream;

@@ -60,7 +60,8 @@ class FramePath {
   base::Status enqueue(InFlight& in_flight);
 
   // Times of the device's stages; `kQueue` gets the waiting between dispatch and completion that no stage explains.
-  // Where a graph holds kernels alone, preprocessing counts as part of the network.
+  // Where a graph holds kernels alone, preprocessing counts as part of the network, and the call may wait a microsecond
+  // or two until the device has taken the last time.
   void stage_times(const InFlight& in_flight, StageTimes& times);
 
   [[nodiscard]] const FramePathOptions& options() const noexcept { return options_; }

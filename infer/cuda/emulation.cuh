@@ -194,28 +194,30 @@ class BulkCopies {
   void wait() const {}
 };
 
-inline void load_matrices(unsigned (&to)[4], SharedAddress row) {
+// Tells the warp where this lane's row of a matrix lies; where those of all its lanes do.
+inline const void* const* exchange_rows(SharedAddress row) {
   auto& m = emulation::machine();
   const unsigned self = emulation::thread_index().x;
-  const unsigned warp = self & ~31U, lane = self & 31U;
   m.rows[self] = row;
   emulation::meet(emulation::Meeting::kWarp);
+  return m.rows + (self & ~31U);
+}
+
+inline void load_matrices(unsigned (&to)[4], SharedAddress row) {
+  const void* const* const rows = exchange_rows(row);
+  const unsigned lane = emulation::thread_index().x & 31U;
   for (unsigned i = 0; i < 4; ++i) {
-    const auto* words = static_cast<const unsigned char*>(m.rows[warp + i * 8 + lane / 4]);
-    std::memcpy(&to[i], words + (lane % 4) * 4, 4);
+    std::memcpy(&to[i], static_cast<const unsigned char*>(rows[i * 8 + lane / 4]) + (lane % 4) * 4, 4);
   }
   emulation::meet(emulation::Meeting::kWarp);
 }
 
 inline void load_matrices_transposed(unsigned (&to)[4], SharedAddress row) {
-  auto& m = emulation::machine();
-  const unsigned self = emulation::thread_index().x;
-  const unsigned warp = self & ~31U, lane = self & 31U;
-  m.rows[self] = row;
-  emulation::meet(emulation::Meeting::kWarp);
+  const void* const* const rows = exchange_rows(row);
+  const unsigned lane = emulation::thread_index().x & 31U;
   for (unsigned i = 0; i < 4; ++i) {
     for (unsigned half = 0; half < 2; ++half) {
-      const auto* bytes = static_cast<const unsigned char*>(m.rows[warp + i * 8 + lane % 4 * 2 + half]);
+      const auto* bytes = static_cast<const unsigned char*>(rows[i * 8 + lane % 4 * 2 + half]);
       std::memcpy(reinterpret_cast<unsigned char*>(&to[i]) + half * 2, bytes + lane / 4 * 2, 2);
     }
   }

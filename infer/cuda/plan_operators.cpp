@@ -172,9 +172,11 @@ void PlanBuilder::emit_separable(const Op& depthwise, const Op& pointwise) {
   add_step(a, depthwise.origin + " + " + pointwise.origin);
 }
 
+namespace {
+
 // A program's stages and weights as each of its columns of blocks shall have them in shared memory.
-static std::vector<std::byte> program_memory(const TileProgramArguments& a, const std::vector<TileStage>& stages,
-                                             const std::vector<TileWeights>& weights) {
+std::vector<std::byte> program_memory(const TileProgramArguments& a, const std::vector<TileStage>& stages,
+                                      const std::vector<TileWeights>& weights) {
   const auto bytes = static_cast<std::size_t>(a.program_bytes);
   std::vector<std::byte> memory(bytes * static_cast<std::size_t>(a.columns));
   for (int column = 0; column < a.columns; ++column) {
@@ -196,6 +198,8 @@ static std::vector<std::byte> program_memory(const TileProgramArguments& a, cons
   }
   return memory;
 }
+
+}  // namespace
 
 void PlanBuilder::emit_program(const TileProgramPlan& program) {
   TileProgramArguments a = program.layout.program;

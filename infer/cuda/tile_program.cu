@@ -129,6 +129,7 @@ CAMD_DEVICE void to_floats(float (&to)[8], const unsigned (&halfs)[4]) {
   }
 }
 
+static_assert(kPlaneRun == 8);
 // Which four of 32 pixels a lane holds first, and which then, of four lanes that hold the same channel.
 CAMD_DEVICE int four_of(int lane, int part, bool wide) { return wide ? lane + part * 4 : lane * 2 + part; }
 

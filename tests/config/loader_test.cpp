@@ -100,6 +100,16 @@ TEST(Config, ResolvesRelativePathsAgainstItsFolderButNotThoseInsidePluginConfigs
   EXPECT_EQ(config.postprocess[1].config_json, R"({"path":"out.jsonl"})");
 }
 
+TEST(Config, TakesEveryWayToTransferAndNamesItAsItWasWritten) {
+  const auto way_of = [](const std::string& word) {
+    return load_yaml(std::string(kSmallest) + "pipeline: {transfer: " + word + "}\n").pipeline.transfer;
+  };
+  EXPECT_EQ(way_of("direct"), TransferMode::kDirect);
+  for (const std::string word : {"auto", "pinned", "direct", "mapped", "pageable"}) {
+    EXPECT_EQ(to_string(way_of(word)), word);
+  }
+}
+
 TEST(Config, GivesALibraryBesideItAPathSoThatTheSystemsFoldersAreNotSearched) {
   EXPECT_EQ(load_yaml(std::string(kSmallest) + "postprocess: [{plugin: p.so}]\n").postprocess[0].plugin, "./p.so");
 }
