@@ -1,5 +1,7 @@
 #include "base/error.hpp"
 
+#include <utility>
+
 namespace camd::base {
 
 int exit_code(ErrorKind kind) noexcept {
@@ -17,5 +19,18 @@ int exit_code(ErrorKind kind) noexcept {
   }
   return 70;
 }
+
+Status::Status(ErrorKind kind, std::string message) : failure_(new Failure{kind, std::move(message)}) {}
+
+ErrorKind Status::kind() const noexcept { return ok() ? ErrorKind::kInternal : failure_->kind; }
+
+const std::string& Status::message() const noexcept {
+  static const std::string none;
+  return ok() ? none : failure_->message;
+}
+
+Status::Owned Status::copy_of(const Failure& failure) { return Owned(new Failure(failure)); }
+
+void Status::destroy(Failure* failure) noexcept { delete failure; }
 
 }  // namespace camd::base

@@ -4,10 +4,10 @@
 // Status is what per-frame code returns: success carries no allocation.
 #pragma once
 
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <utility>
 
 namespace camd::base {
 
@@ -39,22 +39,39 @@ class Error : public std::runtime_error {
   ErrorKind kind_;
 };
 
-// The result of per-frame work.
+// The result of per-frame work. As large as a pointer, which is null on success: a frame passes through some dozens.
 class [[nodiscard]] Status {
  public:
   Status() noexcept = default;  // success
-  Status(ErrorKind kind, std::string message) : failed_(true), kind_(kind), message_(std::move(message)) {}
+  Status(ErrorKind kind, std::string message);
+  Status(const Status& other) {
+    if (!other.ok()) failure_ = copy_of(*other.failure_);
+  }
+  Status(Status&& other) noexcept = default;  // leaves success
+  Status& operator=(const Status& other) { return *this = Status(other); }
+  Status& operator=(Status&& other) noexcept = default;
+  ~Status() = default;
 
-  [[nodiscard]] bool ok() const noexcept { return !failed_; }
-  [[nodiscard]] explicit operator bool() const noexcept { return !failed_; }
-  // Meaningful only when !ok().
-  [[nodiscard]] ErrorKind kind() const noexcept { return kind_; }
-  [[nodiscard]] const std::string& message() const noexcept { return message_; }
+  [[nodiscard]] bool ok() const noexcept { return failure_ == nullptr; }
+  [[nodiscard]] explicit operator bool() const noexcept { return ok(); }
+  // Meaningful only when !ok(); else kInternal and empty.
+  [[nodiscard]] ErrorKind kind() const noexcept;
+  [[nodiscard]] const std::string& message() const noexcept;
 
  private:
-  bool failed_ = false;
-  ErrorKind kind_ = ErrorKind::kInternal;
-  std::string message_;
+  struct Failure {
+    ErrorKind kind;
+    std::string message;
+  };
+  struct Destroy {
+    void operator()(Failure* failure) const noexcept { destroy(failure); }
+  };
+  using Owned = std::unique_ptr<Failure, Destroy>;
+  // Not inline, so that what follows a call is no more than the question whether it failed.
+  static Owned copy_of(const Failure& failure);
+  static void destroy(Failure* failure) noexcept;
+
+  Owned failure_;
 };
 
 }  // namespace camd::base

@@ -62,6 +62,12 @@ TEST(Status, KeepsWhatItSaysWhenCopiedAndMoved) {
   EXPECT_EQ(first.message(), "no");
   EXPECT_EQ(moved.kind(), ErrorKind::kPlugin);
   EXPECT_EQ(moved.message(), "no");
+  Status assigned;
+  assigned = first;
+  EXPECT_EQ(assigned.message(), "no");
+  EXPECT_EQ(first.message(), "no");
+  assigned = Status();
+  EXPECT_TRUE(assigned.ok());
 }
 
 }  // namespace
