@@ -10,6 +10,7 @@
 #include <new>
 #include <thread>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/mutex.hpp"
@@ -104,28 +105,24 @@ class HostEvent final : public EventState {
 // The time of a timed event, kept apart from the event so that the event may be destroyed with a record under way.
 class EventTime {
  public:
-  [[nodiscard]] std::uint64_t begin_record() {
+  [[nodiscard]] std::uint64_t begin_record() noexcept { return ++recorded_; }
+  void reach(std::uint64_t record, base::TimePoint time) {
     const MutexLock lock(mutex_);
-    reached_ = false;
-    return ++generation_;
-  }
-  void reach(std::uint64_t generation, base::TimePoint time) {
-    const MutexLock lock(mutex_);
-    if (generation != generation_) return;  // recorded again meanwhile: only the latest record has a time
-    reached_ = true;
+    if (record < reached_) return;
+    reached_ = record;
     time_ = time;
   }
   // False when the latest record was not reached.
   [[nodiscard]] bool get(base::TimePoint& time) const {
     const MutexLock lock(mutex_);
     time = time_;
-    return reached_;
+    return reached_ != 0 && reached_ == recorded_;
   }
 
  private:
+  std::atomic<std::uint64_t> recorded_{0};  // the latest record; 0: none
   mutable Mutex mutex_;
-  std::uint64_t generation_ CAMD_GUARDED_BY(mutex_) = 0;
-  bool reached_ CAMD_GUARDED_BY(mutex_) = false;
+  std::uint64_t reached_ CAMD_GUARDED_BY(mutex_) = 0;  // the latest record that was reached, and when
   base::TimePoint time_ CAMD_GUARDED_BY(mutex_);
 };
 
@@ -137,23 +134,31 @@ class HostTimedEvent final : public EventState {
   const std::shared_ptr<EventTime> time_ = std::make_shared<EventTime>();
 };
 
-struct Operation {
-  enum class Kind : std::uint8_t { kCopy, kCall, kWait, kTime };
-  Kind kind = Kind::kCopy;
+// What a stream can be asked to do.
+struct Copy {
   void* to = nullptr;
   const void* from = nullptr;
   std::size_t size_bytes = 0;
-  HostFunction function = nullptr;
-  Mark mark;                        // kWait
-  std::shared_ptr<EventTime> time;  // kTime
-  std::uint64_t generation = 0;     // kTime
 };
+struct Call {
+  HostFunction function = nullptr;
+  void* argument = nullptr;
+};
+struct Time {
+  std::shared_ptr<EventTime> time;
+  std::uint64_t record = 0;
+};
+using Operation = std::variant<std::monostate, Copy, Call, Mark, Time>;  // Mark: waits until that is reached
 
 constexpr std::uint64_t kNobodyWaits = std::numeric_limits<std::uint64_t>::max();
 
 // What a stream was given and how far it has come. Outlives the stream for as long as an event points at it.
 // A wake-up costs more than all the rest of an operation, so nobody is woken who has nothing to do yet, and where
 // `waiters_run` whoever waits for an operation runs what is before it instead of waking a thread for that.
+//
+// One thread enqueues, one at a time runs; both only count, and take the lock to sleep and to wake. Who goes to sleep
+// says so and then looks once more at the count, who counts looks afterwards whether somebody sleeps: in the one order
+// of all these steps one of them sees the other.
 class Work {
  public:
   Work(const base::Clock& clock, Failure& failure, std::atomic<std::int64_t>& operations_left, std::size_t capacity,
@@ -161,42 +166,42 @@ class Work {
       : clock_(clock),
         failure_(failure),
         operations_left_(operations_left),
-        capacity_(capacity),
         waiters_run_(waiters_run),
         queue_(capacity) {}
 
-  // False when the queue is full.
+  // False when the queue is full. One thread at a time.
   [[nodiscard]] bool enqueue(Operation&& operation) {
-    bool asleep = false;
+    const std::uint64_t end = enqueued_.load(std::memory_order_relaxed);
+    const std::uint64_t done = done_.load(std::memory_order_acquire);
+    if (end - done >= queue_.size()) return false;
+    // An empty queue begins anew: at its beginning, which caches still hold from the frame before.
+    if (end == done) origin_ = end;
+    at(end) = std::move(operation);
+    enqueued_.store(end + 1);
+    if (!asleep_.load()) return true;
     {
       const MutexLock lock(mutex_);
-      if (enqueued_ - done_ >= capacity_) return false;
-      queue_[enqueued_ % capacity_] = std::move(operation);
-      ++enqueued_;
-      asleep = std::exchange(asleep_, false);
+      asleep_ = false;
     }
-    if (asleep) given_.notify_one();
+    given_.notify_one();
     return true;
   }
   // The position that is reached when everything enqueued so far is done.
-  [[nodiscard]] std::uint64_t end() const {
-    const MutexLock lock(mutex_);
-    return enqueued_;
-  }
-  [[nodiscard]] bool past(std::uint64_t position) const {
-    const MutexLock lock(mutex_);
-    return done_ >= position;
+  [[nodiscard]] std::uint64_t end() const noexcept { return enqueued_.load(std::memory_order_acquire); }
+  [[nodiscard]] bool past(std::uint64_t position) const noexcept {
+    return done_.load(std::memory_order_acquire) >= position;
   }
 
   // [blocks] until the position is reached.
   void wait_past(std::uint64_t position) {
-    Operation operation;
-    while (next_before(position, operation)) finish(operation);
+    if (past(position) || !may_run(position)) return;
+    while (!past(position)) run_one();
+    running_ = false;
+    if (next_wanted_.load() != kNobodyWaits) wake_waiters();  // who wants more must go on by himself
   }
   // The life of the stream's own thread: runs all that comes until stop().
   void run() {
-    Operation operation;
-    while (next(operation)) finish(operation);
+    while (given()) run_one();
   }
   void stop() {
     {
@@ -207,46 +212,42 @@ class Work {
   }
 
  private:
-  // False once the position is reached; true when it is for the caller to run `operation`, and to finish() it.
-  bool next_before(std::uint64_t position, Operation& operation) {
+  // [blocks] until the position is reached (false), or the caller shall run what is before it.
+  bool may_run(std::uint64_t position) {
+    if (waiters_run_ && !running_.exchange(true)) return true;
     const MutexLock lock(mutex_);
-    while (done_ < position && (running_ || !waiters_run_)) {
-      next_wanted_ = std::min(next_wanted_, position);
+    for (;;) {
+      next_wanted_ = std::min(next_wanted_.load(), position);
+      if (done_.load() >= position) return false;
+      if (waiters_run_ && !running_.exchange(true)) return true;
       reached_.wait(mutex_);
     }
-    if (done_ < position) {
-      take(operation);
-      return true;
-    }
-    // Those who wait for more must go on by themselves.
-    if (waiters_run_ && std::exchange(next_wanted_, kNobodyWaits) != kNobodyWaits) reached_.notify_all();
-    return false;
   }
-  // False when nothing more will come.
-  bool next(Operation& operation) {
+  void wake_waiters() {
     const MutexLock lock(mutex_);
-    while (done_ == enqueued_ && !stopping_) {
-      asleep_ = true;
-      given_.wait(mutex_);
+    next_wanted_ = kNobodyWaits;  // those whose position is further on say so again
+    reached_.notify_all();
+  }
+  // [blocks] until there is something to run. False when nothing more will come.
+  bool given() {
+    if (!empty()) return true;
+    const MutexLock lock(mutex_);
+    while (empty() && !stopping_) {
+      asleep_.store(true);
+      if (empty()) given_.wait(mutex_);
     }
-    if (done_ == enqueued_) return false;
-    take(operation);
-    return true;
+    asleep_ = false;
+    return !empty();
   }
-  void take(Operation& operation) CAMD_REQUIRES(mutex_) {
-    running_ = true;
-    operation = std::move(queue_[done_ % capacity_]);
-  }
-  void finish(Operation& operation) {
+  [[nodiscard]] bool empty() const noexcept { return done_.load() == enqueued_.load(); }
+
+  void run_one() {
+    const std::uint64_t position = done_.load(std::memory_order_relaxed);
+    Operation& operation = at(position);
     execute(operation);
     operation = {};  // lets go of other streams' work before anybody hears that this is done
-    {
-      const MutexLock lock(mutex_);
-      running_ = false;
-      if (++done_ < next_wanted_) return;
-      next_wanted_ = kNobodyWaits;  // those whose position is further on say so again
-    }
-    reached_.notify_all();
+    done_.store(position + 1);
+    if (next_wanted_.load() <= position + 1) wake_waiters();
   }
 
   void execute(const Operation& operation) {
@@ -257,31 +258,35 @@ class Work {
     // On a lost device too: what runs in the other stream may still touch memory, and who waits for this stream waits
     // for that as well. It ends, because the other stream discards its work and comes past the mark; no cycle is
     // possible, because a mark is always older than the operation that waits for it.
-    if (operation.kind == Operation::Kind::kWait) operation.mark.work->wait_past(operation.mark.position);
+    if (const auto* const mark = std::get_if<Mark>(&operation)) mark->work->wait_past(mark->position);
     if (failure_.lost()) return;
-    switch (operation.kind) {
-      case Operation::Kind::kCopy: std::memcpy(operation.to, operation.from, operation.size_bytes); break;
-      case Operation::Kind::kCall: operation.function(operation.to); break;
-      case Operation::Kind::kWait: break;
-      case Operation::Kind::kTime: operation.time->reach(operation.generation, clock_.now()); break;
+    if (const auto* const copy = std::get_if<Copy>(&operation)) {
+      std::memcpy(copy->to, copy->from, copy->size_bytes);
+    } else if (const auto* const call = std::get_if<Call>(&operation)) {
+      call->function(call->argument);
+    } else if (const auto* const time = std::get_if<Time>(&operation)) {
+      time->time->reach(time->record, clock_.now());
     }
   }
+
+  [[nodiscard]] Operation& at(std::uint64_t position) noexcept { return queue_[(position - origin_) % queue_.size()]; }
 
   const base::Clock& clock_;
   Failure& failure_;
   std::atomic<std::int64_t>& operations_left_;
-  const std::size_t capacity_;
   const bool waiters_run_;
-  mutable Mutex mutex_;
-  CondVar given_;                                         // for the stream's thread, while it sleeps
-  CondVar reached_;                                       // for those who wait for a position
-  std::vector<Operation> queue_ CAMD_GUARDED_BY(mutex_);  // preallocated; [done, enqueued) are in use
-  std::uint64_t enqueued_ CAMD_GUARDED_BY(mutex_) = 0;
-  std::uint64_t done_ CAMD_GUARDED_BY(mutex_) = 0;
-  std::uint64_t next_wanted_ CAMD_GUARDED_BY(mutex_) = kNobodyWaits;  // the first position that somebody waits for
-  bool running_ CAMD_GUARDED_BY(mutex_) = false;
+  // [done, enqueued) are in use: by the one who runs; the rest belongs to the one who enqueues.
+  std::vector<Operation> queue_;
+  std::uint64_t origin_ = 0;                // the position of queue_[0]; changes only while nothing is in use
+  std::atomic<std::uint64_t> enqueued_{0};  // changed by the one who enqueues
+  std::atomic<std::uint64_t> done_{0};      // changed by the one who runs
+  std::atomic<std::uint64_t> next_wanted_{kNobodyWaits};  // the first position that somebody waits for
+  std::atomic<bool> running_{false};                      // where waiters run the work: one of them does
+  std::atomic<bool> asleep_{false};                       // the thread waits for work and has not been woken
+  Mutex mutex_;
+  CondVar given_;    // for the stream's thread, while it sleeps
+  CondVar reached_;  // for those who wait for a position
   bool stopping_ CAMD_GUARDED_BY(mutex_) = false;
-  bool asleep_ CAMD_GUARDED_BY(mutex_) = false;  // the thread waits for work and has not been woken
 };
 
 class HostStream final : public StreamState {
@@ -368,12 +373,7 @@ class HostDeviceImpl final : public HostDevice {
   [[nodiscard]] TimedEvent make_timed_event() override { return TimedEvent(std::make_unique<HostTimedEvent>()); }
 
   Status copy(void* to, const void* from, std::size_t size_bytes, CopyKind /*kind*/, StreamRef stream) override {
-    Operation operation;
-    operation.kind = Operation::Kind::kCopy;
-    operation.to = to;
-    operation.from = from;
-    operation.size_bytes = size_bytes;
-    return enqueue(std::move(operation), stream);
+    return enqueue(Copy{to, from, size_bytes}, stream);
   }
 
   Status record(Event& event, StreamRef stream) override {
@@ -383,28 +383,19 @@ class HostDeviceImpl final : public HostDevice {
   }
 
   Status record(TimedEvent& event, StreamRef stream) override {
-    Operation operation;
-    operation.kind = Operation::Kind::kTime;
-    operation.time = static_cast<HostTimedEvent&>(event.state()).time();
-    operation.generation = operation.time->begin_record();
-    return enqueue(std::move(operation), stream);
+    const std::shared_ptr<EventTime>& time = static_cast<HostTimedEvent&>(event.state()).time();
+    return enqueue(Time{time, time->begin_record()}, stream);
   }
 
   Status wait(const Event& event, StreamRef stream) override {
     if (failure_.lost()) return failure_.status();
-    Operation operation;
-    operation.kind = Operation::Kind::kWait;
-    operation.mark = static_cast<const HostEvent&>(event.state()).mark();
-    if (operation.mark.work == nullptr || operation.mark.work.get() == &stream_of(stream).work()) return {};
-    return enqueue(std::move(operation), stream);
+    Mark mark = static_cast<const HostEvent&>(event.state()).mark();
+    if (mark.work == nullptr || mark.work.get() == &stream_of(stream).work()) return {};
+    return enqueue(std::move(mark), stream);
   }
 
   Status call(HostFunction function, void* argument, StreamRef stream) override {
-    Operation operation;
-    operation.kind = Operation::Kind::kCall;
-    operation.function = function;
-    operation.to = argument;
-    return enqueue(std::move(operation), stream);
+    return enqueue(Call{function, argument}, stream);
   }
 
   Status synchronize(const Event& event) override {

@@ -268,6 +268,33 @@ TEST_P(HostDeviceTest, RefusesMoreWorkThanItsQueueHoldsAndGoesOn) {
   EXPECT_TRUE(device_->status().ok());
 }
 
+TEST_P(HostDeviceTest, KeepsTheOrderOfAQueueThatIsNeverEmpty) {
+  constexpr int kItems = 10;
+  HostDeviceOptions small = options();
+  small.queue_capacity = 3;
+  device_ = make_host_device(clock_, small);
+  std::vector<int> list;
+  std::vector<int> in_order;
+  std::vector<Appender> items;
+  std::vector<Event> passed;
+  for (int i = 0; i < kItems; ++i) {
+    in_order.push_back(i);
+    items.push_back({&list, i});
+    passed.push_back(device_->make_event());
+  }
+  const Stream stream = device_->make_stream("round");
+  for (std::size_t i = 0; i < kItems; ++i) {
+    // The one before may still be there: a queue without a thread then goes round.
+    if (i >= 2) {
+      ASSERT_TRUE(device_->synchronize(passed[i - 2]).ok());
+    }
+    ASSERT_TRUE(device_->call(&Appender::run, &items[i], stream).ok());
+    ASSERT_TRUE(device_->record(passed[i], stream).ok());
+  }
+  ASSERT_TRUE(device_->synchronize(stream).ok());
+  EXPECT_EQ(list, in_order);
+}
+
 TEST_P(HostDeviceTest, LostDeviceAnswersEveryCallWithItsFirstFailure) {
   const Stream stream = device_->make_stream("lost");
   Event event = device_->make_event();
