@@ -7,12 +7,12 @@
 namespace camd::pipeline {
 namespace {
 
-constexpr std::uint64_t kSubBuckets = std::uint64_t{1} << Histogram::kSubBucketBits;
-constexpr std::uint64_t kLargest = (std::uint64_t{1} << Histogram::kRangeBits) - 1;
+constexpr std::uint64_t kSubBuckets = std::uint64_t{1} << Histograms::kSubBucketBits;
+constexpr std::uint64_t kLargest = (std::uint64_t{1} << Histograms::kRangeBits) - 1;
 
 }  // namespace
 
-std::size_t Histogram::bucket_of(std::uint64_t ns) noexcept {
+std::size_t Histograms::bucket_of(std::uint64_t ns) noexcept {
   if (ns < kSubBuckets) return static_cast<std::size_t>(ns);
   ns = std::min(ns, kLargest);
   // The top kSubBucketBits + 1 bits select the bucket: the leading one gives the octave, the rest the position in it.
@@ -21,38 +21,46 @@ std::size_t Histogram::bucket_of(std::uint64_t ns) noexcept {
   return static_cast<std::size_t>(kSubBuckets * static_cast<std::uint64_t>(shift + 1) + position);
 }
 
-double Histogram::middle_of(std::size_t bucket) noexcept {
+double Histograms::middle_of(std::size_t bucket) noexcept {
   if (bucket < kSubBuckets) return static_cast<double>(bucket);
   const std::uint64_t shift = bucket / kSubBuckets - 1;
   const std::uint64_t low = (kSubBuckets + bucket % kSubBuckets) << shift;
   return static_cast<double>(low) + static_cast<double>((std::uint64_t{1} << shift) - 1) / 2;
 }
 
-void Histogram::record(base::Duration duration) noexcept {
-  const auto ns = static_cast<std::uint64_t>(std::max<std::int64_t>(duration.count(), 0));
-  std::uint64_t seen = max_ns_.load(std::memory_order_relaxed);
-  while (ns > seen && !max_ns_.compare_exchange_weak(seen, ns, std::memory_order_relaxed)) {
+Histograms::Histograms(std::size_t count)
+    : count_(count), max_ns_(count), counts_(count * kBuckets), taken_(kBuckets) {}
+
+void Histograms::record(std::span<const base::Duration> durations) noexcept {
+  for (std::size_t i = 0; i < count_; ++i) {
+    const auto ns = static_cast<std::uint64_t>(std::max<std::int64_t>(durations[i].count(), 0));
+    raise_max(i, ns);
+    counts_[bucket_of(ns) * count_ + i].fetch_add(1, std::memory_order_release);
   }
-  counts_[bucket_of(ns)].fetch_add(1, std::memory_order_release);
 }
 
-LatencySummary Histogram::take() {
+void Histograms::raise_max(std::size_t histogram, std::uint64_t ns) noexcept {
+  std::uint64_t seen = max_ns_[histogram].load(std::memory_order_relaxed);
+  while (ns > seen && !max_ns_[histogram].compare_exchange_weak(seen, ns, std::memory_order_relaxed)) {
+  }
+}
+
+void Histograms::take(std::span<LatencySummary> summaries) {
+  for (std::size_t i = 0; i < count_; ++i) summaries[i] = take(i);
+}
+
+LatencySummary Histograms::take(std::size_t histogram) {
   LatencySummary summary;
   std::size_t highest = 0;
   for (std::size_t i = 0; i < kBuckets; ++i) {
-    taken_[i] = counts_[i].exchange(0, std::memory_order_acquire);
+    taken_[i] = counts_[i * count_ + histogram].exchange(0, std::memory_order_acquire);
     summary.count += taken_[i];
     if (taken_[i] != 0) highest = i;
   }
-  const auto max_ns = static_cast<double>(max_ns_.exchange(0, std::memory_order_relaxed));
+  const auto max_ns = static_cast<double>(max_ns_[histogram].exchange(0, std::memory_order_relaxed));
   if (summary.count == 0) {
     // A maximum without its count: record() was caught between its two steps. It belongs to the next take().
-    if (max_ns > 0) {
-      std::uint64_t seen = max_ns_.load(std::memory_order_relaxed);
-      const auto ns = static_cast<std::uint64_t>(max_ns);
-      while (ns > seen && !max_ns_.compare_exchange_weak(seen, ns, std::memory_order_relaxed)) {
-      }
-    }
+    raise_max(histogram, static_cast<std::uint64_t>(max_ns));
     return summary;
   }
   // A record() that is caught between its steps may leave its maximum to another take(): then the highest bucket tells.

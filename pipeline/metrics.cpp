@@ -24,7 +24,7 @@ Metrics::Metrics(std::size_t cameras) {
 void Metrics::record(capture::CameraIndex camera, const StageTimes& times, std::size_t h2d_bytes,
                      std::size_t d2h_bytes) noexcept {
   Camera& one = *cameras_[camera];
-  for (std::size_t i = 0; i < kStageCount; ++i) one.stages[i].record(times[i]);
+  one.stages.record(times);
   one.frames.fetch_add(1, std::memory_order_relaxed);
   one.h2d_bytes.fetch_add(h2d_bytes, std::memory_order_relaxed);
   one.d2h_bytes.fetch_add(d2h_bytes, std::memory_order_relaxed);
@@ -33,7 +33,7 @@ void Metrics::record(capture::CameraIndex camera, const StageTimes& times, std::
 CameraMetrics Metrics::take(capture::CameraIndex camera) {
   Camera& one = *cameras_[camera];
   CameraMetrics taken;
-  for (std::size_t i = 0; i < kStageCount; ++i) taken.latency[i] = one.stages[i].take();
+  one.stages.take(taken.latency);
   taken.frames = one.frames.exchange(0, std::memory_order_relaxed);
   const auto h2d = static_cast<double>(one.h2d_bytes.exchange(0, std::memory_order_relaxed));
   const auto d2h = static_cast<double>(one.d2h_bytes.exchange(0, std::memory_order_relaxed));

@@ -46,7 +46,7 @@ class Metrics {
 
  private:
   struct Camera {
-    std::array<Histogram, kStageCount> stages;
+    Histograms stages{kStageCount};
     std::atomic<std::uint64_t> frames{0};
     std::atomic<std::uint64_t> h2d_bytes{0};
     std::atomic<std::uint64_t> d2h_bytes{0};

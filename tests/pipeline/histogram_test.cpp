@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <random>
 #include <thread>
@@ -12,6 +13,20 @@ namespace camd::pipeline {
 namespace {
 
 using base::Duration;
+
+// One alone.
+class Histogram {
+ public:
+  void record(Duration duration) { histograms_.record({&duration, 1}); }
+  [[nodiscard]] LatencySummary take() {
+    LatencySummary summary;
+    histograms_.take({&summary, 1});
+    return summary;
+  }
+
+ private:
+  Histograms histograms_{1};
+};
 
 TEST(Histogram, KeepsEveryPercentileWithinItsDocumentedErrorBound) {
   std::mt19937_64 random(7);
@@ -38,9 +53,9 @@ TEST(Histogram, KeepsEveryPercentileWithinItsDocumentedErrorBound) {
 
 TEST(Histogram, PutsEveryValueIntoABucketWhoseMiddleIsNear) {
   for (std::uint64_t ns = 1; ns < (std::uint64_t{1} << 41); ns = ns * 17 / 16 + 1) {
-    const double middle = Histogram::middle_of(Histogram::bucket_of(ns));
+    const double middle = Histograms::middle_of(Histograms::bucket_of(ns));
     EXPECT_NEAR(middle / static_cast<double>(ns), 1.0, 1.0 / 128) << ns;
-    EXPECT_LT(Histogram::bucket_of(ns), Histogram::kBuckets);
+    EXPECT_LT(Histograms::bucket_of(ns), Histograms::kBuckets);
   }
 }
 
@@ -68,6 +83,20 @@ TEST(Histogram, CountsNegativeTimesAsZeroAndEndlessOnesAtItsEnd) {
   const LatencySummary summary = histogram.take();
   EXPECT_EQ(summary.count, 2U);
   EXPECT_EQ(summary.p50, 0.0);
+}
+
+TEST(Histogram, KeepsWhatIsRecordedTogetherApart) {
+  Histograms histograms(3);
+  histograms.record(std::array{Duration(1'000), Duration(0), Duration(64'000'000)});
+  histograms.record(std::array{Duration(1'000), Duration(1'000), Duration(1'000)});
+  std::array<LatencySummary, 3> summaries;
+  histograms.take(summaries);
+  EXPECT_EQ(summaries[0].count, 2U);
+  EXPECT_EQ(summaries[0].max, 1.0);
+  EXPECT_EQ(summaries[1].p50, 0.0);
+  EXPECT_EQ(summaries[1].max, 1.0);
+  EXPECT_EQ(summaries[2].max, 64'000.0);
+  EXPECT_NEAR(summaries[2].p50, 1.0, 1.0 / 128);
 }
 
 TEST(Histogram, LosesNoValueBetweenConcurrentRecordsAndTakes) {

@@ -65,8 +65,8 @@ class FakeEngine final : public infer::Engine {
   [[nodiscard]] std::unique_ptr<infer::Execution> make_execution() override {
     return std::make_unique<FakeExecution>(*this);
   }
-  // [setup] Records how long each frame was with the device: from its first call here until its result is asked for.
-  void record_time_on_device(pipeline::Histogram& times) { time_on_device_ = &times; }
+  // [setup] Appends how long each frame was with the device: from its first call here until its result is asked for.
+  void record_time_on_device(std::vector<base::Duration>& times) { time_on_device_ = &times; }
   // [setup] Called by the dispatcher for every frame.
   void when_enqueued(std::function<void()> call) { when_enqueued_ = std::move(call); }
 
@@ -96,7 +96,7 @@ class FakeEngine final : public infer::Engine {
     }
     [[nodiscard]] const device::Event& output_ready(std::size_t /*i*/) const noexcept override { return ready_; }
     [[nodiscard]] base::Status result() const noexcept override {
-      if (engine_.time_on_device_ != nullptr) engine_.time_on_device_->record(base::system_clock().now() - began_);
+      if (engine_.time_on_device_ != nullptr) engine_.time_on_device_->push_back(base::system_clock().now() - began_);
       return result_;
     }
 
@@ -112,7 +112,7 @@ class FakeEngine final : public infer::Engine {
 
   device::Device& device_;
   Network network_;
-  pipeline::Histogram* time_on_device_ = nullptr;
+  std::vector<base::Duration>* time_on_device_ = nullptr;
   std::function<void()> when_enqueued_;
   infer::ModelDescription model_;
   infer::InputOptions options_;
