@@ -75,10 +75,13 @@ struct Pipeline::Camera {
 };
 
 struct Pipeline::Job {
-  enum class Kind : std::uint8_t { kDispatch, kPost, kComplete };
-  Kind kind = Kind::kDispatch;
-  Camera* camera = nullptr;  // not of kComplete
+  enum class Kind : std::uint8_t { kNone, kDispatch, kPost, kComplete };
+  Kind kind = Kind::kNone;
+  Camera* camera = nullptr;
   InFlight* in_flight = nullptr;
+  // What became of kDispatch.
+  bool dispatched = false;  // false: there was no frame that is worth it
+  bool more = false;        // the camera has another frame
 };
 
 Pipeline::Pipeline(device::Device& device, infer::Engine& engine, PluginHost& plugins, const base::Clock& clock,
@@ -274,26 +277,29 @@ void Pipeline::ready(capture::CameraIndex index) noexcept {
 void Pipeline::work_loop() {
   base::Semaphore bed;
   Job job;
-  while (await_job(bed, job)) {
+  while (next_job(bed, job)) {
     switch (job.kind) {
-      case Job::Kind::kDispatch: dispatch(*job.camera, *job.in_flight); break;
+      case Job::Kind::kNone: break;
+      case Job::Kind::kDispatch: dispatch(job); break;
+      case Job::Kind::kComplete: complete(*job.in_flight); break;
       case Job::Kind::kPost:
         postprocess(*job.camera, *job.in_flight);
-        close(*job.camera, *job.in_flight);
+        job.in_flight->lease.release();
+        closed_one();
         break;
-      case Job::Kind::kComplete: complete(*job.in_flight); break;
     }
   }
 }
 
 // A job that ends makes others possible: one of them is for the worker that ended it, and whoever takes a job wakes one
 // other worker when he leaves one behind.
-bool Pipeline::await_job(base::Semaphore& bed, Job& job) {
+bool Pipeline::next_job(base::Semaphore& bed, Job& job) {
   for (;;) {
     base::Semaphore* other = nullptr;
     bool found = false;
     {
       MutexLock lock(work_mutex_);
+      settle(job);
       take_published();
       found = take_job(job);
       if (!found) {
@@ -314,6 +320,34 @@ bool Pipeline::await_job(base::Semaphore& bed, Job& job) {
     if (other != nullptr) other->release();
     if (found) return true;
     bed.acquire();
+  }
+}
+
+// What a job that was done has changed.
+void Pipeline::settle(Job& job) {
+  Camera* const camera = job.camera;
+  switch (std::exchange(job.kind, Job::Kind::kNone)) {
+    case Job::Kind::kNone: break;
+    case Job::Kind::kDispatch:
+      dispatching_ = false;
+      if (job.more) camera->has_ready = true;
+      if (job.dispatched) {
+        on_device_.push_back(job.in_flight);
+        ++camera->on_the_way;
+      } else {
+        free_.push_back(job.in_flight);
+      }
+      break;
+    case Job::Kind::kComplete:
+      completing_ = false;
+      on_device_.erase(on_device_.begin());
+      camera->completed.push_back(job.in_flight);
+      break;
+    case Job::Kind::kPost:
+      camera->postprocessing = false;
+      --camera->on_the_way;
+      free_.push_back(job.in_flight);
+      break;
   }
 }
 
@@ -340,7 +374,7 @@ void Pipeline::take_published() {
 // What keeps the device busy comes first, then what a camera's user waits for, then what takes its time anyway.
 bool Pipeline::take_job(Job& job) {
   if (Camera* const camera = to_dispatch()) {
-    job = {Job::Kind::kDispatch, camera, free_.front()};
+    job = {Job::Kind::kDispatch, camera, free_.front(), false, false};
     free_.erase(free_.begin());
     dispatching_ = true;
     camera->has_ready = false;
@@ -348,13 +382,14 @@ bool Pipeline::take_job(Job& job) {
     return true;
   }
   if (Camera* const camera = to_postprocess()) {
-    job = {Job::Kind::kPost, camera, camera->completed.front()};
+    job = {Job::Kind::kPost, camera, camera->completed.front(), false, false};
     camera->completed.erase(camera->completed.begin());
     camera->postprocessing = true;
     return true;
   }
   if (to_complete()) {
-    job = {Job::Kind::kComplete, nullptr, on_device_.front()};
+    InFlight* const first = on_device_.front();
+    job = {Job::Kind::kComplete, camera_[first->frame.camera].get(), first, false, false};
     completing_ = true;
     return true;
   }
@@ -388,19 +423,10 @@ bool Pipeline::all_closed() const {
 
 // ---- [dispatch]
 
-void Pipeline::dispatch(Camera& camera, InFlight& in_flight) {
-  const bool taken = take_frame(camera, in_flight);
-  if (taken) in_flight.status = path_.enqueue(in_flight);
-  const bool more = camera.ring->has_ready();
-  MutexLock lock(work_mutex_);
-  dispatching_ = false;
-  if (more) camera.has_ready = true;
-  if (taken) {
-    on_device_.push_back(&in_flight);
-    ++camera.on_the_way;
-  } else {
-    free_.push_back(&in_flight);
-  }
+void Pipeline::dispatch(Job& job) {
+  job.dispatched = take_frame(*job.camera, *job.in_flight);
+  if (job.dispatched) job.in_flight->status = path_.enqueue(*job.in_flight);
+  job.more = job.camera->ring->has_ready();
 }
 
 bool Pipeline::take_frame(Camera& camera, InFlight& in_flight) {
@@ -431,10 +457,6 @@ void Pipeline::complete(InFlight& in_flight) {
     status = std::move(device_status);
     report_device_lost(status);
   }
-  MutexLock lock(work_mutex_);
-  completing_ = false;
-  on_device_.erase(on_device_.begin());
-  camera_[in_flight.frame.camera]->completed.push_back(&in_flight);
 }
 
 // ---- [post]
@@ -503,17 +525,6 @@ void Pipeline::fill_frame(const Camera& camera, const InFlight& in_flight, camd_
                          plane.stride_bytes, plane.width, plane.height};
   }
   frame.picture = &picture;
-}
-
-void Pipeline::close(Camera& camera, InFlight& in_flight) {
-  in_flight.lease.release();
-  {
-    MutexLock lock(work_mutex_);
-    camera.postprocessing = false;
-    --camera.on_the_way;
-    free_.push_back(&in_flight);
-  }
-  closed_one();
 }
 
 }  // namespace camd::pipeline

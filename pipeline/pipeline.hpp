@@ -126,8 +126,9 @@ class Pipeline final : private capture::FrameObserver, private capture::SourceLi
 
   struct Job;
   void work_loop();
-  // Waits until there is something to do, asleep on `bed`. False: nothing more will come.
-  [[nodiscard]] bool await_job(base::Semaphore& bed, Job& job);
+  // Settles the job that was done and takes the next, asleep on `bed` until there is one. False: none will come.
+  [[nodiscard]] bool next_job(base::Semaphore& bed, Job& job);
+  void settle(Job& job) CAMD_REQUIRES(work_mutex_);
   // The worker that has slept longest, whom the caller must then wake; null when none sleeps.
   [[nodiscard]] base::Semaphore* take_sleeper() CAMD_REQUIRES(work_mutex_);
   void wake_all() CAMD_REQUIRES(work_mutex_);
@@ -137,12 +138,11 @@ class Pipeline final : private capture::FrameObserver, private capture::SourceLi
   [[nodiscard]] Camera* to_postprocess() const CAMD_REQUIRES(work_mutex_);
   [[nodiscard]] bool to_complete() const CAMD_REQUIRES(work_mutex_);
   [[nodiscard]] bool all_closed() const CAMD_REQUIRES(work_mutex_);
-  void dispatch(Camera& camera, InFlight& in_flight);
+  void dispatch(Job& job);
   [[nodiscard]] bool take_frame(Camera& camera, InFlight& in_flight);
   void complete(InFlight& in_flight);
   void postprocess(Camera& camera, InFlight& in_flight);
   void fill_frame(const Camera& camera, const InFlight& in_flight, camd_frame& frame, camd_picture& picture) const;
-  void close(Camera& camera, InFlight& in_flight);
   void report_device_lost(const base::Status& status);
   void changed();
   void closed_one();
