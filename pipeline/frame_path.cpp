@@ -173,9 +173,8 @@ Status FramePath::enqueue(InFlight& in_flight) {
     CAMD_TRY(device_.wait(in_flight.uploaded, compute));
   }
   CAMD_TRY(enqueue_work(in_flight, picture, compute));
-  CAMD_TRY(device_.record(in_flight.computed, compute));
   CAMD_TRY(download(in_flight, compute, back));
-  CAMD_TRY(device_.record(in_flight.times.download_end, back));
+  if (in_flight.d2h_bytes > 0) CAMD_TRY(device_.record(in_flight.times.download_end, back));
   return device_.record(in_flight.downloaded, back);
 }
 
@@ -305,8 +304,10 @@ Status FramePath::download(InFlight& in_flight, StreamRef compute, StreamRef str
     CAMD_TRY(device_.copy(in_flight.host_input.data(), in_flight.execution->input().data,
                           in_flight.host_input.size_bytes(), CopyKind::kDeviceToHost, stream));
   }
+  if (!own_stream) return {};
   // Outputs that nobody reads are waited for too: the frame is complete when the network is.
-  return own_stream ? device_.wait(in_flight.computed, stream) : Status();
+  CAMD_TRY(device_.record(in_flight.computed, compute));
+  return device_.wait(in_flight.computed, stream);
 }
 
 void FramePath::stage_times(const InFlight& in_flight, StageTimes& times) {
