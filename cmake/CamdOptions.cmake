@@ -70,6 +70,23 @@ if(CAMD_TIDY)
   set(CMAKE_CXX_CLANG_TIDY "${CAMD_CLANG_TIDY};--quiet;--warnings-as-errors=*;--extra-arg=-Wno-unknown-warning-option")
 endif()
 
+# Between two frames of a camera others empty the caches, so that a frame's path costs what fetching its code costs
+# (docs/performance.md): calls that leave out the PLT, and functions that are put together when linking, need less of it.
+if(CMAKE_BUILD_TYPE STREQUAL "Release")
+  target_compile_options(camd_options INTERFACE "$<$<COMPILE_LANGUAGE:C,CXX>:-fno-plt>")
+  include(CheckIPOSupported)
+  check_ipo_supported(RESULT CAMD_HAVE_LTO OUTPUT camd_lto_problem LANGUAGES CXX)
+  if(NOT CAMD_HAVE_LTO)
+    message(STATUS "camd: no optimisation when linking: ${camd_lto_problem}")
+  endif()
+endif()
+# camd_link_optimised(TARGET...): rooms on the frame's path and what they are linked into.
+function(camd_link_optimised)
+  if(CAMD_HAVE_LTO)
+    set_property(TARGET ${ARGV} PROPERTY INTERPROCEDURAL_OPTIMIZATION_RELEASE ON)
+  endif()
+endfunction()
+
 # camd_room(NAME SOURCES ... LINK ... [SYSTEM_LINK ...]): the static library of one top-level folder.
 # Headers are included from the repository root ("base/error.hpp"), so an include shows the room it enters.
 function(camd_room name)
