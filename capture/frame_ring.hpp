@@ -37,7 +37,8 @@ class FrameObserver {
   virtual ~FrameObserver() = default;
   virtual void captured(CameraIndex camera) noexcept = 0;
   virtual void dropped(CameraIndex camera, DropReason reason) noexcept = 0;
-  // A frame became Ready: the dispatcher may take it. Outside of the lock: it may have been superseded meanwhile.
+  // A frame became Ready: the dispatcher may take it, here too. Outside of the lock: it may have been superseded
+  // meanwhile, and the ring may be called.
   virtual void ready(CameraIndex camera) noexcept = 0;
   // A slot of a lossless ring was freed, or the ring closed. Optional.
   virtual void freed(CameraIndex /*camera*/) noexcept {}

@@ -36,12 +36,13 @@ enum class HostMemory : std::uint8_t {
 
 struct DeviceInfo {
   DeviceKind kind = DeviceKind::kHost;
-  int index = 0;            // CUDA ordinal; 0 on the host
-  std::string name;         // "host", "NVIDIA H200"
-  std::string driver;       // "" on the host
-  bool integrated = false;  // shares memory with the CPU
-  int copy_engines = 0;     // 0 on the host
-  int compute_major = 0;    // CUDA compute capability
+  int index = 0;              // CUDA ordinal; 0 on the host
+  std::string name;           // "host", "NVIDIA H200"
+  std::string driver;         // "" on the host
+  bool integrated = false;    // shares memory with the CPU
+  bool asynchronous = false;  // does what is enqueued without being waited for
+  int copy_engines = 0;       // 0 on the host
+  int compute_major = 0;      // CUDA compute capability
   int compute_minor = 0;
   std::size_t memory_bytes = 0;
 };

@@ -333,6 +333,7 @@ class HostDeviceImpl final : public HostDevice {
     info_.kind = DeviceKind::kHost;
     info_.name = "host";
     info_.integrated = true;
+    info_.asynchronous = options.stream_threads;
     const long pages = ::sysconf(_SC_PHYS_PAGES);
     const long page_bytes = ::sysconf(_SC_PAGESIZE);
     if (pages > 0 && page_bytes > 0) {

@@ -22,6 +22,12 @@ int depth_of(const device::Device& device, const PipelineOptions& options) {
   return device.info().kind == device::DeviceKind::kCuda ? 2 : 1;
 }
 
+// Whether a source's thread may hand its frame to the device itself. That must not make it wait, and helps only where
+// the device then works while a worker wakes up.
+bool may_dispatch_from_sources(const device::Device& device, const FramePathOptions& path) {
+  return device.info().asynchronous && path.transfer != Transfer::kPageable && !path.wait_each;
+}
+
 bool is_final(SourceState state) noexcept { return state == SourceState::kEnded || state == SourceState::kFailed; }
 
 // So that a camera that is away is told of without metrics too. Sources report an outcome once, however often they try.
@@ -94,6 +100,7 @@ Pipeline::Pipeline(device::Device& device, infer::Engine& engine, PluginHost& pl
       options_(options),
       listener_(listener),
       device_depth_(depth_of(device, options)),
+      sources_dispatch_(may_dispatch_from_sources(device, options.path)),
       hold_pictures_(plugins.needs().picture),
       ledger_(cameras_.size()),
       metrics_(cameras_.size()),
@@ -263,11 +270,25 @@ void Pipeline::ready(capture::CameraIndex index) noexcept {
   // Read as part of a change, so that it comes before or after that of a worker who falls asleep: either it looks at
   // published_ once more, or is seen here.
   if (sleepers_.fetch_add(0) == 0) return;
+  // A lossless source is in nobody's way but its own: what it makes next matters more than when this one is delivered.
+  const bool here = sources_dispatch_ && !cameras_[index].lossless;
   base::Semaphore* sleeper = nullptr;
+  Job job;
   {
     MutexLock lock(work_mutex_);
     take_published();
-    if (to_dispatch() != nullptr) sleeper = take_sleeper();
+    if (to_dispatch() == nullptr) return;  // whoever makes it possible will look
+    if (here) {
+      (void)take_job(job);
+    } else {
+      sleeper = take_sleeper();
+    }
+  }
+  if (here) {
+    dispatch(job);
+    MutexLock lock(work_mutex_);
+    settle(job);
+    if (something_to_do()) sleeper = take_sleeper();
   }
   if (sleeper != nullptr) sleeper->release();
 }
@@ -315,7 +336,7 @@ bool Pipeline::next_job(base::Semaphore& bed, Job& job) {
           asleep_.push_back(&bed);
         }
       }
-      if (found && (to_dispatch() != nullptr || to_postprocess() != nullptr || to_complete())) other = take_sleeper();
+      if (found && something_to_do()) other = take_sleeper();
     }
     if (other != nullptr) other->release();
     if (found) return true;
@@ -412,6 +433,10 @@ Pipeline::Camera* Pipeline::to_postprocess() const {
     return !camera->postprocessing && !camera->completed.empty();
   });
   return found == camera_.end() ? nullptr : found->get();
+}
+
+bool Pipeline::something_to_do() const {
+  return to_dispatch() != nullptr || to_postprocess() != nullptr || to_complete();
 }
 
 bool Pipeline::to_complete() const { return !completing_ && !on_device_.empty(); }

@@ -4,7 +4,8 @@
 //
 // Sources fill slots and publish, on threads of their own. The stages behind them are jobs, not threads: equal workers,
 // enough for every stage to be busy at once, take whatever there is to do. Who has finished a job takes the next one,
-// so that a frame that meets an idle pipeline wakes one worker and not one for each stage (adr/0013):
+// so that a frame that meets an idle pipeline wakes one worker and not one for each stage (adr/0013). Where the device
+// works by itself, a live source that finds nobody dispatching does it before it wakes that worker (adr/0020):
 //
 //   job           at once       does
 //   [dispatch]    one           takes the newest frame of a camera and enqueues it on the device
@@ -137,6 +138,7 @@ class Pipeline final : private capture::FrameObserver, private capture::SourceLi
   [[nodiscard]] Camera* to_dispatch() const CAMD_REQUIRES(work_mutex_);
   [[nodiscard]] Camera* to_postprocess() const CAMD_REQUIRES(work_mutex_);
   [[nodiscard]] bool to_complete() const CAMD_REQUIRES(work_mutex_);
+  [[nodiscard]] bool something_to_do() const CAMD_REQUIRES(work_mutex_);
   [[nodiscard]] bool all_closed() const CAMD_REQUIRES(work_mutex_);
   void dispatch(Job& job);
   [[nodiscard]] bool take_frame(Camera& camera, InFlight& in_flight);
@@ -155,6 +157,7 @@ class Pipeline final : private capture::FrameObserver, private capture::SourceLi
   const PipelineOptions options_;
   PipelineListener* const listener_;
   const int device_depth_;
+  const bool sources_dispatch_;
   const bool hold_pictures_;
 
   Ledger ledger_;

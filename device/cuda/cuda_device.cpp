@@ -173,6 +173,7 @@ class CudaDeviceImpl final : public CudaDevice {
     info_.name = properties.name;
     info_.driver = "CUDA " + version_text(driver_version());
     info_.integrated = properties.integrated != 0;
+    info_.asynchronous = true;
     info_.copy_engines = properties.asyncEngineCount;
     info_.compute_major = properties.major;
     info_.compute_minor = properties.minor;

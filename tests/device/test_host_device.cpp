@@ -69,6 +69,7 @@ TEST_P(HostDeviceTest, SaysWhatItIs) {
   EXPECT_EQ(device_->info().kind, DeviceKind::kHost);
   EXPECT_EQ(device_->info().name, "host");
   EXPECT_TRUE(device_->info().integrated);
+  EXPECT_EQ(device_->info().asynchronous, GetParam());
   EXPECT_GT(device_->info().memory_bytes, 0U);
   EXPECT_TRUE(device_->status().ok());
 }

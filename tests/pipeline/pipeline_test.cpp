@@ -35,17 +35,18 @@ INSTANTIATE_TEST_SUITE_P(Streams, PipelineTest, testing::Bool(), [](const auto& 
   return std::string(with_threads.param ? "WithThreads" : "RunByWorkers");
 });
 
-device::HostDeviceOptions device_options() {
+device::HostDeviceOptions device_options(bool stream_threads) {
   device::HostDeviceOptions options;
-  options.stream_threads = PipelineTest::GetParam();
+  options.stream_threads = stream_threads;
   return options;
 }
 
 // Device, engine and plug-ins of one test; the pipeline is made last because it asks the plug-ins what they need.
 struct Rig {
-  explicit Rig(const base::Clock& rig_clock = base::system_clock(), test::FakeEngine::Network network = works)
+  explicit Rig(const base::Clock& rig_clock = base::system_clock(), test::FakeEngine::Network network = works,
+               bool stream_threads = PipelineTest::GetParam())
       : clock(rig_clock),
-        device(device::make_host_device(clock, device_options())),
+        device(device::make_host_device(clock, device_options(stream_threads))),
         engine(*device, std::move(network)),
         plugins({}, clock) {
     options.path.transfer = Transfer::kMapped;
@@ -403,17 +404,19 @@ TEST_P(PipelineTest, KeepsOneCameraGoingWhileAnotherCamerasFrameIsStuckInAPlugin
   EXPECT_EQ(pipeline.ledger().totals(1).delivered, 20U);
 }
 
-// One worker in the plug-in, one at the device, one dispatching: nobody is asleep whom a fourth frame could wake.
-TEST_P(PipelineTest, TakesAFrameThatCameWhileEveryWorkerWasBusy) {
+// One worker in the plug-in, one at the device, one dispatching: nobody is asleep whom a fourth frame could wake. Only
+// where sources do not dispatch themselves.
+TEST(PipelineOfWorkers, TakesAFrameThatCameWhileEveryWorkerWasBusy) {
   Gate in_plugin, at_device, dispatching, leave;
   int networks = 0, enqueued = 0;
-  Rig rig(base::system_clock(), [&](const infer::PictureView&) -> Status {
+  const auto network = [&](const infer::PictureView&) -> Status {
     if (++networks == 2) {
       at_device.open();
       leave.wait();
     }
     return {};
-  });
+  };
+  Rig rig(base::system_clock(), network, false);
   rig.engine.when_enqueued([&] {
     if (++enqueued == 3) {
       dispatching.open();
@@ -445,6 +448,71 @@ TEST_P(PipelineTest, TakesAFrameThatCameWhileEveryWorkerWasBusy) {
   pipeline.stop(true);
   EXPECT_EQ(sequences, (std::vector<std::uint64_t>{0, 1, 2, 3}));
 }
+
+// Whoever dispatches "slow", its source or a worker, stands still meanwhile: "quick" must not have to wait for that,
+// and its frame must not be forgotten.
+TEST_P(PipelineTest, TakesAFrameThatCameWhileAnotherCamerasWasDispatched) {
+  Gate dispatching, published;
+  int enqueued = 0;
+  Rig rig;
+  rig.options.max_age = std::chrono::hours(1);
+  rig.engine.when_enqueued([&] {
+    if (++enqueued != 1) return;
+    dispatching.open();
+    published.wait();
+  });
+  const auto slow = [&](capture::FrameRing& ring, const std::atomic<bool>&) {
+    (void)test::publish_frame(ring, rig.clock.now());
+  };
+  const auto quick = [&](capture::FrameRing& ring, const std::atomic<bool>&) {
+    dispatching.wait();
+    (void)test::publish_frame(ring, rig.clock.now());
+    published.open();
+  };
+  Pipeline& pipeline = rig.make({test::fake_camera("slow", slow), test::fake_camera("quick", quick)});
+  pipeline.start();
+  EXPECT_EQ(pipeline.wait_for_end(TimePoint::max()), EndReason::kSourcesEnded);
+  pipeline.stop(true);
+  EXPECT_EQ(pipeline.ledger().totals(0).delivered, 1U);
+  EXPECT_EQ(pipeline.ledger().totals(1).delivered, 1U);
+}
+
+// Publishes frames, each when the one before was delivered, until one was dispatched on the source's thread: not every
+// one needs to be, because a worker that is still on its way to bed may take it.
+bool source_dispatches(bool lossless) {
+  constexpr int kMostFrames = 10'000;  // where it does
+  constexpr int kFewFrames = 100;      // where it does not
+  const int frames = PipelineTest::GetParam() && !lossless ? kMostFrames : kFewFrames;
+  Rig rig;
+  rig.options.max_age = std::chrono::hours(1);
+  std::thread::id source;
+  bool by_source = false;
+  rig.engine.when_enqueued([&] { by_source = by_source || std::this_thread::get_id() == source; });
+  base::Semaphore delivered;
+  test::FakePlugin plugin([&](const camd_frame&, const camd_tensors&, camd_results&, camd_error&) {
+    delivered.release();
+    return static_cast<int>(CAMD_OK);
+  });
+  plugin.add_to(rig.plugins);
+  const auto body = [&](capture::FrameRing& ring, const std::atomic<bool>&) {
+    source = std::this_thread::get_id();
+    for (int i = 0; i < frames && !by_source; ++i) {
+      (void)test::publish_frame(ring, rig.clock.now());
+      delivered.acquire();
+    }
+  };
+  Pipeline& pipeline = rig.make({test::fake_camera("door", body, lossless)});
+  pipeline.start();
+  EXPECT_EQ(pipeline.wait_for_end(TimePoint::max()), EndReason::kSourcesEnded);
+  pipeline.stop(true);
+  return by_source;
+}
+
+TEST_P(PipelineTest, LetsASourceDispatchWhereTheDeviceWorksByItself) {
+  EXPECT_EQ(source_dispatches(false), GetParam());
+}
+
+TEST_P(PipelineTest, LetsALosslessSourceGoOnInsteadOfDispatching) { EXPECT_FALSE(source_dispatches(true)); }
 
 TEST_P(PipelineTest, EndsAtTheFrameLimit) {
   Rig rig;
