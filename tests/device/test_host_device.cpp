@@ -112,6 +112,7 @@ TEST_P(HostDeviceTest, RunsAStreamsWorkInOrder) {
   const Stream stream = device_->make_stream("order");
   std::vector<int> list;
   std::vector<Appender> work;
+  work.reserve(500);
   for (int i = 0; i < 500; ++i) work.push_back({&list, i});
   for (Appender& item : work) ASSERT_TRUE(device_->call(&Appender::run, &item, stream).ok());
   ASSERT_TRUE(device_->synchronize(stream).ok());
@@ -357,7 +358,7 @@ TEST_P(HostDeviceTest, PipelinesOfThreeStreamsKeepEveryFramesBytesApart) {
   const Stream compute = device_->make_stream("run");
   const Stream download = device_->make_stream("down");
   struct InFlight {
-    InFlight(Device& device)
+    explicit InFlight(Device& device)
         : uploaded(device.make_event()), computed(device.make_event()), downloaded(device.make_event()) {}
     Event uploaded, computed, downloaded;
     int host_in = 0, device_in = 0, device_out = 0, host_out = 0;
@@ -367,6 +368,7 @@ TEST_P(HostDeviceTest, PipelinesOfThreeStreamsKeepEveryFramesBytesApart) {
     }
   };
   std::vector<std::unique_ptr<InFlight>> frames;
+  frames.reserve(kInFlight);
   for (int i = 0; i < kInFlight; ++i) frames.push_back(std::make_unique<InFlight>(*device_));
   for (int i = 0; i < kFrames + kInFlight; ++i) {
     InFlight& frame = *frames[static_cast<std::size_t>(i % kInFlight)];
