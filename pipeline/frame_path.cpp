@@ -310,6 +310,13 @@ Status FramePath::download(InFlight& in_flight, StreamRef compute, StreamRef str
   return device_.wait(in_flight.computed, stream);
 }
 
+void FramePath::finish(const InFlight& in_flight) {
+  for (const StreamRef stream : {copy_stream_.ref(), compute_stream_.ref(), download_stream_.ref()}) {
+    (void)device_.synchronize(stream);  // whatever it says, it has waited
+  }
+  if (in_flight.own_stream) (void)device_.synchronize(in_flight.own_stream->ref());
+}
+
 void FramePath::stage_times(const InFlight& in_flight, StageTimes& times) {
   const StageEvents& events = in_flight.times;
   const auto at = [&times](Stage stage) -> base::Duration& { return times[static_cast<std::size_t>(stage)]; };

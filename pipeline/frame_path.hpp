@@ -59,6 +59,9 @@ class FramePath {
   // On failure the device is lost or the frame cannot be run: the caller accounts for it.
   base::Status enqueue(InFlight& in_flight);
 
+  // [completion] [blocks] until nothing of a frame whose work failed, or could be enqueued in part only, runs any more.
+  void finish(const InFlight& in_flight);
+
   // Times of the device's stages; `kQueue` gets the waiting between dispatch and completion that no stage explains.
   // Where a graph holds kernels alone, preprocessing counts as part of the network, and the call may wait a microsecond
   // or two until the device has taken the last time.

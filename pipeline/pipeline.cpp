@@ -476,7 +476,11 @@ void Pipeline::complete(InFlight& in_flight) {
   if (status.ok()) status = device_.synchronize(in_flight.slot_read);
   if (!hold_pictures_ && status.ok()) in_flight.lease.release();
   if (status.ok()) status = device_.synchronize(in_flight.downloaded);
-  if (status.ok()) status = in_flight.execution->result();
+  if (status.ok()) {
+    status = in_flight.execution->result();
+  } else {
+    path_.finish(in_flight);  // before its slot and its tensors are let go
+  }
   in_flight.completed = clock_.now();
   if (Status device_status = device_.status(); !device_status.ok()) {
     status = std::move(device_status);

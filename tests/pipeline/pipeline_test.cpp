@@ -449,6 +449,32 @@ TEST(PipelineOfWorkers, TakesAFrameThatCameWhileEveryWorkerWasBusy) {
   EXPECT_EQ(sequences, (std::vector<std::uint64_t>{0, 1, 2, 3}));
 }
 
+TEST_P(PipelineTest, LetsNoFrameGoThatALostDeviceStillWorksOn) {
+  constexpr int kTurns = 10'000;  // enough for a frame that is let go too early
+  std::atomic<bool> told{false};
+  bool told_too_early = false;
+  Rig* made = nullptr;
+  Rig rig(base::system_clock(), [&](const infer::PictureView&) -> Status {
+    made->device->inject_failure({base::ErrorKind::kDeviceLost, "pulled out"});
+    for (int i = 0; i < kTurns && !told; ++i) std::this_thread::yield();
+    told_too_early = told;
+    return {};
+  });
+  made = &rig;
+  struct Listener final : PipelineListener {
+    explicit Listener(std::atomic<bool>& flag) : told(flag) {}
+    void camera_changed(capture::CameraIndex, capture::SourceState, const std::string&) override {}
+    void device_lost(const std::string&) override { told = true; }
+    std::atomic<bool>& told;
+  } listener(told);
+  Pipeline& pipeline = rig.make({test::fake_camera("door", publishes(rig.clock, 1), true)}, &listener);
+  pipeline.start();
+  EXPECT_EQ(pipeline.wait_for_end(TimePoint::max()), EndReason::kDeviceLost);
+  pipeline.stop(true);
+  EXPECT_FALSE(told_too_early);
+  EXPECT_EQ(dropped(pipeline.ledger().totals(), DropReason::kDeviceError), 1U);
+}
+
 // Whoever dispatches "slow", its source or a worker, stands still meanwhile: "quick" must not have to wait for that,
 // and its frame must not be forgotten.
 TEST_P(PipelineTest, TakesAFrameThatCameWhileAnotherCamerasWasDispatched) {
