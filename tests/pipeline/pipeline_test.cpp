@@ -9,7 +9,7 @@
 #include <numeric>
 
 #include "capture/test_pattern.hpp"
-#include "tests/pipeline/support.hpp"
+#include "tests/pipeline/rig.hpp"
 
 namespace camd::pipeline {
 namespace {
@@ -18,57 +18,15 @@ using base::ManualClock;
 using base::Status;
 using base::TimePoint;
 using std::chrono::milliseconds;
+using test::dropped;
 using test::Gate;
+using test::publishes;
+using test::Rig;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-Status works(const infer::PictureView& /*picture*/) { return {}; }
-
-std::uint64_t dropped(const Totals& totals, DropReason reason) {
-  return totals.dropped[static_cast<std::size_t>(reason)];
-}
-
-// On streams with threads of their own, where the device works beside the pipeline as a GPU does, and on streams that
-// the pipeline's workers run themselves, which is what camd uses on the host.
-class PipelineTest : public testing::TestWithParam<bool> {};
-INSTANTIATE_TEST_SUITE_P(Streams, PipelineTest, testing::Bool(), [](const auto& with_threads) {
-  return std::string(with_threads.param ? "WithThreads" : "RunByWorkers");
-});
-
-device::HostDeviceOptions device_options(bool stream_threads) {
-  device::HostDeviceOptions options;
-  options.stream_threads = stream_threads;
-  return options;
-}
-
-// Device, engine and plug-ins of one test; the pipeline is made last because it asks the plug-ins what they need.
-struct Rig {
-  explicit Rig(const base::Clock& rig_clock = base::system_clock(), test::FakeEngine::Network network = works,
-               bool stream_threads = PipelineTest::GetParam())
-      : clock(rig_clock),
-        device(device::make_host_device(clock, device_options(stream_threads))),
-        engine(*device, std::move(network)),
-        plugins({}, clock) {
-    options.path.transfer = Transfer::kMapped;
-  }
-  Pipeline& make(std::vector<CameraSpec> cameras, PipelineListener* listener = nullptr) {
-    test::declare(plugins, engine);
-    pipeline = std::make_unique<Pipeline>(*device, engine, plugins, clock, std::move(cameras), options, listener);
-    return *pipeline;
-  }
-  const base::Clock& clock;
-  std::unique_ptr<device::HostDevice> device;
-  test::FakeEngine engine;
-  PluginHost plugins;
-  PipelineOptions options;
-  std::unique_ptr<Pipeline> pipeline;
-};
-
-test::FakeSource::Body publishes(const base::Clock& clock, int frames) {
-  return [&clock, frames](capture::FrameRing& ring, const std::atomic<bool>&) {
-    for (int i = 0; i < frames; ++i) (void)test::publish_frame(ring, clock.now());
-  };
-}
+class PipelineTest : public test::OnStreams {};
+INSTANTIATE_TEST_SUITE_P(Streams, PipelineTest, testing::Bool(), test::name_of_streams);
 
 TEST_P(PipelineTest, DeliversEveryFrameOfALosslessCameraInOrder) {
   Rig rig;
@@ -403,142 +361,6 @@ TEST_P(PipelineTest, KeepsOneCameraGoingWhileAnotherCamerasFrameIsStuckInAPlugin
   EXPECT_EQ(dropped(pipeline.ledger().totals(0), DropReason::kSourceError), 1U);
   EXPECT_EQ(pipeline.ledger().totals(1).delivered, 20U);
 }
-
-// One worker in the plug-in, one at the device, one dispatching: nobody is asleep whom a fourth frame could wake. Only
-// where sources do not dispatch themselves.
-TEST(PipelineOfWorkers, TakesAFrameThatCameWhileEveryWorkerWasBusy) {
-  Gate in_plugin, at_device, dispatching, leave;
-  int networks = 0, enqueued = 0;
-  const auto network = [&](const infer::PictureView&) -> Status {
-    if (++networks == 2) {
-      at_device.open();
-      leave.wait();
-    }
-    return {};
-  };
-  Rig rig(base::system_clock(), network, false);
-  rig.engine.when_enqueued([&] {
-    if (++enqueued == 3) {
-      dispatching.open();
-      leave.wait();
-    }
-  });
-  rig.options.device_depth = 3;
-  std::vector<std::uint64_t> sequences;
-  test::FakePlugin plugin([&](const camd_frame& frame, const camd_tensors&, camd_results&, camd_error&) {
-    if (sequences.empty()) {
-      in_plugin.open();
-      leave.wait();
-    }
-    sequences.push_back(frame.sequence);
-    return static_cast<int>(CAMD_OK);
-  });
-  plugin.add_to(rig.plugins);
-  const auto body = [&](capture::FrameRing& ring, const std::atomic<bool>&) {
-    for (Gate* gate : {&in_plugin, &at_device, &dispatching}) {
-      (void)test::publish_frame(ring, rig.clock.now());
-      gate->wait();
-    }
-    (void)test::publish_frame(ring, rig.clock.now());
-    leave.open();
-  };
-  Pipeline& pipeline = rig.make({test::fake_camera("door", body, true)});
-  pipeline.start();
-  EXPECT_EQ(pipeline.wait_for_end(TimePoint::max()), EndReason::kSourcesEnded);
-  pipeline.stop(true);
-  EXPECT_EQ(sequences, (std::vector<std::uint64_t>{0, 1, 2, 3}));
-}
-
-TEST_P(PipelineTest, LetsNoFrameGoThatALostDeviceStillWorksOn) {
-  constexpr int kTurns = 10'000;  // enough for a frame that is let go too early
-  std::atomic<bool> told{false};
-  bool told_too_early = false;
-  Rig* made = nullptr;
-  Rig rig(base::system_clock(), [&](const infer::PictureView&) -> Status {
-    made->device->inject_failure({base::ErrorKind::kDeviceLost, "pulled out"});
-    for (int i = 0; i < kTurns && !told; ++i) std::this_thread::yield();
-    told_too_early = told;
-    return {};
-  });
-  made = &rig;
-  struct Listener final : PipelineListener {
-    explicit Listener(std::atomic<bool>& flag) : told(flag) {}
-    void camera_changed(capture::CameraIndex, capture::SourceState, const std::string&) override {}
-    void device_lost(const std::string&) override { told = true; }
-    std::atomic<bool>& told;
-  } listener(told);
-  Pipeline& pipeline = rig.make({test::fake_camera("door", publishes(rig.clock, 1), true)}, &listener);
-  pipeline.start();
-  EXPECT_EQ(pipeline.wait_for_end(TimePoint::max()), EndReason::kDeviceLost);
-  pipeline.stop(true);
-  EXPECT_FALSE(told_too_early);
-  EXPECT_EQ(dropped(pipeline.ledger().totals(), DropReason::kDeviceError), 1U);
-}
-
-// Whoever dispatches "slow", its source or a worker, stands still meanwhile: "quick" must not have to wait for that,
-// and its frame must not be forgotten.
-TEST_P(PipelineTest, TakesAFrameThatCameWhileAnotherCamerasWasDispatched) {
-  Gate dispatching, published;
-  int enqueued = 0;
-  Rig rig;
-  rig.options.max_age = std::chrono::hours(1);
-  rig.engine.when_enqueued([&] {
-    if (++enqueued != 1) return;
-    dispatching.open();
-    published.wait();
-  });
-  const auto slow = [&](capture::FrameRing& ring, const std::atomic<bool>&) {
-    (void)test::publish_frame(ring, rig.clock.now());
-  };
-  const auto quick = [&](capture::FrameRing& ring, const std::atomic<bool>&) {
-    dispatching.wait();
-    (void)test::publish_frame(ring, rig.clock.now());
-    published.open();
-  };
-  Pipeline& pipeline = rig.make({test::fake_camera("slow", slow), test::fake_camera("quick", quick)});
-  pipeline.start();
-  EXPECT_EQ(pipeline.wait_for_end(TimePoint::max()), EndReason::kSourcesEnded);
-  pipeline.stop(true);
-  EXPECT_EQ(pipeline.ledger().totals(0).delivered, 1U);
-  EXPECT_EQ(pipeline.ledger().totals(1).delivered, 1U);
-}
-
-// Publishes frames, each when the one before was delivered, until one was dispatched on the source's thread: not every
-// one needs to be, because a worker that is still on its way to bed may take it.
-bool source_dispatches(bool lossless) {
-  constexpr int kMostFrames = 10'000;  // where it does
-  constexpr int kFewFrames = 100;      // where it does not
-  const int frames = PipelineTest::GetParam() && !lossless ? kMostFrames : kFewFrames;
-  Rig rig;
-  rig.options.max_age = std::chrono::hours(1);
-  std::thread::id source;
-  bool by_source = false;
-  rig.engine.when_enqueued([&] { by_source = by_source || std::this_thread::get_id() == source; });
-  base::Semaphore delivered;
-  test::FakePlugin plugin([&](const camd_frame&, const camd_tensors&, camd_results&, camd_error&) {
-    delivered.release();
-    return static_cast<int>(CAMD_OK);
-  });
-  plugin.add_to(rig.plugins);
-  const auto body = [&](capture::FrameRing& ring, const std::atomic<bool>&) {
-    source = std::this_thread::get_id();
-    for (int i = 0; i < frames && !by_source; ++i) {
-      (void)test::publish_frame(ring, rig.clock.now());
-      delivered.acquire();
-    }
-  };
-  Pipeline& pipeline = rig.make({test::fake_camera("door", body, lossless)});
-  pipeline.start();
-  EXPECT_EQ(pipeline.wait_for_end(TimePoint::max()), EndReason::kSourcesEnded);
-  pipeline.stop(true);
-  return by_source;
-}
-
-TEST_P(PipelineTest, LetsASourceDispatchWhereTheDeviceWorksByItself) {
-  EXPECT_EQ(source_dispatches(false), GetParam());
-}
-
-TEST_P(PipelineTest, LetsALosslessSourceGoOnInsteadOfDispatching) { EXPECT_FALSE(source_dispatches(true)); }
 
 TEST_P(PipelineTest, EndsAtTheFrameLimit) {
   Rig rig;

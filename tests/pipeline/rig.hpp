@@ -1,0 +1,64 @@
+// A pipeline with everything around it, for one test.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/pipeline/support.hpp"
+
+namespace camd::test {
+
+// On streams with threads of their own, where the device works beside the pipeline as a GPU does (true), and on streams
+// that the pipeline's workers run themselves, which is what camd uses on the host.
+class OnStreams : public testing::TestWithParam<bool> {};
+
+inline std::string name_of_streams(const testing::TestParamInfo<bool>& with_threads) {
+  return with_threads.param ? "WithThreads" : "RunByWorkers";
+}
+
+inline device::HostDeviceOptions device_options(bool stream_threads) {
+  device::HostDeviceOptions options;
+  options.stream_threads = stream_threads;
+  return options;
+}
+
+inline base::Status works(const infer::PictureView& /*picture*/) { return {}; }
+
+// Device, engine and plug-ins of one test; the pipeline is made last because it asks the plug-ins what they need.
+struct Rig {
+  explicit Rig(const base::Clock& rig_clock = base::system_clock(), FakeEngine::Network network = works,
+               bool stream_threads = OnStreams::GetParam())
+      : clock(rig_clock),
+        device(device::make_host_device(clock, device_options(stream_threads))),
+        engine(*device, std::move(network)),
+        plugins({}, clock) {
+    options.path.transfer = pipeline::Transfer::kMapped;
+  }
+  pipeline::Pipeline& make(std::vector<pipeline::CameraSpec> cameras, pipeline::PipelineListener* listener = nullptr) {
+    declare(plugins, engine);
+    made = std::make_unique<pipeline::Pipeline>(*device, engine, plugins, clock, std::move(cameras), options, listener);
+    return *made;
+  }
+  const base::Clock& clock;
+  std::unique_ptr<device::HostDevice> device;
+  FakeEngine engine;
+  pipeline::PluginHost plugins;
+  pipeline::PipelineOptions options;
+  std::unique_ptr<pipeline::Pipeline> made;
+};
+
+inline FakeSource::Body publishes(const base::Clock& clock, int frames) {
+  return [&clock, frames](capture::FrameRing& ring, const std::atomic<bool>&) {
+    for (int i = 0; i < frames; ++i) (void)publish_frame(ring, clock.now());
+  };
+}
+
+inline std::uint64_t dropped(const pipeline::Totals& totals, capture::DropReason reason) {
+  return totals.dropped[static_cast<std::size_t>(reason)];
+}
+
+}  // namespace camd::test
