@@ -43,7 +43,7 @@ class Error : public std::runtime_error {
 class [[nodiscard]] Status {
  public:
   Status() noexcept = default;  // success
-  Status(ErrorKind kind, std::string message);
+  [[gnu::cold]] Status(ErrorKind kind, std::string message);
   Status(const Status& other) {
     if (!other.ok()) failure_ = copy_of(*other.failure_);
   }
@@ -67,9 +67,10 @@ class [[nodiscard]] Status {
     void operator()(Failure* failure) const noexcept { destroy(failure); }
   };
   using Owned = std::unique_ptr<Failure, Destroy>;
-  // Not inline, so that what follows a call is no more than the question whether it failed.
-  static Owned copy_of(const Failure& failure);
-  static void destroy(Failure* failure) noexcept;
+  // Neither inline nor expected: what follows a call is no more than the question whether it failed, and what is done
+  // about a failure lies apart from what every frame runs.
+  [[gnu::cold]] static Owned copy_of(const Failure& failure);
+  [[gnu::cold]] static void destroy(Failure* failure) noexcept;
 
   Owned failure_;
 };

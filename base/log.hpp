@@ -10,8 +10,9 @@
 
 namespace camd::base {
 
-// The process's logger, to stderr, created on first use.
-[[nodiscard]] spdlog::logger& log();
+// The process's logger, to stderr, created on first use. Cold, so that compilers keep the making of messages apart from
+// what every frame runs.
+[[nodiscard, gnu::cold]] spdlog::logger& log();
 
 // error | warn | info | debug | trace. Throws Error(kUsage) for another word.
 void set_log_level(std::string_view level);
