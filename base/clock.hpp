@@ -29,6 +29,9 @@ class Clock {
 // The real clock. A single instance without state.
 [[nodiscard]] const Clock& system_clock() noexcept;
 
+// The wall clock, nanoseconds since 1970. It may jump: for stamps that people read, never for differences.
+[[nodiscard]] std::int64_t unix_now_ns() noexcept;
+
 // Tests' clock: stands still until advance(). wait_until() wakes when time is advanced past the deadline.
 class ManualClock final : public Clock {
  public:
