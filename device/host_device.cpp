@@ -86,8 +86,11 @@ struct Mark {
   std::uint64_t position = 0;
 };
 
+// Events have one lock for all: each frame has some, which are small without one of their own, and nobody holds it
+// long.
 class HostEvent final : public EventState {
  public:
+  explicit HostEvent(Mutex& mutex) : mutex_(mutex) {}
   void set(Mark mark) {
     const MutexLock lock(mutex_);
     mark_ = std::move(mark);
@@ -98,13 +101,14 @@ class HostEvent final : public EventState {
   }
 
  private:
-  mutable Mutex mutex_;
+  Mutex& mutex_;
   Mark mark_ CAMD_GUARDED_BY(mutex_);
 };
 
 // The time of a timed event, kept apart from the event so that the event may be destroyed with a record under way.
 class EventTime {
  public:
+  explicit EventTime(Mutex& mutex) : mutex_(mutex) {}
   [[nodiscard]] std::uint64_t begin_record() noexcept { return ++recorded_; }
   void reach(std::uint64_t record, base::TimePoint time) {
     const MutexLock lock(mutex_);
@@ -121,17 +125,18 @@ class EventTime {
 
  private:
   std::atomic<std::uint64_t> recorded_{0};  // the latest record; 0: none
-  mutable Mutex mutex_;
+  Mutex& mutex_;
   std::uint64_t reached_ CAMD_GUARDED_BY(mutex_) = 0;  // the latest record that was reached, and when
   base::TimePoint time_ CAMD_GUARDED_BY(mutex_);
 };
 
 class HostTimedEvent final : public EventState {
  public:
+  explicit HostTimedEvent(Mutex& mutex) : time_(std::make_shared<EventTime>(mutex)) {}
   [[nodiscard]] const std::shared_ptr<EventTime>& time() const noexcept { return time_; }
 
  private:
-  const std::shared_ptr<EventTime> time_ = std::make_shared<EventTime>();
+  const std::shared_ptr<EventTime> time_;
 };
 
 // What a stream can be asked to do.
@@ -370,8 +375,10 @@ class HostDeviceImpl final : public HostDevice {
       throw Error(ErrorKind::kDevice, fmt::format("host: cannot make stream \"{}\": {}", name, error.what()));
     }
   }
-  [[nodiscard]] Event make_event() override { return Event(std::make_unique<HostEvent>()); }
-  [[nodiscard]] TimedEvent make_timed_event() override { return TimedEvent(std::make_unique<HostTimedEvent>()); }
+  [[nodiscard]] Event make_event() override { return Event(std::make_unique<HostEvent>(events_mutex_)); }
+  [[nodiscard]] TimedEvent make_timed_event() override {
+    return TimedEvent(std::make_unique<HostTimedEvent>(events_mutex_));
+  }
 
   Status copy(void* to, const void* from, std::size_t size_bytes, CopyKind /*kind*/, StreamRef stream) override {
     return enqueue(Copy{to, from, size_bytes}, stream);
@@ -446,6 +453,7 @@ class HostDeviceImpl final : public HostDevice {
   const HostDeviceOptions options_;
   DeviceInfo info_;
   Failure failure_;
+  Mutex events_mutex_;
   std::atomic<std::int64_t> operations_left_;
   std::atomic<std::size_t> allocated_bytes_{0};
 };
