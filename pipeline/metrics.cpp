@@ -1,7 +1,8 @@
 #include "pipeline/metrics.hpp"
 
-namespace camd::pipeline {
+#include <utility>
 
+namespace camd::pipeline {
 std::string_view to_string(Stage stage) noexcept {
   switch (stage) {
     case Stage::kTotal: return "total";
@@ -21,22 +22,35 @@ Metrics::Metrics(std::size_t cameras) {
   for (std::size_t i = 0; i < cameras; ++i) cameras_.push_back(std::make_unique<Camera>());
 }
 
+void Metrics::Camera::count_noted() {
+  for (std::size_t i = 0; i < noted_count; ++i) stages.record(noted[i]);
+  noted_count = 0;
+}
+
 void Metrics::record(capture::CameraIndex camera, const StageTimes& times, std::size_t h2d_bytes,
                      std::size_t d2h_bytes) noexcept {
   Camera& one = *cameras_[camera];
-  one.stages.record(times);
-  one.frames.fetch_add(1, std::memory_order_relaxed);
-  one.h2d_bytes.fetch_add(h2d_bytes, std::memory_order_relaxed);
-  one.d2h_bytes.fetch_add(d2h_bytes, std::memory_order_relaxed);
+  const base::MutexLock lock(one.mutex);
+  if (one.noted_count == kMostNoted) one.count_noted();
+  one.noted[one.noted_count++] = times;
+  ++one.frames;
+  one.h2d_bytes += h2d_bytes;
+  one.d2h_bytes += d2h_bytes;
 }
 
 CameraMetrics Metrics::take(capture::CameraIndex camera) {
   Camera& one = *cameras_[camera];
   CameraMetrics taken;
+  double h2d = 0;
+  double d2h = 0;
+  {
+    const base::MutexLock lock(one.mutex);
+    one.count_noted();
+    taken.frames = std::exchange(one.frames, 0);
+    h2d = static_cast<double>(std::exchange(one.h2d_bytes, 0));
+    d2h = static_cast<double>(std::exchange(one.d2h_bytes, 0));
+  }
   one.stages.take(taken.latency);
-  taken.frames = one.frames.exchange(0, std::memory_order_relaxed);
-  const auto h2d = static_cast<double>(one.h2d_bytes.exchange(0, std::memory_order_relaxed));
-  const auto d2h = static_cast<double>(one.d2h_bytes.exchange(0, std::memory_order_relaxed));
   if (taken.frames > 0) {
     taken.h2d_bytes_per_frame = h2d / static_cast<double>(taken.frames);
     taken.d2h_bytes_per_frame = d2h / static_cast<double>(taken.frames);

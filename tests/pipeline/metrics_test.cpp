@@ -1,0 +1,53 @@
+#include "pipeline/metrics.hpp"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace camd::pipeline {
+namespace {
+
+StageTimes all_of(base::Duration time) {
+  StageTimes times{};
+  times.fill(time);
+  return times;
+}
+
+TEST(Metrics, CountsEveryFrameOfAPeriodOnceHoweverManyThereWere) {
+  Metrics metrics(2);
+  for (const std::uint64_t frames : {1U, 63U, 64U, 65U, 1000U, 0U}) {
+    for (std::uint64_t i = 0; i < frames; ++i) metrics.record(1, all_of(base::Duration(40)), 300, 20);
+    const CameraMetrics taken = metrics.take(1);
+    EXPECT_EQ(taken.frames, frames);
+    for (const LatencySummary& stage : taken.latency) {
+      EXPECT_EQ(stage.count, frames);
+      EXPECT_EQ(stage.p50, frames == 0 ? 0 : 0.04);
+    }
+    EXPECT_EQ(taken.h2d_bytes_per_frame, frames == 0 ? 0 : 300);
+    EXPECT_EQ(taken.d2h_bytes_per_frame, frames == 0 ? 0 : 20);
+    EXPECT_EQ(metrics.take(0).frames, 0U) << "another camera's";
+  }
+}
+
+TEST(Metrics, LosesNoFrameThatIsRecordedWhileAPeriodEnds) {
+  constexpr std::uint64_t kFrames = 20'000;
+  Metrics metrics(1);
+  std::thread recorder([&] {
+    for (std::uint64_t i = 0; i < kFrames; ++i) metrics.record(0, all_of(base::Duration(7)), 0, 0);
+  });
+  std::uint64_t frames = 0;
+  std::uint64_t times = 0;
+  const auto take = [&] {
+    const CameraMetrics taken = metrics.take(0);
+    frames += taken.frames;
+    times += taken.latency[0].count;
+  };
+  while (frames < kFrames) take();
+  recorder.join();
+  take();
+  EXPECT_EQ(frames, kFrames);
+  EXPECT_EQ(times, kFrames);
+}
+
+}  // namespace
+}  // namespace camd::pipeline
