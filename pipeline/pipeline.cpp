@@ -11,7 +11,6 @@
 namespace camd::pipeline {
 namespace {
 
-using base::Duration;
 using base::ErrorKind;
 using base::MutexLock;
 using base::Status;
@@ -76,8 +75,12 @@ struct Pipeline::Camera {
   int on_the_way = 0;
   std::vector<InFlight*> completed;  // in the order of dispatch
 
-  CameraStatus status;          // guarded by Pipeline::mutex_
-  bool plugin_failing = false;  // [post] so that only the first of a row of failures is logged
+  CameraStatus status;  // guarded by Pipeline::mutex_
+  // [post]
+  bool plugin_failing = false;  // so that only the first of a row of failures is logged
+  int mapped_width = 0;         // of the pictures that `map` is for
+  int mapped_height = 0;
+  infer::PictureTransform map;
 };
 
 struct Pipeline::Job {
@@ -111,8 +114,9 @@ Pipeline::Pipeline(device::Device& device, infer::Engine& engine, PluginHost& pl
   const std::size_t pool_size = cameras_.size() + static_cast<std::size_t>(device_depth_) + 1;
   for (std::size_t i = 0; i < pool_size; ++i) {
     in_flights_.push_back(path_.make_in_flight());
-    free_.push_back(in_flights_.back().get());
   }
+  unused_ = pool_size;
+  free_.reserve(pool_size);
   on_device_.reserve(pool_size);
   for (std::size_t i = 0; i < cameras_.size(); ++i) {
     const int limit = cameras_[i].lossless ? device_depth_ + 1 : std::max(2, device_depth_);
@@ -264,12 +268,14 @@ void Pipeline::dropped(capture::CameraIndex camera, DropReason reason) noexcept 
 
 void Pipeline::ready(capture::CameraIndex index) noexcept {
   Camera& camera = *camera_[index];
-  // Once is enough: whoever finds the camera there takes its newest frame.
-  if (camera.announced.exchange(true)) return;
-  (void)published_.try_enqueue(*camera.producer, &camera);  // has room for every camera
-  // Read as part of a change, so that it comes before or after that of a worker who falls asleep: either it looks at
-  // published_ once more, or is seen here.
-  if (sleepers_.fetch_add(0) == 0) return;
+  if (sleepers_.load() == 0) {  // all are busy, and look at published_ before they fall asleep
+    // Once is enough: whoever finds the camera there takes its newest frame.
+    if (camera.announced.exchange(true)) return;
+    (void)published_.try_enqueue(*camera.producer, &camera);  // has room for every camera
+    // Read as part of a change, so that it comes before or after that of a worker who falls asleep: either it looks at
+    // published_ once more, or is seen here.
+    if (sleepers_.fetch_add(0) == 0) return;
+  }
   // A lossless source is in nobody's way but its own: what it makes next matters more than when this one is delivered.
   const bool here = sources_dispatch_ && !cameras_[index].lossless;
   base::Semaphore* sleeper = nullptr;
@@ -277,6 +283,7 @@ void Pipeline::ready(capture::CameraIndex index) noexcept {
   {
     MutexLock lock(work_mutex_);
     take_published();
+    camera.has_ready = true;
     if (to_dispatch() == nullptr) return;  // whoever makes it possible will look
     if (here) {
       (void)take_job(job);
@@ -374,10 +381,10 @@ void Pipeline::settle(Job& job) {
 
 base::Semaphore* Pipeline::take_sleeper() {
   if (asleep_.empty()) return nullptr;
-  base::Semaphore* const first = asleep_.front();
-  asleep_.erase(asleep_.begin());
+  base::Semaphore* const last = asleep_.back();
+  asleep_.pop_back();
   --sleepers_;
-  return first;
+  return last;
 }
 
 void Pipeline::wake_all() {
@@ -395,8 +402,7 @@ void Pipeline::take_published() {
 // What keeps the device busy comes first, then what a camera's user waits for, then what takes its time anyway.
 bool Pipeline::take_job(Job& job) {
   if (Camera* const camera = to_dispatch()) {
-    job = {Job::Kind::kDispatch, camera, free_.front(), false, false};
-    free_.erase(free_.begin());
+    job = {Job::Kind::kDispatch, camera, take_free(), false, false};
     dispatching_ = true;
     camera->has_ready = false;
     last_camera_ = camera->index;
@@ -417,10 +423,18 @@ bool Pipeline::take_job(Job& job) {
   return false;
 }
 
+// Those that no frame has had come first, so that the first frames warm up them all.
+InFlight* Pipeline::take_free() {
+  if (unused_ > 0) return in_flights_[--unused_].get();
+  InFlight* const last = free_.back();
+  free_.pop_back();
+  return last;
+}
+
 // Room first, frame second: what is taken once there is room is the newest there is.
 Pipeline::Camera* Pipeline::to_dispatch() const {
   const bool room = on_device_.size() < static_cast<std::size_t>(device_depth_);
-  if (dispatching_ || !room || free_.empty()) return nullptr;
+  if (dispatching_ || !room || free_.size() + unused_ == 0) return nullptr;
   for (std::size_t i = 1; i <= camera_.size(); ++i) {
     Camera& camera = *camera_[(last_camera_ + i) % camera_.size()];
     if (camera.has_ready && camera.on_the_way < camera.limit) return &camera;
@@ -442,7 +456,7 @@ bool Pipeline::something_to_do() const {
 bool Pipeline::to_complete() const { return !completing_ && !on_device_.empty(); }
 
 bool Pipeline::all_closed() const {
-  return free_.size() == in_flights_.size() &&
+  return free_.size() + unused_ == in_flights_.size() &&
          std::none_of(camera_.begin(), camera_.end(), [](const auto& camera) { return camera->has_ready; });
 }
 
@@ -523,8 +537,7 @@ void Pipeline::postprocess(Camera& camera, InFlight& in_flight) {
   ledger_.delivered(camera.index);
 }
 
-void Pipeline::fill_frame(const Camera& camera, const InFlight& in_flight, camd_frame& frame,
-                          camd_picture& picture) const {
+void Pipeline::fill_frame(Camera& camera, const InFlight& in_flight, camd_frame& frame, camd_picture& picture) const {
   const capture::Frame& from = in_flight.frame;
   frame.size = sizeof(frame);
   frame.camera = camera.name.c_str();
@@ -534,15 +547,17 @@ void Pipeline::fill_frame(const Camera& camera, const InFlight& in_flight, camd_
   frame.sequence = from.sequence;
   frame.captured_mono_ns = base::to_ns(from.captured);
   frame.arrived_mono_ns = base::to_ns(from.arrived);
-  const auto wall = std::chrono::system_clock::now().time_since_epoch();
-  frame.captured_unix_ns = std::chrono::duration_cast<Duration>(wall).count() - (clock_.now() - from.captured).count();
-  const infer::InputOptions& input = engine_.input_options();
-  const infer::PictureTransform map =
-      infer::picture_transform(from.layout.width, from.layout.height, input.width, input.height, input.resize);
-  frame.scale_x = map.scale_x;
-  frame.scale_y = map.scale_y;
-  frame.offset_x = map.offset_x;
-  frame.offset_y = map.offset_y;
+  frame.captured_unix_ns = base::unix_now_ns() - (clock_.now() - from.captured).count();
+  if (frame.width != camera.mapped_width || frame.height != camera.mapped_height) {
+    const infer::InputOptions& input = engine_.input_options();
+    camera.map = infer::picture_transform(frame.width, frame.height, input.width, input.height, input.resize);
+    camera.mapped_width = frame.width;
+    camera.mapped_height = frame.height;
+  }
+  frame.scale_x = camera.map.scale_x;
+  frame.scale_y = camera.map.scale_y;
+  frame.offset_x = camera.map.offset_x;
+  frame.offset_y = camera.map.offset_y;
   if (!hold_pictures_) return;
   picture.format = static_cast<camd_pixel_format>(from.layout.format);  // same order; tests/pipeline checks it
   picture.bt709 = from.layout.matrix == base::ColorMatrix::kBt709 ? 1 : 0;

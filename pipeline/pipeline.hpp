@@ -130,11 +130,13 @@ class Pipeline final : private capture::FrameObserver, private capture::SourceLi
   // Settles the job that was done and takes the next, asleep on `bed` until there is one. False: none will come.
   [[nodiscard]] bool next_job(base::Semaphore& bed, Job& job);
   void settle(Job& job) CAMD_REQUIRES(work_mutex_);
-  // The worker that has slept longest, whom the caller must then wake; null when none sleeps.
+  // The worker that fell asleep last, whom the caller must then wake; null when none sleeps. What it needs is still in
+  // some cache: its stack, and all that the kernel keeps of a thread.
   [[nodiscard]] base::Semaphore* take_sleeper() CAMD_REQUIRES(work_mutex_);
   void wake_all() CAMD_REQUIRES(work_mutex_);
   void take_published() CAMD_REQUIRES(work_mutex_);
   [[nodiscard]] bool take_job(Job& job) CAMD_REQUIRES(work_mutex_);
+  [[nodiscard]] InFlight* take_free() CAMD_REQUIRES(work_mutex_);
   [[nodiscard]] Camera* to_dispatch() const CAMD_REQUIRES(work_mutex_);
   [[nodiscard]] Camera* to_postprocess() const CAMD_REQUIRES(work_mutex_);
   [[nodiscard]] bool to_complete() const CAMD_REQUIRES(work_mutex_);
@@ -144,7 +146,7 @@ class Pipeline final : private capture::FrameObserver, private capture::SourceLi
   [[nodiscard]] bool take_frame(Camera& camera, InFlight& in_flight);
   void complete(InFlight& in_flight);
   void postprocess(Camera& camera, InFlight& in_flight);
-  void fill_frame(const Camera& camera, const InFlight& in_flight, camd_frame& frame, camd_picture& picture) const;
+  void fill_frame(Camera& camera, const InFlight& in_flight, camd_frame& frame, camd_picture& picture) const;
   void report_device_lost(const base::Status& status);
   void changed();
   void closed_one();
@@ -177,9 +179,10 @@ class Pipeline final : private capture::FrameObserver, private capture::SourceLi
   // What else there is to do. Held to look and to change it only, never while a job is done. The queues have the
   // capacity that they need from the beginning.
   mutable base::Mutex work_mutex_;
-  // Of workers without a job, in the order in which they fell asleep.
+  // Of workers without a job; the last one is woken first.
   std::vector<base::Semaphore*> asleep_ CAMD_GUARDED_BY(work_mutex_);
-  std::vector<InFlight*> free_ CAMD_GUARDED_BY(work_mutex_);       // used in turn: the first frames warm up them all
+  std::size_t unused_ CAMD_GUARDED_BY(work_mutex_) = 0;            // the first of in_flights_, which no frame has had
+  std::vector<InFlight*> free_ CAMD_GUARDED_BY(work_mutex_);       // the others; the last comes first
   std::vector<InFlight*> on_device_ CAMD_GUARDED_BY(work_mutex_);  // in the order of dispatch, the completing one too
   std::size_t last_camera_ CAMD_GUARDED_BY(work_mutex_) = 0;       // that was dispatched: cameras take turns
   bool dispatching_ CAMD_GUARDED_BY(work_mutex_) = false;

@@ -9,6 +9,9 @@
 //   p50_us ...   from the moment at which a worker hands the frame to the device until it has it back ("overhead": the
 //                device has nothing to do), and from publish() to the plug-in ("arrival")
 // BM_PaceAlone/FPS/FRAMES: the same thread of a source, which sleeps until each frame is due and publishes nothing.
+// BM_HandOverAlone/FPS/FRAMES: it wakes another thread for each frame, which does nothing. Its `handover_us`, counted
+// as
+//   pipeline_us is, is what the system takes for that: no pipeline that computes on another thread takes less here.
 #include <benchmark/benchmark.h>
 #include <sys/resource.h>
 #include <time.h>
@@ -17,6 +20,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/semaphore.hpp"
 #include "tests/pipeline/support.hpp"
 
 namespace {
@@ -83,6 +87,44 @@ void BM_PaceAlone(benchmark::State& state) {
   state.counters["cpu_us"] = cpu;
 }
 BENCHMARK(BM_PaceAlone)
+    ->Args({30, 600})
+    ->ArgNames({"fps", "frames"})
+    ->Iterations(1)
+    ->UseRealTime()
+    ->Unit(benchmark::kMillisecond);
+
+void BM_HandOverAlone(benchmark::State& state) {
+  const auto frames = static_cast<int>(state.range(1));
+  const base::Clock& clock = base::system_clock();
+  double handover = 0;
+  for (auto _ : state) {
+    base::Semaphore published;
+    rusage begin{};
+    double source_begin = 0, source_us = 0, publish_us = 0;
+    std::thread worker([&] {
+      for (int i = 0; i < kWarmup + frames; ++i) published.acquire();
+    });
+    std::thread source([&] {
+      pace(static_cast<double>(state.range(0)), frames, [&](int i) {
+        if (i == kWarmup) {
+          begin = now_used();
+          source_begin = thread_cpu_us();
+          publish_us = 0;
+        }
+        const TimePoint before = clock.now();
+        published.release();
+        publish_us += static_cast<double>((clock.now() - before).count()) * 1e-3;
+        if (i == kWarmup + frames - 1) source_us = thread_cpu_us() - source_begin;
+      });
+    });
+    source.join();
+    worker.join();
+    const double cpu = (cpu_seconds(now_used()) - cpu_seconds(begin)) * 1e6;
+    handover = (cpu - (source_us - publish_us)) / frames;
+  }
+  state.counters["handover_us"] = handover;
+}
+BENCHMARK(BM_HandOverAlone)
     ->Args({30, 600})
     ->ArgNames({"fps", "frames"})
     ->Iterations(1)

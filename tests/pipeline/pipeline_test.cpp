@@ -362,6 +362,29 @@ TEST_P(PipelineTest, KeepsOneCameraGoingWhileAnotherCamerasFrameIsStuckInAPlugin
   EXPECT_EQ(pipeline.ledger().totals(1).delivered, 20U);
 }
 
+TEST_P(PipelineTest, TellsAPluginWhereEachPictureOfItsOwnSizeLiesInTheNetworksInput) {
+  Rig rig;  // the network's input is 4x4
+  std::vector<std::pair<int, float>> seen;
+  test::FakePlugin plugin([&](const camd_frame& frame, const camd_tensors&, camd_results&, camd_error&) {
+    seen.emplace_back(frame.width, frame.scale_x);
+    return static_cast<int>(CAMD_OK);
+  });
+  plugin.add_to(rig.plugins);
+  const auto body = [&](capture::FrameRing& ring, const std::atomic<bool>&) {
+    for (const int width : {8, 16, 16, 8}) {
+      std::optional<capture::FillLease> lease = ring.begin();
+      (void)lease->data(base::tight_layout(base::PixelFormat::kGray8, width, 4));
+      lease->publish(rig.clock.now(), rig.clock.now());
+    }
+  };
+  Pipeline& pipeline = rig.make({test::fake_camera("door", body, true)});
+  pipeline.start();
+  EXPECT_EQ(pipeline.wait_for_end(TimePoint::max()), EndReason::kSourcesEnded);
+  pipeline.stop(true);
+  EXPECT_THAT(seen, ElementsAre(testing::Pair(8, 0.5F), testing::Pair(16, 0.25F), testing::Pair(16, 0.25F),
+                                testing::Pair(8, 0.5F)));
+}
+
 TEST_P(PipelineTest, EndsAtTheFrameLimit) {
   Rig rig;
   Pipeline& pipeline = rig.make({test::fake_camera(
