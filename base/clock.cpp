@@ -5,8 +5,8 @@
 namespace camd::base {
 namespace {
 
-// What the clocks of <chrono> do as well, by way of libstdc++: a frame asks ten times, and each time the first one
-// after a pause fetches three more pages (docs/performance.md).
+// What the clocks of <chrono> do as well, by way of libstdc++, whose pages the first reading after a pause would have
+// to fetch (docs/adr/0021-warm-first.md).
 std::int64_t read_ns(clockid_t clock) noexcept {
   timespec t{};
   (void)clock_gettime(clock, &t);  // cannot fail for these clocks

@@ -86,8 +86,7 @@ struct Mark {
   std::uint64_t position = 0;
 };
 
-// Events have one lock for all: each frame has some, which are small without one of their own, and nobody holds it
-// long.
+// Events share one lock of the device's, which makes them small: a frame has some. Held for a few lines only.
 class HostEvent final : public EventState {
  public:
   explicit HostEvent(Mutex& mutex) : mutex_(mutex) {}

@@ -3,6 +3,7 @@
 #include <utility>
 
 namespace camd::pipeline {
+
 std::string_view to_string(Stage stage) noexcept {
   switch (stage) {
     case Stage::kTotal: return "total";

@@ -28,6 +28,16 @@ TEST(SystemClock, ReadsTheMonotonicClockThatDriversStampWith) {
   EXPECT_LE(to_ns(now), after.tv_sec * 1'000'000'000 + after.tv_nsec);
 }
 
+TEST(UnixNow, ReadsTheWallClock) {
+  const auto wall_ns = [] {
+    return std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count();
+  };
+  const std::int64_t before = wall_ns();
+  const std::int64_t now = unix_now_ns();
+  EXPECT_LE(before, now);
+  EXPECT_LE(now, wall_ns());
+}
+
 TEST(SystemClock, WaitsUntilADeadlineThatHasPassedWithoutBlocking) {
   Mutex mutex;
   CondVar cv;

@@ -9,9 +9,9 @@
 //   p50_us ...   from the moment at which a worker hands the frame to the device until it has it back ("overhead": the
 //                device has nothing to do), and from publish() to the plug-in ("arrival")
 // BM_PaceAlone/FPS/FRAMES: the same thread of a source, which sleeps until each frame is due and publishes nothing.
-// BM_HandOverAlone/FPS/FRAMES: it wakes another thread for each frame, which does nothing. Its `handover_us`, counted
-// as
-//   pipeline_us is, is what the system takes for that: no pipeline that computes on another thread takes less here.
+// BM_HandOverAlone/FPS/FRAMES: it wakes another thread for each frame, which does nothing.
+//   handover_us  counted as pipeline_us is. What the system takes for that: no pipeline that computes on another thread
+//                takes less on that machine.
 #include <benchmark/benchmark.h>
 #include <sys/resource.h>
 #include <time.h>
@@ -61,6 +61,28 @@ double percentile(std::vector<double>& values, double q) {
 
 constexpr int kWarmup = 50;
 
+// What a source's thread takes outside of publishing, from one moment on. [source]; outside_us() when that has ended.
+class SourceTime {
+ public:
+  void begin() {
+    began_us_ = thread_cpu_us();
+    publishing_us_ = 0;
+  }
+  // Elapsed time is CPU time here: publishing does not sleep, but for a lossless source's. A worker that takes the core
+  // meanwhile counts twice, against the pipeline.
+  template <typename Publish>
+  void publish(const Publish& publish) {
+    const TimePoint before = base::system_clock().now();
+    publish(before);
+    publishing_us_ += static_cast<double>((base::system_clock().now() - before).count()) * 1e-3;
+  }
+  void end() { thread_us_ = thread_cpu_us() - began_us_; }
+  [[nodiscard]] double outside_us() const { return thread_us_ - publishing_us_; }
+
+ private:
+  double began_us_ = 0, publishing_us_ = 0, thread_us_ = 0;
+};
+
 // Calls `make_frame` for each frame when it is due.
 template <typename MakeFrame>
 void pace(double fps, int frames, const MakeFrame& make_frame) {
@@ -95,12 +117,11 @@ BENCHMARK(BM_PaceAlone)
 
 void BM_HandOverAlone(benchmark::State& state) {
   const auto frames = static_cast<int>(state.range(1));
-  const base::Clock& clock = base::system_clock();
   double handover = 0;
   for (auto _ : state) {
     base::Semaphore published;
     rusage begin{};
-    double source_begin = 0, source_us = 0, publish_us = 0;
+    SourceTime time;
     std::thread worker([&] {
       for (int i = 0; i < kWarmup + frames; ++i) published.acquire();
     });
@@ -108,19 +129,16 @@ void BM_HandOverAlone(benchmark::State& state) {
       pace(static_cast<double>(state.range(0)), frames, [&](int i) {
         if (i == kWarmup) {
           begin = now_used();
-          source_begin = thread_cpu_us();
-          publish_us = 0;
+          time.begin();
         }
-        const TimePoint before = clock.now();
-        published.release();
-        publish_us += static_cast<double>((clock.now() - before).count()) * 1e-3;
-        if (i == kWarmup + frames - 1) source_us = thread_cpu_us() - source_begin;
+        time.publish([&](TimePoint) { published.release(); });
+        if (i == kWarmup + frames - 1) time.end();
       });
     });
     source.join();
     worker.join();
     const double cpu = (cpu_seconds(now_used()) - cpu_seconds(begin)) * 1e6;
-    handover = (cpu - (source_us - publish_us)) / frames;
+    handover = (cpu - time.outside_us()) / frames;
   }
   state.counters["handover_us"] = handover;
 }
@@ -141,7 +159,7 @@ void BM_Pipeline(benchmark::State& state) {
   double own = 0;
   double switches = 0;
   std::vector<base::Duration> on_device;
-  on_device.reserve(static_cast<std::size_t>(kWarmup + frames));
+  on_device.reserve(static_cast<std::size_t>(kWarmup) + static_cast<std::size_t>(frames));
   for (auto _ : state) {
     const auto device = camd::device::make_host_device(clock);
     test::FakeEngine engine(*device, [](const infer::PictureView&) -> base::Status { return {}; });
@@ -161,19 +179,12 @@ void BM_Pipeline(benchmark::State& state) {
     engine.record_time_on_device(on_device);
     pipeline::PipelineOptions options;
     options.path.transfer = camd::pipeline::Transfer::kMapped;
-    double source_begin = 0, source_us = 0, publish_us = 0;
+    SourceTime time;
     const auto body = [&](capture::FrameRing& ring, const std::atomic<bool>&) {
       pace(fps, frames, [&](int i) {
-        if (i == kWarmup) {
-          source_begin = thread_cpu_us();
-          publish_us = 0;
-        }
-        // Elapsed time is CPU time here: publishing does not sleep, but for a lossless source's. A worker that takes
-        // the core meanwhile counts twice, against the pipeline.
-        const TimePoint before = clock.now();
-        (void)test::publish_frame(ring, before);
-        publish_us += static_cast<double>((clock.now() - before).count()) * 1e-3;
-        if (i == kWarmup + frames - 1) source_us = thread_cpu_us() - source_begin;
+        if (i == kWarmup) time.begin();
+        time.publish([&](TimePoint now) { (void)test::publish_frame(ring, now); });
+        if (i == kWarmup + frames - 1) time.end();
       });
     };
     pipeline::Pipeline pipe(*device, engine, plugins, clock, {test::fake_camera("bench", body, fps <= 0)}, options,
@@ -184,7 +195,7 @@ void BM_Pipeline(benchmark::State& state) {
     pipe.stop(true);
     const double counted = std::max(1, seen - kWarmup);
     cpu = (cpu_seconds(end) - cpu_seconds(begin)) * 1e6 / counted;
-    own = cpu - (source_us - publish_us) / counted;
+    own = cpu - time.outside_us() / counted;
     switches = static_cast<double>(end.ru_nvcsw - begin.ru_nvcsw) / counted;
   }
   state.counters["cpu_us"] = cpu;
