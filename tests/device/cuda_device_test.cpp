@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "device/make_device.hpp"
+#include "tests/device/graph_contract.hpp"
 
 namespace camd::device {
 namespace {
@@ -121,62 +122,21 @@ TEST_F(CudaDeviceTest, TimedEventsMeasureACopy) {
   EXPECT_LT(device_->elapsed(begin, end), std::chrono::seconds(1));
 }
 
-TEST_F(CudaDeviceTest, AGraphRunsItsCopiesOverTwoStreamsAtEveryLaunch) {
-  const Stream main = device_->make_stream("main");
-  const Stream side = device_->make_stream("side");
-  Event fork = device_->make_event(), join = device_->make_event();
-  TimedEvent begin = device_->make_timed_event(), end = device_->make_timed_event();
-  const HostBuffer from = device_->allocate_host(HostMemory::kPinned, kSize);
-  const HostBuffer to = device_->allocate_host(HostMemory::kPinned, kSize);
-  const DeviceBuffer memory = device_->allocate_device(kSize);
-  ASSERT_TRUE(device_->begin_capture(main).ok());
-  EXPECT_TRUE(device_->capturing(main));
-  ASSERT_TRUE(device_->record(begin, main).ok());
-  ASSERT_TRUE(device_->copy(memory.data(), from.data(), kSize, CopyKind::kHostToDevice, main).ok());
-  ASSERT_TRUE(device_->record(fork, main).ok());
-  ASSERT_TRUE(device_->wait(fork, side).ok());
-  ASSERT_TRUE(device_->copy(to.data(), memory.data(), kSize, CopyKind::kDeviceToHost, side).ok());
-  ASSERT_TRUE(device_->record(join, side).ok());
-  ASSERT_TRUE(device_->wait(join, main).ok());
-  ASSERT_TRUE(device_->record(end, main).ok());
+TEST_F(CudaDeviceTest, AGraphRunsItsCopiesOverTwoStreamsAtEveryLaunch) { test::run_a_graph_of_two_streams(*device_); }
+
+TEST_F(CudaDeviceTest, SaysWhetherAStreamIsBeingCaptured) {
+  const Stream stream = device_->make_stream("test");
+  EXPECT_FALSE(device_->capturing(stream));
+  ASSERT_TRUE(device_->begin_capture(stream).ok());
+  EXPECT_TRUE(device_->capturing(stream));
   GraphExec graph;
-  ASSERT_TRUE(device_->end_capture(main, graph).ok());
-  ASSERT_TRUE(graph);
-  Event done = device_->make_event();
-  for (int round = 0; round < 3; ++round) {
-    std::memset(from.data(), round + 1, kSize);
-    ASSERT_TRUE(device_->launch(graph, main).ok());
-    ASSERT_TRUE(device_->record(done, main).ok());
-    ASSERT_TRUE(device_->synchronize(done).ok());
-    EXPECT_EQ(static_cast<int>(to.data()[kSize - 1]), round + 1);
-    EXPECT_GT(device_->elapsed(begin, end), Duration::zero());
-  }
+  ASSERT_TRUE(device_->end_capture(stream, graph).ok());
+  EXPECT_FALSE(device_->capturing(stream));
 }
 
 TEST_F(CudaDeviceTest, AGraphThatAwaitsASignalReadsWhatWasUploadedBeforeItWasRaised) {
   if (!device_->supports_signals()) GTEST_SKIP() << "this driver has no writes by a stream";
-  const Stream main = device_->make_stream("main");
-  const Stream upload = device_->make_stream("upload");
-  Signal there = device_->make_signal();
-  Event done = device_->make_event();
-  const HostBuffer from = device_->allocate_host(HostMemory::kPinned, kSize);
-  const HostBuffer to = device_->allocate_host(HostMemory::kPinned, kSize);
-  const DeviceBuffer memory = device_->allocate_device(kSize);
-  ASSERT_TRUE(device_->begin_capture(main).ok());
-  ASSERT_TRUE(device_->await(there, main).ok());
-  ASSERT_TRUE(device_->copy(to.data(), memory.data(), kSize, CopyKind::kDeviceToHost, main).ok());
-  GraphExec graph;
-  ASSERT_TRUE(device_->end_capture(main, graph).ok());
-  for (int round = 0; round < 50; ++round) {
-    std::memset(from.data(), round + 1, kSize);
-    ASSERT_TRUE(device_->copy(memory.data(), from.data(), kSize, CopyKind::kHostToDevice, upload).ok());
-    ASSERT_TRUE(device_->raise(there, upload).ok());
-    ASSERT_TRUE(device_->launch(graph, main).ok());
-    ASSERT_TRUE(device_->record(done, main).ok());
-    ASSERT_TRUE(device_->synchronize(done).ok());
-    ASSERT_EQ(static_cast<int>(to.data()[0]), round + 1);
-    ASSERT_EQ(static_cast<int>(to.data()[kSize - 1]), round + 1);
-  }
+  test::run_a_graph_that_awaits_its_upload(*device_);
 }
 
 TEST_F(CudaDeviceTest, CountsTheMemoryItHolds) {

@@ -125,6 +125,7 @@ struct FakePlugin {
   using Process = std::function<int(const camd_frame&, const camd_tensors&, camd_results&, camd_error&)>;
   Process process;
   bool picture = false;
+  int outputs = 1;  // so many of the network's first ones are read
   camd_plugin table{};
 
   explicit FakePlugin(Process function, bool wants_picture = false)
@@ -140,8 +141,9 @@ struct FakePlugin {
       return static_cast<std::int32_t>(CAMD_OK);
     };
     table.outputs = [](void* instance, const camd_model* /*model*/, camd_needs* needs, camd_error* /*error*/) {
-      if (static_cast<FakePlugin*>(instance)->picture) needs->picture = CAMD_NEED_HOST;
-      needs->outputs[0] = CAMD_NEED_HOST;
+      const auto& self = *static_cast<FakePlugin*>(instance);
+      if (self.picture) needs->picture = CAMD_NEED_HOST;
+      for (int i = 0; i < self.outputs; ++i) needs->outputs[i] = CAMD_NEED_HOST;
       return static_cast<std::int32_t>(CAMD_OK);
     };
     table.process = [](void* instance, const camd_frame* frame, const camd_tensors* tensors, camd_results* results,

@@ -1,0 +1,320 @@
+// EmulatedGpu: the part of a GPU's contract that the host device has not, on streams of the host: it works beside the
+// one who enqueues, has memory of its own that pictures and outputs must be copied to and from, captures graphs and
+// knows signals. So what is written for a GPU runs under the sanitizers, on any machine.
+//
+// A stream is one of the host device's, with a thread of its own. A captured graph is a list of operations; at a launch
+// they are enqueued on streams of the graph's own, one for each stream of the capture.
+//
+// Threads: as Device; before_copy() is set before anything is enqueued and called by the streams' threads.
+// Invariants: misuse that CUDA answers with an error (an Event of outside in a capture, one of a capture outside, work
+// that nothing joins) is answered kInternal.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/mutex.hpp"
+#include "device/host_device.hpp"
+
+namespace camd::test {
+
+class EmulatedGpu final : public device::Device {
+ public:
+  explicit EmulatedGpu(const base::Clock& clock) : host_(device::make_host_device(clock, with_threads())) {
+    info_ = host_->info();
+    info_.kind = device::DeviceKind::kCuda;
+    info_.name = "emulated GPU";
+    info_.integrated = false;
+    info_.copy_engines = 1;
+  }
+
+  // [setup] Called before each copy that a stream carries out, with where it reads.
+  void before_copy(std::function<void(const void* from)> call) { before_copy_ = std::move(call); }
+
+  // As HostDevice::inject_failure(): the device is lost from now on. [any]
+  void lose(const base::Status& failure) {
+    host_->inject_failure(failure);
+    const base::MutexLock lock(signals_.mutex);
+    signals_.lost = true;
+    signals_.changed.notify_all();
+  }
+
+  [[nodiscard]] const device::DeviceInfo& info() const noexcept override { return info_; }
+  [[nodiscard]] device::HostBuffer allocate_host(device::HostMemory kind, std::size_t size_bytes) override {
+    return host_->allocate_host(kind, size_bytes);
+  }
+  [[nodiscard]] device::HostBuffer register_host(void* data, std::size_t size, device::HostMemory kind) override {
+    return host_->register_host(data, size, kind);
+  }
+  [[nodiscard]] device::DeviceBuffer allocate_device(std::size_t size_bytes) override {
+    return host_->allocate_device(size_bytes);
+  }
+  [[nodiscard]] device::Stream make_stream(const std::string& name) override {
+    return device::Stream(std::make_unique<StreamOfGpu>(host_->make_stream(name)));
+  }
+  [[nodiscard]] device::Event make_event() override {
+    return device::Event(std::make_unique<EventOfGpu>(host_->make_event()));
+  }
+  [[nodiscard]] device::TimedEvent make_timed_event() override { return host_->make_timed_event(); }
+
+  base::Status copy(void* to, const void* from, std::size_t size, device::CopyKind kind,
+                    device::StreamRef stream) override {
+    if (StreamOfGpu& own = of(stream); own.capture != nullptr) {
+      Operation operation{Kind::kCopy, own.lane};
+      operation.copy = {to, from, size, kind};
+      return note(*own.capture, operation);
+    }
+    return run_copy({to, from, size, kind}, of(stream).host);
+  }
+
+  base::Status record(device::Event& event, device::StreamRef stream) override {
+    EventOfGpu& own = of(event);
+    Capture* const capture = of(stream).capture;
+    own.capture = capture == nullptr ? 0 : capture->number;
+    if (capture == nullptr) return host_->record(own.host, of(stream).host);
+    own.point = capture->points.size();
+    capture->points.push_back(host_->make_event());
+    Operation operation{Kind::kRecord, of(stream).lane};
+    operation.point = own.point;
+    return note(*capture, operation);
+  }
+  base::Status record(device::TimedEvent& event, device::StreamRef stream) override {
+    StreamOfGpu& own = of(stream);
+    if (own.capture == nullptr) return host_->record(event, own.host);
+    Operation operation{Kind::kTime, own.lane};
+    operation.time = &event;
+    return note(*own.capture, operation);
+  }
+  base::Status wait(const device::Event& event, device::StreamRef stream) override {
+    const EventOfGpu& waited = of(event);
+    StreamOfGpu& own = of(stream);
+    if (waited.capture == 0) {
+      if (own.capture != nullptr) return misuse("a capture waits for an event of outside");
+      return host_->wait(waited.host, own.host);
+    }
+    if (capturing_ == nullptr || waited.capture != capturing_->number) {
+      return misuse("the event was recorded in a capture that has ended");
+    }
+    if (own.capture == nullptr) join(own, *capturing_);
+    Operation operation{Kind::kWait, own.lane};
+    operation.point = waited.point;
+    return note(*own.capture, operation);
+  }
+  base::Status call(device::HostFunction function, void* argument, device::StreamRef stream) override {
+    StreamOfGpu& own = of(stream);
+    if (own.capture == nullptr) return host_->call(function, argument, own.host);
+    Operation operation{Kind::kCall, own.lane};
+    operation.function = function;
+    operation.argument = argument;
+    return note(*own.capture, operation);
+  }
+
+  [[nodiscard]] bool supports_graphs() const noexcept override { return true; }
+  base::Status begin_capture(device::StreamRef stream) override {
+    if (capturing_ != nullptr) return misuse("a capture is under way already");
+    capturing_ = std::make_unique<Capture>();
+    capturing_->number = ++captures_;
+    join(of(stream), *capturing_);
+    return host_->status();
+  }
+  base::Status end_capture(device::StreamRef stream, device::GraphExec& graph) override {
+    if (capturing_ == nullptr || of(stream).capture != capturing_.get() || of(stream).lane != 0) {
+      return misuse("this stream began no capture");
+    }
+    const std::unique_ptr<Capture> capture = std::move(capturing_);
+    for (StreamOfGpu* const member : capture->members) member->capture = nullptr;
+    if (!joined(*capture)) return misuse("work of the capture is not joined at its end");
+    auto made =
+        std::make_unique<Graph>(std::move(capture->operations), std::move(capture->points), host_->make_event());
+    for (std::size_t lane = 0; lane < capture->members.size(); ++lane) {
+      made->lanes.push_back(host_->make_stream("graph " + std::to_string(lane)));
+    }
+    graph = device::GraphExec(std::move(made));
+    return host_->status();
+  }
+  base::Status launch(const device::GraphExec& graph, device::StreamRef stream) override {
+    auto& own = static_cast<Graph&>(graph.state());
+    base::Status status = host_->record(own.border, of(stream).host);
+    for (const device::Stream& lane : own.lanes) {
+      if (status.ok()) status = host_->wait(own.border, lane);
+    }
+    for (Operation& operation : own.operations) {
+      if (status.ok()) status = run(operation, own, own.lanes[operation.lane]);
+    }
+    if (status.ok()) status = host_->record(own.border, own.lanes.front());
+    if (status.ok()) status = host_->wait(own.border, of(stream).host);
+    return status;
+  }
+
+  [[nodiscard]] bool supports_signals() const noexcept override { return true; }
+  [[nodiscard]] device::Signal make_signal() override {
+    return device::Signal(std::make_unique<SignalOfGpu>(signals_));
+  }
+  base::Status raise(device::Signal& signal, device::StreamRef stream) override {
+    return call(&SignalOfGpu::raise, &signal.state(), stream);
+  }
+  base::Status await(device::Signal& signal, device::StreamRef stream) override {
+    return call(&SignalOfGpu::await, &signal.state(), stream);
+  }
+
+  base::Status synchronize(const device::Event& event) override {
+    if (of(event).capture != 0) return misuse("an event of a capture is asked outside of it");
+    return host_->synchronize(of(event).host);
+  }
+  base::Status synchronize(device::StreamRef stream) override { return host_->synchronize(of(stream).host); }
+  [[nodiscard]] bool reached(const device::Event& event) override { return host_->reached(of(event).host); }
+  [[nodiscard]] base::Duration elapsed(const device::TimedEvent& from, const device::TimedEvent& to) override {
+    return host_->elapsed(from, to);
+  }
+  [[nodiscard]] base::Status status() const override { return host_->status(); }
+  [[nodiscard]] std::size_t allocated_bytes() const noexcept override { return host_->allocated_bytes(); }
+
+ private:
+  enum class Kind : std::uint8_t { kCopy, kCall, kTime, kRecord, kWait };
+  struct Copy {
+    void* to = nullptr;
+    const void* from = nullptr;
+    std::size_t size_bytes = 0;
+    device::CopyKind kind = device::CopyKind::kHostToDevice;
+  };
+  struct Operation {
+    Operation(Kind of_kind, std::size_t of_lane) : kind(of_kind), lane(of_lane) {}
+    Kind kind;
+    std::size_t lane;
+    Copy copy;
+    device::HostFunction function = nullptr;
+    void* argument = nullptr;
+    device::TimedEvent* time = nullptr;
+    std::size_t point = 0;  // that is recorded or waited for
+  };
+  struct StreamOfGpu;
+  struct Capture {
+    std::size_t number = 0;
+    std::vector<StreamOfGpu*> members;  // one a lane, first the one that began
+    std::vector<Operation> operations;
+    std::vector<device::Event> points;
+  };
+  struct StreamOfGpu final : device::StreamState {
+    explicit StreamOfGpu(device::Stream of_host) : host(std::move(of_host)) {}
+    [[nodiscard]] void* native() const noexcept override { return nullptr; }
+    device::Stream host;
+    Capture* capture = nullptr;
+    std::size_t lane = 0;
+  };
+  struct EventOfGpu final : device::EventState {
+    explicit EventOfGpu(device::Event of_host) : host(std::move(of_host)) {}
+    device::Event host;
+    // The capture of the latest record(), 0 outside of any, and which of its points it is.
+    std::size_t capture = 0, point = 0;
+  };
+  struct Graph final : device::GraphState {
+    Graph(std::vector<Operation> of_capture, std::vector<device::Event> its_points, device::Event its_border)
+        : operations(std::move(of_capture)), points(std::move(its_points)), border(std::move(its_border)) {}
+    std::vector<Operation> operations;
+    std::vector<device::Event> points;
+    device::Event border;  // where it begins, then where it ends
+    std::vector<device::Stream> lanes;
+  };
+  // What all signals of a device share: who waits for one is let go when the device is lost.
+  struct Signals {
+    base::Mutex mutex;
+    base::CondVar changed;
+    bool lost CAMD_GUARDED_BY(mutex) = false;
+  };
+  struct SignalOfGpu final : device::SignalState {
+    explicit SignalOfGpu(Signals& of_device) : all(of_device) {}
+    static SignalOfGpu& of(void* signal) { return static_cast<SignalOfGpu&>(*static_cast<SignalState*>(signal)); }
+    static void raise(void* signal) noexcept {
+      SignalOfGpu& self = of(signal);
+      const base::MutexLock lock(self.all.mutex);
+      self.raised = true;
+      self.all.changed.notify_all();
+    }
+    static void await(void* signal) noexcept {
+      SignalOfGpu& self = of(signal);
+      const base::MutexLock lock(self.all.mutex);
+      while (!self.raised && !self.all.lost) self.all.changed.wait(self.all.mutex);
+      self.raised = false;
+    }
+    Signals& all;
+    bool raised CAMD_GUARDED_BY(all.mutex) = false;
+  };
+
+  static device::HostDeviceOptions with_threads() {
+    device::HostDeviceOptions options;
+    options.stream_threads = true;
+    return options;
+  }
+  static StreamOfGpu& of(device::StreamRef stream) { return static_cast<StreamOfGpu&>(stream.state()); }
+  static EventOfGpu& of(const device::Event& event) { return static_cast<EventOfGpu&>(event.state()); }
+  static base::Status misuse(const char* what) { return {base::ErrorKind::kInternal, what}; }
+
+  static void join(StreamOfGpu& stream, Capture& capture) {
+    stream.capture = &capture;
+    stream.lane = capture.members.size();
+    capture.members.push_back(&stream);
+  }
+  base::Status note(Capture& capture, const Operation& operation) {
+    capture.operations.push_back(operation);
+    return host_->status();
+  }
+  // Whether the end of the first lane comes after all work.
+  static bool joined(const Capture& capture) {
+    std::vector<bool> lane_joined(capture.members.size(), false);
+    std::vector<bool> point_joined(capture.points.size(), false);
+    lane_joined[0] = true;
+    for (std::size_t i = capture.operations.size(); i-- > 0;) {
+      const Operation& operation = capture.operations[i];
+      if (operation.kind == Kind::kRecord && point_joined[operation.point]) lane_joined[operation.lane] = true;
+      if (operation.kind == Kind::kWait && lane_joined[operation.lane]) point_joined[operation.point] = true;
+      const bool works = operation.kind != Kind::kRecord && operation.kind != Kind::kWait;
+      if (works && !lane_joined[operation.lane]) return false;
+    }
+    return true;
+  }
+
+  base::Status run_copy(const Copy& copy, const device::Stream& stream) {
+    if (before_copy_) {
+      const base::MutexLock lock(told_mutex_);
+      told_.push_back({this, copy.from});
+      base::Status status = host_->call(&Told::tell, &told_.back(), stream);
+      if (!status.ok()) return status;
+    }
+    return host_->copy(copy.to, copy.from, copy.size_bytes, copy.kind, stream);
+  }
+  // A copy that before_copy() is called for.
+  struct Told {
+    static void tell(void* self) noexcept {
+      const Told& told = *static_cast<Told*>(self);
+      told.gpu->before_copy_(told.from);
+    }
+    EmulatedGpu* gpu;
+    const void* from;
+  };
+
+  base::Status run(const Operation& operation, Graph& graph, const device::Stream& lane) {
+    switch (operation.kind) {
+      case Kind::kCopy: return run_copy(operation.copy, lane);
+      case Kind::kCall: return host_->call(operation.function, operation.argument, lane);
+      case Kind::kTime: return host_->record(*operation.time, lane);
+      case Kind::kRecord: return host_->record(graph.points[operation.point], lane);
+      case Kind::kWait: return host_->wait(graph.points[operation.point], lane);
+    }
+    return {};
+  }
+
+  Signals signals_;
+  base::Mutex told_mutex_;
+  std::deque<Told> told_ CAMD_GUARDED_BY(told_mutex_);  // stay until the end: a stream may still hold them
+  std::unique_ptr<device::HostDevice> host_;
+  device::DeviceInfo info_;
+  std::function<void(const void* from)> before_copy_;
+  std::unique_ptr<Capture> capturing_;
+  std::size_t captures_ = 0;
+};
+
+}  // namespace camd::test

@@ -1,0 +1,271 @@
+// Every way of a frame through a GPU, on one that is emulated: what no host device does (copies there and back, graphs,
+// signals) and what therefore no other test without a GPU sees.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <numeric>
+
+#include "pipeline/path_probe.hpp"
+#include "tests/device/emulated_gpu.hpp"
+#include "tests/pipeline/support.hpp"
+
+namespace camd::pipeline {
+namespace {
+
+using base::Status;
+using test::EmulatedGpu;
+
+// A picture's bytes summed, and the last of them.
+struct Digest {
+  float sum = 0;
+  float last = 0;
+  bool operator==(const Digest& o) const { return sum == o.sum && last == o.last; }
+};
+Digest digest(const std::byte* data, std::size_t size) {
+  std::uint32_t sum = 0;
+  for (std::size_t i = 0; i < size; ++i) sum += std::to_integer<std::uint32_t>(data[i]);
+  return {static_cast<float>(sum), static_cast<float>(std::to_integer<int>(data[size - 1]))};
+}
+
+// An engine whose network's two outputs are the picture's digest. The first is final before the second.
+class DigestEngine final : public infer::Engine {
+ public:
+  // `working` is called by the device for each frame.
+  explicit DigestEngine(
+      device::Device& device, std::function<void()> working = [] {})
+      : device_(device), working_(std::move(working)) {
+    model_.path = "digest.onnx";
+    input_ = {"input", {1, 3, 4, 4}, infer::DataType::kF32};
+    outputs_ = {{"sum", {1, 1}, infer::DataType::kF32}, {"last", {1, 1}, infer::DataType::kF32}};
+    options_.width = options_.height = 4;
+  }
+  [[nodiscard]] std::string_view name() const noexcept override { return "digest"; }
+  [[nodiscard]] const infer::ModelDescription& model() const noexcept override { return model_; }
+  [[nodiscard]] const infer::InputOptions& input_options() const noexcept override { return options_; }
+  [[nodiscard]] const infer::TensorSpec& input() const noexcept override { return input_; }
+  [[nodiscard]] const std::vector<infer::TensorSpec>& outputs() const noexcept override { return outputs_; }
+  [[nodiscard]] std::unique_ptr<infer::Execution> make_execution() override {
+    return std::make_unique<DigestExecution>(*this);
+  }
+
+ private:
+  class DigestExecution final : public infer::Execution {
+   public:
+    static constexpr std::size_t kApart = 256;  // bytes, as a GPU's engine aligns its outputs
+    explicit DigestExecution(DigestEngine& engine)
+        : engine_(engine), memory_(engine.device_.allocate_device(2 * kApart)) {
+      for (std::size_t i = 0; i < 2; ++i) {
+        addresses_[i] = memory_.data() + i * kApart;
+        ready_.push_back(engine.device_.make_event());
+      }
+    }
+    Status enqueue_preprocess(const infer::PictureView& picture, device::StreamRef stream) override {
+      // Work notes where its picture lies: a graph runs it again when others have been captured.
+      if (jobs_.empty() || jobs_.back().picture.data != picture.data ||
+          !(jobs_.back().picture.layout == picture.layout)) {
+        jobs_.push_back({this, picture});
+      }
+      return engine_.device_.call(
+          [](void* argument) noexcept {
+            const auto& job = *static_cast<Job*>(argument);
+            job.execution->engine_.working_();
+            job.execution->made_ = digest(job.picture.data, job.picture.layout.size_bytes);
+          },
+          &jobs_.back(), stream);
+    }
+    Status enqueue_network(device::StreamRef stream) override {
+      Status status = write_output<0>(stream);
+      return status.ok() ? write_output<1>(stream) : status;
+    }
+    bool bind_output(std::size_t i, void* address) override {
+      addresses_[i] = static_cast<std::byte*>(address);
+      return true;
+    }
+    [[nodiscard]] infer::TensorView input() const noexcept override { return {nullptr, &engine_.input_}; }
+    [[nodiscard]] infer::TensorView output(std::size_t i) const noexcept override {
+      return {addresses_[i], &engine_.outputs_[i]};
+    }
+    [[nodiscard]] const device::Event& output_ready(std::size_t i) const noexcept override { return ready_[i]; }
+    [[nodiscard]] Status result() const noexcept override { return engine_.device_.status(); }
+
+   private:
+    struct Job {
+      DigestExecution* execution;
+      infer::PictureView picture;
+    };
+    template <std::size_t kOutput>
+    Status write_output(device::StreamRef stream) {
+      Status status = engine_.device_.call(
+          [](void* self) noexcept {
+            const auto& execution = *static_cast<DigestExecution*>(self);
+            const float value = kOutput == 0 ? execution.made_.sum : execution.made_.last;
+            std::memcpy(execution.addresses_[kOutput], &value, sizeof(value));
+          },
+          this, stream);
+      return status.ok() ? engine_.device_.record(ready_[kOutput], stream) : status;
+    }
+
+    DigestEngine& engine_;
+    device::DeviceBuffer memory_;
+    std::array<std::byte*, 2> addresses_{};
+    Digest made_;
+    std::vector<device::Event> ready_;
+    std::deque<Job> jobs_;
+  };
+
+  device::Device& device_;
+  const std::function<void()> working_;
+  infer::ModelDescription model_;
+  infer::InputOptions options_;
+  infer::TensorSpec input_;
+  std::vector<infer::TensorSpec> outputs_;
+};
+
+struct Strategy {
+  const char* name;
+  FramePathOptions path;
+};
+const Strategy kStrategies[] = {
+    {"PageableSync", {StreamStrategy::kSingle, Transfer::kPageable, true, false}},
+    {"PinnedAsync", {StreamStrategy::kSingle, Transfer::kPinned, false, false}},
+    {"PerFrameStreams", {StreamStrategy::kPerFrame, Transfer::kPinned, false, false}},
+    {"SplitStreams", {StreamStrategy::kSplit, Transfer::kPinned, false, false}},
+    {"SplitDirect", {StreamStrategy::kSplit, Transfer::kDirect, false, false}},
+    {"Mapped", {StreamStrategy::kSingle, Transfer::kMapped, false, false}},
+    {"Graph", {StreamStrategy::kPerFrame, Transfer::kPinned, false, true}},
+    {"GraphSplit", {StreamStrategy::kSplit, Transfer::kPinned, false, true}},
+    {"GraphDirect", {StreamStrategy::kPerFrame, Transfer::kDirect, false, true}},
+    {"GraphMapped", {StreamStrategy::kPerFrame, Transfer::kMapped, false, true}},
+};
+
+class EveryStrategy : public testing::TestWithParam<Strategy> {};
+INSTANTIATE_TEST_SUITE_P(EmulatedGpu, EveryStrategy, testing::ValuesIn(kStrategies),
+                         [](const testing::TestParamInfo<Strategy>& tested) { return std::string(tested.param.name); });
+
+// Frames of two sizes by turns: what was captured for one is of no use to the other.
+base::PictureLayout layout_of(std::uint64_t sequence) {
+  return sequence % 8 < 4 ? base::tight_layout(base::PixelFormat::kNv12, 64, 48)
+                          : base::tight_layout(base::PixelFormat::kBgr, 96, 32);
+}
+
+TEST_P(EveryStrategy, DeliversEveryFrameInOrderWithTheOutputsOfItsOwnPicture) {
+  constexpr std::uint64_t kFrames = 200;
+  const base::Clock& clock = base::system_clock();
+  EmulatedGpu gpu(clock);
+  DigestEngine engine(gpu);
+  base::Mutex mutex;
+  std::vector<std::uint64_t> sequences[2];
+  int wrong = 0;
+  test::FakePlugin plugin([&](const camd_frame& frame, const camd_tensors& tensors, camd_results&, camd_error&) {
+    const base::PictureLayout layout = layout_of(frame.sequence);
+    const std::vector<std::byte> picture(layout.size_bytes, static_cast<std::byte>(frame.sequence));
+    Digest got;
+    std::memcpy(&got.sum, tensors.outputs[0]->data, sizeof(got.sum));
+    std::memcpy(&got.last, tensors.outputs[1]->data, sizeof(got.last));
+    const base::MutexLock lock(mutex);
+    sequences[frame.camera_index].push_back(frame.sequence);
+    if (!(got == digest(picture.data(), picture.size()))) ++wrong;
+    return static_cast<int>(CAMD_OK);
+  });
+  plugin.outputs = 2;
+  PluginHost plugins({}, clock);
+  plugin.add_to(plugins);
+  test::declare(plugins, engine);
+  PipelineOptions options;
+  options.path = GetParam().path;
+  options.device_depth = 3;
+  const auto publish = [&](capture::FrameRing& ring, const std::atomic<bool>&) {
+    for (std::uint64_t i = 0; i < kFrames; ++i) {
+      auto lease = ring.begin();
+      const base::PictureLayout layout = layout_of(lease->sequence());
+      std::memset(lease->data(layout), static_cast<int>(lease->sequence()), layout.size_bytes);
+      lease->publish(clock.now(), clock.now());
+    }
+  };
+  Pipeline pipeline(gpu, engine, plugins, clock,
+                    {test::fake_camera("one", publish, true), test::fake_camera("two", publish, true)}, options,
+                    nullptr);
+  pipeline.start();
+  EXPECT_EQ(pipeline.wait_for_end(base::TimePoint::max()), EndReason::kSourcesEnded);
+  pipeline.stop(true);
+  std::vector<std::uint64_t> expected(kFrames);
+  std::iota(expected.begin(), expected.end(), 0U);
+  EXPECT_EQ(sequences[0], expected);
+  EXPECT_EQ(sequences[1], expected);
+  EXPECT_EQ(wrong, 0);
+  EXPECT_TRUE(pipeline.ledger().totals().balanced());
+}
+
+TEST_P(EveryStrategy, TellsWhatCrossedTheBus) {
+  const base::Clock& clock = base::system_clock();
+  EmulatedGpu gpu(clock);
+  DigestEngine engine(gpu);
+  test::FakePlugin plugin(
+      [](const camd_frame&, const camd_tensors&, camd_results&, camd_error&) { return static_cast<int>(CAMD_OK); });
+  plugin.outputs = 2;
+  PluginHost plugins({}, clock);
+  plugin.add_to(plugins);
+  test::declare(plugins, engine);
+  const base::PictureLayout layout = layout_of(0);
+  const auto pictures = make_probe_pictures(layout);
+  const FramePathOptions& path = GetParam().path;
+  PathProbe probe(gpu, engine, plugins, path, layout, pictures);
+  const ProbeResult probed = probe.measure(20, 0, 0);
+  EXPECT_EQ(probed.h2d_bytes, path.transfer == Transfer::kMapped ? 0U : layout.size_bytes);
+  const bool written = path.transfer == Transfer::kMapped || path.transfer == Transfer::kDirect;
+  // A graph copies outputs that lie side by side as one, with what lies between.
+  EXPECT_EQ(probed.d2h_bytes, written ? 0U : path.graph ? 256 + sizeof(float) : 2 * sizeof(float));
+  // The stages lie inside of the whole, each once.
+  EXPECT_GT(probed.e2e.min, 0.0);
+  EXPECT_GE(probed.h2d.min, 0.0);
+  EXPECT_GT(probed.infer.max, 0.0);
+  EXPECT_LE(probed.h2d.min + probed.preprocess.min + probed.infer.min + probed.d2h.min, probed.e2e.max);
+}
+
+struct CountsLoss final : PipelineListener {
+  void camera_changed(capture::CameraIndex, capture::SourceState, const std::string&) override {}
+  void device_lost(const std::string& reason) override { lost.push_back(reason); }
+  std::vector<std::string> lost;
+};
+
+TEST_P(EveryStrategy, AccountsForEveryFrameWhenTheDeviceIsLostDuringACopyOrTheNetwork) {
+  const base::Clock& clock = base::system_clock();
+  for (const int lost_at : {9, 10, 11}) {
+    SCOPED_TRACE(lost_at);
+    EmulatedGpu gpu(clock);
+    std::atomic<int> works{0};
+    const auto work = [&] {
+      if (++works == lost_at) gpu.lose({base::ErrorKind::kDeviceLost, "unplugged"});
+    };
+    gpu.before_copy([&](const void*) { work(); });
+    DigestEngine engine(gpu, work);
+    test::FakePlugin plugin(
+        [](const camd_frame&, const camd_tensors&, camd_results&, camd_error&) { return static_cast<int>(CAMD_OK); });
+    plugin.outputs = 2;
+    PluginHost plugins({}, clock);
+    plugin.add_to(plugins);
+    test::declare(plugins, engine);
+    PipelineOptions options;
+    options.path = GetParam().path;
+    CountsLoss listener;
+    Pipeline pipeline(gpu, engine, plugins, clock,
+                      {test::fake_camera("one",
+                                         [&](capture::FrameRing& ring, const std::atomic<bool>& stopping) {
+                                           while (!stopping) (void)test::publish_frame(ring, clock.now());
+                                         })},
+                      options, &listener);
+    pipeline.start();
+    EXPECT_EQ(pipeline.wait_for_end(base::TimePoint::max()), EndReason::kDeviceLost);
+    pipeline.stop(true);
+    EXPECT_THAT(listener.lost, testing::ElementsAre(testing::HasSubstr("unplugged")));
+    EXPECT_TRUE(pipeline.ledger().totals().balanced());
+    EXPECT_EQ(pipeline.ledger().totals().in_flight, 0);
+  }
+}
+
+}  // namespace
+}  // namespace camd::pipeline
