@@ -9,8 +9,8 @@
 #   demo   scripts/demo.sh for two seconds: what a first visitor builds, several sources at a time, and sees (build/demo)
 #   asan   address and undefined-behaviour sanitizers over the tests of device, capture, plugins and pipeline
 #   tsan   the thread sanitizer over the same, built with clang, whose thread-safety analysis is an error
-#   fuzz   libFuzzer on what reads models, for a minute (FUZZ_SECONDS says otherwise), starting from ONNX's own cases and
-#          what earlier runs found (build/fuzz/corpus)
+#   fuzz   libFuzzer on what reads models, configurations and metrics lines, for a minute (FUZZ_SECONDS says otherwise),
+#          starting from ONNX's own cases, the examples, and what earlier runs found (build/fuzz/corpus)
 #   lint   scripts/lint.sh: format, clang-tidy on what changed, layers, scripts
 # Then a summary: what ran, and what was skipped and why. Exit 1 if a step failed; the others run all the same.
 #   --quick        the step dev only
@@ -107,19 +107,30 @@ step_sanitizer() { # PRESET
 step_demo() { scripts/demo.sh --no-install --duration 2s; }
 step_asan() { step_sanitizer asan; }
 step_tsan() { step_sanitizer tsan; }
-step_fuzz() {
-  local corpus=build/fuzz/corpus cases=build/fuzz/onnx_conformance case
-  configure fuzz && build fuzz fuzz_model || return 1
-  mkdir -p "$corpus"
-  if /usr/bin/python3 tests/infer/make_conformance.py "$cases" >build/fuzz/cases.log 2>&1; then
-    for case in "$cases"/*/model.onnx; do cp "$case" "$corpus/$(basename "$(dirname "$case")").onnx"; done
-  fi
-  if ! build/fuzz/bin/fuzz_model -max_total_time="${FUZZ_SECONDS:-60}" -timeout=10 -rss_limit_mb=3072 -max_len=65536 \
-    -print_final_stats=1 -artifact_prefix=build/fuzz/ "$corpus" >build/fuzz/run.log 2>&1; then
-    tail -n 40 build/fuzz/run.log >&2
+# Runs one target on its corpus.
+fuzz() { # NAME SECONDS LONGEST_INPUT
+  local log=build/fuzz/$1.log
+  if ! "build/fuzz/bin/fuzz_$1" -max_total_time="$2" -max_len="$3" -timeout=10 -rss_limit_mb=3072 \
+    -print_final_stats=1 -artifact_prefix="build/fuzz/$1-" "build/fuzz/corpus/$1" >"$log" 2>&1; then
+    tail -n 40 "$log" >&2
     return 1
   fi
-  grep -E '^stat::|^Done ' build/fuzz/run.log
+  grep -E '^stat::number_of|^Done ' "$log" | sed "s/^/$1: /"
+}
+step_fuzz() {
+  local seconds=${FUZZ_SECONDS:-60} cases=build/fuzz/onnx_conformance case readers models=yes
+  configure fuzz && build fuzz fuzz_config fuzz_metrics fuzz_model || return 1
+  mkdir -p build/fuzz/corpus/{config,metrics,model}
+  cp docs/examples/*.yaml docs/examples/detectors/*.yaml build/fuzz/corpus/config/
+  head -n 8 tests/apps/data/run.jsonl >build/fuzz/corpus/metrics/run.jsonl
+  if /usr/bin/python3 tests/infer/make_conformance.py "$cases" >build/fuzz/cases.log 2>&1; then
+    for case in "$cases"/*/model.onnx; do cp "$case" "build/fuzz/corpus/model/$(basename "$(dirname "$case")").onnx"; done
+  fi
+  # Beside the models, which are read by most code.
+  { fuzz config $((seconds / 2)) 8192 && fuzz metrics $((seconds / 2)) 16384; } &
+  readers=$!
+  fuzz model "$seconds" 65536 || models=no
+  wait "$readers" && [[ $models == yes ]]
 }
 step_lint() { scripts/lint.sh; }
 
