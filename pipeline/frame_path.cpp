@@ -300,14 +300,14 @@ Status FramePath::download(InFlight& in_flight, StreamRef compute, StreamRef str
     CAMD_TRY(device_.copy(copy.to, copy.from, copy.size_bytes, CopyKind::kDeviceToHost, stream));
     if (options_.wait_each) CAMD_TRY(device_.synchronize(stream));
   }
-  if (in_flight.host_input.size_bytes() != 0) {
-    CAMD_TRY(device_.copy(in_flight.host_input.data(), in_flight.execution->input().data,
-                          in_flight.host_input.size_bytes(), CopyKind::kDeviceToHost, stream));
+  if (own_stream) {
+    // Outputs that nobody reads are waited for too: the frame is complete when the network is.
+    CAMD_TRY(device_.record(in_flight.computed, compute));
+    CAMD_TRY(device_.wait(in_flight.computed, stream));
   }
-  if (!own_stream) return {};
-  // Outputs that nobody reads are waited for too: the frame is complete when the network is.
-  CAMD_TRY(device_.record(in_flight.computed, compute));
-  return device_.wait(in_flight.computed, stream);
+  if (in_flight.host_input.size_bytes() == 0) return {};
+  return device_.copy(in_flight.host_input.data(), in_flight.execution->input().data, in_flight.host_input.size_bytes(),
+                      CopyKind::kDeviceToHost, stream);
 }
 
 void FramePath::finish(const InFlight& in_flight) {

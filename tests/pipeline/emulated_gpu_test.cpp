@@ -8,6 +8,7 @@
 #include <deque>
 #include <functional>
 #include <numeric>
+#include <ostream>
 
 #include "pipeline/path_probe.hpp"
 #include "tests/device/emulated_gpu.hpp"
@@ -31,7 +32,8 @@ Digest digest(const std::byte* data, std::size_t size) {
   return {static_cast<float>(sum), static_cast<float>(std::to_integer<int>(data[size - 1]))};
 }
 
-// An engine whose network's two outputs are the picture's digest. The first is final before the second.
+// An engine whose network's two outputs are the picture's digest. The first is final before the second. Its input is
+// the picture's first byte.
 class DigestEngine final : public infer::Engine {
  public:
   // `working` is called by the device for each frame.
@@ -39,7 +41,7 @@ class DigestEngine final : public infer::Engine {
       device::Device& device, std::function<void()> working = [] {})
       : device_(device), working_(std::move(working)) {
     model_.path = "digest.onnx";
-    input_ = {"input", {1, 3, 4, 4}, infer::DataType::kF32};
+    input_ = {"input", {1}, infer::DataType::kF32};
     outputs_ = {{"sum", {1, 1}, infer::DataType::kF32}, {"last", {1, 1}, infer::DataType::kF32}};
     options_.width = options_.height = 4;
   }
@@ -57,7 +59,7 @@ class DigestEngine final : public infer::Engine {
    public:
     static constexpr std::size_t kApart = 256;  // bytes, as a GPU's engine aligns its outputs
     explicit DigestExecution(DigestEngine& engine)
-        : engine_(engine), memory_(engine.device_.allocate_device(2 * kApart)) {
+        : engine_(engine), memory_(engine.device_.allocate_device(3 * kApart)) {
       for (std::size_t i = 0; i < 2; ++i) {
         addresses_[i] = memory_.data() + i * kApart;
         ready_.push_back(engine.device_.make_event());
@@ -74,6 +76,7 @@ class DigestEngine final : public infer::Engine {
             const auto& job = *static_cast<Job*>(argument);
             job.execution->engine_.working_();
             job.execution->made_ = digest(job.picture.data, job.picture.layout.size_bytes);
+            *static_cast<float*>(job.execution->input().data) = digest(job.picture.data, 1).last;
           },
           &jobs_.back(), stream);
     }
@@ -85,7 +88,9 @@ class DigestEngine final : public infer::Engine {
       addresses_[i] = static_cast<std::byte*>(address);
       return true;
     }
-    [[nodiscard]] infer::TensorView input() const noexcept override { return {nullptr, &engine_.input_}; }
+    [[nodiscard]] infer::TensorView input() const noexcept override {
+      return {memory_.data() + 2 * kApart, &engine_.input_};
+    }
     [[nodiscard]] infer::TensorView output(std::size_t i) const noexcept override {
       return {addresses_[i], &engine_.outputs_[i]};
     }
@@ -129,6 +134,7 @@ struct Strategy {
   const char* name;
   FramePathOptions path;
 };
+void PrintTo(const Strategy& strategy, std::ostream* to) { *to << strategy.name; }
 const Strategy kStrategies[] = {
     {"PageableSync", {StreamStrategy::kSingle, Transfer::kPageable, true, false}},
     {"PinnedAsync", {StreamStrategy::kSingle, Transfer::kPinned, false, false}},
@@ -198,6 +204,40 @@ TEST_P(EveryStrategy, DeliversEveryFrameInOrderWithTheOutputsOfItsOwnPicture) {
   EXPECT_EQ(sequences[1], expected);
   EXPECT_EQ(wrong, 0);
   EXPECT_TRUE(pipeline.ledger().totals().balanced());
+}
+
+// How much else travels back decides behind what the input does.
+TEST_P(EveryStrategy, GivesAPluginTheInputOfItsOwnFrameHoweverManyOutputsItReads) {
+  constexpr std::uint64_t kFrames = 200;
+  const base::Clock& clock = base::system_clock();
+  for (const int outputs : {0, 1, 2}) {
+    SCOPED_TRACE(outputs);
+    EmulatedGpu gpu(clock);
+    DigestEngine engine(gpu);
+    std::vector<float> inputs;
+    test::FakePlugin plugin([&](const camd_frame&, const camd_tensors& tensors, camd_results&, camd_error&) {
+      inputs.push_back(*static_cast<const float*>(tensors.input->data));
+      return static_cast<int>(CAMD_OK);
+    });
+    plugin.outputs = outputs;
+    plugin.input = true;
+    PluginHost plugins({}, clock);
+    plugin.add_to(plugins);
+    test::declare(plugins, engine);
+    PipelineOptions options;
+    options.path = GetParam().path;
+    options.device_depth = 3;
+    const auto publish = [&](capture::FrameRing& ring, const std::atomic<bool>&) {
+      for (std::uint64_t i = 0; i < kFrames; ++i) (void)test::publish_frame(ring, clock.now());
+    };
+    Pipeline pipeline(gpu, engine, plugins, clock, {test::fake_camera("one", publish, true)}, options, nullptr);
+    pipeline.start();
+    EXPECT_EQ(pipeline.wait_for_end(base::TimePoint::max()), EndReason::kSourcesEnded);
+    pipeline.stop(true);
+    std::vector<float> expected(kFrames);
+    std::iota(expected.begin(), expected.end(), 0.0F);
+    EXPECT_EQ(inputs, expected);
+  }
 }
 
 TEST_P(EveryStrategy, TellsWhatCrossedTheBus) {
