@@ -93,7 +93,7 @@ std::unique_ptr<InFlight> FramePath::make_in_flight() {
   const DLDevice own_device{cuda ? kDLCUDA : kDLCPU, device_.info().index};
   const MergedNeeds& needs = plugins_.needs();
   const std::vector<infer::TensorSpec>& outputs = engine_.outputs();
-  if (needs.input != CAMD_NEED_NONE) made->execution->keep_input();
+  if (needs.input == CAMD_NEED_HOST) made->execution->keep_input();
   const std::vector<std::byte*> on_host = cuda ? plan_copies(*made) : std::vector<std::byte*>();
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     void* on_device = made->execution->output(i).data;

@@ -204,6 +204,8 @@ std::unique_ptr<PluginViews> PluginHost::make_views(const FrameTensors& tensors)
   auto made = std::make_unique<PluginViews>();
   made->shapes_ = tensors.host;
   for (DLTensor& shape : made->shapes_) shape.data = nullptr;
+  made->input_shape_ = tensors.input;
+  made->input_shape_.data = nullptr;
   made->views_.resize(plugins_.size());
   for (std::size_t p = 0; p < plugins_.size(); ++p) {
     const Plugin& plugin = *plugins_[p];
@@ -222,7 +224,8 @@ std::unique_ptr<PluginViews> PluginHost::make_views(const FrameTensors& tensors)
     view.tensors.output_count = static_cast<std::int32_t>(tensors.host.size());
     view.tensors.outputs = view.outputs.data();
     view.tensors.device_outputs = view.device_outputs.data();
-    view.tensors.input = plugin.input() == CAMD_NEED_NONE ? nullptr : &tensors.input;
+    if (plugin.input() == CAMD_NEED_SHAPE) view.tensors.input = &made->input_shape_;
+    if (plugin.input() == CAMD_NEED_HOST) view.tensors.input = &tensors.input;
     view.tensors.stream = tensors.stream;
   }
   return made;

@@ -99,7 +99,9 @@ class PluginViews {
     camd_tensors tensors{};
   };
   std::vector<View> views_;
-  std::vector<DLTensor> shapes_;  // tensors without data, for those who asked for shapes only
+  // Tensors without data, for those who asked for shapes only.
+  std::vector<DLTensor> shapes_;
+  DLTensor input_shape_{};
 };
 
 // What `camd plugin FILE.so` prints. Loads the library, checks its table, runs nothing else of it.

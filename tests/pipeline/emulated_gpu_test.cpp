@@ -12,7 +12,7 @@
 
 #include "pipeline/path_probe.hpp"
 #include "tests/device/emulated_gpu.hpp"
-#include "tests/pipeline/support.hpp"
+#include "tests/pipeline/rig.hpp"
 
 namespace camd::pipeline {
 namespace {
@@ -53,6 +53,8 @@ class DigestEngine final : public infer::Engine {
   [[nodiscard]] std::unique_ptr<infer::Execution> make_execution() override {
     return std::make_unique<DigestExecution>(*this);
   }
+  // Whether somebody reads the network's input.
+  [[nodiscard]] bool keeps_input() const noexcept { return keeps_input_; }
 
  private:
   class DigestExecution final : public infer::Execution {
@@ -84,6 +86,7 @@ class DigestEngine final : public infer::Engine {
       Status status = write_output<0>(stream);
       return status.ok() ? write_output<1>(stream) : status;
     }
+    void keep_input() override { engine_.keeps_input_ = true; }
     bool bind_output(std::size_t i, void* address) override {
       addresses_[i] = static_cast<std::byte*>(address);
       return true;
@@ -124,6 +127,7 @@ class DigestEngine final : public infer::Engine {
 
   device::Device& device_;
   const std::function<void()> working_;
+  bool keeps_input_ = false;
   infer::ModelDescription model_;
   infer::InputOptions options_;
   infer::TensorSpec input_;
@@ -152,6 +156,39 @@ class EveryStrategy : public testing::TestWithParam<Strategy> {};
 INSTANTIATE_TEST_SUITE_P(EmulatedGpu, EveryStrategy, testing::ValuesIn(kStrategies),
                          [](const testing::TestParamInfo<Strategy>& tested) { return std::string(tested.param.name); });
 
+// A pipeline on an emulated GPU, with a strategy.
+struct GpuRig {
+  explicit GpuRig(
+      test::FakePlugin& plugin, std::function<void()> working = [] {})
+      : engine(gpu, std::move(working)), plugins({}, clock) {
+    plugin.add_to(plugins);
+    test::declare(plugins, engine);
+    options.path = EveryStrategy::GetParam().path;
+    options.device_depth = 3;
+  }
+  EndReason run(std::vector<CameraSpec> cameras, PipelineListener* listener = nullptr) {
+    pipeline = std::make_unique<Pipeline>(gpu, engine, plugins, clock, std::move(cameras), options, listener);
+    pipeline->start();
+    const EndReason reason = pipeline->wait_for_end(base::TimePoint::max());
+    pipeline->stop(true);
+    return reason;
+  }
+  const base::Clock& clock = base::system_clock();
+  EmulatedGpu gpu{clock};
+  DigestEngine engine;
+  PluginHost plugins;
+  PipelineOptions options;
+  std::unique_ptr<Pipeline> pipeline;
+};
+
+// 0, 1, 2 and so on.
+template <typename T>
+std::vector<T> numbers(std::size_t count) {
+  std::vector<T> made(count);
+  std::iota(made.begin(), made.end(), T{});
+  return made;
+}
+
 // Frames of two sizes by turns: what was captured for one is of no use to the other.
 base::PictureLayout layout_of(std::uint64_t sequence) {
   return sequence % 8 < 4 ? base::tight_layout(base::PixelFormat::kNv12, 64, 48)
@@ -160,9 +197,6 @@ base::PictureLayout layout_of(std::uint64_t sequence) {
 
 TEST_P(EveryStrategy, DeliversEveryFrameInOrderWithTheOutputsOfItsOwnPicture) {
   constexpr std::uint64_t kFrames = 200;
-  const base::Clock& clock = base::system_clock();
-  EmulatedGpu gpu(clock);
-  DigestEngine engine(gpu);
   base::Mutex mutex;
   std::vector<std::uint64_t> sequences[2];
   int wrong = 0;
@@ -178,82 +212,85 @@ TEST_P(EveryStrategy, DeliversEveryFrameInOrderWithTheOutputsOfItsOwnPicture) {
     return static_cast<int>(CAMD_OK);
   });
   plugin.outputs = 2;
-  PluginHost plugins({}, clock);
-  plugin.add_to(plugins);
-  test::declare(plugins, engine);
-  PipelineOptions options;
-  options.path = GetParam().path;
-  options.device_depth = 3;
+  GpuRig rig(plugin);
   const auto publish = [&](capture::FrameRing& ring, const std::atomic<bool>&) {
     for (std::uint64_t i = 0; i < kFrames; ++i) {
       auto lease = ring.begin();
       const base::PictureLayout layout = layout_of(lease->sequence());
       std::memset(lease->data(layout), static_cast<int>(lease->sequence()), layout.size_bytes);
-      lease->publish(clock.now(), clock.now());
+      lease->publish(rig.clock.now(), rig.clock.now());
     }
   };
-  Pipeline pipeline(gpu, engine, plugins, clock,
-                    {test::fake_camera("one", publish, true), test::fake_camera("two", publish, true)}, options,
-                    nullptr);
-  pipeline.start();
-  EXPECT_EQ(pipeline.wait_for_end(base::TimePoint::max()), EndReason::kSourcesEnded);
-  pipeline.stop(true);
-  std::vector<std::uint64_t> expected(kFrames);
-  std::iota(expected.begin(), expected.end(), 0U);
-  EXPECT_EQ(sequences[0], expected);
-  EXPECT_EQ(sequences[1], expected);
+  EXPECT_EQ(rig.run({test::fake_camera("one", publish, true), test::fake_camera("two", publish, true)}),
+            EndReason::kSourcesEnded);
+  EXPECT_EQ(sequences[0], numbers<std::uint64_t>(kFrames));
+  EXPECT_EQ(sequences[1], numbers<std::uint64_t>(kFrames));
   EXPECT_EQ(wrong, 0);
-  EXPECT_TRUE(pipeline.ledger().totals().balanced());
+  EXPECT_TRUE(rig.pipeline->ledger().totals().balanced());
 }
 
 // How much else travels back decides behind what the input does.
 TEST_P(EveryStrategy, GivesAPluginTheInputOfItsOwnFrameHoweverManyOutputsItReads) {
-  constexpr std::uint64_t kFrames = 200;
-  const base::Clock& clock = base::system_clock();
   for (const int outputs : {0, 1, 2}) {
     SCOPED_TRACE(outputs);
-    EmulatedGpu gpu(clock);
-    DigestEngine engine(gpu);
     std::vector<float> inputs;
     test::FakePlugin plugin([&](const camd_frame&, const camd_tensors& tensors, camd_results&, camd_error&) {
       inputs.push_back(*static_cast<const float*>(tensors.input->data));
       return static_cast<int>(CAMD_OK);
     });
     plugin.outputs = outputs;
-    plugin.input = true;
-    PluginHost plugins({}, clock);
-    plugin.add_to(plugins);
-    test::declare(plugins, engine);
-    PipelineOptions options;
-    options.path = GetParam().path;
-    options.device_depth = 3;
-    const auto publish = [&](capture::FrameRing& ring, const std::atomic<bool>&) {
-      for (std::uint64_t i = 0; i < kFrames; ++i) (void)test::publish_frame(ring, clock.now());
-    };
-    Pipeline pipeline(gpu, engine, plugins, clock, {test::fake_camera("one", publish, true)}, options, nullptr);
-    pipeline.start();
-    EXPECT_EQ(pipeline.wait_for_end(base::TimePoint::max()), EndReason::kSourcesEnded);
-    pipeline.stop(true);
-    std::vector<float> expected(kFrames);
-    std::iota(expected.begin(), expected.end(), 0.0F);
-    EXPECT_EQ(inputs, expected);
+    plugin.input = CAMD_NEED_HOST;
+    GpuRig rig(plugin);
+    EXPECT_EQ(rig.run({test::fake_camera("one", test::publishes(rig.clock, 200), true)}), EndReason::kSourcesEnded);
+    EXPECT_EQ(inputs, numbers<float>(200));
   }
 }
 
+TEST_P(EveryStrategy, GivesAPluginThatWantsShapesNoDataAndMovesNone) {
+  int calls = 0;
+  test::FakePlugin plugin([&](const camd_frame&, const camd_tensors& tensors, camd_results&, camd_error&) {
+    ++calls;
+    for (const DLTensor* const tensor : {tensors.input, tensors.outputs[0], tensors.outputs[1]}) {
+      EXPECT_NE(tensor, nullptr);
+      if (tensor == nullptr) continue;
+      EXPECT_EQ(tensor->data, nullptr);
+      EXPECT_EQ(tensor->shape[0], 1);
+    }
+    return static_cast<int>(CAMD_OK);
+  });
+  plugin.input = plugin.output = CAMD_NEED_SHAPE;
+  plugin.outputs = 2;
+  GpuRig rig(plugin);
+  EXPECT_EQ(rig.run({test::fake_camera("one", test::publishes(rig.clock, 1), true)}), EndReason::kSourcesEnded);
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(rig.pipeline->metrics().take(0).d2h_bytes_per_frame, 0.0);
+  EXPECT_FALSE(rig.engine.keeps_input()) << "its first layer may read the picture itself";
+}
+
+TEST_P(EveryStrategy, LeavesOutputsOnTheDeviceForAPluginThatReadsThemThere) {
+  std::vector<float> sums;
+  test::FakePlugin plugin([&](const camd_frame&, const camd_tensors& tensors, camd_results&, camd_error&) {
+    EXPECT_EQ(tensors.outputs[0], nullptr);
+    EXPECT_EQ(tensors.device_outputs[0]->device.device_type, kDLCUDA);
+    sums.push_back(*static_cast<const float*>(tensors.device_outputs[0]->data));  // the emulated one's is the host's
+    return static_cast<int>(CAMD_OK);
+  });
+  plugin.output = CAMD_NEED_DEVICE;
+  GpuRig rig(plugin);
+  EXPECT_EQ(rig.run({test::fake_camera("one", test::publishes(rig.clock, 50), true)}), EndReason::kSourcesEnded);
+  EXPECT_EQ(sums, numbers<float>(50));
+  EXPECT_EQ(rig.pipeline->metrics().take(0).d2h_bytes_per_frame, 0.0);
+}
+
 TEST_P(EveryStrategy, TellsWhatCrossedTheBus) {
-  const base::Clock& clock = base::system_clock();
-  EmulatedGpu gpu(clock);
-  DigestEngine engine(gpu);
   test::FakePlugin plugin(
       [](const camd_frame&, const camd_tensors&, camd_results&, camd_error&) { return static_cast<int>(CAMD_OK); });
   plugin.outputs = 2;
-  PluginHost plugins({}, clock);
-  plugin.add_to(plugins);
-  test::declare(plugins, engine);
+  GpuRig rig(plugin);
   const base::PictureLayout layout = layout_of(0);
   const auto pictures = make_probe_pictures(layout);
-  const FramePathOptions& path = GetParam().path;
-  PathProbe probe(gpu, engine, plugins, path, layout, pictures);
+  const FramePathOptions& path = rig.options.path;
+  PathProbe probe(rig.gpu, rig.engine, rig.plugins, path, layout, pictures);
   const ProbeResult probed = probe.measure(20, 0, 0);
   EXPECT_EQ(probed.h2d_bytes, path.transfer == Transfer::kMapped ? 0U : layout.size_bytes);
   const bool written = path.transfer == Transfer::kMapped || path.transfer == Transfer::kDirect;
@@ -273,37 +310,27 @@ struct CountsLoss final : PipelineListener {
 };
 
 TEST_P(EveryStrategy, AccountsForEveryFrameWhenTheDeviceIsLostDuringACopyOrTheNetwork) {
-  const base::Clock& clock = base::system_clock();
   for (const int lost_at : {9, 10, 11}) {
     SCOPED_TRACE(lost_at);
-    EmulatedGpu gpu(clock);
+    EmulatedGpu* gpu = nullptr;
     std::atomic<int> works{0};
     const auto work = [&] {
-      if (++works == lost_at) gpu.lose({base::ErrorKind::kDeviceLost, "unplugged"});
+      if (++works == lost_at) gpu->lose({base::ErrorKind::kDeviceLost, "unplugged"});
     };
-    gpu.before_copy([&](const void*) { work(); });
-    DigestEngine engine(gpu, work);
     test::FakePlugin plugin(
         [](const camd_frame&, const camd_tensors&, camd_results&, camd_error&) { return static_cast<int>(CAMD_OK); });
     plugin.outputs = 2;
-    PluginHost plugins({}, clock);
-    plugin.add_to(plugins);
-    test::declare(plugins, engine);
-    PipelineOptions options;
-    options.path = GetParam().path;
+    GpuRig rig(plugin, work);
+    gpu = &rig.gpu;
+    rig.gpu.before_copy([&](const void*) { work(); });
+    const auto publish = [&](capture::FrameRing& ring, const std::atomic<bool>& stopping) {
+      while (!stopping) (void)test::publish_frame(ring, rig.clock.now());
+    };
     CountsLoss listener;
-    Pipeline pipeline(gpu, engine, plugins, clock,
-                      {test::fake_camera("one",
-                                         [&](capture::FrameRing& ring, const std::atomic<bool>& stopping) {
-                                           while (!stopping) (void)test::publish_frame(ring, clock.now());
-                                         })},
-                      options, &listener);
-    pipeline.start();
-    EXPECT_EQ(pipeline.wait_for_end(base::TimePoint::max()), EndReason::kDeviceLost);
-    pipeline.stop(true);
+    EXPECT_EQ(rig.run({test::fake_camera("one", publish)}, &listener), EndReason::kDeviceLost);
     EXPECT_THAT(listener.lost, testing::ElementsAre(testing::HasSubstr("unplugged")));
-    EXPECT_TRUE(pipeline.ledger().totals().balanced());
-    EXPECT_EQ(pipeline.ledger().totals().in_flight, 0);
+    EXPECT_TRUE(rig.pipeline->ledger().totals().balanced());
+    EXPECT_EQ(rig.pipeline->ledger().totals().in_flight, 0);
   }
 }
 

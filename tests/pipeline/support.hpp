@@ -125,8 +125,9 @@ struct FakePlugin {
   using Process = std::function<int(const camd_frame&, const camd_tensors&, camd_results&, camd_error&)>;
   Process process;
   bool picture = false;
-  bool input = false;  // whether the network's input is read
-  int outputs = 1;     // so many of the network's first ones are read
+  camd_need input = CAMD_NEED_NONE;   // of the network's input
+  camd_need output = CAMD_NEED_HOST;  // of so many of the network's first outputs
+  int outputs = 1;
   camd_plugin table{};
 
   explicit FakePlugin(Process function, bool wants_picture = false)
@@ -144,8 +145,8 @@ struct FakePlugin {
     table.outputs = [](void* instance, const camd_model* /*model*/, camd_needs* needs, camd_error* /*error*/) {
       const auto& self = *static_cast<FakePlugin*>(instance);
       if (self.picture) needs->picture = CAMD_NEED_HOST;
-      if (self.input) needs->input = CAMD_NEED_HOST;
-      for (int i = 0; i < self.outputs; ++i) needs->outputs[i] = CAMD_NEED_HOST;
+      needs->input = self.input;
+      for (int i = 0; i < self.outputs; ++i) needs->outputs[i] = self.output;
       return static_cast<std::int32_t>(CAMD_OK);
     };
     table.process = [](void* instance, const camd_frame* frame, const camd_tensors* tensors, camd_results* results,
