@@ -51,6 +51,14 @@ std::string message_of(camd_error& error) {
   return text;
 }
 
+// What a plug-in wrote, which may be no value of the enumeration.
+int number_of(const camd_need& need) noexcept {
+  int number = 0;
+  static_assert(sizeof(number) == sizeof(need));
+  std::memcpy(&number, &need, sizeof(number));
+  return number;
+}
+
 const char* problem_of(const camd_results& results) noexcept {
   if (results.count < 0 || results.count > results.capacity) return "left a count of detections outside 0..capacity";
   for (std::int32_t i = 0; i < results.count; ++i) {
@@ -97,18 +105,23 @@ class PluginHost::Plugin {
       throw Error(ErrorKind::kPlugin, fmt::format("{}: {}", prefix_, message_of(error)));
     }
     for (std::size_t i = 0; i < outputs_.size(); ++i) {
-      if (outputs_[i] < CAMD_NEED_NONE || outputs_[i] > CAMD_NEED_DEVICE) {
-        throw Error(ErrorKind::kPlugin,
-                    fmt::format("{}: outputs() asked for need {} of output {}, which does not exist", prefix_,
-                                static_cast<int>(outputs_[i]), i));
+      const int wish = number_of(outputs_[i]);
+      if (wish < CAMD_NEED_NONE || wish > CAMD_NEED_DEVICE) {
+        throw Error(
+            ErrorKind::kPlugin,
+            fmt::format("{}: outputs() asked for need {} of output {}, which does not exist", prefix_, wish, i));
       }
     }
-    if (needs.input < CAMD_NEED_NONE || needs.input > CAMD_NEED_HOST) {
+    const int input = number_of(needs.input), picture = number_of(needs.picture);
+    if (input < CAMD_NEED_NONE || input > CAMD_NEED_HOST) {
       throw Error(ErrorKind::kPlugin,
                   fmt::format("{}: the network's input can be had as NONE, SHAPE or HOST", prefix_));
     }
+    if (picture != CAMD_NEED_NONE && picture != CAMD_NEED_HOST) {
+      throw Error(ErrorKind::kPlugin, fmt::format("{}: the source picture can be had as NONE or HOST", prefix_));
+    }
     input_ = needs.input;
-    picture_ = needs.picture == CAMD_NEED_HOST;
+    picture_ = picture == CAMD_NEED_HOST;
   }
 
   // [post] One call at a time.

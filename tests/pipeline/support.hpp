@@ -124,14 +124,15 @@ class FakeEngine final : public infer::Engine {
 struct FakePlugin {
   using Process = std::function<int(const camd_frame&, const camd_tensors&, camd_results&, camd_error&)>;
   Process process;
-  bool picture = false;
-  camd_need input = CAMD_NEED_NONE;   // of the network's input
-  camd_need output = CAMD_NEED_HOST;  // of so many of the network's first outputs
+  // Each a camd_need, or what a plug-in should not say.
+  int picture = CAMD_NEED_NONE;  // of the source picture
+  int input = CAMD_NEED_NONE;    // of the network's input
+  int output = CAMD_NEED_HOST;   // of so many of the network's first outputs
   int outputs = 1;
   camd_plugin table{};
 
   explicit FakePlugin(Process function, bool wants_picture = false)
-      : process(std::move(function)), picture(wants_picture) {
+      : process(std::move(function)), picture(wants_picture ? CAMD_NEED_HOST : CAMD_NEED_NONE) {
     table.abi_version = CAMD_PLUGIN_ABI_VERSION;
     table.struct_size = sizeof(camd_plugin);
     table.name = "fake";
@@ -144,9 +145,10 @@ struct FakePlugin {
     };
     table.outputs = [](void* instance, const camd_model* /*model*/, camd_needs* needs, camd_error* /*error*/) {
       const auto& self = *static_cast<FakePlugin*>(instance);
-      if (self.picture) needs->picture = CAMD_NEED_HOST;
-      needs->input = self.input;
-      for (int i = 0; i < self.outputs; ++i) needs->outputs[i] = self.output;
+      const auto ask = [](camd_need& to, const int& need) { std::memcpy(&to, &need, sizeof(to)); };
+      ask(needs->picture, self.picture);
+      ask(needs->input, self.input);
+      for (int i = 0; i < self.outputs; ++i) ask(needs->outputs[i], self.output);
       return static_cast<std::int32_t>(CAMD_OK);
     };
     table.process = [](void* instance, const camd_frame* frame, const camd_tensors* tensors, camd_results* results,
