@@ -1,0 +1,65 @@
+#include "pipeline/path_choice.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/device/emulated_gpu.hpp"
+#include "tests/pipeline/digest_engine.hpp"
+#include "tests/pipeline/support.hpp"
+
+namespace camd::pipeline {
+namespace {
+
+using testing::HasSubstr;
+
+// What is chosen for a plug-in that reads everything.
+PathChoice choose(device::Device& device, StreamStrategy streams, std::optional<Transfer> transfer) {
+  test::DigestEngine engine(device);
+  test::FakePlugin plugin(
+      [](const camd_frame&, const camd_tensors&, camd_results&, camd_error&) { return static_cast<int>(CAMD_OK); });
+  plugin.outputs = 2;
+  PluginHost plugins({}, base::system_clock());
+  plugin.add_to(plugins);
+  test::declare(plugins, engine);
+  return choose_path(device, engine, plugins, streams, transfer);
+}
+
+TEST(PathChoice, TheHostDeviceReadsAndWritesInPlaceAndMeasuresNothing) {
+  const auto host = device::make_host_device(base::system_clock());
+  const PathChoice choice = choose(*host, StreamStrategy::kSplit, {});
+  EXPECT_EQ(choice.options.transfer, Transfer::kMapped);
+  EXPECT_FALSE(choice.options.graph);
+}
+
+TEST(PathChoice, SplitStreamsBecomeAGraphForEachFrameInFlightOnAGpuAndOthersStay) {
+  test::EmulatedGpu gpu(base::system_clock());
+  const PathChoice split = choose(gpu, StreamStrategy::kSplit, Transfer::kPinned);
+  EXPECT_TRUE(split.options.graph);
+  EXPECT_EQ(split.options.streams, StreamStrategy::kPerFrame);
+  for (const StreamStrategy streams : {StreamStrategy::kPerFrame, StreamStrategy::kSingle}) {
+    const PathChoice other = choose(gpu, streams, Transfer::kPinned);
+    EXPECT_FALSE(other.options.graph);
+    EXPECT_EQ(other.options.streams, streams);
+  }
+}
+
+TEST(PathChoice, WhatIsConfiguredIsNotMeasured) {
+  test::EmulatedGpu gpu(base::system_clock());
+  for (const Transfer transfer : {Transfer::kPageable, Transfer::kPinned, Transfer::kDirect, Transfer::kMapped}) {
+    const PathChoice choice = choose(gpu, StreamStrategy::kSplit, transfer);
+    EXPECT_EQ(choice.options.transfer, transfer);
+    EXPECT_EQ(choice.figures, std::string(to_string(transfer)) + ", as configured");
+  }
+}
+
+TEST(PathChoice, OfThoseThatAreMeasuredTheFastestIsKept) {
+  test::EmulatedGpu gpu(base::system_clock());
+  // Copies take so long that fewer are always faster: two a frame, one, and none.
+  gpu.before_copy([](const void*) { test::spin(20'000'000); });
+  const PathChoice choice = choose(gpu, StreamStrategy::kSplit, {});
+  EXPECT_EQ(choice.options.transfer, Transfer::kMapped);
+  EXPECT_THAT(choice.figures, testing::AllOf(HasSubstr("pinned "), HasSubstr(", direct "), HasSubstr(", mapped ")));
+}
+
+}  // namespace
+}  // namespace camd::pipeline
