@@ -147,6 +147,10 @@ class EmulatedGpu final : public device::Device {
     }
     if (status.ok()) status = host_->record(own.border, own.lanes.front());
     if (status.ok()) status = host_->wait(own.border, of(stream).host);
+    // Lost in between: what has begun is in no stream that the caller knows, so nobody else could wait for it.
+    for (const device::Stream& lane : own.lanes) {
+      if (!status.ok()) (void)host_->synchronize(lane.ref());
+    }
     return status;
   }
 

@@ -82,38 +82,72 @@ base::PictureLayout layout_of(std::uint64_t sequence) {
                           : base::tight_layout(base::PixelFormat::kBgr, 96, 32);
 }
 
+// Publishes frames whose bytes are all their number.
+test::FakeSource::Body publishes_numbers(const base::Clock& clock, int frames) {
+  return [&clock, frames](capture::FrameRing& ring, const std::atomic<bool>&) {
+    for (int i = 0; i < frames; ++i) {
+      auto lease = ring.begin();
+      if (!lease) continue;
+      const base::PictureLayout layout = layout_of(lease->sequence());
+      std::memset(lease->data(layout), static_cast<int>(lease->sequence()), layout.size_bytes);
+      lease->publish(clock.now(), clock.now());
+    }
+  };
+}
+bool outputs_are_of(const camd_frame& frame, const camd_tensors& tensors) {
+  const base::PictureLayout layout = layout_of(frame.sequence);
+  const std::vector<std::byte> picture(layout.size_bytes, static_cast<std::byte>(frame.sequence));
+  Digest got;
+  std::memcpy(&got.sum, tensors.outputs[0]->data, sizeof(got.sum));
+  std::memcpy(&got.last, tensors.outputs[1]->data, sizeof(got.last));
+  return got == digest(picture.data(), picture.size());
+}
+
 TEST_P(EveryStrategy, DeliversEveryFrameInOrderWithTheOutputsOfItsOwnPicture) {
-  constexpr std::uint64_t kFrames = 200;
+  constexpr int kFrames = 200;
   base::Mutex mutex;
   std::vector<std::uint64_t> sequences[2];
   int wrong = 0;
   test::FakePlugin plugin([&](const camd_frame& frame, const camd_tensors& tensors, camd_results&, camd_error&) {
-    const base::PictureLayout layout = layout_of(frame.sequence);
-    const std::vector<std::byte> picture(layout.size_bytes, static_cast<std::byte>(frame.sequence));
-    Digest got;
-    std::memcpy(&got.sum, tensors.outputs[0]->data, sizeof(got.sum));
-    std::memcpy(&got.last, tensors.outputs[1]->data, sizeof(got.last));
     const base::MutexLock lock(mutex);
     sequences[frame.camera_index].push_back(frame.sequence);
-    if (!(got == digest(picture.data(), picture.size()))) ++wrong;
+    if (!outputs_are_of(frame, tensors)) ++wrong;
     return static_cast<int>(CAMD_OK);
   });
   plugin.outputs = 2;
   GpuRig rig(plugin);
-  const auto publish = [&](capture::FrameRing& ring, const std::atomic<bool>&) {
-    for (std::uint64_t i = 0; i < kFrames; ++i) {
-      auto lease = ring.begin();
-      const base::PictureLayout layout = layout_of(lease->sequence());
-      std::memset(lease->data(layout), static_cast<int>(lease->sequence()), layout.size_bytes);
-      lease->publish(rig.clock.now(), rig.clock.now());
-    }
-  };
-  EXPECT_EQ(rig.run({test::fake_camera("one", publish, true), test::fake_camera("two", publish, true)}),
+  EXPECT_EQ(rig.run({test::fake_camera("one", publishes_numbers(rig.clock, kFrames), true),
+                     test::fake_camera("two", publishes_numbers(rig.clock, kFrames), true)}),
             EndReason::kSourcesEnded);
   EXPECT_EQ(sequences[0], numbers<std::uint64_t>(kFrames));
   EXPECT_EQ(sequences[1], numbers<std::uint64_t>(kFrames));
   EXPECT_EQ(wrong, 0);
   EXPECT_TRUE(rig.pipeline->ledger().totals().balanced());
+}
+
+// Live cameras hand their frames to the device themselves (docs/adr/0020-sources-dispatch.md).
+TEST_P(EveryStrategy, AccountsForEveryFrameOfLiveCamerasAndDeliversThoseWithTheirOwnOutputs) {
+  constexpr int kFrames = 300;
+  base::Mutex mutex;
+  int delivered = 0, wrong = 0;
+  test::FakePlugin plugin([&](const camd_frame& frame, const camd_tensors& tensors, camd_results&, camd_error&) {
+    const base::MutexLock lock(mutex);
+    ++delivered;
+    if (!outputs_are_of(frame, tensors)) ++wrong;
+    return static_cast<int>(CAMD_OK);
+  });
+  plugin.outputs = 2;
+  GpuRig rig(plugin);
+  EXPECT_EQ(rig.run({test::fake_camera("one", publishes_numbers(rig.clock, kFrames)),
+                     test::fake_camera("two", publishes_numbers(rig.clock, kFrames)),
+                     test::fake_camera("three", publishes_numbers(rig.clock, kFrames))}),
+            EndReason::kSourcesEnded);
+  const Totals totals = rig.pipeline->ledger().totals();
+  EXPECT_TRUE(totals.balanced());
+  EXPECT_EQ(totals.captured, 3U * kFrames);
+  EXPECT_EQ(totals.delivered, static_cast<std::uint64_t>(delivered));
+  EXPECT_GE(delivered, 3);
+  EXPECT_EQ(wrong, 0);
 }
 
 // How much else travels back decides behind what the input does.
