@@ -150,6 +150,30 @@ TEST_P(EveryStrategy, AccountsForEveryFrameOfLiveCamerasAndDeliversThoseWithThei
   EXPECT_EQ(wrong, 0);
 }
 
+TEST_P(EveryStrategy, KeepsThePictureForAPluginThatReadsItWhileLiveCamerasGoOn) {
+  constexpr int kFrames = 300;
+  base::Mutex mutex;
+  int delivered = 0, wrong = 0;
+  test::FakePlugin plugin([&](const camd_frame& frame, const camd_tensors& tensors, camd_results&, camd_error&) {
+    const base::PictureLayout layout = layout_of(frame.sequence);
+    const std::vector<std::uint8_t> expected(layout.size_bytes, static_cast<std::uint8_t>(frame.sequence));
+    const bool equal = std::memcmp(frame.picture->planes[0].data, expected.data(), expected.size()) == 0;
+    const base::MutexLock lock(mutex);
+    ++delivered;
+    if (!equal || !outputs_are_of(frame, tensors)) ++wrong;
+    return static_cast<int>(CAMD_OK);
+  });
+  plugin.picture = CAMD_NEED_HOST;
+  plugin.outputs = 2;
+  GpuRig rig(plugin);
+  EXPECT_EQ(rig.run({test::fake_camera("one", publishes_numbers(rig.clock, kFrames)),
+                     test::fake_camera("two", publishes_numbers(rig.clock, kFrames))}),
+            EndReason::kSourcesEnded);
+  EXPECT_GE(delivered, 2);
+  EXPECT_EQ(wrong, 0);
+  EXPECT_TRUE(rig.pipeline->ledger().totals().balanced());
+}
+
 // How much else travels back decides behind what the input does.
 TEST_P(EveryStrategy, GivesAPluginTheInputOfItsOwnFrameHoweverManyOutputsItReads) {
   for (const int outputs : {0, 1, 2}) {
