@@ -12,6 +12,11 @@ using device::CopyKind;
 using device::DeviceKind;
 using device::StreamRef;
 
+// Graphs that a frame in flight keeps. More than so many layouts no set of cameras has; a stream whose pictures change
+// their size all the time shall not fill the device's memory. In mapped memory each slot of each camera has one.
+constexpr std::size_t kMostCapturedLayouts = 64;
+constexpr std::size_t kMostCapturedPictures = 512;
+
 // Returns early with the first failure; per-frame code throws nothing.
 #define CAMD_TRY(expression)                                          \
   do {                                                                \
@@ -184,20 +189,20 @@ Status FramePath::enqueue(InFlight& in_flight) {
 Status FramePath::enqueue_graph(InFlight& in_flight) {
   const StreamRef stream = in_flight.own_stream ? in_flight.own_stream->ref() : compute_stream_.ref();
   const infer::PictureView picture = picture_of(in_flight);
-  const auto find = [&] {
-    return std::find_if(in_flight.captured.begin(), in_flight.captured.end(), [&](const CapturedPath& path) {
-      return path.picture == picture.data && path.layout == picture.layout;
-    });
-  };
-  auto found = find();
-  if (found == in_flight.captured.end()) {
+  std::vector<CapturedPath>& captured = in_flight.captured;
+  auto found = std::find_if(captured.begin(), captured.end(), [&](const CapturedPath& path) {
+    return path.picture == picture.data && path.layout == picture.layout;
+  });
+  if (found == captured.end()) {
+    if (captured.size() == (copies_ ? kMostCapturedLayouts : kMostCapturedPictures)) captured.pop_back();
     // Before the upload: a signal that is raised for a frame without a graph would let the next one go too early.
     CAMD_TRY(capture(in_flight, picture, stream));
-    found = find();
+    found = captured.end() - 1;
   }
+  std::rotate(captured.begin(), found, found + 1);  // the one used last is the first
   if (!copies_ && kernels_alone(in_flight)) CAMD_TRY(device_.record(in_flight.times.upload_end, stream));
   CAMD_TRY(upload(in_flight, signals_ ? copy_stream_.ref() : stream));
-  CAMD_TRY(device_.launch(found->graph, stream));
+  CAMD_TRY(device_.launch(captured.front().graph, stream));
   if (!copies_) CAMD_TRY(device_.record(in_flight.slot_read, stream));
   CAMD_TRY(device_.record(in_flight.downloaded, stream));
   if (!kernels_alone(in_flight)) return {};

@@ -69,7 +69,7 @@ struct InFlight {
   device::Event downloaded;                    // all wanted outputs are in host memory
   device::Event timed;                         // the last time is taken, where that happens behind `downloaded`
   std::unique_ptr<device::Stream> own_stream;  // streams: per_frame
-  std::vector<CapturedPath> captured;          // one per layout (and slot, in mapped memory)
+  std::vector<CapturedPath> captured;          // one per layout (and slot, in mapped memory), last used first
   FrameTensors tensors;
   std::unique_ptr<PluginViews> views;
   std::vector<camd_detection> detections;  // PluginHost::kResultCapacity

@@ -35,6 +35,8 @@ class EmulatedGpu final : public device::Device {
   // [setup] Called before each copy that a stream carries out, with where it reads.
   void before_copy(std::function<void(const void* from)> call) { before_copy_ = std::move(call); }
 
+  [[nodiscard]] std::size_t captures() const noexcept { return captures_; }  // so far
+
   // As HostDevice::inject_failure(): the device is lost from now on. [any]
   void lose(const base::Status& failure) {
     host_->inject_failure(failure);

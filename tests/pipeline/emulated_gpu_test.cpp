@@ -227,6 +227,49 @@ TEST_P(EveryStrategy, LeavesOutputsOnTheDeviceForAPluginThatReadsThemThere) {
   EXPECT_EQ(rig.pipeline->metrics().take(0).d2h_bytes_per_frame, 0.0);
 }
 
+TEST(FramePathOnAGpu, KeepsTheGraphsOfTheLayoutsThatCameLastAndNoMoreThan64) {
+  const base::Clock& clock = base::system_clock();
+  EmulatedGpu gpu(clock);
+  DigestEngine engine(gpu);
+  test::FakePlugin plugin(
+      [](const camd_frame&, const camd_tensors&, camd_results&, camd_error&) { return static_cast<int>(CAMD_OK); });
+  PluginHost plugins({}, clock);
+  plugin.add_to(plugins);
+  test::declare(plugins, engine);
+  struct NoObserver final : capture::FrameObserver {
+    void captured(capture::CameraIndex) noexcept override {}
+    void dropped(capture::CameraIndex, capture::DropReason) noexcept override {}
+    void ready(capture::CameraIndex) noexcept override {}
+  } observer;
+  capture::FrameRing ring(gpu, observer, {});
+  FramePath path(gpu, engine, plugins, {StreamStrategy::kPerFrame, Transfer::kDirect, false, true});
+  const std::unique_ptr<InFlight> in_flight = path.make_in_flight();
+  const auto run = [&](int width) {
+    auto lease = ring.begin();
+    const base::PictureLayout layout = base::tight_layout(base::PixelFormat::kGray8, width, 1);
+    std::memset(lease->data(layout), width, layout.size_bytes);
+    lease->publish(clock.now(), clock.now());
+    in_flight->lease = std::move(*ring.take());
+    in_flight->frame = in_flight->lease.frame();
+    EXPECT_TRUE(path.enqueue(*in_flight).ok());
+    EXPECT_TRUE(gpu.synchronize(in_flight->downloaded).ok());
+    in_flight->lease.release();
+    EXPECT_EQ(*static_cast<const float*>(in_flight->tensors.host[0].data), static_cast<float>(width * width));
+  };
+  run(200);  // the largest first: what comes later fits its memory
+  for (int width = 1; width <= 100; ++width) run(width);
+  EXPECT_EQ(in_flight->captured.size(), 64U);
+  const std::size_t before = gpu.captures();
+  for (int width = 100; width > 36; --width) run(width);
+  EXPECT_EQ(gpu.captures(), before) << "all of the last 64 are there";
+  run(36);
+  EXPECT_EQ(gpu.captures(), before + 1);
+  run(37);
+  EXPECT_EQ(gpu.captures(), before + 1) << "used last but one";
+  run(100);
+  EXPECT_EQ(gpu.captures(), before + 2) << "used longest ago";
+}
+
 TEST_P(EveryStrategy, TellsWhatCrossedTheBus) {
   test::FakePlugin plugin(
       [](const camd_frame&, const camd_tensors&, camd_results&, camd_error&) { return static_cast<int>(CAMD_OK); });
