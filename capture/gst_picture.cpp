@@ -1,5 +1,6 @@
 #include "capture/gst_picture.hpp"
 
+#include <fmt/format.h>
 #include <algorithm>
 
 #include "capture/copy_rows.hpp"
@@ -38,7 +39,11 @@ struct Loan {
 }  // namespace
 
 GstOwned<GstCaps> accepted_caps() {
-  return GstOwned<GstCaps>(gst_caps_from_string("video/x-raw, format=(string){ NV12, I420, YUY2, BGR, RGB, GRAY8 }"));
+  return GstOwned<GstCaps>(
+      gst_caps_from_string(fmt::format("video/x-raw, format=(string){{ NV12, I420, YUY2, BGR, RGB, GRAY8 }}, "
+                                       "width=(int)[ 1, {0} ], height=(int)[ 1, {0} ]",
+                                       kMostPixelsASide)
+                               .c_str()));
 }
 
 std::optional<PictureLayout> layout_of(const GstVideoInfo& info, const GstVideoMeta* meta) {

@@ -19,6 +19,9 @@
 
 namespace camd::capture {
 
+// Larger pictures are refused: a stream names a size in four bytes, and a slot's memory for it is had at once.
+inline constexpr int kMostPixelsASide = 16384;
+
 // The caps that the ring's pictures may have. Best first for a converter that must choose.
 [[nodiscard]] GstOwned<GstCaps> accepted_caps();
 

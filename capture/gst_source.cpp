@@ -179,7 +179,11 @@ class GstSource final : public FrameSource, private SampleTaker {
     if (!missing_.empty()) {
       return fmt::format("GStreamer has no {}: apt-get install gstreamer1.0-libav gstreamer1.0-plugins-bad", missing_);
     }
-    return message_line(message);
+    std::string line = message_line(message);
+    if (line.find("not-negotiated") != std::string::npos) {  // GStreamer does not say by what
+      line += fmt::format("; pictures may have 1 to {} pixels a side", kMostPixelsASide);
+    }
+    return line;
   }
 
   // Messages that only matter together with later ones.

@@ -196,6 +196,22 @@ TEST_F(FileSourceTest, NamesAFileCutInItsHeader) {
   EXPECT_THAT(start_error().what(), HasSubstr("cut.mp4: "));
 }
 
+// A JPEG picture's size is four bytes of its header.
+TEST_F(FileSourceTest, RefusesPicturesOfASizeThatOnlyAStreamCanName) {
+  const auto path = folder_ / "clip.mkv";
+  CAMD_CLIP_OR_SKIP(path, (ClipOptions{.frames = 3, .encoder = "jpegenc ! matroskamux"}));
+  std::string clip = read_file(path);
+  const std::string header("\xFF\xC0\x00\x11\x08", 5);  // then the height and the width
+  int pictures = 0;
+  for (std::size_t at = clip.find(header); at != std::string::npos; at = clip.find(header, at + 1), ++pictures) {
+    clip.replace(at + header.size(), 4, std::string("\x00\x10\x40\x01", 4));  // 16385 x 16
+  }
+  ASSERT_EQ(pictures, 3);
+  write_file(folder_ / "huge.mkv", clip);
+  make(file(folder_ / "huge.mkv", false, true));
+  EXPECT_THAT(start_error().what(), HasSubstr("; pictures may have 1 to 16384 pixels a side"));
+}
+
 TEST_F(FileSourceTest, GivesWhatIsThereOfATruncatedFile) {
   const auto path = folder_ / "clip.mkv";
   CAMD_CLIP_OR_SKIP(path, (ClipOptions{.frames = 40}));
