@@ -1,6 +1,7 @@
 #include "capture/gst_picture.hpp"
 
 #include <fmt/format.h>
+
 #include <algorithm>
 
 #include "capture/copy_rows.hpp"

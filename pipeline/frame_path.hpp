@@ -12,8 +12,9 @@
 // signals: the graph is then under way before the picture is there.
 // Invariants: only outputs that some plug-in reads on the host are copied. enqueue() does not synchronise, except for
 // `wait_each`. With `graph`, a frame in flight captures its work when it first meets a picture's size and format (in
-// mapped memory: a slot), which allocates, and launches it as one ever after.
-// Device, engine and plug-in host outlive the path; in-flight objects go before it.
+// mapped memory: a slot), which allocates, and launches it as one from then on; of what it has captured it keeps what
+// it used last, so many that no usual set of cameras needs more. Device, engine and plug-in host outlive the path;
+// in-flight objects go before it.
 #pragma once
 
 #include <memory>

@@ -118,7 +118,7 @@ fuzz() { # NAME SECONDS LONGEST_INPUT
   grep -E '^stat::number_of|^Done ' "$log" | sed "s/^/$1: /"
 }
 step_fuzz() {
-  local seconds=${FUZZ_SECONDS:-60} cases=build/fuzz/onnx_conformance case readers models=yes
+  local seconds=${FUZZ_SECONDS:-60} half cases=build/fuzz/onnx_conformance case readers models=yes
   configure fuzz && build fuzz fuzz_config fuzz_metrics fuzz_model || return 1
   mkdir -p build/fuzz/corpus/{config,metrics,model}
   cp docs/examples/*.yaml docs/examples/detectors/*.yaml build/fuzz/corpus/config/
@@ -127,7 +127,8 @@ step_fuzz() {
     for case in "$cases"/*/model.onnx; do cp "$case" "build/fuzz/corpus/model/$(basename "$(dirname "$case")").onnx"; done
   fi
   # Beside the models, which are read by most code.
-  { fuzz config $((seconds / 2)) 8192 && fuzz metrics $((seconds / 2)) 16384; } &
+  half=$(((seconds + 1) / 2)) # never 0, which would be for ever
+  { fuzz config "$half" 8192 && fuzz metrics "$half" 16384; } &
   readers=$!
   fuzz model "$seconds" 65536 || models=no
   wait "$readers" && [[ $models == yes ]]

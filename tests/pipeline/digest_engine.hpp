@@ -1,4 +1,6 @@
 // An engine for devices with memory and streams of their own, which a picture or an output that went astray betrays.
+//
+// Threads: as infer::Engine; its work, `working` included, runs on the streams' threads.
 #pragma once
 
 #include <array>

@@ -8,12 +8,6 @@
 namespace camd::pipeline {
 namespace {
 
-struct NoObserver final : capture::FrameObserver {
-  void captured(capture::CameraIndex) noexcept override {}
-  void dropped(capture::CameraIndex, capture::DropReason) noexcept override {}
-  void ready(capture::CameraIndex) noexcept override {}
-};
-
 TEST(FramePath, EnqueuesAFrameWithoutWaitingForTheDeviceOrMakingAnything) {
   const base::Clock& clock = base::system_clock();
   device::HostDeviceOptions threads;
@@ -26,11 +20,10 @@ TEST(FramePath, EnqueuesAFrameWithoutWaitingForTheDeviceOrMakingAnything) {
     return {};
   });
   PluginHost plugins({}, clock);
-  test::FakePlugin plugin(
-      [](const camd_frame&, const camd_tensors&, camd_results&, camd_error&) { return static_cast<int>(CAMD_OK); });
+  test::FakePlugin plugin(test::takes_it);
   plugin.add_to(plugins);
   test::declare(plugins, engine);
-  NoObserver observer;
+  test::NoObserver observer;
   capture::FrameRing ring(device, observer, {});
   FramePath path(device, engine, plugins, {});
   const std::unique_ptr<InFlight> in_flight = path.make_in_flight();

@@ -15,8 +15,7 @@ using testing::HasSubstr;
 // What is chosen for a plug-in that reads everything.
 PathChoice choose(device::Device& device, StreamStrategy streams, std::optional<Transfer> transfer) {
   test::DigestEngine engine(device);
-  test::FakePlugin plugin(
-      [](const camd_frame&, const camd_tensors&, camd_results&, camd_error&) { return static_cast<int>(CAMD_OK); });
+  test::FakePlugin plugin(test::takes_it);
   plugin.outputs = 2;
   PluginHost plugins({}, base::system_clock());
   plugin.add_to(plugins);

@@ -267,12 +267,6 @@ TEST_P(PipelineTest, GoesOnWithOtherFramesWhenAPluginFails) {
   EXPECT_EQ(pipeline.ledger().totals(0).delivered, 3U);
 }
 
-struct Changes final : PipelineListener {
-  void camera_changed(capture::CameraIndex, capture::SourceState, const std::string&) override {}
-  void device_lost(const std::string& reason) override { lost.push_back(reason); }
-  std::vector<std::string> lost;
-};
-
 TEST_P(PipelineTest, AccountsForEveryFrameWhenTheDeviceIsLostAndSaysSoOnce) {
   device::HostDevice* device = nullptr;
   std::atomic<int> runs{0};
@@ -281,8 +275,8 @@ TEST_P(PipelineTest, AccountsForEveryFrameWhenTheDeviceIsLostAndSaysSoOnce) {
     return {};
   });
   device = rig.device.get();
-  Changes changes;
-  Pipeline& pipeline = rig.make({test::fake_camera("a", publishes(rig.clock, 100), true)}, &changes);
+  test::Losses losses;
+  Pipeline& pipeline = rig.make({test::fake_camera("a", publishes(rig.clock, 100), true)}, &losses);
   pipeline.start();
   EXPECT_EQ(pipeline.wait_for_end(TimePoint::max()), EndReason::kDeviceLost);
   pipeline.stop(true);
@@ -290,8 +284,8 @@ TEST_P(PipelineTest, AccountsForEveryFrameWhenTheDeviceIsLostAndSaysSoOnce) {
   EXPECT_EQ(totals.in_flight, 0);
   EXPECT_TRUE(totals.balanced());
   EXPECT_GE(dropped(totals, DropReason::kDeviceError), 1U);
-  ASSERT_EQ(changes.lost.size(), 1U);
-  EXPECT_THAT(changes.lost[0], HasSubstr("pulled out"));
+  ASSERT_EQ(losses.lost.size(), 1U);
+  EXPECT_THAT(losses.lost[0], HasSubstr("pulled out"));
 }
 
 TEST_P(PipelineTest, GoesOnWhenTheNetworkFailsForOneFrame) {

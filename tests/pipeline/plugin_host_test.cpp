@@ -14,8 +14,7 @@ using testing::HasSubstr;
 std::string refusal(const std::function<void(test::FakePlugin&)>& ask) {
   const auto device = device::make_host_device(base::system_clock());
   test::FakeEngine engine(*device, [](const infer::PictureView&) { return base::Status(); });
-  test::FakePlugin plugin(
-      [](const camd_frame&, const camd_tensors&, camd_results&, camd_error&) { return static_cast<int>(CAMD_OK); });
+  test::FakePlugin plugin(test::takes_it);
   ask(plugin);
   PluginHost plugins({}, base::system_clock());
   plugin.add_to(plugins);

@@ -120,6 +120,19 @@ class FakeEngine final : public infer::Engine {
   std::vector<infer::TensorSpec> outputs_;
 };
 
+// Of a ring that a test looks after itself.
+struct NoObserver final : capture::FrameObserver {
+  void captured(capture::CameraIndex /*camera*/) noexcept override {}
+  void dropped(capture::CameraIndex /*camera*/, capture::DropReason /*reason*/) noexcept override {}
+  void ready(capture::CameraIndex /*camera*/) noexcept override {}
+};
+
+// The process() of a postprocessor that does nothing.
+inline int takes_it(const camd_frame& /*frame*/, const camd_tensors& /*tensors*/, camd_results& /*results*/,
+                    camd_error& /*error*/) {
+  return static_cast<int>(CAMD_OK);
+}
+
 // A postprocessor whose process() is a function of the tests.
 struct FakePlugin {
   using Process = std::function<int(const camd_frame&, const camd_tensors&, camd_results&, camd_error&)>;
