@@ -83,6 +83,7 @@ void PathProbe::start(InFlight& in_flight) {
 void PathProbe::finish(InFlight& in_flight) {
   check(device_.synchronize(in_flight.downloaded));
   in_flight.completed = clock_.now();
+  check(device_.synchronize(in_flight.slot_read));  // and all times of the upload are taken
   check(in_flight.execution->result());
   in_flight.lease.release();
 }
