@@ -71,6 +71,24 @@ class Execution {
     (void)address;
     return false;
   }
+  // [setup] Makes ready for pictures that come in two parts, the lower one first, which the first layers then follow;
+  // the outputs stay the same bit by bit. False: this engine cannot.
+  virtual bool divide_first_layers() { return false; }
+  // After divide_first_layers(): where the lower part begins in pictures of `layout`, which holds all that lies behind
+  // as well; bytes. 0: such a picture must come whole.
+  [[nodiscard]] virtual std::size_t lower_part(const base::PictureLayout& layout) {
+    (void)layout;
+    return 0;
+  }
+  // Enqueues the first layers for the lower part of `picture`, which is there (PictureView::awaited means that part).
+  // Only while `stream` is being captured, where lower_part() is not 0, and before enqueue_preprocess() and
+  // enqueue_network() of the same capture, on another stream: those await this part where they need it, which joins
+  // `stream`.
+  virtual base::Status enqueue_lower_part(const PictureView& picture, device::StreamRef stream) {
+    (void)picture;
+    (void)stream;
+    return {base::ErrorKind::kInternal, "this engine takes pictures whole"};
+  }
   // Enqueues the network. output_ready(i) is recorded as soon as output i is final. While `stream` is being captured,
   // enqueue_preprocess() must be what was last enqueued on it (Events may be recorded in between): the network's first
   // kernel starts early behind it.

@@ -34,6 +34,7 @@ const std::vector<Strategy>& strategies() {
       {"mapped", {StreamStrategy::kSingle, Transfer::kMapped, false, false}},
       {"graph", {StreamStrategy::kPerFrame, Transfer::kPinned, false, true}},
       {"graph-direct", {StreamStrategy::kPerFrame, Transfer::kDirect, false, true}},
+      {"graph-direct-parts", {StreamStrategy::kPerFrame, Transfer::kDirect, false, true, true}},
   };
   return all;
 }

@@ -48,7 +48,7 @@ struct BenchResult {
 };
 
 // The names, in the order of the table: pageable-sync, pinned-async, per-frame-streams, split-streams, mapped, graph,
-// graph-direct.
+// graph-direct, graph-direct-parts.
 [[nodiscard]] std::vector<std::string> bench_strategies();
 
 // Throws Error(kUsage) for an unknown strategy, Error(kDevice | kModel) for what cannot be used, and Error(kInternal)

@@ -79,8 +79,8 @@ FramePath::FramePath(device::Device& device, infer::Engine& engine, const Plugin
       copy_stream_(device.make_stream("copy")),
       compute_stream_(device.make_urgent_stream("compute")),
       download_stream_(device.make_stream("download")),
-      mark_stream_(device.make_urgent_stream("mark")),
-      marked_(device.make_event()) {
+      side_stream_(device.make_urgent_stream("side")),
+      beside_(device.make_event()) {
   if (options.graph && !device.supports_graphs()) {
     throw base::Error(base::ErrorKind::kDevice, "this device cannot capture graphs: choose another strategy");
   }
@@ -114,6 +114,9 @@ std::unique_ptr<InFlight> FramePath::make_in_flight() {
   made->tensors.input = dl_tensor(engine_.input(), input, host_device);
   made->tensors.stream = made->own_stream ? made->own_stream->ref().native() : compute_stream_.ref().native();
   made->views = plugins_.make_views(made->tensors);
+  if (options_.parts && signals_ && kernels_alone(*made) && made->execution->divide_first_layers()) {
+    made->lower_part_there = device_.make_signal();
+  }
   return made;
 }
 
@@ -172,7 +175,7 @@ Status FramePath::enqueue(InFlight& in_flight) {
   // Where nothing travels back (the host device, mapped memory) a stream for it would only be one more to wait for.
   const StreamRef back = split && in_flight.d2h_bytes > 0 ? download_stream_.ref() : compute;
   const infer::PictureView picture = picture_of(in_flight);
-  CAMD_TRY(upload(in_flight, copy));
+  CAMD_TRY(upload(in_flight, 0, copy));
   if (copies_ && split) {
     CAMD_TRY(device_.record(in_flight.uploaded, copy));
     CAMD_TRY(device_.wait(in_flight.uploaded, compute));
@@ -201,7 +204,7 @@ Status FramePath::enqueue_graph(InFlight& in_flight) {
   }
   std::rotate(captured.begin(), found, found + 1);  // the one used last is the first
   if (!copies_ && kernels_alone(in_flight)) CAMD_TRY(device_.record(in_flight.times.upload_end, stream));
-  CAMD_TRY(upload(in_flight, signals_ ? copy_stream_.ref() : stream));
+  CAMD_TRY(upload(in_flight, captured.front().lower_part, signals_ ? copy_stream_.ref() : stream));
   CAMD_TRY(device_.launch(captured.front().graph, stream));
   if (!copies_) CAMD_TRY(device_.record(in_flight.slot_read, stream));
   CAMD_TRY(device_.record(in_flight.downloaded, stream));
@@ -212,22 +215,32 @@ Status FramePath::enqueue_graph(InFlight& in_flight) {
 }
 
 Status FramePath::capture(InFlight& in_flight, const infer::PictureView& picture, StreamRef stream) {
-  CapturedPath path{picture.data, picture.layout, {}};
+  CapturedPath path{picture.data, picture.layout, 0, {}};
+  if (in_flight.lower_part_there) path.lower_part = in_flight.execution->lower_part(picture.layout);
   CAMD_TRY(device_.begin_capture(stream));
-  Status status = signals_ ? device_.await(in_flight.picture_there, stream) : Status();
+  Status status = path.lower_part > 0 ? follow_lower_part(in_flight, picture, stream) : Status();
+  if (status.ok() && signals_) status = device_.await(in_flight.picture_there, stream);
   if (status.ok()) status = enqueue_work(in_flight, picture, stream);
   if (status.ok()) status = download(in_flight, stream, stream);
   if (status.ok()) status = mark(in_flight, in_flight.times.download_end, stream);
   if (!kernels_alone(in_flight)) {
     // A capture ends with all its streams joined; nothing comes after that would wait.
-    if (status.ok()) status = device_.record(marked_, mark_stream_);
-    if (status.ok()) status = device_.wait(marked_, stream);
+    if (status.ok()) status = device_.record(beside_, side_stream_);
+    if (status.ok()) status = device_.wait(beside_, stream);
   }
   Status ended = device_.end_capture(stream, path.graph);
   if (!status.ok()) return status;
   if (!ended.ok()) return ended;
   in_flight.captured.push_back(std::move(path));
   return {};
+}
+
+// The first layers for the picture's lower part, beside `stream` from the beginning on. The engine joins them.
+Status FramePath::follow_lower_part(InFlight& in_flight, const infer::PictureView& picture, StreamRef stream) {
+  CAMD_TRY(device_.record(beside_, stream));
+  CAMD_TRY(device_.wait(beside_, side_stream_));
+  CAMD_TRY(device_.await(in_flight.lower_part_there, side_stream_));
+  return in_flight.execution->enqueue_lower_part(picture, side_stream_);
 }
 
 // Whether no copy ends the frame's graph. Times are then taken around it: with a branch for them beside three lanes of
@@ -242,9 +255,9 @@ bool FramePath::kernels_alone(const InFlight& in_flight) const noexcept {
 Status FramePath::mark(InFlight& in_flight, device::TimedEvent& event, StreamRef stream) {
   if (!options_.graph) return device_.record(event, stream);
   if (kernels_alone(in_flight)) return {};
-  CAMD_TRY(device_.record(marked_, stream));
-  CAMD_TRY(device_.wait(marked_, mark_stream_));
-  return device_.record(event, mark_stream_);
+  CAMD_TRY(device_.record(beside_, stream));
+  CAMD_TRY(device_.wait(beside_, side_stream_));
+  return device_.record(event, side_stream_);
 }
 
 // Memory for the picture; outside of any capture, where nothing may be allocated.
@@ -284,12 +297,20 @@ infer::PictureView FramePath::picture_of(const InFlight& in_flight) const {
   return picture;
 }
 
-Status FramePath::upload(InFlight& in_flight, StreamRef stream) {
+// `lower_part`: the first byte of the part that goes first, with a signal of its own; 0: the picture is one part.
+Status FramePath::upload(InFlight& in_flight, std::size_t lower_part, StreamRef stream) {
   const capture::Frame& frame = in_flight.frame;
   if (!copies_) return {};
+  const auto copy = [&](std::size_t first, std::size_t end) {
+    return device_.copy(in_flight.picture.data() + first, frame.pixels.data() + first, end - first,
+                        CopyKind::kHostToDevice, stream);
+  };
   CAMD_TRY(device_.record(in_flight.times.upload_begin, stream));
-  CAMD_TRY(device_.copy(in_flight.picture.data(), frame.pixels.data(), frame.layout.size_bytes, CopyKind::kHostToDevice,
-                        stream));
+  if (lower_part > 0) {
+    CAMD_TRY(copy(lower_part, frame.layout.size_bytes));
+    CAMD_TRY(device_.raise(in_flight.lower_part_there, stream));
+  }
+  CAMD_TRY(copy(0, lower_part > 0 ? lower_part : frame.layout.size_bytes));
   if (signals_) CAMD_TRY(device_.raise(in_flight.picture_there, stream));
   if (options_.wait_each) CAMD_TRY(device_.synchronize(stream));
   CAMD_TRY(device_.record(in_flight.times.upload_end, stream));

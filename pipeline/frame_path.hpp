@@ -44,6 +44,9 @@ struct FramePathOptions {
   Transfer transfer = Transfer::kPinned;
   bool wait_each = false;  // every copy waits for its end: what a program does that knows no streams (a bench row)
   bool graph = false;      // what follows the upload is captured once and launched as one
+  // The picture's lower part is uploaded first and the network's first layers follow it, while the rest travels; where
+  // the engine can, the device has signals and the graph holds kernels alone.
+  bool parts = false;
 };
 
 // DLPack's word for a type (github.com/dmlc/dlpack).
@@ -75,11 +78,12 @@ class FramePath {
   base::Status enqueue_work(InFlight& in_flight, const infer::PictureView& picture, device::StreamRef compute);
   base::Status enqueue_graph(InFlight& in_flight);
   base::Status capture(InFlight& in_flight, const infer::PictureView& picture, device::StreamRef stream);
+  base::Status follow_lower_part(InFlight& in_flight, const infer::PictureView& picture, device::StreamRef stream);
   [[nodiscard]] bool kernels_alone(const InFlight& in_flight) const noexcept;
   base::Status mark(InFlight& in_flight, device::TimedEvent& event, device::StreamRef stream);
   base::Status make_room(InFlight& in_flight);
   [[nodiscard]] infer::PictureView picture_of(const InFlight& in_flight) const;
-  base::Status upload(InFlight& in_flight, device::StreamRef stream);
+  base::Status upload(InFlight& in_flight, std::size_t lower_part, device::StreamRef stream);
   base::Status download(InFlight& in_flight, device::StreamRef compute, device::StreamRef stream);
 
   device::Device& device_;
@@ -92,8 +96,8 @@ class FramePath {
   device::Stream copy_stream_;
   device::Stream compute_stream_;
   device::Stream download_stream_;
-  device::Stream mark_stream_;  // inside a capture: where times are taken beside the work
-  device::Event marked_;
+  device::Stream side_stream_;  // inside a capture: what happens beside the rest (times; the picture's lower part)
+  device::Event beside_;
 };
 
 }  // namespace camd::pipeline

@@ -33,6 +33,7 @@ struct StageEvents {
 struct CapturedPath {
   const std::byte* picture = nullptr;  // where preprocessing reads it
   base::PictureLayout layout;
+  std::size_t lower_part = 0;  // its first byte, where the picture comes in two parts
   device::GraphExec graph;
 };
 
@@ -63,6 +64,7 @@ struct InFlight {
   device::HostBuffer host_input;  // empty unless a plug-in reads the network's input
   StageEvents times;
   device::Signal picture_there;                // raised behind the upload; empty where graphs do not await it
+  device::Signal lower_part_there;             // raised behind that part; empty where pictures come whole
   device::Event uploaded;                      // the picture is in device memory
   device::Event slot_read;                     // the device has read the slot: it may be freed
   device::Event computed;                      // the network has ended

@@ -7,6 +7,7 @@
 #include "base/log.hpp"
 #include "device/cuda/cuda_device.hpp"
 #include "infer/cuda/exactness.hpp"
+#include "infer/cuda/plan_front.hpp"
 #include "infer/sample.hpp"
 
 namespace camd::infer {
@@ -74,28 +75,64 @@ class CudaExecution final : public Execution {
   }
 
   Status enqueue_preprocess(const PictureView& picture, StreamRef stream) override {
-    if (!(picture.layout == layout_)) {
-      layout_ = picture.layout;
-      sample_plan_ = make_sample_plan(layout_, input_options_);
-    }
-    const auto* const bytes = reinterpret_cast<const std::uint8_t*>(picture.data);
-    const cuda::LaunchContext context{stream.native()};
     Status selected = device_.select();
     if (!selected) return selected;
     if (plan_.stem < 0 || keep_input_) {
-      const cuda::PreprocessArguments arguments{sample_plan_, bytes, reinterpret_cast<float*>(planes_.data())};
-      return device_.check(cuda::preprocess(arguments, context), "preprocess");
+      const cuda::PreprocessArguments arguments{sample_plan(picture.layout),
+                                                reinterpret_cast<const std::uint8_t*>(picture.data),
+                                                reinterpret_cast<float*>(planes_.data())};
+      return device_.check(cuda::preprocess(arguments, cuda::LaunchContext{stream.native()}), "preprocess");
     }
-    cuda::StemArguments arguments = std::get<cuda::StemArguments>(steps_[0]);
-    arguments.plan = sample_plan_;
-    arguments.picture = bytes;
-    return device_.check(cuda::stem(arguments, {.stream = stream.native(), .overlap_previous = picture.awaited}),
-                         "stem");
+    const cuda::LaunchContext context{.stream = stream.native(), .overlap_previous = picture.awaited};
+    if (lower_enqueued_) return enqueue_upper_part(0, reading(picture), context, stream);
+    return device_.check(cuda::run(reading(picture), context), "stem");
+  }
+
+  bool divide_first_layers() override {
+    if (divided()) return true;
+    front_ = cuda::find_front(plan_);
+    if (!divided()) return false;
+    arena_ = device_.allocate_device(front_.arena.size_bytes);
+    require(
+        device_.check(cudaMemsetAsync(arena_.data(), 0, arena_.size_bytes(), native(own_stream_)), "cudaMemsetAsync"));
+    bind_steps();
+    // Loads the kernels that only parts need.
+    for (std::size_t i = 0; i < front_.borders.size(); ++i) {
+      for (const cuda::Part part : {cuda::Part::kLower, cuda::Part::kUpper}) {
+        const cuda::Arguments arguments = cuda::part_of(front_, i, steps_[i], part);
+        require(device_.check(cuda::run(arguments, {.stream = own_stream_.ref().native(), .prepare = true}),
+                              plan_.steps[i].origin.c_str()));
+      }
+      lower_done_.push_back(device_.make_event());
+    }
+    require(device_.synchronize(own_stream_.ref()));
+    capture();
+    return true;
+  }
+
+  [[nodiscard]] std::size_t lower_part(const base::PictureLayout& layout) override {
+    return keep_input_ ? 0 : cuda::lower_part(front_, sample_plan(layout), layout);
+  }
+
+  Status enqueue_lower_part(const PictureView& picture, StreamRef stream) override {
+    lower_enqueued_ = true;
+    Status status = device_.select();
+    for (std::size_t i = 0; i < front_.borders.size() && status; ++i) {
+      const cuda::Arguments arguments =
+          cuda::part_of(front_, i, i == 0 ? reading(picture) : steps_[i], cuda::Part::kLower);
+      status =
+          device_.check(cuda::run(arguments, {.stream = stream.native(), .overlap_previous = i > 0 || picture.awaited}),
+                        plan_.steps[i].origin.c_str());
+      if (status) status = device_.record(lower_done_[i], stream);
+    }
+    return status;
   }
 
   Status enqueue_network(StreamRef stream) override {
-    if (device_.capturing(stream)) return enqueue_steps(stream, first_step(), Marks::kInside);
-    return device_.launch(graph_, stream);
+    if (!device_.capturing(stream)) return device_.launch(graph_, stream);
+    Status status = enqueue_steps(stream, first_step(), Marks::kInside);
+    lower_enqueued_ = false;
+    return status;
   }
 
   void keep_input() override {
@@ -159,13 +196,33 @@ class CudaExecution final : public Execution {
   // The stem runs in enqueue_preprocess() unless the input is kept.
   [[nodiscard]] std::size_t first_step() const { return plan_.stem == 0 && !keep_input_ ? 1 : 0; }
 
+  [[nodiscard]] bool divided() const { return !front_.borders.empty(); }
+
+  const SamplePlan& sample_plan(const base::PictureLayout& layout) {
+    if (!(layout == layout_)) {
+      layout_ = layout;
+      sample_plan_ = make_sample_plan(layout_, input_options_);
+    }
+    return sample_plan_;
+  }
+  // The stem's arguments.
+  cuda::Arguments reading(const PictureView& picture) {
+    cuda::StemArguments arguments = std::get<cuda::StemArguments>(steps_[0]);
+    arguments.plan = sample_plan(picture.layout);
+    arguments.picture = reinterpret_cast<const std::uint8_t*>(picture.data);
+    return arguments;
+  }
+
   void bind_steps() {
     std::vector<std::byte*> bases;
     for (const cuda::Buffer& b : plan_.buffers) {
       switch (b.kind) {
         case BufferKind::kConstants: bases.push_back(constants_.data()); break;
         case BufferKind::kInput: bases.push_back(planes_.data()); break;
-        case BufferKind::kArena: bases.push_back(arena_.data() + b.offset_bytes); break;
+        case BufferKind::kArena: {
+          bases.push_back(arena_.data() + (divided() ? front_.arena.offsets[bases.size()] : b.offset_bytes));
+          break;
+        }
         case BufferKind::kOutput: bases.push_back(nullptr); break;
       }
     }
@@ -216,7 +273,11 @@ class CudaExecution final : public Execution {
         context.spread_over = multiprocessors_;
         context.spread_bytes = spread_bytes_;
       }
-      status = device_.check(cuda::run(steps_[i], context), plan_.steps[i].origin.c_str());
+      if (lower_enqueued_ && i < front_.borders.size()) {
+        status = enqueue_upper_part(i, steps_[i], context, own);
+      } else {
+        status = device_.check(cuda::run(steps_[i], context), step.origin.c_str());
+      }
       before = static_cast<int>(i);
       if (status && step.signals) status = device_.record(step_done_[i], own);
       if (status && marks != Marks::kNone) status = mark_outputs(static_cast<int>(i), own, marks);
@@ -228,6 +289,19 @@ class CudaExecution final : public Execution {
       status = device_.record(done, lane_stream(lane));
       if (status) status = device_.wait(done, stream);
     }
+    return status;
+  }
+
+  // Of step i, whose arguments for all of it these are. Behind the last one `stream` is behind both parts of all.
+  Status enqueue_upper_part(std::size_t i, const cuda::Arguments& arguments, cuda::LaunchContext context,
+                            StreamRef stream) {
+    context.spread_over = 0;  // the lower parts' blocks are there too
+    Status status = i > 0 ? device_.wait(lower_done_[i - 1], stream) : Status();
+    if (status) {
+      status = device_.check(cuda::run(cuda::part_of(front_, i, arguments, cuda::Part::kUpper), context),
+                             plan_.steps[i].origin.c_str());
+    }
+    if (status && i + 1 == front_.borders.size()) status = device_.wait(lower_done_[i], stream);
     return status;
   }
 
@@ -260,6 +334,9 @@ class CudaExecution final : public Execution {
   int multiprocessors_ = 0;
   std::size_t spread_bytes_ = 0;  // of shared memory: of so much a multiprocessor has no room for two blocks
   bool keep_input_ = false;
+  cuda::Front front_;  // empty until the first layers are divided
+  std::vector<device::Event> lower_done_;
+  bool lower_enqueued_ = false;  // in the capture that is under way
   base::PictureLayout layout_;
   SamplePlan sample_plan_;
 };

@@ -140,6 +140,8 @@ struct StemArguments {
   Activation activation;
   StemBlock block;
   Image y;  // f16: of the last of these layers; all have its height and width
+  // Rows of y to make: from a multiple of stem_rows() (tiles.hpp) on, and those before `end_row`, 0: all.
+  int first_row = 0, end_row = 0;
 };
 int stem(const StemArguments& arguments, const LaunchContext& context);
 // stem() where a block follows.

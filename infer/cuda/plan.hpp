@@ -50,6 +50,14 @@ struct Buffer {
   // Shares its bytes with nobody and is zero before the first run: an image whose padding no kernel writes.
   bool exclusive = false;
 };
+// A buffer's size where it lies among others: every one starts on 256 bytes, as cudaMalloc's do.
+[[nodiscard]] constexpr std::size_t aligned(std::size_t bytes) noexcept { return (bytes + 255) / 256 * 256; }
+
+struct ArenaLayout {
+  std::vector<std::size_t> offsets;  // of each of a plan's buffers, bytes; 0 for those that lie elsewhere
+  std::size_t size_bytes = 0;
+};
+
 inline constexpr int kConstantsBuffer = 0;
 inline constexpr int kInputBuffer = 1;
 

@@ -69,8 +69,8 @@ void group_layers(const Graph& graph, const PlanOptions& options, const std::vec
 // Gives every step its lane, waits, signals and overlap, and every arena buffer its offset.
 void schedule(Plan& plan, int lanes);
 
-// A buffer's size in its arena: every one starts on 256 bytes, as cudaMalloc's do.
-[[nodiscard]] constexpr std::size_t aligned(std::size_t bytes) noexcept { return (bytes + 255) / 256 * 256; }
+// Where a scheduled plan's arena buffers lie: none of `apart` shares bytes with another of them.
+[[nodiscard]] ArenaLayout lay_out_arena(const Plan& plan, const std::vector<int>& apart = {});
 
 // How a value lies in memory. A value may lie in several forms.
 struct Form {

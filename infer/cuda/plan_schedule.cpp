@@ -1,8 +1,9 @@
 // Lanes and memory. Both rest on one relation: step b happens after step a when b waits for a, or b is behind a in a
-// lane, or through others. `after_[b]` holds all such a as bits.
+// lane, or through others. `after[b]` holds all such a as bits.
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <vector>
 
 #include "infer/cuda/plan_builder.hpp"
@@ -32,7 +33,11 @@ class Scheduler {
     find_needs();
     find_heights();
     give_lanes();
-    give_memory();
+    const ArenaLayout arena = lay_out_arena(plan_);
+    for (std::size_t b = 0; b < plan_.buffers.size(); ++b) {
+      if (plan_.buffers[b].kind == BufferKind::kArena) plan_.buffers[b].offset_bytes = arena.offsets[b];
+    }
+    plan_.arena_bytes = arena.size_bytes;
   }
 
  private:
@@ -118,58 +123,6 @@ class Scheduler {
     return oldest;
   }
 
-  void give_memory() {
-    struct Life {
-      std::vector<std::size_t> users;  // steps that read or write it
-      std::size_t first = 0;           // the first one
-    };
-    std::vector<Life> lives(plan_.buffers.size());
-    for (std::size_t i = 0; i < count_; ++i) {
-      for (const std::vector<int>* list : {&plan_.steps[i].writes, &plan_.steps[i].reads}) {
-        for (const int b : *list) lives[static_cast<std::size_t>(b)].users.push_back(i);
-      }
-    }
-    std::vector<std::size_t> order;
-    for (std::size_t b = 0; b < plan_.buffers.size(); ++b) {
-      if (plan_.buffers[b].kind != BufferKind::kArena || lives[b].users.empty()) continue;
-      lives[b].first = *std::min_element(lives[b].users.begin(), lives[b].users.end());
-      order.push_back(b);
-    }
-    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-      return plan_.buffers[a].size_bytes != plan_.buffers[b].size_bytes
-                 ? plan_.buffers[a].size_bytes > plan_.buffers[b].size_bytes
-                 : a < b;
-    });
-    // True when every user of `early` is done before any writer of `late` starts.
-    const auto before = [&](const Life& early, const Life& late) {
-      return std::all_of(late.users.begin(), late.users.end(), [&](std::size_t l) {
-        return std::all_of(early.users.begin(), early.users.end(), [&](std::size_t e) { return after_[l][e]; });
-      });
-    };
-    std::vector<std::size_t> placed;
-    for (const std::size_t b : order) {
-      Buffer& buffer = plan_.buffers[b];
-      const std::size_t size = aligned(buffer.size_bytes);
-      std::vector<std::size_t> others;
-      for (const std::size_t o : placed) {
-        const bool apart = !buffer.exclusive && !plan_.buffers[o].exclusive &&
-                           (before(lives[o], lives[b]) || before(lives[b], lives[o]));
-        if (!apart) others.push_back(o);
-      }
-      std::sort(others.begin(), others.end(), [&](std::size_t x, std::size_t y) {
-        return plan_.buffers[x].offset_bytes < plan_.buffers[y].offset_bytes;
-      });
-      std::size_t at = 0;
-      for (const std::size_t o : others) {
-        if (at + size <= plan_.buffers[o].offset_bytes) break;
-        at = std::max(at, plan_.buffers[o].offset_bytes + aligned(plan_.buffers[o].size_bytes));
-      }
-      buffer.offset_bytes = at;
-      plan_.arena_bytes = std::max(plan_.arena_bytes, at + size);
-      placed.push_back(b);
-    }
-  }
-
   Plan& plan_;
   const int max_lanes_;
   const std::size_t count_;
@@ -179,8 +132,80 @@ class Scheduler {
   std::vector<Bits> after_;
 };
 
+// Of each step those that are done before it starts, as its lane and its waits have it.
+std::vector<Bits> find_order(const Plan& plan) {
+  const std::size_t count = plan.steps.size();
+  std::vector<Bits> after(count, Bits(count));
+  std::vector<std::size_t> tails(static_cast<std::size_t>(plan.lane_count), count);  // the last step of each lane
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto follow = [&](std::size_t before) {
+      after[i].set(before);
+      after[i].merge(after[before]);
+    };
+    std::size_t& tail = tails[static_cast<std::size_t>(plan.steps[i].lane)];
+    if (tail != count) follow(tail);
+    for (const int j : plan.steps[i].waits) follow(static_cast<std::size_t>(j));
+    tail = i;
+  }
+  return after;
+}
+
 }  // namespace
 
 void schedule(Plan& plan, int lanes) { Scheduler(plan, lanes).run(); }
+
+ArenaLayout lay_out_arena(const Plan& plan, const std::vector<int>& apart) {
+  struct Life {
+    std::vector<std::size_t> users;  // steps that read or write it
+    bool apart = false;
+  };
+  const std::vector<Bits> after = find_order(plan);
+  std::vector<Life> lives(plan.buffers.size());
+  for (std::size_t i = 0; i < plan.steps.size(); ++i) {
+    for (const std::vector<int>* list : {&plan.steps[i].writes, &plan.steps[i].reads}) {
+      for (const int b : *list) lives[static_cast<std::size_t>(b)].users.push_back(i);
+    }
+  }
+  for (const int b : apart) lives[static_cast<std::size_t>(b)].apart = true;
+  std::vector<std::size_t> order;
+  for (std::size_t b = 0; b < plan.buffers.size(); ++b) {
+    if (plan.buffers[b].kind == BufferKind::kArena && !lives[b].users.empty()) order.push_back(b);
+  }
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return plan.buffers[a].size_bytes != plan.buffers[b].size_bytes
+               ? plan.buffers[a].size_bytes > plan.buffers[b].size_bytes
+               : a < b;
+  });
+  // True when every user of `early` is done before any writer of `late` starts.
+  const auto before = [&](const Life& early, const Life& late) {
+    return std::all_of(late.users.begin(), late.users.end(), [&](std::size_t l) {
+      return std::all_of(early.users.begin(), early.users.end(), [&](std::size_t e) { return after[l][e]; });
+    });
+  };
+  const auto may_share = [&](std::size_t a, std::size_t b) {
+    if (plan.buffers[a].exclusive || plan.buffers[b].exclusive || (lives[a].apart && lives[b].apart)) return false;
+    return before(lives[a], lives[b]) || before(lives[b], lives[a]);
+  };
+  ArenaLayout arena;
+  arena.offsets.assign(plan.buffers.size(), 0);
+  std::vector<std::size_t> placed;
+  for (const std::size_t b : order) {
+    const std::size_t size = aligned(plan.buffers[b].size_bytes);
+    std::vector<std::size_t> others;
+    std::copy_if(placed.begin(), placed.end(), std::back_inserter(others),
+                 [&](std::size_t o) { return !may_share(o, b); });
+    std::sort(others.begin(), others.end(),
+              [&](std::size_t x, std::size_t y) { return arena.offsets[x] < arena.offsets[y]; });
+    std::size_t at = 0;
+    for (const std::size_t o : others) {
+      if (at + size <= arena.offsets[o]) break;
+      at = std::max(at, arena.offsets[o] + aligned(plan.buffers[o].size_bytes));
+    }
+    arena.offsets[b] = at;
+    arena.size_bytes = std::max(arena.size_bytes, at + size);
+    placed.push_back(b);
+  }
+  return arena;
+}
 
 }  // namespace camd::infer::cuda

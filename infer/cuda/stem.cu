@@ -6,12 +6,13 @@ namespace camd::infer::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kTy = 8;
-constexpr int kTx = 32;
+constexpr int kTy = kStemRows;
+constexpr int kTx = kStemColumns;
 using Tile = StemTile<kTy * 2 + 1, kTx * 2 + 1>;
 constexpr std::size_t kBytes = Tile::kBytes + stem_picture_bytes(kTy * 2 + 1, kTx * 2 + 1);
 
-template <Source kSource>
+// kFromRow: as stem_block()'s.
+template <Source kSource, bool kFromRow>
 CAMD_KERNEL(kThreads, 2)
 stem_kernel(const StemArguments p) {
   CAMD_SHARED(memory);
@@ -19,7 +20,7 @@ stem_kernel(const StemArguments p) {
   let_next_kernel_start();
 
   const int tiles_x = (p.y.w + kTx - 1) / kTx;
-  const int y0 = (static_cast<int>(blockIdx.x) / tiles_x) * kTy;
+  const int y0 = (static_cast<int>(blockIdx.x) / tiles_x) * kTy + (kFromRow ? p.first_row : 0);
   const int x0 = (static_cast<int>(blockIdx.x) % tiles_x) * kTx;
   Tile::fetch<kSource>(p, y0 * 2 - p.pad_top, x0 * 2 - p.pad_left, memory, memory + Tile::kBytes,
                        static_cast<int>(threadIdx.x), kThreads);
@@ -56,14 +57,19 @@ stem_kernel(const StemArguments p) {
   }
 }
 
+template <bool kFromRow>
+int run(const StemArguments& p, const LaunchContext& context) {
+  const int tiles = ((p.y.w + kTx - 1) / kTx) * ((rows_to_make(p) + kTy - 1) / kTy);
+  const dim3 grid(static_cast<unsigned>(tiles), 1, 1);
+  return with_source(
+      p, [&]<Source kSource>() { return launch(stem_kernel<kSource, kFromRow>, grid, kThreads, kBytes, context, p); });
+}
+
 }  // namespace
 
 int stem(const StemArguments& p, const LaunchContext& context) {
   if (p.block.depthwise != nullptr) return stem_block(p, context);
-  const int tiles = ((p.y.w + kTx - 1) / kTx) * ((p.y.h + kTy - 1) / kTy);
-  const dim3 grid(static_cast<unsigned>(tiles), 1, 1);
-  return with_source(
-      p, [&]<Source kSource>() { return launch(stem_kernel<kSource>, grid, kThreads, kBytes, context, p); });
+  return p.first_row == 0 ? run<false>(p, context) : run<true>(p, context);
 }
 
 }  // namespace camd::infer::cuda

@@ -12,14 +12,15 @@ namespace camd::infer::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kTx = kStemBlockColumns;
+constexpr int kTx = kStemColumns;
 constexpr int kHaloX = kTx + 2;
 
 // The first convolution's results at the border of the image: the depthwise part pads with zeros.
 CAMD_DEVICE bool inside(const StemArguments& p, int y, int x) { return y >= 0 && y < p.y.h && x >= 0 && x < p.y.w; }
 
-// kGroups: of 8 channels of the first convolution.
-template <Source kSource, int kGroups, bool kSpecial>
+// kGroups: of 8 channels of the first convolution. kFromRow: not from the first row on; a kernel of its own, because an
+// addition more lets the compiler order all that comes after it anew.
+template <Source kSource, int kGroups, bool kSpecial, bool kFromRow>
 CAMD_KERNEL(kThreads, 4)
 stem_block_kernel(const StemArguments p, const StemBlockMemory s) {
   constexpr int kTy = stem_block_rows(kGroups);
@@ -59,7 +60,7 @@ stem_block_kernel(const StemArguments p, const StemBlockMemory s) {
   wait_for_previous_kernel();
   let_next_kernel_start();
 
-  const int y0 = static_cast<int>(blockIdx.y) * kTy;
+  const int y0 = static_cast<int>(blockIdx.y) * kTy + (kFromRow ? p.first_row : 0);
   const int x0 = static_cast<int>(blockIdx.x) * kTx;
   Tile::template fetch<kSource>(p, (y0 - 1) * 2 - p.pad_top, (x0 - 1) * 2 - p.pad_left, memory, halo, thread, kThreads);
   copy_wait_all();
@@ -182,22 +183,29 @@ stem_block_kernel(const StemArguments p, const StemBlockMemory s) {
   }
 }
 
-template <int kGroups, bool kSpecial>
+template <int kGroups, bool kSpecial, bool kFromRow>
 int run(const StemArguments& p, const LaunchContext& context) {
   const auto parts = [](int size, int part) { return static_cast<unsigned>((size + part - 1) / part); };
-  const dim3 grid(parts(p.y.w, kTx), parts(p.y.h, stem_block_rows(kGroups)), 1);
+  const dim3 grid(parts(p.y.w, kTx), parts(rows_to_make(p), stem_block_rows(kGroups)), 1);
   const StemBlockMemory memory = stem_block_memory(p.block.c, p.y.c);
   if (context.prepare) {
-    for (const int error : {allow_shared(stem_block_kernel<Source::kPlanes, kGroups, kSpecial>, memory.total()),
-                            allow_shared(stem_block_kernel<Source::kPacked, kGroups, kSpecial>, memory.total()),
-                            allow_shared(stem_block_kernel<Source::kBiplanar, kGroups, kSpecial>, memory.total()),
-                            allow_shared(stem_block_kernel<Source::kAny, kGroups, kSpecial>, memory.total())}) {
+    for (const int error :
+         {allow_shared(stem_block_kernel<Source::kPlanes, kGroups, kSpecial, kFromRow>, memory.total()),
+          allow_shared(stem_block_kernel<Source::kPacked, kGroups, kSpecial, kFromRow>, memory.total()),
+          allow_shared(stem_block_kernel<Source::kBiplanar, kGroups, kSpecial, kFromRow>, memory.total()),
+          allow_shared(stem_block_kernel<Source::kAny, kGroups, kSpecial, kFromRow>, memory.total())}) {
       if (error != 0) return error;
     }
   }
   return with_source(p, [&]<Source kSource>() {
-    return launch(stem_block_kernel<kSource, kGroups, kSpecial>, grid, kThreads, memory.total(), context, p, memory);
+    return launch(stem_block_kernel<kSource, kGroups, kSpecial, kFromRow>, grid, kThreads, memory.total(), context, p,
+                  memory);
   });
+}
+
+template <int kGroups, bool kSpecial>
+int run(const StemArguments& p, const LaunchContext& context) {
+  return p.first_row == 0 ? run<kGroups, kSpecial, false>(p, context) : run<kGroups, kSpecial, true>(p, context);
 }
 
 template <int kGroups>

@@ -82,11 +82,20 @@ struct SeparableMemory {
   return (stem_picture_rows(rows) / 2 * 3 + 1) * stem_picture_pieces(columns) * 16;
 }
 
-// stem_block(): a block makes stem_block_rows() rows of kStemBlockColumns pixels.
+// stem(): a block makes kStemRows rows of kStemColumns pixels; where a depthwise block follows (stem_block()), it makes
+// stem_block_rows() of them.
+inline constexpr int kStemRows = 8;
+inline constexpr int kStemColumns = 32;
 inline constexpr int kMostStemBlockChannels = 16;  // of the first convolution
-inline constexpr int kStemBlockColumns = 32;
 // With more channels four blocks of the higher tile would not fit a multiprocessor.
 [[nodiscard]] constexpr int stem_block_rows(int groups) { return groups == 1 ? 16 : 8; }
+
+[[nodiscard]] inline int stem_rows(const StemArguments& a) {
+  return a.block.depthwise == nullptr ? kStemRows : stem_block_rows((a.block.c + 7) / 8);
+}
+[[nodiscard]] inline int rows_to_make(const StemArguments& a) {
+  return (a.end_row == 0 ? a.y.h : a.end_row) - a.first_row;
+}
 
 struct StemBlockMemory {
   int n16;          // of 16 output channels
@@ -102,10 +111,10 @@ struct StemBlockMemory {
 [[nodiscard]] constexpr StemBlockMemory stem_block_memory(int c, int n) {
   StemBlockMemory m{};
   const int groups = (c + 7) / 8;
-  const int rows = stem_block_rows(groups) + 2, columns = kStemBlockColumns + 2;  // of the first convolution
+  const int rows = stem_block_rows(groups) + 2, columns = kStemColumns + 2;  // of the first convolution
   m.n16 = (n + 15) / 16;
   const int picture_bytes = stem_tile_bytes(rows * 2 + 1, columns * 2 + 1);
-  const int left_bytes = stem_block_rows(groups) * kStemBlockColumns * (groups * 32 + 16);
+  const int left_bytes = stem_block_rows(groups) * kStemColumns * (groups * 32 + 16);
   m.first_bytes = left_bytes > picture_bytes ? left_bytes : picture_bytes;
   const int bytes = stem_picture_bytes(rows * 2 + 1, columns * 2 + 1);  // gone before these come
   m.halo_bytes = rows * columns * groups * 32 > bytes ? rows * columns * groups * 32 : bytes;

@@ -33,7 +33,8 @@ class EmulatedGpu final : public device::Device {
   }
 
   // [setup] Called before each copy that a stream carries out, with where it reads.
-  void before_copy(std::function<void(const void* from)> call) { before_copy_ = std::move(call); }
+  using CopyWatcher = std::function<void(const void* from, std::size_t size_bytes)>;
+  void before_copy(CopyWatcher call) { before_copy_ = std::move(call); }
 
   [[nodiscard]] std::size_t captures() const noexcept { return captures_; }  // so far
 
@@ -286,7 +287,7 @@ class EmulatedGpu final : public device::Device {
   base::Status run_copy(const Copy& copy, const device::Stream& stream) {
     if (before_copy_) {
       const base::MutexLock lock(told_mutex_);
-      told_.push_back({this, copy.from});
+      told_.push_back({this, copy.from, copy.size_bytes});
       base::Status status = host_->call(&Told::tell, &told_.back(), stream);
       if (!status.ok()) return status;
     }
@@ -296,10 +297,11 @@ class EmulatedGpu final : public device::Device {
   struct Told {
     static void tell(void* self) noexcept {
       const Told& told = *static_cast<Told*>(self);
-      told.gpu->before_copy_(told.from);
+      told.gpu->before_copy_(told.from, told.size_bytes);
     }
     EmulatedGpu* gpu;
     const void* from;
+    std::size_t size_bytes;
   };
 
   base::Status run(const Operation& operation, Graph& graph, const device::Stream& lane) {
@@ -318,7 +320,7 @@ class EmulatedGpu final : public device::Device {
   std::deque<Told> told_ CAMD_GUARDED_BY(told_mutex_);  // stay until the end: a stream may still hold them
   std::unique_ptr<device::HostDevice> host_;
   device::DeviceInfo info_;
-  std::function<void(const void* from)> before_copy_;
+  CopyWatcher before_copy_;
   std::unique_ptr<Capture> capturing_;
   std::size_t captures_ = 0;
 };

@@ -21,6 +21,8 @@ namespace {
 struct Way {
   const char* name;
   FramePathOptions path;
+  // Whose first layers are large enough to be divided where the path says so.
+  const char* model = "marker-640x360.onnx";
 };
 
 class SteadyStateGpu : public testing::TestWithParam<Way> {};
@@ -32,7 +34,7 @@ TEST_P(SteadyStateGpu, AllocatesNothingAndCallsNothingThatWaits) {
   if (gpus.count == 0) GTEST_SKIP() << gpus.reason;
   const base::Clock& clock = base::system_clock();
   const auto device = device::make_device("cuda");
-  const auto engine = infer::make_engine(std::string(CAMD_SOURCE_DIR) + "/models/marker-640x360.onnx", {}, *device);
+  const auto engine = infer::make_engine(std::string(CAMD_SOURCE_DIR) + "/models/" + GetParam().model, {}, *device);
   PluginHost plugins({{"detections", R"({"score":0.05})", ""}, {"jsonl", R"({"path":"/dev/null"})", ""}}, clock);
   int frames = 0;
   std::optional<test::HeapReport> heap;
@@ -54,7 +56,8 @@ TEST_P(SteadyStateGpu, AllocatesNothingAndCallsNothingThatWaits) {
   declare_model(plugins, *engine, engine->model().path, card.detections_json, {"one", "two"});
   PipelineOptions options;
   options.path = GetParam().path;
-  const base::PictureLayout layout = base::tight_layout(base::PixelFormat::kNv12, 640, 360);
+  const infer::InputOptions& input = engine->input_options();
+  const base::PictureLayout layout = base::tight_layout(base::PixelFormat::kNv12, input.width, input.height);
   const auto publishes = [&](capture::FrameRing& ring, const std::atomic<bool>& stopping) {
     for (int i = 0; !stopping && i < kWarmup + kFrames; ++i) {
       auto lease = ring.begin();
@@ -82,6 +85,9 @@ INSTANTIATE_TEST_SUITE_P(
     Ways, SteadyStateGpu,
     testing::Values(Way{"Graph", {StreamStrategy::kPerFrame, Transfer::kPinned, false, true}},
                     Way{"GraphWithDirectOutputs", {StreamStrategy::kPerFrame, Transfer::kDirect, false, true}},
+                    Way{"GraphThatFollowsThePicturesParts",
+                        {StreamStrategy::kPerFrame, Transfer::kDirect, false, true, true},
+                        "marker-1280x720.onnx"},
                     Way{"SplitStreams", {StreamStrategy::kSplit, Transfer::kPinned, false, false}},
                     Way{"PerFrameStreams", {StreamStrategy::kPerFrame, Transfer::kPinned, false, false}},
                     Way{"Mapped", {StreamStrategy::kSingle, Transfer::kMapped, false, false}}),
