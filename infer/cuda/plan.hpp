@@ -81,7 +81,7 @@ struct Step {
 struct PlannedOutput {
   TensorSpec spec;  // type is PlanOptions::output_type
   int buffer = -1;
-  int step = -1;  // the last one that writes it
+  int step = -1;  // the last one that writes it, behind all others that do
 };
 
 struct Plan {

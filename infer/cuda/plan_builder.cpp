@@ -57,7 +57,6 @@ Plan PlanBuilder::build() {
         [&](auto& p) { step.writes.push_back(handle_buffer(p)); });
     std::visit(find, step.arguments);
   }
-  schedule(plan_, options_.lanes);
   for (PlannedOutput& output : plan_.outputs) {
     for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
       const std::vector<int>& writes = plan_.steps[i].writes;
@@ -65,6 +64,7 @@ Plan PlanBuilder::build() {
     }
     plan_.steps[static_cast<std::size_t>(output.step)].signals = true;
   }
+  schedule(plan_, options_.lanes);
   return std::move(plan_);
 }
 

@@ -41,7 +41,8 @@ class Scheduler {
   }
 
  private:
-  // needs_[i]: the steps whose results step i reads; those that others of them come after are left out.
+  // needs_[i]: the steps whose results step i reads, or completes as an output of the network; those that others of
+  // them come after are left out.
   void find_needs() {
     needs_.assign(count_, {});
     std::vector<Bits> all(count_, Bits(count_));
@@ -51,6 +52,11 @@ class Scheduler {
       for (const int b : plan_.steps[i].reads) {
         const auto& of_buffer = writers[static_cast<std::size_t>(b)];
         made_it.insert(made_it.end(), of_buffer.begin(), of_buffer.end());
+      }
+      for (const PlannedOutput& output : plan_.outputs) {
+        if (output.step != static_cast<int>(i)) continue;
+        const auto& of_output = writers[static_cast<std::size_t>(output.buffer)];
+        made_it.insert(made_it.end(), of_output.begin(), of_output.end());
       }
       // From the latest on: what an earlier one of them is needed for has then been merged already.
       std::sort(made_it.begin(), made_it.end(), std::greater<>());

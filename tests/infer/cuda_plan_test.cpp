@@ -80,6 +80,25 @@ bool comes_after(const Plan& plan, std::size_t i, std::size_t other) {
   return false;
 }
 
+// Whoever reads an output waits for its last writer alone.
+TEST(CudaPlan, TheLastStepThatWritesAnOutputComesAfterAllOthersThatDo) {
+  GraphBuilder g({1, 3, 8, 8});
+  const ValueId upper = g.unary(g.input(), {Function::kSigmoid}), lower = g.unary(g.input(), {Function::kTanh});
+  const Plan plan = cuda::make_plan(g.finish({g.concat({upper, lower}, 2)}), options_of(DataType::kF32), "test");
+  const int last = plan.outputs[0].step;
+  ASSERT_GE(last, 1);
+  int others = 0;
+  for (int i = 0; i < last; ++i) {
+    const Step& step = plan.steps[static_cast<std::size_t>(i)];
+    if (std::find(step.writes.begin(), step.writes.end(), plan.outputs[0].buffer) == step.writes.end()) continue;
+    ++others;
+    const Step& behind = plan.steps[static_cast<std::size_t>(last)];
+    const bool waits = std::find(behind.waits.begin(), behind.waits.end(), i) != behind.waits.end();
+    EXPECT_TRUE(step.lane == behind.lane || waits);
+  }
+  EXPECT_EQ(others, 1);
+}
+
 TEST(CudaPlan, APyramidsLevelDoesNotWaitForTheOneAboveBeforeTheirSumIsRead) {
   GraphBuilder g({1, 3, 64, 96});
   const Plan plan = cuda::make_plan(test::small_detector(g), options_of(DataType::kF16), "test");
