@@ -178,12 +178,16 @@ class CudaDeviceImpl final : public CudaDevice {
     info_.compute_major = properties.major;
     info_.compute_minor = properties.minor;
     info_.memory_bytes = properties.totalGlobalMem;
+    limits_.multiprocessors = properties.multiProcessorCount;
+    limits_.shared_bytes_per_block = properties.sharedMemPerBlockOptin;
+    limits_.shared_bytes_per_multiprocessor = properties.sharedMemPerMultiprocessor;
     int least = 0;
     setup(cudaDeviceGetStreamPriorityRange(&least, &greatest_priority_), "cudaDeviceGetStreamPriorityRange");
     find_out_about_signals();
   }
 
   [[nodiscard]] const DeviceInfo& info() const noexcept override { return info_; }
+  [[nodiscard]] const CudaLimits& limits() const noexcept override { return limits_; }
 
   [[nodiscard]] HostBuffer allocate_host(HostMemory kind, std::size_t size_bytes) override {
     const std::size_t size = std::max<std::size_t>(size_bytes, 1);
@@ -241,16 +245,18 @@ class CudaDeviceImpl final : public CudaDevice {
                    [&] { return cudaMemcpyAsync(to, from, size_bytes, native_kind(kind), native_stream(stream)); });
   }
 
+  Status clear(void* data, std::size_t size_bytes, StreamRef stream) override {
+    if (size_bytes == 0) return status();
+    return enqueue("cudaMemsetAsync", [&] { return cudaMemsetAsync(data, 0, size_bytes, native_stream(stream)); });
+  }
+
   Status record(Event& event, StreamRef stream) override {
     return enqueue("cudaEventRecord", [&] { return cudaEventRecord(native_event(event), native_stream(stream)); });
   }
 
-  Status record(TimedEvent& event, StreamRef stream) override {
-    // External: inside a capture the event becomes a node of the graph, outside it is an ordinary record.
-    return enqueue("cudaEventRecordWithFlags", [&] {
-      const unsigned flags = capturing(stream) ? cudaEventRecordExternal : cudaEventRecordDefault;
-      return cudaEventRecordWithFlags(native_event(event), native_stream(stream), flags);
-    });
+  Status record(TimedEvent& event, StreamRef stream) override { return record_as_node(native_event(event), stream); }
+  Status record_for_outside(Event& event, StreamRef stream) override {
+    return record_as_node(native_event(event), stream);
   }
 
   Status wait(const Event& event, StreamRef stream) override {
@@ -380,8 +386,6 @@ class CudaDeviceImpl final : public CudaDevice {
     return status == cudaStreamCaptureStatusActive;
   }
 
-  [[nodiscard]] void* native(const Event& event) const noexcept override { return native_event(event); }
-
  private:
   static constexpr std::size_t kHostAlignment = 4096;
 
@@ -410,6 +414,14 @@ class CudaDeviceImpl final : public CudaDevice {
     cudaError_t error = select_gpu();
     if (error == cudaSuccess) error = call(name, std::forward<Call>(make));
     return check(error, name);
+  }
+
+  // External: inside a capture the event becomes a node of the graph, outside it is an ordinary record.
+  Status record_as_node(cudaEvent_t event, StreamRef stream) {
+    return enqueue("cudaEventRecordWithFlags", [&] {
+      const unsigned flags = capturing(stream) ? cudaEventRecordExternal : cudaEventRecordDefault;
+      return cudaEventRecordWithFlags(event, native_stream(stream), flags);
+    });
   }
 
   Status ask(const Event& event, bool& done) noexcept {
@@ -484,6 +496,7 @@ class CudaDeviceImpl final : public CudaDevice {
   const int index_;
   const CudaDeviceOptions options_;
   DeviceInfo info_;
+  CudaLimits limits_;
   int greatest_priority_ = 0;
   WriteValue write_value_ = nullptr;  // null: no signals
 

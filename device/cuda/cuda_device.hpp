@@ -37,8 +37,21 @@ struct CudaDeviceOptions {
   void* fault_argument = nullptr;
 };
 
+// What kernels can count on.
+struct CudaLimits {
+  int multiprocessors = 0;
+  std::size_t shared_bytes_per_block = 0;  // of shared memory, for a kernel that asks for it
+  std::size_t shared_bytes_per_multiprocessor = 0;
+};
+
 class CudaDevice : public Device {
  public:
+  [[nodiscard]] virtual const CudaLimits& limits() const noexcept = 0;
+  // Enqueues the filling of device memory with zeros; does not synchronise. [no-alloc]
+  virtual Status clear(void* data, std::size_t size_bytes, StreamRef stream) = 0;
+  // As record() outside of a capture. Inside, it happens at every launch of the graph, and streams outside may wait for
+  // it.
+  virtual Status record_for_outside(Event& event, StreamRef stream) = 0;
   // Folds a CUDA error of somebody who launches on this device (the engine) into the device's status.
   // `cuda_error` is a cudaError_t, 0 is success and costs nothing; `call` is a literal.
   virtual Status check(int cuda_error, const char* call) noexcept = 0;
@@ -46,8 +59,6 @@ class CudaDevice : public Device {
   virtual Status select() noexcept = 0;
   // True while `stream` is inside a capture.
   [[nodiscard]] virtual bool capturing(StreamRef stream) noexcept = 0;
-  // The cudaEvent_t of an event of this device.
-  [[nodiscard]] virtual void* native(const Event& event) const noexcept = 0;
 };
 
 // [setup] [blocks] Opens GPU `index` and makes its context (some 100 ms). Throws Error(kDevice) in one line.

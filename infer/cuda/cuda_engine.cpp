@@ -1,7 +1,5 @@
 #include "infer/cuda/cuda_engine.hpp"
 
-#include <cuda_runtime_api.h>
-
 #include <algorithm>
 
 #include "base/log.hpp"
@@ -22,17 +20,8 @@ using cuda::Step;
 using device::CudaDevice;
 using device::StreamRef;
 
-cudaStream_t native(StreamRef stream) { return static_cast<cudaStream_t>(stream.native()); }
-
 void require(const Status& status) {
   if (!status) throw Error(status.kind(), status.message());
-}
-
-// [setup] Throws what the device's status says.
-int attribute(CudaDevice& device, cudaDeviceAttr which) {
-  int value = 0;
-  require(device.check(cudaDeviceGetAttribute(&value, which, device.info().index), "cudaDeviceGetAttribute"));
-  return value;
 }
 
 class CudaExecution final : public Execution {
@@ -61,13 +50,9 @@ class CudaExecution final : public Execution {
       if (same == ready_.end()) ready_.push_back(Ready{output.step, device.make_event()});
     }
     bind_steps();
-    multiprocessors_ = attribute(device, cudaDevAttrMultiProcessorCount);
-    spread_bytes_ = static_cast<std::size_t>(attribute(device, cudaDevAttrMaxSharedMemoryPerMultiprocessor)) / 2;
-    cudaStream_t stream = native(own_stream_);
     // Padding that no kernel writes must be finite.
-    require(device_.check(cudaMemsetAsync(arena_.data(), 0, std::max<std::size_t>(arena_.size_bytes(), 1), stream),
-                          "cudaMemsetAsync"));
-    require(device_.check(cudaMemsetAsync(planes_.data(), 0, planes_.size_bytes(), stream), "cudaMemsetAsync"));
+    require(device_.clear(arena_.data(), arena_.size_bytes(), own_stream_));
+    require(device_.clear(planes_.data(), planes_.size_bytes(), own_stream_));
     // Once as it is: prepares and loads every kernel, which a capture must not do.
     require(enqueue_steps(own_stream_, 0, Marks::kNone));
     require(device_.synchronize(own_stream_.ref()));
@@ -90,11 +75,10 @@ class CudaExecution final : public Execution {
 
   bool divide_first_layers() override {
     if (divided()) return true;
-    front_ = cuda::find_front(plan_);
+    front_ = cuda::find_front(plan_, {.least_blocks = 2 * device_.limits().multiprocessors + 1});
     if (!divided()) return false;
     arena_ = device_.allocate_device(front_.arena.size_bytes);
-    require(
-        device_.check(cudaMemsetAsync(arena_.data(), 0, arena_.size_bytes(), native(own_stream_)), "cudaMemsetAsync"));
+    require(device_.clear(arena_.data(), arena_.size_bytes(), own_stream_));
     bind_steps();
     // Loads the kernels that only parts need.
     for (std::size_t i = 0; i < front_.borders.size(); ++i) {
@@ -270,8 +254,8 @@ class CudaExecution final : public Execution {
       if (!status) return status;
       cuda::LaunchContext context{own.native(), step.overlap_previous && before >= 0, marks == Marks::kNone};
       if (step.lane == 0) {  // the longest chain; what runs beside it takes the places that it leaves
-        context.spread_over = multiprocessors_;
-        context.spread_bytes = spread_bytes_;
+        context.spread_over = device_.limits().multiprocessors;
+        context.spread_bytes = device_.limits().shared_bytes_per_multiprocessor / 2;  // no room for two blocks
       }
       if (lower_enqueued_ && i < front_.borders.size()) {
         status = enqueue_upper_part(i, steps_[i], context, own);
@@ -308,10 +292,8 @@ class CudaExecution final : public Execution {
   Status mark_outputs(int step, StreamRef stream, Marks marks) {
     for (Ready& ready : ready_) {
       if (ready.step != step) continue;
-      if (marks == Marks::kInside) return device_.record(ready.event, stream);
-      const auto event = static_cast<cudaEvent_t>(device_.native(ready.event));
-      return device_.check(cudaEventRecordWithFlags(event, native(stream), cudaEventRecordExternal),
-                           "cudaEventRecordWithFlags");
+      return marks == Marks::kInside ? device_.record(ready.event, stream)
+                                     : device_.record_for_outside(ready.event, stream);
     }
     return {};
   }
@@ -331,8 +313,6 @@ class CudaExecution final : public Execution {
   std::vector<cuda::Arguments> steps_;
   std::vector<int> last_of_lane_;
   device::GraphExec graph_;
-  int multiprocessors_ = 0;
-  std::size_t spread_bytes_ = 0;  // of shared memory: of so much a multiprocessor has no room for two blocks
   bool keep_input_ = false;
   cuda::Front front_;  // empty until the first layers are divided
   std::vector<device::Event> lower_done_;
@@ -462,7 +442,7 @@ class CudaEngineImpl final : public CudaEngine {
     cuda::PlanOptions plan;
     plan.type = options.compute_type;
     plan.output_type = options.output_type;
-    plan.shared_bytes = static_cast<std::size_t>(attribute(device, cudaDevAttrMaxSharedMemoryPerBlockOptin));
+    plan.shared_bytes = device.limits().shared_bytes_per_block;
     return plan;
   }
 

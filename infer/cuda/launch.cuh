@@ -16,8 +16,15 @@ int allow_shared(void (*)(Parameters...), std::size_t) {
 }
 
 template <typename... Parameters, typename... Arguments>
-int launch(void (*kernel)(Parameters...), dim3 grid, int threads, std::size_t shared_bytes, const LaunchContext&,
-           Arguments... arguments) {
+int launch(void (*kernel)(Parameters...), dim3 grid, int threads, std::size_t shared_bytes,
+           const LaunchContext& context, Arguments... arguments) {
+  if (context.stream != nullptr) {
+    LaunchContext at_once = context;
+    at_once.stream = nullptr;
+    return static_cast<device::EmulatedStream*>(context.stream)->enqueue([=] {
+      (void)launch(kernel, grid, threads, shared_bytes, at_once, arguments...);
+    });
+  }
   auto& m = emulation::machine();
   m.block_dim = emulation::Index{static_cast<unsigned>(threads), 1, 1};
   m.grid_dim = emulation::Index{grid.x, grid.y, grid.z};

@@ -21,7 +21,8 @@ struct FrontOptions {
   // Of the first step's rows, rounded down to rows of tiles. With 0.3 of 1280x720 pixels the upper part travels about
   // as long as an H200 needs for the lower rows of two steps.
   double upper_share = 0.3;
-  // A step of fewer blocks is hardly made sooner by making less of it: two of them at most share a multiprocessor.
+  // A step of fewer blocks is hardly made sooner by making less of it: two of them at most share a multiprocessor, here
+  // of an H200's 132.
   int least_blocks = 2 * 132 + 1;
 };
 

@@ -1,6 +1,7 @@
 // EmulatedGpu: the part of a GPU's contract that the host device has not, on streams of the host: it works beside the
 // one who enqueues, has memory of its own that pictures and outputs must be copied to and from, captures graphs and
-// knows signals. So what is written for a GPU runs under the sanitizers, on any machine.
+// knows signals. So what is written for a GPU runs under the sanitizers, on any machine. Kernels under emulation
+// (infer/cuda/emulation.cuh) run on its streams, of several streams at the same time.
 //
 // A stream is one of the host device's, with a thread of its own. A captured graph is a list of operations; at a launch
 // they are enqueued on streams of the graph's own, one for each stream of the capture.
@@ -10,6 +11,7 @@
 // that nothing joins) is answered kInternal.
 #pragma once
 
+#include <cstring>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -18,11 +20,13 @@
 #include <vector>
 
 #include "base/mutex.hpp"
+#include "device/cuda/cuda_device.hpp"
+#include "device/cuda/emulated_stream.hpp"
 #include "device/host_device.hpp"
 
 namespace camd::test {
 
-class EmulatedGpu final : public device::Device {
+class EmulatedGpu final : public device::CudaDevice {
  public:
   explicit EmulatedGpu(const base::Clock& clock) : host_(device::make_host_device(clock, with_threads())) {
     info_ = host_->info();
@@ -57,7 +61,7 @@ class EmulatedGpu final : public device::Device {
     return host_->allocate_device(size_bytes);
   }
   [[nodiscard]] device::Stream make_stream(const std::string& name) override {
-    return device::Stream(std::make_unique<StreamOfGpu>(host_->make_stream(name)));
+    return device::Stream(std::make_unique<StreamOfGpu>(*this, host_->make_stream(name)));
   }
   [[nodiscard]] device::Event make_event() override {
     return device::Event(std::make_unique<EventOfGpu>(host_->make_event()));
@@ -115,6 +119,31 @@ class EmulatedGpu final : public device::Device {
     operation.argument = argument;
     return note(*own.capture, operation);
   }
+
+  // What kernels are enqueued with goes on until the device does.
+  base::Status call(std::function<void()> function, device::StreamRef stream) {
+    const base::MutexLock lock(kept_mutex_);
+    kept_.push_back(std::move(function));
+    return call([](void* kept) noexcept { (*static_cast<std::function<void()>*>(kept))(); }, &kept_.back(), stream);
+  }
+
+  [[nodiscard]] const device::CudaLimits& limits() const noexcept override { return limits_; }
+  base::Status clear(void* data, std::size_t size_bytes, device::StreamRef stream) override {
+    return call([data, size_bytes] { std::memset(data, 0, size_bytes); }, stream);
+  }
+  base::Status record_for_outside(device::Event& event, device::StreamRef stream) override {
+    StreamOfGpu& own = of(stream);
+    if (own.capture == nullptr) return record(event, stream);
+    of(event).capture = 0;
+    Operation operation{Kind::kRecordForOutside, own.lane};
+    operation.event = &event;
+    return note(*own.capture, operation);
+  }
+  base::Status check(int cuda_error, const char* call) noexcept override {
+    return cuda_error == 0 ? host_->status() : base::Status(base::ErrorKind::kDeviceLost, call);
+  }
+  base::Status select() noexcept override { return host_->status(); }
+  [[nodiscard]] bool capturing(device::StreamRef stream) noexcept override { return of(stream).capture != nullptr; }
 
   [[nodiscard]] bool supports_graphs() const noexcept override { return true; }
   base::Status begin_capture(device::StreamRef stream) override {
@@ -181,7 +210,7 @@ class EmulatedGpu final : public device::Device {
   [[nodiscard]] std::size_t allocated_bytes() const noexcept override { return host_->allocated_bytes(); }
 
  private:
-  enum class Kind : std::uint8_t { kCopy, kCall, kTime, kRecord, kWait };
+  enum class Kind : std::uint8_t { kCopy, kCall, kTime, kRecord, kRecordForOutside, kWait };
   struct Copy {
     void* to = nullptr;
     const void* from = nullptr;
@@ -196,7 +225,8 @@ class EmulatedGpu final : public device::Device {
     device::HostFunction function = nullptr;
     void* argument = nullptr;
     device::TimedEvent* time = nullptr;
-    std::size_t point = 0;  // that is recorded or waited for
+    device::Event* event = nullptr;  // for outside
+    std::size_t point = 0;           // that is recorded or waited for
   };
   struct StreamOfGpu;
   struct Capture {
@@ -205,9 +235,17 @@ class EmulatedGpu final : public device::Device {
     std::vector<Operation> operations;
     std::vector<device::Event> points;
   };
-  struct StreamOfGpu final : device::StreamState {
-    explicit StreamOfGpu(device::Stream of_host) : host(std::move(of_host)) {}
-    [[nodiscard]] void* native() const noexcept override { return nullptr; }
+  struct StreamOfGpu final : device::StreamState, device::EmulatedStream {
+    StreamOfGpu(EmulatedGpu& of_gpu, device::Stream of_host) : gpu(of_gpu), host(std::move(of_host)) {}
+    // As the GPU's own streams are: not const.
+    [[nodiscard]] void* native() const noexcept override {
+      return const_cast<EmulatedStream*>(
+          static_cast<const EmulatedStream*>(this));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+    }
+    int enqueue(std::function<void()> kernel) override {
+      return gpu.call(std::move(kernel), device::StreamRef(*this)).ok() ? 0 : 1;
+    }
+    EmulatedGpu& gpu;
     device::Stream host;
     Capture* capture = nullptr;
     std::size_t lane = 0;
@@ -278,7 +316,8 @@ class EmulatedGpu final : public device::Device {
       const Operation& operation = capture.operations[i];
       if (operation.kind == Kind::kRecord && point_joined[operation.point]) lane_joined[operation.lane] = true;
       if (operation.kind == Kind::kWait && lane_joined[operation.lane]) point_joined[operation.point] = true;
-      const bool works = operation.kind != Kind::kRecord && operation.kind != Kind::kWait;
+      const bool works =
+          operation.kind != Kind::kRecord && operation.kind != Kind::kWait && operation.kind != Kind::kRecordForOutside;
       if (works && !lane_joined[operation.lane]) return false;
     }
     return true;
@@ -310,12 +349,16 @@ class EmulatedGpu final : public device::Device {
       case Kind::kCall: return host_->call(operation.function, operation.argument, lane);
       case Kind::kTime: return host_->record(*operation.time, lane);
       case Kind::kRecord: return host_->record(graph.points[operation.point], lane);
+      case Kind::kRecordForOutside: return host_->record(of(*operation.event).host, lane);
       case Kind::kWait: return host_->wait(graph.points[operation.point], lane);
     }
     return {};
   }
 
   Signals signals_;
+  base::Mutex kept_mutex_;
+  std::deque<std::function<void()>> kept_ CAMD_GUARDED_BY(kept_mutex_);
+  const device::CudaLimits limits_{2, std::size_t{227} * 1024, std::size_t{228} * 1024};
   base::Mutex told_mutex_;
   std::deque<Told> told_ CAMD_GUARDED_BY(told_mutex_);  // stay until the end: a stream may still hold them
   std::unique_ptr<device::HostDevice> host_;

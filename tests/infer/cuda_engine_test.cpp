@@ -1,5 +1,5 @@
-// The CUDA engine on a GPU against the reference evaluator. Visibly skipped without a GPU; what needs none is tested
-// in cuda_plan_test.cpp.
+// The CUDA engine against the reference evaluator. Built twice: for a GPU, where everything is skipped visibly if there
+// is none, and for an emulated one, which sees the order of kernels, not what the GPU makes of them.
 #include "infer/cuda/cuda_engine.hpp"
 
 #include <gtest/gtest.h>
@@ -8,6 +8,9 @@
 #include <filesystem>
 
 #include "device/cuda/cuda_device.hpp"
+#if defined(CAMD_CUDA_EMULATION)
+#include "tests/device/emulated_gpu.hpp"
+#endif
 #include "infer/engine_setup.hpp"
 #include "infer/half.hpp"
 #include "infer/onnx_file.hpp"
@@ -28,12 +31,24 @@ using test::relative_error;
 constexpr float kF32Tolerance = 1e-4F;
 constexpr float kF16Tolerance = 2e-2F;
 
+#if defined(CAMD_CUDA_EMULATION)
+constexpr bool kEmulated = true;
+constexpr int kRounds = 1;
+#else
+constexpr bool kEmulated = false;
+constexpr int kRounds = 3;
+#endif
+
 class CudaEngineTest : public testing::Test {
  protected:
   void SetUp() override {
+#if defined(CAMD_CUDA_EMULATION)
+    device_ = std::make_unique<camd::test::EmulatedGpu>(base::system_clock());
+#else
     const device::CudaDevices found = device::cuda_devices();
     if (found.count == 0) GTEST_SKIP() << "no GPU: " << found.reason;
     device_ = device::make_cuda_device(0);
+#endif
   }
 
   std::unique_ptr<CudaEngine> engine(const Graph& graph, DataType type, DataType output_type = DataType::kF32) {
@@ -57,11 +72,18 @@ class CudaEngineTest : public testing::Test {
   }
 
   std::vector<float> download(Execution& execution, std::size_t i) {
-    const TensorView view = execution.output(i);
     const device::Stream stream = device_->make_stream("download");
-    std::vector<std::byte> bytes(view.spec->size_bytes());
-    // Only the output's own event orders this copy behind the network.
+    // Only the output's own event orders the copy behind the network.
     EXPECT_TRUE(device_->wait(execution.output_ready(i), stream).ok());
+    return read(execution, i, stream);
+  }
+  // As it is now.
+  std::vector<float> read(Execution& execution, std::size_t i) {
+    return read(execution, i, device_->make_stream("read"));
+  }
+  std::vector<float> read(Execution& execution, std::size_t i, const device::Stream& stream) {
+    const TensorView view = execution.output(i);
+    std::vector<std::byte> bytes(view.spec->size_bytes());
     EXPECT_TRUE(device_->copy(bytes.data(), view.data, bytes.size(), CopyKind::kDeviceToHost, stream).ok());
     EXPECT_TRUE(device_->synchronize(stream.ref()).ok());
     return to_floats(bytes.data(), static_cast<std::size_t>(element_count(view.spec->shape)), view.spec->type);
@@ -79,7 +101,7 @@ class CudaEngineTest : public testing::Test {
     execution->keep_input();
     const device::Stream stream = device_->make_stream("test");
     upload(*execution, input, stream);
-    for (int round = 0; round < 3; ++round) {
+    for (int round = 0; round < kRounds; ++round) {
       ASSERT_TRUE(execution->enqueue_network(stream).ok());
       for (std::size_t i = 0; i < want.size(); ++i) {
         EXPECT_LE(relative_error(download(*execution, i), want[i].f32), tolerance)
@@ -137,6 +159,7 @@ TEST_F(CudaEngineTest, OnnxsOwnOperatorCasesComeOutRight) {
 }
 
 TEST_F(CudaEngineTest, RealDetectorsEqualTheReferenceInBothTypes) {
+  if (kEmulated) GTEST_SKIP() << "takes minutes under emulation";
   int found = 0;
   for (const char* name :
        {"version-RFB-320.onnx", "yolox_nano.onnx", "nanodet_m_320.onnx", "FastestDet.onnx", "yunet_n_320_320.onnx"}) {
@@ -254,11 +277,98 @@ TEST_F(CudaEngineTest, ANetworkJoinsTheCallersGraph) {
     ASSERT_TRUE(device_->launch(captured, stream).ok());
     ASSERT_TRUE(device_->synchronize(stream.ref()).ok());
     for (std::size_t i = 0; i < want.size(); ++i) {
-      const TensorView view = execution->output(i);
-      std::vector<float> got(want[i].f32.size());
-      ASSERT_TRUE(device_->copy(got.data(), view.data, got.size() * 4, CopyKind::kDeviceToHost, stream).ok());
+      EXPECT_LE(relative_error(read(*execution, i), want[i].f32), kF16Tolerance) << i;
+    }
+  }
+}
+
+// A frame's graph on one stream, its first layers' lower part on another, each behind a signal. Under emulation the
+// upper part of the picture comes only when the layers of the lower one are there.
+class InTwoParts {
+ public:
+  InTwoParts(device::CudaDevice& device, Execution& execution, const base::PictureLayout& layout)
+      : device_(device),
+        lower_part_(execution.lower_part(layout)),
+        picture_(device.allocate_device(layout.size_bytes)) {
+    device::Event forked = device.make_event();
+    const device::Stream side = device.make_stream("side");
+    const PictureView picture{picture_.data(), layout, true};
+    EXPECT_GT(lower_part_, 0U);
+    EXPECT_TRUE(device.begin_capture(stream_).ok());
+    EXPECT_TRUE(device.record(forked, stream_).ok());
+    EXPECT_TRUE(device.wait(forked, side).ok());
+    EXPECT_TRUE(device.await(lower_there_, side).ok());
+    EXPECT_TRUE(execution.enqueue_lower_part(picture, side).ok());
+#if defined(CAMD_CUDA_EMULATION)
+    EXPECT_TRUE(device.raise(lower_made_, side).ok());
+    EXPECT_TRUE(device.record(forked, side).ok());
+#endif
+    EXPECT_TRUE(device.await(there_, stream_).ok());
+    EXPECT_TRUE(execution.enqueue_preprocess(picture, stream_).ok());
+    EXPECT_TRUE(execution.enqueue_network(stream_).ok());
+    EXPECT_TRUE(device.wait(forked, stream_).ok());
+    EXPECT_TRUE(device.end_capture(stream_, graph_).ok());
+  }
+  void run(const std::vector<std::byte>& picture) {
+    const auto upload = [&](std::size_t first, std::size_t end, device::Signal& signal) {
+      EXPECT_TRUE(
+          device_.copy(picture_.data() + first, picture.data() + first, end - first, CopyKind::kHostToDevice, copies_)
+              .ok());
+      EXPECT_TRUE(device_.raise(signal, copies_).ok());
+    };
+    ASSERT_TRUE(graph_);
+    upload(lower_part_, picture.size(), lower_there_);
+#if defined(CAMD_CUDA_EMULATION)
+    EXPECT_TRUE(device_.await(lower_made_, copies_).ok());
+#endif
+    upload(0, lower_part_, there_);
+    EXPECT_TRUE(device_.launch(graph_, stream_).ok());
+    EXPECT_TRUE(device_.synchronize(stream_.ref()).ok());
+  }
+
+ private:
+  device::CudaDevice& device_;
+  const std::size_t lower_part_;
+  const device::DeviceBuffer picture_;
+  device::Stream stream_ = device_.make_stream("frame"), copies_ = device_.make_stream("copies");
+  device::Signal lower_there_ = device_.make_signal(), lower_made_ = device_.make_signal();
+  device::Signal there_ = device_.make_signal();
+  device::GraphExec graph_;
+};
+
+TEST_F(CudaEngineTest, APictureInTwoPartsGivesTheOutputsOfTheWholeBitByBit) {
+  // So many tiles of 16 x 32 of the first layer's output that some steps are divided.
+  const int down = 8, across = 2 * device_->limits().multiprocessors / down + 1;
+  GraphBuilder g({1, 3, 2 * 16 * down, 2 * 32 * across});
+  const Graph graph = test::small_detector(g);
+  const auto made = engine(graph, DataType::kF16);
+  const auto whole = made->make_execution(), parts = made->make_execution();
+  ASSERT_TRUE(parts->divide_first_layers());
+  const device::Stream stream = device_->make_stream("test");
+  std::mt19937 random(5);
+  for (const auto format : {base::PixelFormat::kNv12, base::PixelFormat::kBgr}) {
+    const InputOptions& input = made->input_options();
+    const base::PictureLayout layout = base::tight_layout(format, input.width, input.height);
+    const device::DeviceBuffer memory = device_->allocate_device(layout.size_bytes);
+    InTwoParts in_two_parts(*device_, *parts, layout);
+    const auto make_whole = [&](Execution& execution, const std::vector<std::byte>& picture) {
+      ASSERT_TRUE(device_->copy(memory.data(), picture.data(), picture.size(), CopyKind::kHostToDevice, stream).ok());
+      ASSERT_TRUE(execution.enqueue_preprocess({memory.data(), layout}, stream).ok());
+      ASSERT_TRUE(execution.enqueue_network(stream).ok());
       ASSERT_TRUE(device_->synchronize(stream.ref()).ok());
-      EXPECT_LE(relative_error(got, want[i].f32), kF16Tolerance) << i;
+    };
+    for (int round = 0; round < 3; ++round) {
+      std::vector<std::byte> picture(layout.size_bytes);
+      for (std::byte& b : picture) b = static_cast<std::byte>(random() & 255U);
+      if (round < 2) {
+        in_two_parts.run(picture);
+      } else {
+        make_whole(*parts, picture);  // nothing of that remains
+      }
+      make_whole(*whole, picture);
+      for (std::size_t i = 0; i < made->outputs().size(); ++i) {
+        EXPECT_EQ(read(*parts, i), read(*whole, i)) << to_string(format) << ", round " << round << ", output " << i;
+      }
     }
   }
 }
