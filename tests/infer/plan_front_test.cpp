@@ -144,7 +144,7 @@ TEST(PlanFront, InTwoPartsTheResultsAreTheSameBitByBitWhateverTheUpperPartWasBef
     const Front front = front_of(plan);
     ASSERT_EQ(front.borders.size(), 3U);
     const InputOptions options = input_of(graph);
-    for (const auto format : {PixelFormat::kNv12, PixelFormat::kBgr, PixelFormat::kI420}) {
+    for (const auto format : {PixelFormat::kNv12, PixelFormat::kBgr, PixelFormat::kI420, PixelFormat::kGray8}) {
       // As large as the input; letterboxed above and below; at the sides; enlarged; shrunk, with odd sides.
       for (const auto& [width, height] : {std::pair{48, 256}, {48, 200}, {32, 256}, {24, 128}, {67, 401}}) {
         SCOPED_TRACE(testing::Message() << (block ? "block, " : "no block, ") << to_string(format) << " " << width

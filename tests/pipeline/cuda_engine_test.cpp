@@ -2,6 +2,8 @@
 // measures, outputs equal bit by bit, as the bench asks on a GPU.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "infer/cuda/cuda_engine.hpp"
 #include "pipeline/path_probe.hpp"
 #include "tests/device/emulated_gpu.hpp"
@@ -31,9 +33,13 @@ class CudaEngineInItsPath : public testing::Test {
     plugin_.add_to(plugins_);
     test::declare(plugins_, *engine_);
   }
-  std::vector<std::vector<std::byte>> outputs(const FramePathOptions& path) {
+  // As large as the network's input.
+  [[nodiscard]] base::PictureLayout layout() const {
     const infer::InputOptions& input = engine_->input_options();
-    const auto layout = base::tight_layout(base::PixelFormat::kNv12, input.width, input.height);
+    return base::tight_layout(base::PixelFormat::kNv12, input.width, input.height);
+  }
+  // Of the probe's pictures, one after the other.
+  std::vector<std::vector<std::byte>> outputs(const FramePathOptions& path, const base::PictureLayout& layout) {
     const auto pictures = make_probe_pictures(layout);
     return PathProbe(gpu_, *engine_, plugins_, path, layout, pictures).outputs();
   }
@@ -44,6 +50,7 @@ class CudaEngineInItsPath : public testing::Test {
 };
 
 TEST_F(CudaEngineInItsPath, GivesTheSameOutputsBitByBitHoweverFramesTravel) {
+  const auto outputs = [this](const FramePathOptions& path) { return this->outputs(path, layout()); };
   const auto want = outputs({StreamStrategy::kSingle, Transfer::kPageable, true, false});
   EXPECT_NE(want[0], want[1]) << "of different pictures";
   EXPECT_EQ(outputs({StreamStrategy::kPerFrame, Transfer::kPinned, false, false}), want) << "per-frame-streams";
@@ -57,17 +64,51 @@ TEST_F(CudaEngineInItsPath, GivesTheSameOutputsBitByBitHoweverFramesTravel) {
 TEST_F(CudaEngineInItsPath, UploadsAPictureInTwoPartsWhereTheFirstLayersFollowIt) {
   std::vector<std::size_t> copied;
   base::Mutex mutex;
-  const auto path = FramePathOptions{StreamStrategy::kPerFrame, Transfer::kDirect, false, true, true};
   gpu_.before_copy([&](const void*, std::size_t bytes) {
     const base::MutexLock lock(mutex);
     copied.push_back(bytes);
   });
-  (void)outputs(path);
+  (void)outputs({StreamStrategy::kPerFrame, Transfer::kDirect, false, true, true}, layout());
   ASSERT_EQ(copied.size(), 6U) << "two of each of three pictures";
-  const infer::InputOptions& input = engine_->input_options();
-  const auto layout = base::tight_layout(base::PixelFormat::kNv12, input.width, input.height);
-  EXPECT_EQ(copied[0] + copied[1], layout.size_bytes);
+  EXPECT_EQ(copied[0] + copied[1], layout().size_bytes);
   EXPECT_GT(copied[0], copied[1]) << "the lower part holds all chroma";
+}
+
+// What a frame in flight has captured for one layout stays as it is when it meets another.
+TEST_F(CudaEngineInItsPath, FramesOfDifferentLayoutsByTurnsGiveEachItsOwnOutputs) {
+  // The second is so flat that it is shown below the first layers' border alone: it comes whole.
+  const base::PictureLayout layouts[] = {layout(), base::tight_layout(base::PixelFormat::kBgr, 640, 64),
+                                         base::tight_layout(base::PixelFormat::kI420, 100, 300)};
+  constexpr FramePathOptions kOneByOne{StreamStrategy::kSingle, Transfer::kPageable, true, false};
+  constexpr FramePathOptions kParts{StreamStrategy::kPerFrame, Transfer::kDirect, false, true, true};
+  test::NoObserver observer;
+  capture::FrameRing ring(gpu_, observer, {});
+  FramePath path(gpu_, *engine_, plugins_, kParts);
+  const std::unique_ptr<InFlight> in_flight = path.make_in_flight();
+  std::vector<std::vector<std::vector<std::byte>>> want;
+  for (const base::PictureLayout& of : layouts) want.push_back(outputs(kOneByOne, of));
+  for (std::size_t turn = 0; turn < 9; ++turn) {
+    const base::PictureLayout& of = layouts[turn % 3];
+    const std::vector<std::byte> picture = make_probe_pictures(of)[turn / 3];
+    auto lease = ring.begin();
+    std::copy(picture.begin(), picture.end(), lease->data(of));
+    lease->publish(base::TimePoint(), base::TimePoint());
+    in_flight->lease = std::move(*ring.take());
+    in_flight->frame = in_flight->lease.frame();
+    ASSERT_TRUE(path.enqueue(*in_flight).ok());
+    ASSERT_TRUE(gpu_.synchronize(in_flight->downloaded).ok());
+    in_flight->lease.release();
+    std::vector<std::byte> got;
+    for (std::size_t i = 0; i < engine_->outputs().size(); ++i) {
+      const auto* const data = static_cast<const std::byte*>(in_flight->tensors.host[i].data);
+      got.insert(got.end(), data, data + engine_->outputs()[i].size_bytes());
+    }
+    EXPECT_EQ(got, want[turn % 3][turn / 3]) << "turn " << turn;
+  }
+  ASSERT_EQ(in_flight->captured.size(), 3U);
+  int in_parts = 0;
+  for (const CapturedPath& captured : in_flight->captured) in_parts += captured.lower_part > 0 ? 1 : 0;
+  EXPECT_EQ(in_parts, 2);
 }
 
 }  // namespace
