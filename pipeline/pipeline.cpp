@@ -402,21 +402,21 @@ void Pipeline::take_published() {
 // What keeps the device busy comes first, then what a camera's user waits for, then what takes its time anyway.
 bool Pipeline::take_job(Job& job) {
   if (Camera* const camera = to_dispatch()) {
-    job = {Job::Kind::kDispatch, camera, take_free(), false, false};
+    job = {Job::Kind::kDispatch, camera, take_free()};
     dispatching_ = true;
     camera->has_ready = false;
     last_camera_ = camera->index;
     return true;
   }
   if (Camera* const camera = to_postprocess()) {
-    job = {Job::Kind::kPost, camera, camera->completed.front(), false, false};
+    job = {Job::Kind::kPost, camera, camera->completed.front()};
     camera->completed.erase(camera->completed.begin());
     camera->postprocessing = true;
     return true;
   }
   if (to_complete()) {
     InFlight* const first = on_device_.front();
-    job = {Job::Kind::kComplete, camera_[first->frame.camera].get(), first, false, false};
+    job = {Job::Kind::kComplete, camera_[first->frame.camera].get(), first};
     completing_ = true;
     return true;
   }

@@ -40,6 +40,9 @@ class EmulatedGpu final : public device::CudaDevice {
   using CopyWatcher = std::function<void(const void* from, std::size_t size_bytes)>;
   void before_copy(CopyWatcher call) { before_copy_ = std::move(call); }
 
+  // [setup] Called before each kernel that a stream runs, by several of them at once.
+  void before_kernel(std::function<void()> call) { before_kernel_ = std::move(call); }
+
   [[nodiscard]] std::size_t captures() const noexcept { return captures_; }  // so far
 
   // As HostDevice::inject_failure(): the device is lost from now on. [any]
@@ -243,7 +246,11 @@ class EmulatedGpu final : public device::CudaDevice {
           static_cast<const EmulatedStream*>(this));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
     }
     int enqueue(std::function<void()> kernel) override {
-      return gpu.call(std::move(kernel), device::StreamRef(*this)).ok() ? 0 : 1;
+      const auto run = [this, kernel = std::move(kernel)] {
+        if (gpu.before_kernel_) gpu.before_kernel_();
+        kernel();
+      };
+      return gpu.call(run, device::StreamRef(*this)).ok() ? 0 : 1;
     }
     EmulatedGpu& gpu;
     device::Stream host;
@@ -364,6 +371,7 @@ class EmulatedGpu final : public device::CudaDevice {
   std::unique_ptr<device::HostDevice> host_;
   device::DeviceInfo info_;
   CopyWatcher before_copy_;
+  std::function<void()> before_kernel_;
   std::unique_ptr<Capture> capturing_;
   std::size_t captures_ = 0;
 };
