@@ -240,11 +240,7 @@ class EmulatedGpu final : public device::CudaDevice {
   };
   struct StreamOfGpu final : device::StreamState, device::EmulatedStream {
     StreamOfGpu(EmulatedGpu& of_gpu, device::Stream of_host) : gpu(of_gpu), host(std::move(of_host)) {}
-    // As the GPU's own streams are: not const.
-    [[nodiscard]] void* native() const noexcept override {
-      return const_cast<EmulatedStream*>(
-          static_cast<const EmulatedStream*>(this));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
-    }
+    [[nodiscard]] void* native() const noexcept override { return self; }
     int enqueue(std::function<void()> kernel) override {
       const auto run = [this, kernel = std::move(kernel)] {
         if (gpu.before_kernel_) gpu.before_kernel_();
@@ -253,6 +249,7 @@ class EmulatedGpu final : public device::CudaDevice {
       return gpu.call(run, device::StreamRef(*this)).ok() ? 0 : 1;
     }
     EmulatedGpu& gpu;
+    EmulatedStream* const self = this;
     device::Stream host;
     Capture* capture = nullptr;
     std::size_t lane = 0;

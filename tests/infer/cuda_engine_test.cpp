@@ -337,9 +337,7 @@ class InTwoParts {
 };
 
 TEST_F(CudaEngineTest, APictureInTwoPartsGivesTheOutputsOfTheWholeBitByBit) {
-  // So many tiles of 16 x 32 of the first layer's output that some steps are divided.
-  const int down = 8, across = 2 * device_->limits().multiprocessors / down + 1;
-  GraphBuilder g({1, 3, 2 * 16 * down, 2 * 32 * across});
+  GraphBuilder g(test::divisible_input(device_->limits().multiprocessors));
   const Graph graph = test::small_detector(g);
   const auto made = engine(graph, DataType::kF16);
   const auto whole = made->make_execution(), parts = made->make_execution();

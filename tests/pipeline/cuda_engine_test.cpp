@@ -18,9 +18,7 @@ using infer::Shape;
 class CudaEngineInItsPath : public testing::Test {
  protected:
   CudaEngineInItsPath() {
-    // Tiles of 16 x 32 of the first layer's output enough to divide some layers of.
-    const int down = 8, across = 2 * gpu_.limits().multiprocessors / down + 1;
-    infer::test::GraphBuilder g({1, 3, 2 * 16 * down, 2 * 32 * across});
+    infer::test::GraphBuilder g(infer::test::divisible_input(gpu_.limits().multiprocessors));
     const infer::Graph graph = infer::test::small_detector(g);
     const Shape& shape = graph.shape(graph.input);
     infer::EngineOptions options;
