@@ -204,7 +204,7 @@ class Device {
   [[nodiscard]] virtual TimedEvent make_timed_event() = 0;
 
   // ---- Enqueue; do not synchronise. [no-alloc]
-  // Both pointers must stay valid until the copy has happened.
+  // Both pointers must stay valid until the copy has happened; of no bytes they may be null.
   virtual Status copy(void* to, const void* from, std::size_t size_bytes, CopyKind kind, StreamRef stream) = 0;
   virtual Status record(Event& event, StreamRef stream) = 0;
   virtual Status record(TimedEvent& event, StreamRef stream) = 0;

@@ -265,7 +265,8 @@ class Work {
     if (const auto* const mark = std::get_if<Mark>(&operation)) mark->work->wait_past(mark->position);
     if (failure_.lost()) return;
     if (const auto* const copy = std::get_if<Copy>(&operation)) {
-      std::memcpy(copy->to, copy->from, copy->size_bytes);
+      // A GPU copies nothing from nowhere without a word; memcpy() may not be asked to.
+      if (copy->size_bytes > 0) std::memcpy(copy->to, copy->from, copy->size_bytes);
     } else if (const auto* const call = std::get_if<Call>(&operation)) {
       call->function(call->argument);
     } else if (const auto* const time = std::get_if<Time>(&operation)) {

@@ -22,7 +22,7 @@ struct Divisible {
 
 int parts(int size, int part) { return (size + part - 1) / part; }
 
-// Of step i, or nothing (no rows) where it is no kernel that makes rows by themselves.
+// Nothing (no blocks) where a step is no kernel that makes rows by themselves.
 Divisible divisible(const Step& step) {
   if (const auto* const stem = std::get_if<StemArguments>(&step.arguments)) {
     const bool block = stem->block.depthwise != nullptr;

@@ -242,8 +242,9 @@ class EmulatedGpu final : public device::CudaDevice {
     StreamOfGpu(EmulatedGpu& of_gpu, device::Stream of_host) : gpu(of_gpu), host(std::move(of_host)) {}
     [[nodiscard]] void* native() const noexcept override { return self; }
     int enqueue(std::function<void()> kernel) override {
-      const auto run = [this, kernel = std::move(kernel)] {
-        if (gpu.before_kernel_) gpu.before_kernel_();
+      // A captured kernel outlives this stream.
+      const auto run = [&device = gpu, kernel = std::move(kernel)] {
+        if (device.before_kernel_) device.before_kernel_();
         kernel();
       };
       return gpu.call(run, device::StreamRef(*this)).ok() ? 0 : 1;

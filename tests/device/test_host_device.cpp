@@ -132,6 +132,12 @@ TEST_P(HostDeviceTest, CopiesLaterThanTheCallThatEnqueuesIt) {
   EXPECT_EQ(to, 7);
 }
 
+TEST_P(HostDeviceTest, CopiesNothingFromNowhere) {
+  const Stream stream = device_->make_stream("copy");
+  ASSERT_TRUE(device_->copy(nullptr, nullptr, 0, CopyKind::kHostToDevice, stream).ok());
+  EXPECT_TRUE(device_->synchronize(stream).ok());
+}
+
 TEST_P(HostDeviceTest, EventIsReachedWhenTheWorkBeforeItIsDone) {
   const Stream stream = device_->make_stream("event");
   Event event = device_->make_event();
