@@ -74,8 +74,8 @@ class Execution {
   // [setup] Makes ready for pictures that come in two parts, the lower one first, which the first layers then follow;
   // the outputs stay the same bit by bit. False: this engine cannot.
   virtual bool divide_first_layers() { return false; }
-  // After divide_first_layers(): where the lower part begins in pictures of `layout`, which holds all that lies behind
-  // as well; bytes. 0: such a picture must come whole.
+  // [dispatch], after divide_first_layers(): where the lower part begins in pictures of `layout`, which holds all that
+  // lies behind as well; bytes. 0: such a picture must come whole. Enqueues nothing.
   [[nodiscard]] virtual std::size_t lower_part(const base::PictureLayout& layout) {
     (void)layout;
     return 0;

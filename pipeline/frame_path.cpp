@@ -235,7 +235,8 @@ Status FramePath::capture(InFlight& in_flight, const infer::PictureView& picture
   return {};
 }
 
-// The first layers for the picture's lower part, beside `stream` from the beginning on. The engine joins them.
+// Inside a capture: the first layers for the picture's lower part, on side_stream_, beside `stream` from the beginning
+// on. The engine joins them. [dispatch] Does not block.
 Status FramePath::follow_lower_part(InFlight& in_flight, const infer::PictureView& picture, StreamRef stream) {
   CAMD_TRY(device_.record(beside_, stream));
   CAMD_TRY(device_.wait(beside_, side_stream_));
@@ -298,6 +299,7 @@ infer::PictureView FramePath::picture_of(const InFlight& in_flight) const {
 }
 
 // `lower_part`: the first byte of the part that goes first, with a signal of its own; 0: the picture is one part.
+// [dispatch] Does not block, except for `wait_each`.
 Status FramePath::upload(InFlight& in_flight, std::size_t lower_part, StreamRef stream) {
   const capture::Frame& frame = in_flight.frame;
   if (!copies_) return {};

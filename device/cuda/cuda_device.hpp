@@ -49,8 +49,8 @@ class CudaDevice : public Device {
   [[nodiscard]] virtual const CudaLimits& limits() const noexcept = 0;
   // Enqueues the filling of device memory with zeros; does not synchronise. [no-alloc]
   virtual Status clear(void* data, std::size_t size_bytes, StreamRef stream) = 0;
-  // As record() outside of a capture. Inside, it happens at every launch of the graph, and streams outside may wait for
-  // it.
+  // Does not synchronise. [no-alloc] As record() outside of a capture; inside, it happens at every launch of the graph,
+  // and streams outside may wait for it.
   virtual Status record_for_outside(Event& event, StreamRef stream) = 0;
   // Folds a CUDA error of somebody who launches on this device (the engine) into the device's status.
   // `cuda_error` is a cudaError_t, 0 is success and costs nothing; `call` is a literal.

@@ -72,7 +72,7 @@ inline const Index& block_size() { return machine().block_dim; }
 inline const Index& grid_size() { return machine().grid_dim; }
 inline unsigned char* shared_memory() { return reinterpret_cast<unsigned char*>(machine().shared.data()); }
 
-// Jumps between stacks instead of swapcontext(), which asks the kernel twice each time: 13 s of 46.
+// Jumps between stacks instead of swapcontext(), which asks the kernel each time (test_infer_cuda_plan: 46 s, now 13).
 [[gnu::noinline]] inline void meet(Meeting meeting) {
   Fiber& self = *machine().current;
   self.meeting = meeting;

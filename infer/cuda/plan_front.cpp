@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <limits>
 
+#include "infer/cuda/packing.hpp"
 #include "infer/cuda/plan_builder.hpp"
 #include "infer/cuda/tiles.hpp"
 
 namespace camd::infer::cuda {
 namespace {
-
-constexpr int kElementBytes = 2;  // of f16
 
 // What dividing a step asks of it.
 struct Divisible {
@@ -79,8 +78,7 @@ Front find_front(const Plan& plan, const FrontOptions& options) {
       if (front.network_row <= 0) break;
     } else {
       // The first row that needs nothing of the upper rows before it.
-      border = parts(front.borders.back() + step.above, step.stride);
-      border = parts(border, step.tile_rows) * step.tile_rows;
+      border = round_up(parts(front.borders.back() + step.above, step.stride), step.tile_rows);
       if (border >= step.height) break;
     }
     front.borders.push_back(border);
@@ -126,7 +124,7 @@ Arguments part_of(const Front& front, std::size_t i, const Arguments& bound, Par
   }
   const auto from_row = [](Image& image, int row) {
     const auto pixels = static_cast<std::ptrdiff_t>(row) * image.w;
-    image.data = static_cast<std::byte*>(image.data) + pixels * image.pitch * kElementBytes;
+    image.data = static_cast<std::byte*>(image.data) + pixels * image.pitch * static_cast<int>(sizeof(Half));
     image.h -= row;
   };
   from_row(a.x, border * a.stride - a.pad_top);

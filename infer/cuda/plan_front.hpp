@@ -18,8 +18,8 @@
 namespace camd::infer::cuda {
 
 struct FrontOptions {
-  // Of the first step's rows, rounded down to rows of tiles. With 0.3 of 1280x720 pixels the upper part travels about
-  // as long as an H200 needs for the lower rows of two steps.
+  // Of the first step's rows, rounded down to rows of tiles. An estimate for 1280x720 pixels and an H200
+  // (docs/adr/0022-layers-follow-the-picture.md).
   double upper_share = 0.3;
   // A step of fewer blocks is hardly made sooner by making less of it: two of them at most share a multiprocessor, here
   // of an H200's 132.
