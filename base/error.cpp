@@ -33,4 +33,19 @@ Status::Owned Status::copy_of(const Failure& failure) { return Owned(new Failure
 
 void Status::destroy(Failure* failure) noexcept { delete failure; }
 
+std::string one_line(std::string_view text) {
+  std::string line;
+  for (const char c : text) {
+    const bool blank = c <= ' ' || c == '\x7f';
+    if (!blank)
+      line += c;
+    else if (!line.empty() && line.back() != ' ')
+      line += ' ';
+  }
+  while (!line.empty() && line.back() == ' ') line.pop_back();
+  constexpr std::size_t kLongest = 400;
+  if (line.size() > kLongest) line = line.substr(0, kLongest) + "...";
+  return line;
+}
+
 }  // namespace camd::base

@@ -75,4 +75,7 @@ class [[nodiscard]] Status {
   Owned failure_;
 };
 
+// Another library's message in one printable line, cut when it is very long. [any]
+[[nodiscard]] std::string one_line(std::string_view text);
+
 }  // namespace camd::base

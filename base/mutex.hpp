@@ -18,6 +18,7 @@
 #define CAMD_GUARDED_BY(x) CAMD_THREAD_ATTRIBUTE(guarded_by(x))
 #define CAMD_REQUIRES(...) CAMD_THREAD_ATTRIBUTE(requires_capability(__VA_ARGS__))
 #define CAMD_ACQUIRE(...) CAMD_THREAD_ATTRIBUTE(acquire_capability(__VA_ARGS__))
+#define CAMD_TRY_ACQUIRE(...) CAMD_THREAD_ATTRIBUTE(try_acquire_capability(__VA_ARGS__))
 #define CAMD_RELEASE(...) CAMD_THREAD_ATTRIBUTE(release_capability(__VA_ARGS__))
 #define CAMD_EXCLUDES(...) CAMD_THREAD_ATTRIBUTE(locks_excluded(__VA_ARGS__))
 #define CAMD_NO_THREAD_SAFETY_ANALYSIS CAMD_THREAD_ATTRIBUTE(no_thread_safety_analysis)
@@ -27,6 +28,7 @@ namespace camd::base {
 class CAMD_CAPABILITY("mutex") Mutex {
  public:
   void lock() CAMD_ACQUIRE() { mutex_.lock(); }
+  [[nodiscard]] bool try_lock() CAMD_TRY_ACQUIRE(true) { return mutex_.try_lock(); }
   void unlock() CAMD_RELEASE() { mutex_.unlock(); }
 
  private:

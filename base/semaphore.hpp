@@ -23,6 +23,13 @@ class Semaphore {
     while (sem_wait(&semaphore_) != 0 && errno == EINTR) {
     }
   }
+  // Like acquire() where that would not wait; else false. [no-alloc]
+  [[nodiscard]] bool try_acquire() noexcept {
+    int result = 0;
+    while ((result = sem_trywait(&semaphore_)) != 0 && errno == EINTR) {
+    }
+    return result == 0;
+  }
 
  private:
   sem_t semaphore_{};

@@ -1,5 +1,5 @@
-// Backoff: how long a source waits before it tries again. Doubles from `initial` to `most`, each wait shortened or
-// lengthened by up to a fifth, so that cameras which were lost together do not come back in step.
+// Backoff: how long a source waits before it tries again. The wait doubles from `initial` to `most`. Each wait is made
+// up to a fifth shorter or longer at random, so that cameras that were lost together do not all come back at once.
 //
 // Threads: one at a time. [no-alloc]
 #pragma once

@@ -34,9 +34,9 @@ void order_stores() noexcept {}
 
 }  // namespace
 
-NextReader next_reader_of(device::DeviceKind kind, device::HostMemory memory) noexcept {
+NextReader next_reader_of(const device::DeviceInfo& info, device::HostMemory memory) noexcept {
   // Pageable memory is read by the CPU, which copies it to where the device can.
-  const bool by_device = kind != device::DeviceKind::kHost && memory != device::HostMemory::kPageable;
+  const bool by_device = !info.works_in_host_memory && memory != device::HostMemory::kPageable;
   return by_device ? NextReader::kDevice : NextReader::kCpu;
 }
 

@@ -1,9 +1,9 @@
-// FilePace: when the frames of a clip are due that is played in real time, round after round.
+// FilePace: says when each frame of a clip is due. The clip is played in real time, once or in a loop.
 //
-// The first frame is due at once, the others by their distance from it. A round that follows starts one frame's
-// duration after the last frame of the round before, so that a looped clip keeps its pace across the joint. Who is more
-// than a second late (a machine that cannot decode in time, a stopped process) moves the schedule instead of hurrying
-// after it.
+// The first frame is due at once. The others follow at their distance from it in the clip. A second round starts one
+// frame's duration after the last frame of the first, so that a looped clip keeps its pace. When the clip is more than
+// a second late (the machine cannot decode in time, or the process was stopped), the schedule moves: frames are not
+// hurried to catch up.
 //
 // Threads: one at a time (the camera's streaming thread). [no-alloc]
 #pragma once
@@ -22,8 +22,8 @@ class FilePace {
   // The next frame is the first of another round.
   void start_round() noexcept { round_begins_ = true; }
 
-  // When the next frame is due. `running`: its time in the clip, empty when the clip does not say; `duration`: how long
-  // it is shown, zero when the clip does not say (then the distance of the last two frames counts).
+  // When the next frame is due. `running` is its time in the clip, empty when the clip does not say. `duration` is how
+  // long it is shown, zero when the clip does not say; then the distance of the last two frames is taken.
   [[nodiscard]] base::TimePoint due(std::optional<base::Duration> running, base::Duration duration,
                                     base::TimePoint now) noexcept {
     base::TimePoint due = last_ + last_shown_;
@@ -45,7 +45,7 @@ class FilePace {
     last_shown_ = duration > base::Duration::zero() ? duration : step_;
     return due;
   }
-  // The schedule had to be moved at least once.
+  // True when the schedule has moved at least once.
   [[nodiscard]] bool moved() const noexcept { return moved_; }
 
  private:

@@ -19,20 +19,10 @@ struct Frame {
   CameraIndex camera = 0;
   std::uint64_t sequence = 0;  // counts captured frames of the camera from 0: gaps are dropped frames
   base::PictureLayout layout;
-  base::TimePoint captured;           // when the picture was taken (driver, RTP or file time on the monotonic clock)
+  base::TimePoint captured;           // when the picture was taken, on the monotonic clock (capture/camera_clock.hpp)
+  base::Duration uncertainty{0};      // of `captured`: the truth may be off by as much, in either direction
   base::TimePoint arrived;            // when camd received it
   std::span<const std::byte> pixels;  // layout.size_bytes bytes, valid as long as the lease on the slot
 };
-
-// Why a frame was not delivered. The ledger counts each.
-enum class DropReason : std::uint8_t {
-  kSuperseded,   // a newer frame took its place, or no slot was free
-  kTooOld,       // older than max_age before it cost device time
-  kSourceError,  // the source could not fill the slot
-  kDeviceError,
-  kPluginError,
-  kShutdown,
-};
-inline constexpr int kDropReasonCount = 6;
 
 }  // namespace camd::capture

@@ -43,7 +43,7 @@ std::byte* FillLease::data(const base::PictureLayout& layout) {
 }
 
 NextReader FillLease::next_reader() const noexcept {
-  return next_reader_of(ring_->device_.info().kind, ring_->options_.memory);
+  return next_reader_of(ring_->device_.info(), ring_->options_.memory);
 }
 
 void FillLease::borrow(const base::PictureLayout& layout, const BorrowedPixels& pixels) noexcept {
@@ -55,9 +55,13 @@ void FillLease::borrow(const base::PictureLayout& layout, const BorrowedPixels& 
   slot.device_pixels = ring_->options_.memory == device::HostMemory::kMapped ? pixels.data : nullptr;
 }
 
-void FillLease::publish(base::TimePoint captured, base::TimePoint arrived) noexcept {
-  if (ring_->at(slot_).frame.pixels.empty()) return;  // nothing was filled: the destructor drops the frame
-  std::exchange(ring_, nullptr)->publish(slot_, captured, arrived);
+void FillLease::publish(base::TimePoint captured, base::TimePoint arrived, base::Duration uncertainty) noexcept {
+  Frame& frame = ring_->at(slot_).frame;
+  if (frame.pixels.empty()) return;  // nothing was filled: the destructor drops the frame
+  frame.captured = std::min(captured, arrived);
+  frame.uncertainty = uncertainty;
+  frame.arrived = arrived;
+  std::exchange(ring_, nullptr)->publish(slot_);
 }
 
 std::uint64_t FillLease::sequence() const noexcept { return ring_->at(slot_).frame.sequence; }
@@ -88,13 +92,13 @@ const std::byte* SlotLease::device_pixels() const noexcept { return ring_->at(sl
 // ---- FrameRing
 
 FrameRing::FrameRing(device::Device& device, FrameObserver& observer, const Options& options)
-    : device_(device), observer_(observer), options_(options) {
-  if (options.slots < 3) {
-    throw base::Error(
-        base::ErrorKind::kInternal,
-        fmt::format("a frame ring needs at least 3 slots, one to fill, one ready, one read: got {}", options.slots));
+    : device_(device), observer_(observer), options_(options), in_use_(options.slots) {
+  if (options.slots < kLeastSlots) {
+    throw base::Error(base::ErrorKind::kInternal,
+                      fmt::format("a frame ring needs at least {} slots, one to fill, one ready, one read: got {}",
+                                  kLeastSlots, options.slots));
   }
-  slots_.resize(static_cast<std::size_t>(options.slots));
+  slots_.resize(static_cast<std::size_t>(std::max(options.slots, options.most_slots)));
   superseded_.reserve(slots_.size());
 }
 
@@ -114,11 +118,11 @@ std::optional<FillLease> FrameRing::begin() {
       }
     }
     if (closed_) {
-      observer_.dropped(options_.camera, DropReason::kShutdown);
+      observer_.dropped(options_.camera, RingDrop::kClosed);
       return std::nullopt;
     }
     if (chosen < 0) {
-      observer_.dropped(options_.camera, DropReason::kSuperseded);
+      observer_.dropped(options_.camera, RingDrop::kSuperseded);
       chosen = oldest(SlotState::kReady);
       if (chosen < 0) return std::nullopt;  // it was this frame that was superseded
     }
@@ -149,7 +153,7 @@ std::optional<SlotLease> FrameRing::take() {
       at(chosen).state = SlotState::kFree;
       superseded_.push_back(std::exchange(at(chosen).borrowed, {}));
       chosen = newer;
-      observer_.dropped(options_.camera, DropReason::kSuperseded);
+      observer_.dropped(options_.camera, RingDrop::kSuperseded);
     }
   }
   for (const BorrowedPixels& loan : superseded_) give_back(loan);
@@ -173,7 +177,7 @@ void FrameRing::close(bool keep_ready) noexcept {
         return;
       }
       at(ready).state = SlotState::kUploading;
-      observer_.dropped(options_.camera, DropReason::kShutdown);
+      observer_.dropped(options_.camera, RingDrop::kClosed);
     }
     free(ready);
   }
@@ -184,7 +188,28 @@ bool FrameRing::closed() const {
   return closed_;
 }
 
-bool FrameRing::may_borrow() const noexcept { return device_.info().kind == device::DeviceKind::kHost; }
+void FrameRing::start_at(std::uint64_t sequence) {
+  const MutexLock lock(mutex_);
+  next_sequence_ = sequence;
+}
+
+std::uint64_t FrameRing::next_sequence() const {
+  const MutexLock lock(mutex_);
+  return next_sequence_;
+}
+
+void FrameRing::set_slots(int slots) {
+  const MutexLock lock(mutex_);
+  in_use_ = std::clamp(slots, kLeastSlots, static_cast<int>(slots_.size()));
+  slot_freed_.notify_all();  // a lossless source may have waited for one of the new ones
+}
+
+int FrameRing::slots() const {
+  const MutexLock lock(mutex_);
+  return in_use_;
+}
+
+bool FrameRing::may_borrow() const noexcept { return device_.info().works_in_host_memory; }
 
 int FrameRing::occupied() const {
   const MutexLock lock(mutex_);
@@ -197,18 +222,15 @@ bool FrameRing::has_ready() const {
   return oldest(SlotState::kReady) >= 0;
 }
 
-void FrameRing::publish(int slot, base::TimePoint captured, base::TimePoint arrived) noexcept {
-  Slot& filled = at(slot);
-  filled.frame.captured = std::min(captured, arrived);
-  filled.frame.arrived = arrived;
+void FrameRing::publish(int slot) noexcept {
   bool accepted = false;
   {
     const MutexLock lock(mutex_);
     accepted = !closed_ || keep_ready_;
     if (accepted) {
-      filled.state = SlotState::kReady;
+      at(slot).state = SlotState::kReady;
     } else {
-      observer_.dropped(options_.camera, DropReason::kShutdown);
+      observer_.dropped(options_.camera, RingDrop::kClosed);
     }
   }
   // Whoever is woken by this takes the lock at once.
@@ -222,7 +244,7 @@ void FrameRing::publish(int slot, base::TimePoint captured, base::TimePoint arri
 void FrameRing::abandon(int slot) noexcept {
   {
     const MutexLock lock(mutex_);
-    observer_.dropped(options_.camera, DropReason::kSourceError);
+    observer_.dropped(options_.camera, RingDrop::kNotFilled);
   }
   free(slot);
 }
@@ -252,7 +274,9 @@ FrameRing::Slot& FrameRing::at(int slot) noexcept { return slots_[static_cast<st
 
 int FrameRing::oldest(SlotState state) const {
   int found = -1;
-  for (int i = 0; i < options_.slots; ++i) {
+  // Slots that are no longer filled may still hold frames, but are never free.
+  const int count = state == SlotState::kFree ? in_use_ : static_cast<int>(slots_.size());
+  for (int i = 0; i < count; ++i) {
     const Slot& slot = slots_[static_cast<std::size_t>(i)];
     if (slot.state != state) continue;
     if (found < 0 || slot.age < slots_[static_cast<std::size_t>(found)].age) found = i;

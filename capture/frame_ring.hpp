@@ -9,12 +9,14 @@
 // Lossless (a file with realtime: false): begin() waits for a free slot, take() returns the oldest frame.
 // Free slots are filled in turn, so that every slot has its memory after the first few frames.
 //
-// Threads: begin(), FillLease [source]; take(), SlotLease [dispatch] then [any] one thread at a time; close() [any].
+// Threads: begin(), FillLease [source]; take(), SlotLease [dispatch] then [any] one thread at a time; close() [any];
+// start_at(), set_slots() [setup].
 // Invariants: a slot is in one state; every frame for which captured() was reported is later either published and
 // taken exactly once, or reported as dropped exactly once. The ring outlives its leases. No lock is held while pixels
-// are written or read, or while borrowed memory is given back. A slot is Free only after its borrowed memory was given
-// back. After construction nothing is allocated, except when a slot gets a bigger picture than any before (it grows)
-// [no-alloc otherwise].
+// are written or read, or while borrowed memory is given back. Borrowed memory is given back exactly once. When it is
+// given back, nobody reads it any more; its slot may be Free by then and may even hold another frame, because take()
+// frees a superseded slot first. After construction nothing is allocated, except when a slot gets a bigger picture than
+// any before (it grows) [no-alloc otherwise].
 #pragma once
 
 #include <cstddef>
@@ -31,12 +33,20 @@
 
 namespace camd::capture {
 
+// Why a frame never left the ring.
+enum class RingDrop : std::uint8_t {
+  kSuperseded,  // a newer frame took its place, or no slot was free
+  kNotFilled,   // the source leased a slot and did not publish it
+  kClosed,      // the ring was closed
+};
+inline constexpr int kRingDropCount = 3;
+
 // Hears of every frame's fate inside the ring, in the ring's lock: must be quick and must not call the ring.
 class FrameObserver {
  public:
   virtual ~FrameObserver() = default;
   virtual void captured(CameraIndex camera) noexcept = 0;
-  virtual void dropped(CameraIndex camera, DropReason reason) noexcept = 0;
+  virtual void dropped(CameraIndex camera, RingDrop why) noexcept = 0;
   // A frame became Ready: the dispatcher may take it, here too. Outside of the lock: it may have been superseded
   // meanwhile, and the ring may be called.
   virtual void ready(CameraIndex camera) noexcept = 0;
@@ -55,7 +65,7 @@ struct BorrowedPixels {
   void* argument = nullptr;
 };
 
-// The right to fill a slot [source]. Destroyed without publish(): the frame is dropped as kSourceError.
+// The right to fill a slot [source]. Destroyed without publish(): the frame is dropped as kNotFilled.
 class FillLease {
  public:
   FillLease(FillLease&& other) noexcept;
@@ -68,9 +78,9 @@ class FillLease {
   [[nodiscard]] NextReader next_reader() const noexcept;
   // Uses borrowed memory instead of data(). Only where the ring may borrow (may_borrow()).
   void borrow(const base::PictureLayout& layout, const BorrowedPixels& pixels) noexcept;
-  // Hands the frame over, once data() or borrow() was called (else it is dropped as kSourceError). A `captured` after
-  // `arrived` is set to `arrived`. A closed ring drops the frame as kShutdown, unless it was closed with `keep_ready`.
-  void publish(base::TimePoint captured, base::TimePoint arrived) noexcept;
+  // Hands the frame over, once data() or borrow() was called (else it is dropped as kNotFilled). A `captured` after
+  // `arrived` is set to `arrived`. A closed ring drops the frame as kClosed, unless it was closed with `keep_ready`.
+  void publish(base::TimePoint captured, base::TimePoint arrived, base::Duration uncertainty = {}) noexcept;
   [[nodiscard]] std::uint64_t sequence() const noexcept;
 
  private:
@@ -105,34 +115,45 @@ enum class RingPolicy : std::uint8_t { kNewestWins, kLossless };
 
 class FrameRing {
  public:
+  static constexpr int kLeastSlots = 3;  // one to fill, one ready, one read
+
   struct Options {
     CameraIndex camera = 0;
-    int slots = 3;  // >= 3
+    int slots = kLeastSlots;  // at least as many
     RingPolicy policy = RingPolicy::kNewestWins;
     device::HostMemory memory = device::HostMemory::kPinned;
+    int most_slots = 0;  // that set_slots() may ask for; never fewer than `slots`
   };
-  // Device and observer must outlive the ring.
+  // Device and observer must outlive the ring. Throws Error(kInternal) for fewer slots than kLeastSlots.
   FrameRing(device::Device& device, FrameObserver& observer, const Options& options);
   ~FrameRing();
   FrameRing(const FrameRing&) = delete;
   FrameRing& operator=(const FrameRing&) = delete;
 
   // [source] A frame has arrived: counts it as captured and leases a slot for it. Empty when the frame itself had to be
-  // superseded or the ring is closed (then counted as kShutdown). Lossless rings [block] until a slot is free or
+  // superseded or the ring is closed (then dropped as kClosed). Lossless rings [block] until a slot is free or
   // close().
   [[nodiscard]] std::optional<FillLease> begin();
   // [dispatch] The newest (lossless: the oldest) Ready frame; older Ready ones are superseded. Empty when none is
   // Ready.
   [[nodiscard]] std::optional<SlotLease> take();
-  // [any] No more frames: Ready frames are dropped as kShutdown (unless `keep_ready`), begin() refuses, waiters wake.
+  // [any] No more frames: Ready frames are dropped as kClosed (unless `keep_ready`), begin() refuses, waiters wake.
   // May be called again, without `keep_ready`, to drop what nobody will take.
   void close(bool keep_ready) noexcept;
   // [any] True after close(): a source looks here before it makes another frame.
   [[nodiscard]] bool closed() const;
 
+  // [setup] Before the first begin(): the first frame's sequence number.
+  void start_at(std::uint64_t sequence);
+  // [any] The sequence number of the next frame.
+  [[nodiscard]] std::uint64_t next_sequence() const;
+  // [setup] From now on so many slots are filled, within kLeastSlots and Options::most_slots. Frames in others are
+  // still taken.
+  void set_slots(int slots);
+
   // [any] True when the slot memory is host memory the device reads as it is, so that borrowing costs no copy.
   [[nodiscard]] bool may_borrow() const noexcept;
-  [[nodiscard]] int slots() const noexcept { return options_.slots; }
+  [[nodiscard]] int slots() const;
   [[nodiscard]] RingPolicy policy() const noexcept { return options_.policy; }
   // [any] Slots that are not Free.
   [[nodiscard]] int occupied() const;
@@ -144,7 +165,7 @@ class FrameRing {
   enum class SlotState : std::uint8_t { kFree, kFilling, kReady, kUploading };
   struct Slot;
 
-  void publish(int slot, base::TimePoint captured, base::TimePoint arrived) noexcept;
+  void publish(int slot) noexcept;
   void abandon(int slot) noexcept;
   // Gives borrowed memory back and makes the slot Free. The caller has the only right to the slot.
   void free(int slot) noexcept;
@@ -158,8 +179,10 @@ class FrameRing {
   const Options options_;
   mutable base::Mutex mutex_;
   base::CondVar slot_freed_;
-  std::vector<Slot> slots_;  // constant size; states and sequences guarded by mutex_, contents by the lease
+  std::vector<Slot>
+      slots_;  // constant size, Options::most_slots; states and sequences guarded by mutex_, contents by the lease
   std::vector<BorrowedPixels> superseded_;  // of take(), [dispatch]; a member so that it is allocated once
+  int in_use_ CAMD_GUARDED_BY(mutex_);      // slots 0 .. in_use_-1 are filled
   std::uint64_t next_sequence_ CAMD_GUARDED_BY(mutex_) = 0;
   bool closed_ CAMD_GUARDED_BY(mutex_) = false;
   bool keep_ready_ CAMD_GUARDED_BY(mutex_) = true;

@@ -19,6 +19,15 @@ std::string_view to_string(SourceState state) noexcept {
   return "?";
 }
 
+bool FrameSource::stop() noexcept {
+  request_stop();
+  return join(kStopPatience);
+}
+
+void check_source(const config::Camera& camera) {
+  if (!std::holds_alternative<config::TestSource>(camera.source)) check_gst_source(camera);
+}
+
 std::unique_ptr<FrameSource> make_source(const config::Camera& camera, CameraIndex index, FrameRing& ring,
                                          SourceListener& listener, const base::Clock& clock) {
   if (const auto* const test = std::get_if<config::TestSource>(&camera.source)) {

@@ -4,14 +4,17 @@
 // States:  starting -> running <-> stalled -> reconnecting -> running ...; ended (a file without loop), failed (for
 // good)
 //
-// Threads: constructor, start(), stop() [setup] one thread; the listener is called from the source's own threads.
-// Invariants: after stop() has returned, no frame is begun and no listener is called.
+// Threads: constructor, start(), request_stop(), join(), stop() [setup] one thread; the listener is called from the
+// source's own threads.
+// Invariants: after join() has returned, no frame is begun and no listener is called, even where a thread hangs and is
+// left behind: it holds what it needs, and finds ring and listener cut off should it ever go on.
 #pragma once
 
 #include <memory>
 #include <string>
 
 #include "base/clock.hpp"
+#include "capture/camera_clock.hpp"
 #include "capture/frame_ring.hpp"
 #include "config/config.hpp"
 
@@ -27,18 +30,38 @@ class SourceListener {
   virtual void state_changed(CameraIndex camera, SourceState state, const std::string& reason) noexcept = 0;
 };
 
+// What a source that ends in order may take for it: a pipeline of GStreamer is given a second to let go.
+inline constexpr base::Duration kStopPatience = std::chrono::milliseconds(1500);
+
 class FrameSource {
  public:
   virtual ~FrameSource() = default;
-  // Starts producing into the ring. Throws Error(kSource | kConfig) only for what can never work
-  // (a missing GStreamer element, a file that does not exist); a camera that is away for now is a state, not an error.
+  // Starts producing into the ring, and does not wait for the camera: a file that is not there or is no video, and a
+  // camera that is away, are states and not errors. Throws Error(kState) when called twice.
   virtual void start() = 0;
-  // [blocks] until the source's threads have ended. Idempotent.
-  virtual void stop() noexcept = 0;
+  // Asks the source to end, closes its ring, and does not wait: many sources end at the same time. Idempotent.
+  virtual void request_stop() noexcept = 0;
+  // [blocks] After request_stop(): until the source's threads have ended, or for `patience` of real time where one of
+  // them hangs in foreign code (a driver, a server, a file system that is away). False: it hangs and was left behind.
+  // Idempotent.
+  virtual bool join(base::Duration patience) noexcept = 0;
+  // [blocks] Both, with enough patience for a source that ends in order. Idempotent.
+  bool stop() noexcept;
+  // [any] What the capture times rest on. Sources that make up their pictures know.
+  [[nodiscard]] virtual ClockStatus clock() const noexcept {
+    ClockStatus status;
+    status.source = ClockSource::kMonotonic;
+    return status;
+  }
 };
 
-// Makes the source that `camera` describes. Ring, listener and clock must outlive it.
-// Throws Error(kConfig) when this build or machine cannot make it.
+// What can be known of a camera's source without opening it: whether its pipeline's text can be read, and whether
+// GStreamer has the elements. Throws Error(kConfig | kSource) with the place in the configuration. [setup]
+void check_source(const config::Camera& camera);
+
+// Makes the source that `camera` describes. Ring, listener and clock must outlive it; the clock also its threads that
+// are left behind.
+// Throws what check_source() throws.
 [[nodiscard]] std::unique_ptr<FrameSource> make_source(const config::Camera& camera, CameraIndex index, FrameRing& ring,
                                                        SourceListener& listener, const base::Clock& clock);
 

@@ -10,8 +10,10 @@
 namespace camd::capture {
 namespace {
 
-// Longer than the 100 ms that rtspsrc takes to say good-bye, short enough for a daemon that is told to stop.
-constexpr base::Duration kTearDownPatience = std::chrono::seconds(3);
+// Longer than the 100 ms that rtspsrc takes to say good-bye.
+constexpr base::Duration kGoodByePatience = std::chrono::milliseconds(250);
+// Together shorter than kStopPatience.
+constexpr base::Duration kTearDownPatience = std::chrono::milliseconds(750);
 
 GstMessageType operator|(GstMessageType a, GstMessageType b) {
   return static_cast<GstMessageType>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
@@ -31,9 +33,11 @@ struct GstConnection::Gate {
   std::shared_ptr<Gate> self;  // what the sink holds; let go by the sink
 };
 
-GstConnection::GstConnection(BuiltPipeline built, std::string camera, SampleTaker& taker)
+GstConnection::GstConnection(BuiltPipeline built, std::string camera, SampleTaker& taker, StateWorker& worker)
     : built_(std::move(built)),
       camera_(std::move(camera)),
+      worker_(worker),
+      sockets_(RtspSockets::watch(built_.pipeline.get())),
       bus_(gst_element_get_bus(built_.pipeline.get())),
       gate_(std::make_shared<Gate>()) {
   {
@@ -51,8 +55,12 @@ GstConnection::GstConnection(BuiltPipeline built, std::string camera, SampleTake
 
 GstConnection::~GstConnection() {
   detach();
-  if (change_state(built_.pipeline.get(), GST_STATE_NULL, kTearDownPatience) == StateChange::kHung) {
-    base::log().warn("camera {}: the source hangs while it is closed, it is left behind", camera_);
+  gst_bus_set_flushing(bus_, TRUE);  // nobody reads what comes now
+  if (worker_.change(built_.pipeline.get(), GST_STATE_NULL, kGoodByePatience) == StateChange::kHung) {
+    sockets_->shut_down();
+    if (!worker_.wait_idle(kTearDownPatience)) {
+      base::log().warn("camera {}: the source hangs while it is closed, it is left behind", camera_);
+    }
   }
   gst_object_unref(bus_);
 }
@@ -85,7 +93,7 @@ void GstConnection::detach() noexcept {
 bool GstConnection::at_end() const noexcept { return gst_app_sink_is_eos(GST_APP_SINK(built_.sink.get())) != FALSE; }
 
 StateChange GstConnection::change(GstState state, base::Duration patience, bool (*give_up)(void*), void* argument) {
-  const StateChange change = change_state(built_.pipeline.get(), state, patience, give_up, argument);
+  const StateChange change = worker_.change(built_.pipeline.get(), state, patience, give_up, argument);
   if (change == StateChange::kLive) built_.live = true;
   return change;
 }

@@ -1,16 +1,18 @@
-// GstConnection: one life of a GStreamer pipeline, from built to gone. A source that reconnects makes a new one.
+// GstConnection: owns one GStreamer pipeline. A source that reconnects makes a new one.
 //
 // Threads: all functions [control] (the camera's thread), wake() [any]; samples come on GStreamer's streaming thread.
 // Invariants: the taker is called by one thread at a time, and never again once detach() or the destructor has
-// returned. Destruction is bounded: a pipeline that hangs while it is being shut down is left to its helper thread,
-// with a warning.
+// returned. The destructor does not wait for ever: a pipeline that hangs while it is shut down has its server's sockets
+// shut down under it (capture/gst_interrupt.hpp), and if that does not help it is left to the worker, with a warning.
 #pragma once
 
 #include <memory>
 #include <string>
 
+#include "capture/gst_interrupt.hpp"
 #include "capture/gst_pipelines.hpp"
 #include "capture/gst_support.hpp"
+#include "capture/state_worker.hpp"
 
 namespace camd::capture {
 
@@ -24,16 +26,17 @@ class SampleTaker {
 
 class GstConnection {
  public:
-  GstConnection(BuiltPipeline built, std::string camera, SampleTaker& taker);
+  // The worker outlives the connection, and makes its changes of state.
+  GstConnection(BuiltPipeline built, std::string camera, SampleTaker& taker, StateWorker& worker);
   ~GstConnection();
   GstConnection(const GstConnection&) = delete;
   GstConnection& operator=(const GstConnection&) = delete;
 
-  [[nodiscard]] bool live() const noexcept { return built_.live; }
+  [[nodiscard]] bool comes_back() const noexcept { return built_.live || built_.network; }
   [[nodiscard]] GstElement* pipeline() const noexcept { return built_.pipeline.get(); }
-  // True when the sink has got everything there was.
+  // True when the stream has ended and the sink has received all of it.
   [[nodiscard]] bool at_end() const noexcept;
-  // [blocks] See capture::change_state(). Remembers that the pipeline turned out to be live.
+  // [blocks] See StateWorker::change(). Remembers that the pipeline turned out to be live.
   [[nodiscard]] StateChange change(GstState state, base::Duration patience, bool (*give_up)(void*) = nullptr,
                                    void* argument = nullptr);
   // [blocks] The next message that camd looks at; null after `patience`.
@@ -51,6 +54,8 @@ class GstConnection {
 
   BuiltPipeline built_;
   const std::string camera_;
+  StateWorker& worker_;
+  const std::shared_ptr<RtspSockets> sockets_;
   GstBus* bus_;
   std::shared_ptr<Gate> gate_;
 };

@@ -29,8 +29,6 @@ constexpr std::array kWanted{
     Wanted{"h264parse", "H.264 streams", "gstreamer1.0-plugins-bad"},
     Wanted{"avdec_h264", "H.264 decoding", "gstreamer1.0-libav"},
     Wanted{"avdec_h265", "H.265 decoding", "gstreamer1.0-libav"},
-    Wanted{"x264enc", "H.264 encoding (annotate)", "gstreamer1.0-plugins-ugly"},
-    Wanted{"mp4mux", "MP4 writing (annotate)", "gstreamer1.0-plugins-good"},
 };
 
 }  // namespace

@@ -1,5 +1,4 @@
-// Which GStreamer elements the sources and the MP4 writer lean on, whether they are installed, and which Debian package
-// brings them.
+// Which GStreamer elements the sources lean on, whether they are installed, and which Debian package brings them.
 //
 // Threads: [any], [blocks] while GStreamer reads its registry.
 #pragma once

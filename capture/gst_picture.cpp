@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "capture/copy_rows.hpp"
+#include "capture/gst_size_bound.hpp"
 
 namespace camd::capture {
 namespace {

@@ -19,22 +19,20 @@
 
 namespace camd::capture {
 
-// Larger pictures are refused: a stream names a size in four bytes, and a slot's memory for it is had at once.
-inline constexpr int kMostPixelsASide = 16384;
-
 // The caps that the ring's pictures may have. Best first for a converter that must choose.
 [[nodiscard]] GstOwned<GstCaps> accepted_caps();
 
-// What a picture of these caps is, with planes where `meta` says (else where `info` says). Matrix and range come from
-// the colorimetry; BT.2020 counts as BT.709, its nearest relative here. Empty for a format that is not accepted.
+// The layout of a picture with these caps. Its planes lie where `meta` says, or, without one, where `info` says. Matrix
+// and range come from the colorimetry; BT.2020 counts as BT.709, the nearest one here. Empty for a format that is not
+// accepted.
 [[nodiscard]] std::optional<base::PictureLayout> layout_of(const GstVideoInfo& info, const GstVideoMeta* meta);
 
-// Puts the sample's pixels into the leased slot. Returns what is wrong, "" when it worked: then the lease is ready to
-// be published. Throws Error(kDevice) when the slot's memory cannot be had.
+// Puts the sample's pixels into the leased slot. Returns "" when it worked and the lease can be published, else what is
+// wrong. Throws Error(kDevice) when there is no memory for the slot.
 [[nodiscard]] std::string fill_from_sample(FillLease& lease, bool may_borrow, GstSample* sample);
 
 // Answers the ALLOCATION query of the element before the sink: buffers with padded rows and GstVideoMeta are welcome
-// (so that decoders need not copy), and `held` of them may stay with us for a while.
+// (so that decoders need not copy), and camd may keep `held` of them for a while.
 void answer_allocation(GstQuery* query, unsigned held);
 
 }  // namespace camd::capture

@@ -10,6 +10,8 @@
 
 #include "base/error.hpp"
 #include "capture/gst_picture.hpp"
+#include "capture/gst_size_bound.hpp"
+#include "capture/state_worker.hpp"
 
 namespace camd::capture {
 namespace {
@@ -153,6 +155,38 @@ void on_rtsp_pad(GstElement*, GstPad* pad, gpointer decoder) {
   if (gst_pad_is_linked(target.get()) == FALSE) (void)gst_pad_link(pad, target.get());
 }
 
+// True for an element that reads from a server: by its class ("Source/Network"), or by the address it was given.
+bool reads_network(GstElement* element) {
+  if (GstElementFactory* const factory = gst_element_get_factory(element)) {
+    const gchar* const kind = gst_element_factory_get_metadata(factory, GST_ELEMENT_METADATA_KLASS);
+    if (kind != nullptr && std::string_view(kind).find("Source") != std::string_view::npos &&
+        std::string_view(kind).find("Network") != std::string_view::npos) {
+      return true;
+    }
+  }
+  GParamSpec* const property = g_object_class_find_property(G_OBJECT_GET_CLASS(element), "uri");
+  if (property == nullptr || G_PARAM_SPEC_VALUE_TYPE(property) != G_TYPE_STRING) return false;
+  if ((property->flags & G_PARAM_READABLE) == 0) return false;
+  gchar* text = nullptr;
+  g_object_get(element, "uri", &text, nullptr);
+  const GstOwned<gchar> uri(text);
+  if (!uri) return false;
+  const std::string_view address(uri.get());
+  const std::size_t scheme = address.find("://");
+  return scheme != std::string_view::npos && address.substr(0, scheme) != "file" && scheme + 3 < address.size();
+}
+
+bool has_network_source(GstElement* pipeline) {
+  bool network = false;
+  GstIterator* const elements = gst_bin_iterate_recurse(GST_BIN(pipeline));
+  const auto look = [](const GValue* value, gpointer found) {
+    if (reads_network(static_cast<GstElement*>(g_value_get_object(value)))) *static_cast<bool*>(found) = true;
+  };
+  (void)gst_iterator_foreach(elements, look, &network);
+  gst_iterator_free(elements);
+  return network;
+}
+
 // True when one of the pipeline's sources has its own pace.
 bool has_live_source(GstElement* pipeline) {
   bool live = false;
@@ -198,9 +232,7 @@ GstOwned<GstElement> find_sink(GstElement* pipeline) {
   return sink;
 }
 
-}  // namespace
-
-BuiltPipeline build_pipeline(const config::FileSource& source, unsigned held) {
+BuiltPipeline build(const config::FileSource& source, unsigned held) {
   BuiltPipeline built;
   built.pipeline = new_pipeline();
   GstElement* const decoder = add_decoding_tail(built, held);
@@ -211,7 +243,7 @@ BuiltPipeline build_pipeline(const config::FileSource& source, unsigned held) {
   return built;
 }
 
-BuiltPipeline build_pipeline(const config::V4l2Source& source, unsigned held) {
+BuiltPipeline build(const config::V4l2Source& source, unsigned held) {
   BuiltPipeline built;
   built.live = true;
   built.pipeline = new_pipeline();
@@ -234,7 +266,7 @@ BuiltPipeline build_pipeline(const config::V4l2Source& source, unsigned held) {
   return built;
 }
 
-BuiltPipeline build_pipeline(const config::RtspSource& source, unsigned held) {
+BuiltPipeline build(const config::RtspSource& source, unsigned held) {
   BuiltPipeline built;
   built.live = true;
   built.pipeline = new_pipeline();
@@ -257,7 +289,7 @@ BuiltPipeline build_pipeline(const config::RtspSource& source, unsigned held) {
   return built;
 }
 
-BuiltPipeline build_pipeline(const config::GStreamerSource& source, unsigned held) {
+BuiltPipeline build(const config::GStreamerSource& source, unsigned held) {
   BuiltPipeline built;
   // Text that brings its own sink is a pipeline by itself; other text may need our tail to be one ("... ! CAPS").
   if (source.pipeline.find("appsink") != std::string::npos) {
@@ -270,6 +302,7 @@ BuiltPipeline build_pipeline(const config::GStreamerSource& source, unsigned hel
     built.sink = find_sink(built.pipeline.get());
   }
   built.live = has_live_source(built.pipeline.get());
+  built.network = has_network_source(built.pipeline.get());
   if (ours) {
     set_up_sink(built.sink.get(), !built.live, held);
   } else {
@@ -280,14 +313,27 @@ BuiltPipeline build_pipeline(const config::GStreamerSource& source, unsigned hel
   return built;
 }
 
+BuiltPipeline build(const config::TestSource&, unsigned) {
+  throw Error(ErrorKind::kInternal, "a test source has no pipeline");
+}
+
+}  // namespace
+
+BuiltPipeline build_pipeline(const config::Camera& camera, unsigned held) {
+  BuiltPipeline built = std::visit([held](const auto& source) { return build(source, held); }, camera.source);
+  bound_pictures(built.pipeline.get(), built.sink.get(), camera.max_megapixels);
+  return built;
+}
+
 std::string describe_v4l2(const std::filesystem::path& device) {
   GstElement* const made = gst_element_factory_make("v4l2src", nullptr);
   if (made == nullptr) return "";
   const GstOwned<GstElement> camera(GST_ELEMENT(gst_object_ref_sink(made)));
   g_object_set(camera.get(), "device", device.c_str(), nullptr);
   const base::Duration patience = std::chrono::seconds(1);
+  StateWorker worker;
   std::set<std::string> sizes;
-  if (change_state(camera.get(), GST_STATE_READY, patience) == StateChange::kDone) {
+  if (worker.change(camera.get(), GST_STATE_READY, patience) == StateChange::kDone) {
     const GstOwned<GstPad> pad(gst_element_get_static_pad(camera.get(), "src"));
     const GstOwned<GstCaps> caps(gst_pad_query_caps(pad.get(), nullptr));
     for (guint i = 0; i < gst_caps_get_size(caps.get()) && sizes.size() < 8; ++i) {
@@ -303,7 +349,7 @@ std::string describe_v4l2(const std::filesystem::path& device) {
                                height, rate ? rate.get() : "?"));
     }
   }
-  (void)change_state(camera.get(), GST_STATE_NULL, patience);
+  (void)worker.change(camera.get(), GST_STATE_NULL, patience);
   return sizes.empty() ? std::string() : fmt::format("{}", fmt::join(sizes, ", "));
 }
 

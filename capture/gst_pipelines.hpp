@@ -25,21 +25,21 @@ namespace camd::capture {
 struct BuiltPipeline {
   GstOwned<GstElement> pipeline;
   GstOwned<GstElement> sink;  // the GstAppSink, part of the pipeline
-  bool live = false;          // the source has its own pace and comes back after a failure
+  bool live = false;          // the source has its own pace
+  bool network = false;       // something of it is read from a server, which may be away for now
 };
 
 // Structure name of the application message that a pipeline posts when its input turns out to hold no video.
 inline constexpr const char* kNoVideoMessage = "camd-no-video";
 
-// `held`: buffers that camd may keep at a time (the ring's slots and one on its way).
-// All throw Error(kSource) when an element is missing, the last one Error(kConfig) for text that is no pipeline.
-[[nodiscard]] BuiltPipeline build_pipeline(const config::FileSource& source, unsigned held);
-[[nodiscard]] BuiltPipeline build_pipeline(const config::V4l2Source& source, unsigned held);
-[[nodiscard]] BuiltPipeline build_pipeline(const config::RtspSource& source, unsigned held);
-[[nodiscard]] BuiltPipeline build_pipeline(const config::GStreamerSource& source, unsigned held);
+// The pipeline of the camera's source, which is not a test source. `held`: buffers that camd may keep at a time: the
+// ring's slots, and one that is on its way to a slot. Pictures larger than the camera's bound make it fail
+// (capture/gst_size_bound.hpp). Throws Error(kSource) when an element is missing, Error(kConfig) for text that is no
+// pipeline.
+[[nodiscard]] BuiltPipeline build_pipeline(const config::Camera& camera, unsigned held);
 
-// What a V4L2 camera offers, shortly, for the message that it cannot do what was asked; "" when it cannot be found out.
-// [blocks] up to two seconds.
+// What a V4L2 camera offers, in a few words, for the message that it cannot do what was asked. "" when it does not
+// tell. [blocks] up to two seconds.
 [[nodiscard]] std::string describe_v4l2(const std::filesystem::path& device);
 
 }  // namespace camd::capture

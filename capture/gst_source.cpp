@@ -12,10 +12,10 @@
 #include "base/mutex.hpp"
 #include "base/thread.hpp"
 #include "capture/backoff.hpp"
-#include "capture/capture_stamps.hpp"
 #include "capture/file_pace.hpp"
 #include "capture/gst_connection.hpp"
 #include "capture/gst_picture.hpp"
+#include "capture/stream_times.hpp"
 
 namespace camd::capture {
 namespace {
@@ -28,6 +28,7 @@ using base::TimePoint;
 
 constexpr const char* kFirstFrameMessage = "camd-first-frame";
 constexpr const char* kStopMessage = "camd-stop";
+constexpr Duration kGlance = std::chrono::milliseconds(100);
 
 std::string seconds_text(Duration duration) {
   return fmt::format("{:g} s", std::chrono::duration<double>(duration).count());
@@ -40,45 +41,55 @@ struct Outcome {
   std::string reason;
 };
 
-class GstSource final : public FrameSource, private SampleTaker {
+// The message with the place in the configuration that it is about.
+std::string placed(const config::Camera& camera, const std::string& message) {
+  if (camera.place.file.empty()) return message;
+  const char* key = "";
+  if (std::holds_alternative<config::FileSource>(camera.source)) key = ".path";
+  if (std::holds_alternative<config::V4l2Source>(camera.source)) key = ".device";
+  if (std::holds_alternative<config::RtspSource>(camera.source)) key = ".url";
+  if (std::holds_alternative<config::GStreamerSource>(camera.source)) key = ".pipeline";
+  return config::located(camera.place, camera.key + key, message);
+}
+
+// The camera's own thread holds it too, so that it may be left behind.
+class GstCamera final : public std::enable_shared_from_this<GstCamera>, private SampleTaker {
  public:
-  GstSource(const config::Camera& camera, CameraIndex index, FrameRing& ring, SourceListener& listener,
-            const base::Clock& clock)
+  GstCamera(const config::Camera& camera, CameraIndex index, FrameRing& ring, SourceListener& listener,
+            const base::Clock& clock, Duration first_frame_patience)
       : camera_(camera),
         index_(index),
         ring_(ring),
+        held_(static_cast<unsigned>(ring.slots() + 1)),
         listener_(listener),
         clock_(clock),
         lossless_(is_lossless(camera)),
         paced_(std::holds_alternative<config::FileSource>(camera.source) && !lossless_),
         recovery_(recovery_of(camera.source)),
+        first_frame_patience_(std::max(recovery_.timeout, first_frame_patience)),
         backoff_(recovery_.reconnect_initial, recovery_.reconnect_max,
                  static_cast<std::uint32_t>(std::hash<std::string>()(camera.name)) ^
                      static_cast<std::uint32_t>(base::to_ns(clock.now()))) {}
-  ~GstSource() override { stop(); }
 
-  void start() override {
+  // As FrameSource's.
+  void start() {
     if (thread_.joinable()) {
       throw Error(ErrorKind::kState, fmt::format("camera {}: start() was called twice", camera_.name));
     }
     listener_.state_changed(index_, SourceState::kStarting, "");
-    try {
-      init_gstreamer();
-      if (const auto* const file = std::get_if<config::FileSource>(&camera_.source)) {
-        check_file(file->path);
-        open();
-        preroll(file->path);
-      } else {
-        open();
-      }
-    } catch (const Error& error) {
-      close();
-      throw Error(error.kind(), placed(error.what()));
+    {
+      const MutexLock lock(mutex_);
+      ended_ = false;
     }
-    thread_ = std::thread([this] { run(); });
+    thread_ = std::thread([self = shared_from_this()] {
+      self->run();
+      const MutexLock lock(self->mutex_);
+      self->ended_ = true;
+      self->changed_.notify_all();
+    });
   }
 
-  void stop() noexcept override {
+  void request_stop() noexcept {
     {
       const MutexLock lock(mutex_);
       stopping_ = true;
@@ -86,27 +97,47 @@ class GstSource final : public FrameSource, private SampleTaker {
       if (connection_) connection_->wake(kStopMessage);
     }
     ring_.close(true);  // a lossless source may wait there for a slot
+  }
+
+  [[nodiscard]] ClockStatus clock() const noexcept { return times_->status(); }
+
+  bool join(Duration patience) noexcept {
+    const TimePoint deadline = std::chrono::steady_clock::now() + patience;
+    {
+      const MutexLock lock(mutex_);
+      while (!ended_ && std::chrono::steady_clock::now() < deadline) (void)changed_.wait_until(mutex_, deadline);
+      left_behind_ = left_behind_ || !ended_;
+    }
+    if (left_behind_) {
+      if (thread_.joinable()) cut_off();
+      return false;
+    }
     if (thread_.joinable()) thread_.join();
     close();
+    return true;
   }
 
  private:
+  // [setup] Neither ring nor listener is touched after this, whatever the threads that hang do when they go on.
+  void cut_off() noexcept {
+    std::shared_ptr<GstConnection> connection;
+    {
+      const MutexLock lock(mutex_);
+      connection = connection_;
+    }
+    if (connection) connection->detach();
+    {
+      const MutexLock lock(listening_);
+      cut_off_ = true;
+    }
+    thread_.detach();
+  }
+
   static config::Recovery recovery_of(const config::Source& source) {
     if (const auto* const v4l2 = std::get_if<config::V4l2Source>(&source)) return v4l2->recovery;
     if (const auto* const rtsp = std::get_if<config::RtspSource>(&source)) return rtsp->recovery;
     if (const auto* const free = std::get_if<config::GStreamerSource>(&source)) return free->recovery;
     return {};
-  }
-
-  // The message with the place in the configuration that it is about.
-  [[nodiscard]] std::string placed(const std::string& message) const {
-    if (camera_.place.file.empty()) return fmt::format("camera {}: {}", camera_.name, message);
-    const char* key = "";
-    if (std::holds_alternative<config::FileSource>(camera_.source)) key = ".path";
-    if (std::holds_alternative<config::V4l2Source>(camera_.source)) key = ".device";
-    if (std::holds_alternative<config::RtspSource>(camera_.source)) key = ".url";
-    if (std::holds_alternative<config::GStreamerSource>(camera_.source)) key = ".pipeline";
-    return config::located(camera_.place, camera_.key + key, message);
   }
 
   [[noreturn]] static void refuse(const std::filesystem::path& path, const std::string& why) {
@@ -128,28 +159,23 @@ class GstSource final : public FrameSource, private SampleTaker {
   // ---- One life of the pipeline
 
   void open() {
-    const auto held = static_cast<unsigned>(ring_.slots() + 1);
-    BuiltPipeline built;
-    if (const auto* const file = std::get_if<config::FileSource>(&camera_.source)) built = build_pipeline(*file, held);
-    if (const auto* const v4l2 = std::get_if<config::V4l2Source>(&camera_.source)) built = build_pipeline(*v4l2, held);
-    if (const auto* const rtsp = std::get_if<config::RtspSource>(&camera_.source)) built = build_pipeline(*rtsp, held);
-    if (const auto* const free = std::get_if<config::GStreamerSource>(&camera_.source)) {
-      built = build_pipeline(*free, held);
-    }
+    BuiltPipeline built = build_pipeline(camera_, held_);
     {
       const MutexLock lock(mutex_);
       closing_ = false;
     }
     first_frame_ = false;
+    if (!paced_ && !lossless_) times_->connect(built.pipeline.get());
     begin_round();
     missing_.clear();
-    auto connection = std::make_unique<GstConnection>(std::move(built), camera_.name, static_cast<SampleTaker&>(*this));
+    auto connection =
+        std::make_shared<GstConnection>(std::move(built), camera_.name, static_cast<SampleTaker&>(*this), worker_);
     const MutexLock lock(mutex_);
     connection_ = std::move(connection);
   }
 
   void close() noexcept {
-    std::unique_ptr<GstConnection> gone;
+    std::shared_ptr<GstConnection> gone;
     {
       const MutexLock lock(mutex_);
       gone = std::move(connection_);
@@ -179,11 +205,7 @@ class GstSource final : public FrameSource, private SampleTaker {
     if (!missing_.empty()) {
       return fmt::format("GStreamer has no {}: apt-get install gstreamer1.0-libav gstreamer1.0-plugins-bad", missing_);
     }
-    std::string line = message_line(message);
-    if (line.find("not-negotiated") != std::string::npos) {  // GStreamer does not say by what
-      line += fmt::format("; pictures may have 1 to {} pixels a side", kMostPixelsASide);
-    }
-    return line;
+    return message_line(message);
   }
 
   // Messages that only matter together with later ones.
@@ -201,16 +223,20 @@ class GstSource final : public FrameSource, private SampleTaker {
     }
   }
 
-  // [blocks] until the file has shown its first picture. Throws Error(kSource) naming it.
-  void preroll(const std::filesystem::path& path) {
+  // [blocks] until the file has shown its first picture. False: the source is being stopped. Throws Error(kSource)
+  // naming the file.
+  [[nodiscard]] bool preroll(const std::filesystem::path& path) {
     const TimePoint deadline = clock_.now() + kOpenPatience;
-    switch (connection_->change(GST_STATE_PAUSED, kOpenPatience)) {
+    switch (connection_->change(GST_STATE_PAUSED, kOpenPatience, &GstCamera::give_up, this)) {
       case StateChange::kFailed: refuse(path, why_failed());
-      case StateChange::kHung: refuse(path, fmt::format("cannot be opened within {}", seconds_text(kOpenPatience)));
+      case StateChange::kHung:
+        if (stopped()) return false;
+        refuse(path, fmt::format("cannot be opened within {}", seconds_text(kOpenPatience)));
       case StateChange::kDone:
       case StateChange::kLive: break;
     }
     for (;;) {
+      if (stopped()) return false;
       const auto message = connection_->next_message(deadline - clock_.now());
       if (!message) refuse(path, fmt::format("shows no picture within {}", seconds_text(kOpenPatience)));
       const GstMessageType type = GST_MESSAGE_TYPE(message.get());
@@ -220,6 +246,7 @@ class GstSource final : public FrameSource, private SampleTaker {
       if (type == GST_MESSAGE_ASYNC_DONE || type == GST_MESSAGE_EOS) break;
     }
     if (connection_->at_end()) refuse(path, "has no picture in it");
+    return true;
   }
 
   [[nodiscard]] bool loops() const {
@@ -237,7 +264,7 @@ class GstSource final : public FrameSource, private SampleTaker {
       try {
         outcome = play();
       } catch (const std::exception& error) {
-        outcome.reason = error.what();
+        outcome.reason = placed(camera_, error.what());
       }
       close();
       switch (outcome.verdict) {
@@ -255,17 +282,27 @@ class GstSource final : public FrameSource, private SampleTaker {
     }
   }
 
-  // [blocks] Opens the pipeline, unless start() did, and watches it to its end.
+  static bool give_up(void* self) { return static_cast<GstCamera*>(self)->stopped(); }
+
+  // [blocks] Opens the pipeline and watches it to its end. Throws Error for what makes the camera fail for good.
   [[nodiscard]] Outcome play() {
+    // Never two of a camera's pipelines at a time: one that hung first lets go of what it holds.
+    while (!worker_.wait_idle(kGlance)) {
+      if (stopped()) return {Verdict::kStopped, ""};
+    }
     if (const auto* const v4l2 = std::get_if<config::V4l2Source>(&camera_.source)) {
       std::error_code error;
       if (!std::filesystem::exists(v4l2->device, error)) {
         return {Verdict::kLost, fmt::format("{} is not there: is the camera plugged in?", v4l2->device.string())};
       }
     }
-    if (!connection_) open();
-    const auto give_up = [](void* self) { return static_cast<GstSource*>(self)->stopped(); };
-    switch (connection_->change(GST_STATE_PLAYING, std::max(kOpenPatience, recovery_.timeout), give_up, this)) {
+    const auto* const file = std::get_if<config::FileSource>(&camera_.source);
+    if (file != nullptr) check_file(file->path);
+    open();
+    if (stopped()) return {Verdict::kStopped, ""};  // perhaps long ago, where opening it hung
+    if (file != nullptr && !preroll(file->path)) return {Verdict::kStopped, ""};
+    switch (
+        connection_->change(GST_STATE_PLAYING, std::max(kOpenPatience, recovery_.timeout), &GstCamera::give_up, this)) {
       case StateChange::kHung:
         if (stopped()) return {Verdict::kStopped, ""};
         return {broken(), "opening it hangs"};
@@ -277,9 +314,9 @@ class GstSource final : public FrameSource, private SampleTaker {
     for (;;) {
       if (stopped()) return {Verdict::kStopped, ""};
       Duration patience = std::chrono::seconds(1);
-      if (connection_->live()) {
+      if (connection_->comes_back()) {
         const bool first = first_frame_;
-        const Duration limit = first ? recovery_.timeout : std::max(recovery_.timeout, kFirstFramePatience);
+        const Duration limit = first ? recovery_.timeout : first_frame_patience_;
         const TimePoint since = first ? base::from_ns(last_frame_ns_) : opened;
         const Duration silent = clock_.now() - since;
         if (silent >= limit) {
@@ -308,7 +345,7 @@ class GstSource final : public FrameSource, private SampleTaker {
 
   // What follows from the end of the stream; empty: it plays on.
   [[nodiscard]] std::optional<Outcome> at_end() {
-    if (connection_->live()) return Outcome{Verdict::kLost, "the stream ended"};
+    if (connection_->comes_back()) return Outcome{Verdict::kLost, "the stream ended"};
     if (!loops()) return Outcome{Verdict::kEnded, "the end of the stream"};
     if (frames_this_round_ == 0) return Outcome{Verdict::kFailed, "has no picture in it"};
     begin_round();
@@ -317,7 +354,7 @@ class GstSource final : public FrameSource, private SampleTaker {
   }
 
   // Live sources may come back, others will not.
-  [[nodiscard]] Verdict broken() const { return connection_->live() ? Verdict::kLost : Verdict::kFailed; }
+  [[nodiscard]] Verdict broken() const { return connection_->comes_back() ? Verdict::kLost : Verdict::kFailed; }
 
   // A camera that was asked for what it cannot do: says what it can. The pipeline is closed by now.
   void explain(std::string& reason) {
@@ -333,7 +370,8 @@ class GstSource final : public FrameSource, private SampleTaker {
     if (state == reported_ && reason == reported_reason_) return;  // attempt after attempt with the same outcome
     reported_ = state;
     reported_reason_ = reason;
-    listener_.state_changed(index_, state, reason);
+    const MutexLock lock(listening_);
+    if (!cut_off_) listener_.state_changed(index_, state, reason);
   }
 
   [[nodiscard]] bool stopped() {
@@ -353,20 +391,21 @@ class GstSource final : public FrameSource, private SampleTaker {
 
   bool take_sample(GstSample* sample, GstElement* pipeline) noexcept override {
     TimePoint arrived = clock_.now();
-    TimePoint captured = arrived;
+    CaptureTime time;
     if (paced_) {
-      captured = due(sample, arrived);
-      if (!wait_until_due(captured)) return false;
+      time.captured = due(sample, arrived);
+      if (!wait_until_due(time.captured)) return false;
       arrived = clock_.now();
+      time = times_->known(time.captured, arrived);
     } else if (!lossless_) {
-      captured = clock_time_of(sample, pipeline).value_or(arrived);
+      const GstClockTime pts = GST_BUFFER_PTS(gst_sample_get_buffer(sample));
+      time = times_->picture(pts, clock_time_of(sample, pipeline), arrived);
+      tell_steps();
     }
     if (ring_.closed()) return false;
     std::optional<FillLease> lease = ring_.begin();
-    if (lossless_) captured = arrived = clock_.now();  // waiting for a slot is the file's time, not the frame's
+    if (lossless_) time.captured = arrived = clock_.now();  // waiting for a slot is the file's time, not the frame's
     last_frame_ns_ = base::to_ns(arrived);
-    captured = stamps_.next(captured, arrived);
-    if (stamps_.was_backwards()) tell_once(told_backwards_, "its time stamps run backwards, they are held");
     if (lease) {
       std::string problem;
       try {
@@ -375,7 +414,7 @@ class GstSource final : public FrameSource, private SampleTaker {
         problem = error.what();
       }
       if (problem.empty()) {
-        lease->publish(captured, arrived);
+        lease->publish(time.captured, arrived, time.uncertainty);
       } else {
         tell_once(told_problem_, "frames are dropped as source_error: " + problem);
       }
@@ -402,7 +441,9 @@ class GstSource final : public FrameSource, private SampleTaker {
   [[nodiscard]] static std::optional<TimePoint> clock_time_of(GstSample* sample, GstElement* pipeline) {
     const auto running = running_time_of(sample);
     const GstClockTime base_time = gst_element_get_base_time(pipeline);
-    if (!running || !GST_CLOCK_TIME_IS_VALID(base_time)) return std::nullopt;
+    constexpr Duration kLongest = std::chrono::hours(24 * 365 * 30);  // streams can name any time
+    if (!running || *running < Duration::zero() || *running > kLongest) return std::nullopt;
+    if (!GST_CLOCK_TIME_IS_VALID(base_time)) return std::nullopt;
     return base::from_ns(static_cast<std::int64_t>(base_time)) + *running;
   }
 
@@ -428,6 +469,19 @@ class GstSource final : public FrameSource, private SampleTaker {
     return !stopping_ && !closing_;
   }
 
+  // One line for a step of the stamps; for a camera whose stamps step all the time, one a minute.
+  void tell_steps() {
+    const std::uint64_t steps = times_->status().steps;
+    const TimePoint now = clock_.now();
+    if (steps == told_steps_ || (told_steps_ > 0 && now - told_steps_at_ < std::chrono::minutes(1))) return;
+    base::log().warn(
+        "camera {}: its time stamps have stepped, started over or stood still ({} times since the start); "
+        "its clock is estimated anew",
+        camera_.name, steps);
+    told_steps_ = steps;
+    told_steps_at_ = now;
+  }
+
   void tell_once(bool& told, const std::string& what) const {
     if (!told) base::log().warn("camera {}: {}", camera_.name, what);
     told = true;
@@ -436,19 +490,23 @@ class GstSource final : public FrameSource, private SampleTaker {
   const config::Camera camera_;
   const CameraIndex index_;
   FrameRing& ring_;
+  const unsigned held_;  // buffers that camd keeps at once
   SourceListener& listener_;
   const base::Clock& clock_;
   const bool lossless_;
   const bool paced_;  // a file in real time
   const config::Recovery recovery_;
+  const Duration first_frame_patience_;
 
   base::Mutex mutex_;
   base::CondVar changed_;
   bool stopping_ CAMD_GUARDED_BY(mutex_) = false;
   bool closing_ CAMD_GUARDED_BY(mutex_) = false;  // the pipeline
   FilePace pace_ CAMD_GUARDED_BY(mutex_);
+  StateWorker worker_;  // [control]; outlives every connection
   // Replaced by [control] under mutex_, so that stop() can wake it; [control] itself reads it without.
-  std::unique_ptr<GstConnection> connection_;
+  std::shared_ptr<GstConnection> connection_;
+  bool ended_ CAMD_GUARDED_BY(mutex_) = true;  // the thread
 
   // [control]
   Backoff backoff_;
@@ -462,19 +520,50 @@ class GstSource final : public FrameSource, private SampleTaker {
   std::atomic<std::uint64_t> frames_this_round_{0};
 
   // [streaming]; one thread after the other, with a detach() or the end of the stream between them
-  CaptureStamps stamps_;
+  const std::shared_ptr<StreamTimes> times_ = std::make_shared<StreamTimes>(clock_);
+  std::uint64_t told_steps_ = 0;
+  TimePoint told_steps_at_;
   bool told_moved_ = false;
   bool told_problem_ = false;
-  bool told_backwards_ = false;
 
+  base::Mutex listening_;  // held while the listener is called
+  bool cut_off_ CAMD_GUARDED_BY(listening_) = false;
+
+  // [setup]
+  bool left_behind_ = false;
   std::thread thread_;
+};
+
+class GstSource final : public FrameSource {
+ public:
+  explicit GstSource(std::shared_ptr<GstCamera> camera) : camera_(std::move(camera)) {}
+  ~GstSource() override { stop(); }
+  void start() override { camera_->start(); }
+  void request_stop() noexcept override { camera_->request_stop(); }
+  bool join(Duration patience) noexcept override { return camera_->join(patience); }
+  [[nodiscard]] ClockStatus clock() const noexcept override { return camera_->clock(); }
+
+ private:
+  const std::shared_ptr<GstCamera> camera_;
 };
 
 }  // namespace
 
+void check_gst_source(const config::Camera& camera) {
+  try {
+    init_gstreamer();
+    (void)build_pipeline(camera, 1);
+  } catch (const Error& error) {
+    throw Error(error.kind(), placed(camera, error.what()));
+  }
+}
+
 std::unique_ptr<FrameSource> make_gst_source(const config::Camera& camera, CameraIndex index, FrameRing& ring,
-                                             SourceListener& listener, const base::Clock& clock) {
-  return std::make_unique<GstSource>(camera, index, ring, listener, clock);
+                                             SourceListener& listener, const base::Clock& clock,
+                                             Duration first_frame_patience) {
+  check_gst_source(camera);
+  return std::make_unique<GstSource>(
+      std::make_shared<GstCamera>(camera, index, ring, listener, clock, first_frame_patience));
 }
 
 }  // namespace camd::capture

@@ -2,13 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <mutex>
-#include <thread>
 
 #include "base/error.hpp"
-#include "base/mutex.hpp"
-#include "base/thread.hpp"
+#include "base/log.hpp"
 
 namespace camd::capture {
 namespace {
@@ -23,18 +20,11 @@ std::string_view package_of(std::string_view factory) {
   return "gstreamer1.0-plugins-base";
 }
 
-struct StateJob {
-  base::Mutex mutex;
-  base::CondVar changed;
-  bool done CAMD_GUARDED_BY(mutex) = false;
-  GstStateChangeReturn result CAMD_GUARDED_BY(mutex) = GST_STATE_CHANGE_FAILURE;
-};
-
 // GLib's own way to keep informational messages off stdout may only be chosen before the first thread; this may later.
 GLogWriterOutput write_to_stderr(GLogLevelFlags level, const GLogField* fields, gsize count, gpointer) {
   if (g_log_writer_default_would_drop(level, nullptr) != FALSE) return G_LOG_WRITER_HANDLED;
   const GstOwned<gchar> text(g_log_writer_format_fields(level, fields, count, FALSE));
-  (void)std::fprintf(stderr, "%s\n", text.get());
+  base::tell_error(text.get());  // nor may a reader of stderr that is slow hold up the thread that says it
   return G_LOG_WRITER_HANDLED;
 }
 
@@ -45,7 +35,7 @@ void init_gstreamer() {
   std::call_once(once, [] {
     // stdout carries metrics only.
     g_log_set_writer_func(&write_to_stderr, nullptr, nullptr);
-    g_set_print_handler([](const gchar* text) { (void)std::fputs(text, stderr); });
+    g_set_print_handler([](const gchar* text) { base::tell_error(text); });
     GError* raised = nullptr;
     if (gst_init_check(nullptr, nullptr, &raised) == FALSE) {
       const GstOwned<GError> error(raised);
@@ -112,35 +102,6 @@ std::string message_line(GstMessage* message) {
     if (c == '\n' || c == '\r') c = ' ';
   }
   return mask_credentials(line);
-}
-
-StateChange change_state(GstElement* element, GstState state, base::Duration patience, bool (*give_up)(void*),
-                         void* argument) {
-  const auto job = std::make_shared<StateJob>();
-  gst_object_ref(element);
-  std::thread([job, element, state] {
-    base::name_this_thread("gst-state");
-    const GstStateChangeReturn result = gst_element_set_state(element, state);
-    gst_object_unref(element);  // the last reference when the waiter has gone
-    const base::MutexLock lock(job->mutex);
-    job->done = true;
-    job->result = result;
-    job->changed.notify_all();
-  }).detach();
-  const auto deadline = std::chrono::steady_clock::now() + patience;
-  const base::MutexLock lock(job->mutex);
-  while (!job->done) {
-    const auto now = std::chrono::steady_clock::now();
-    if (now >= deadline || (give_up != nullptr && give_up(argument))) return StateChange::kHung;
-    (void)job->changed.wait_until(job->mutex, std::min(deadline, now + std::chrono::milliseconds(20)));
-  }
-  switch (job->result) {
-    case GST_STATE_CHANGE_FAILURE: return StateChange::kFailed;
-    case GST_STATE_CHANGE_NO_PREROLL: return StateChange::kLive;
-    case GST_STATE_CHANGE_SUCCESS:
-    case GST_STATE_CHANGE_ASYNC: break;
-  }
-  return StateChange::kDone;
 }
 
 }  // namespace camd::capture

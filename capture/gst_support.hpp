@@ -41,12 +41,7 @@ void init_gstreamer();
 // An error or warning message of the bus in one line: which element, what, and GStreamer's own detail.
 [[nodiscard]] std::string message_line(GstMessage* message);
 
-// The outcome of change_state().
-enum class StateChange { kDone, kLive, kFailed, kHung };  // kLive: done, and the pipeline is a live one (NO_PREROLL)
-
-// [blocks] Changes the state in a thread of its own, because drivers and servers can hang in there, and gives up after
-// `patience` or when `give_up(argument)` says so (asked about every 20 ms): the change then goes on by itself.
-[[nodiscard]] StateChange change_state(GstElement* element, GstState state, base::Duration patience,
-                                       bool (*give_up)(void*) = nullptr, void* argument = nullptr);
+// What became of a change of state. kLive: done, and the pipeline is a live one (NO_PREROLL); kHung: not done yet.
+enum class StateChange { kDone, kLive, kFailed, kHung };
 
 }  // namespace camd::capture

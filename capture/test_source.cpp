@@ -43,14 +43,19 @@ class TestSource final : public FrameSource {
     thread_ = std::thread([this] { run(); });
   }
 
-  void stop() noexcept override {
+  void request_stop() noexcept override {
     {
       const MutexLock lock(mutex_);
       stopping_ = true;
       changed_.notify_all();
     }
     ring_.close(true);  // the thread may wait there for a slot
+  }
+
+  // The thread runs nothing foreign: it ends.
+  bool join(base::Duration /*patience*/) noexcept override {
     if (thread_.joinable()) thread_.join();
+    return true;
   }
 
  private:

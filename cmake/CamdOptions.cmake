@@ -28,6 +28,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   # GCC 12 sees overlaps and uninitialised members inside its own std::string at -O2 and above (GCC bugs 105329, 105562,
   # 105651); valgrind and the sanitizers look for the real ones.
   list(APPEND camd_warnings -Wno-restrict -Wno-maybe-uninitialized)
+  # In a unity build every source is included, and GCC takes its anonymous namespaces for those of a header.
+  if(CMAKE_UNITY_BUILD)
+    list(APPEND camd_warnings -Wno-subobject-linkage)
+  endif()
 endif()
 if(CAMD_WERROR)
   list(APPEND camd_warnings -Werror)
@@ -40,6 +44,9 @@ if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   target_compile_options(camd_options INTERFACE
     "$<$<COMPILE_LANGUAGE:CXX>:-Wthread-safety>" "$<$<COMPILE_LANGUAGE:C,CXX>:-Wno-sign-conversion>")
 endif()
+
+# Relocations are done before main() and read-only from then on (scripts/check_hardening.py looks at the files).
+target_link_options(camd_options INTERFACE "LINKER:-z,relro,-z,now,-z,noexecstack")
 
 if(CAMD_SANITIZE)
   target_compile_options(camd_options INTERFACE
@@ -71,7 +78,7 @@ if(CAMD_TIDY)
 endif()
 
 # Between two frames of a camera others empty the caches, so that a frame's path costs what fetching its code costs
-# (docs/performance.md): calls that leave out the PLT, and functions that are put together when linking, need less of it.
+# (docs/experiments.md): calls that leave out the PLT, and functions that are put together when linking, need less of it.
 if(CMAKE_BUILD_TYPE STREQUAL "Release")
   target_compile_options(camd_options INTERFACE "$<$<COMPILE_LANGUAGE:C,CXX>:-fno-plt>")
   include(CheckIPOSupported)

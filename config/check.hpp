@@ -1,4 +1,4 @@
-// Holds a tree against the key table: unknown keys, wrong types, values out of range, missing keys, missing files.
+// Compares a tree with the key table: unknown keys, wrong types, values out of range, missing keys, missing files.
 //
 // Threads: functions of their arguments, [any]; check_tree() [blocks] on file look-ups.
 #pragma once
@@ -24,11 +24,11 @@ struct FileRules {
 // Appends everything that is wrong with the tree to `problems`.
 void check_tree(Table table, const TreeNode& root, const FileRules& files, std::vector<Problem>& problems);
 
-// Padding keys of an `input` map beside `resize: stretch`; `key` is the map's own.
+// Refuses padding keys in an `input` map that says `resize: stretch`. `key` is the map's dotted key.
 void check_stretched(const TreeNode* input, const std::string& key, std::vector<Problem>& problems);
 
-// What no single row can say: stretched pictures that are padded, two cameras of one name, a first wait longer than the
-// longest.
+// What no single row of the table can check: stretched pictures that are padded, two cameras of one name, a first wait
+// that is longer than the longest.
 void check_relations(const TreeNode& root, std::vector<Problem>& problems);
 
 // The path that a text value names. Those of a file count from its folder, those of --set from the working directory.

@@ -139,9 +139,12 @@ struct Camera {
   // located(camera.place, camera.key, message).
   SourcePlace place{};
   std::string key{};
+  int max_megapixels = 64;  // of a picture; a megapixel is 1,000,000 pixels
 
-  // The same camera doing the same: where it stands in the file does not count.
-  friend bool operator==(const Camera& a, const Camera& b) { return a.name == b.name && a.source == b.source; }
+  // True for the same camera with the same settings. Its place in the file does not count.
+  friend bool operator==(const Camera& a, const Camera& b) {
+    return a.name == b.name && a.source == b.source && a.max_megapixels == b.max_megapixels;
+  }
 };
 
 struct Postprocessor {

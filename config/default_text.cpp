@@ -1,3 +1,5 @@
+// `camd config`: the annotated default configuration (config/describe.hpp).
+
 #include <fmt/format.h>
 
 #include <string>

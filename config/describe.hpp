@@ -6,6 +6,8 @@
 
 #include <string>
 
+#include "config/key_table.hpp"
+
 namespace camd::config {
 
 // `camd config`: every key with its default or an example, explained in comments. It loads as it stands once the files
@@ -15,8 +17,7 @@ namespace camd::config {
 // `camd config --schema`: JSON Schema, draft 2020-12 (json-schema.org/draft/2020-12/schema).
 [[nodiscard]] std::string json_schema();
 
-// The tables of docs/configuration.md.
-[[nodiscard]] std::string config_keys_markdown();
-[[nodiscard]] std::string model_card_keys_markdown();
+// A table of keys as docs/configuration.md has it, in Markdown.
+[[nodiscard]] std::string keys_markdown(Table table);
 
 }  // namespace camd::config

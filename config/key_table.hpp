@@ -1,5 +1,5 @@
-// The one table that declares every key: type, default, range, unit, words and help. The loader's checks, the
-// annotated default configuration, the JSON Schema, the manual's table and "did you mean" all come from it.
+// The table that declares every key that config reads: type, default, range, unit, words and help. The loader's checks,
+// the annotated default configuration, the JSON Schema, the manual's table and "did you mean" all come from it.
 //
 // Threads: constant data, [any].
 // Paths are patterns: "cameras[].source.path" is `path` in `source` in each element of the list `cameras`.
@@ -17,7 +17,7 @@ enum class ValueType {
   kList,          // a row "...[]" declares its elements, min and max their number
   kNumberOrList,  // one number that stands for all, or a list
   kFree,          // a map that belongs to a plug-in
-  kAny,           // whatever the plug-in takes; `words` says what that is
+  kAny,           // whatever the plug-in takes; `words` says what that is. A row "...[]" of texts: a list holds texts
   kText,
   kName,    // letters, digits, '-', '_', '.'
   kUrl,     // rtsp:// or rtsps://
@@ -40,15 +40,18 @@ struct KeyRow {
   std::string_view min{};       // as written in a file; of the count for lists; empty: unbounded
   std::string_view max{};
   std::string_view unit{};
-  std::string_view words{};  // "auto|cuda|cpu|opencv"
-  std::string_view types{};  // keys of a source only: the types that have it, "v4l2|rtsp"
+  std::string_view words{};           // "auto|cuda|cpu|opencv"
+  std::string_view types{};           // keys of a source only: the types that have it, "v4l2|rtsp"
+  std::string_view same_length_as{};  // keys of a model card only: a list with as many elements as that key's list
   std::string_view help{};
 };
 
 using Table = std::span<const KeyRow>;
 
-[[nodiscard]] Table config_keys() noexcept;      // of the configuration file
-[[nodiscard]] Table model_card_keys() noexcept;  // of a model card
+[[nodiscard]] Table config_keys() noexcept;  // of the configuration file
+// The keys of a model card that config itself reads. The others are those of the plug-in that reads the rest of the
+// card: who loads a card gives a table of both.
+[[nodiscard]] Table model_card_keys() noexcept;
 
 // The rows directly under `parent` ("" for the root), in the table's order. `source_type` keeps only the rows of that
 // source type; empty keeps all.

@@ -95,7 +95,9 @@ Source read_source(const TreeNode& node, const FileRules& files) {
 class Loader {
  public:
   Loader(const std::string& name, const LoadOptions& options)
-      : name_(name), files_{std::filesystem::path(name).parent_path(), options.check_files} {}
+      : name_(name),
+        files_{std::filesystem::path(name).parent_path(), options.check_files},
+        card_keys_(options.card_keys) {}
 
   Config run(std::string_view text, Overrides overrides) {
     TreeNode root = read_tree(text);
@@ -142,7 +144,7 @@ class Loader {
       std::error_code error;
       if (card_path_ && std::filesystem::equivalent(*card_path_, name_, error)) card_path_.reset();
     }
-    if (card_path_) card_tree_ = read_card_tree(*card_path_, problems_);
+    if (card_path_) card_tree_ = read_card_tree(*card_path_, card_keys_, problems_);
   }
 
   Config build(const TreeNode& root) {
@@ -162,8 +164,10 @@ class Loader {
     const std::vector<TreeNode>& cameras = root.find("cameras")->items;
     for (std::size_t i = 0; i < cameras.size(); ++i) {
       const TreeNode& source = *cameras[i].find("source");
+      const Reader camera(config_keys(), &cameras[i], "cameras[]");
       config.cameras.push_back(Camera{cameras[i].find("name")->text, read_source(source, files_), source.place,
-                                      fmt::format("cameras.{}.source", i)});
+                                      fmt::format("cameras.{}.source", i),
+                                      static_cast<int>(camera.integer("max_megapixels"))});
     }
     if (const TreeNode* list = reader.node("postprocess")) {
       for (std::size_t i = 0; i < list->items.size(); ++i) {
@@ -186,8 +190,8 @@ class Loader {
     if (input.node("height") != nullptr) model.input.height = static_cast<int>(input.integer("height"));
     model.card = card_path_;
     if (!card_tree_) return model;
-    const ModelCard card = to_model_card(*card_path_, *card_tree_);
-    model.card_json = card.detections_json;
+    const ModelCard card = to_model_card(*card_path_, *card_tree_, card_keys_);
+    model.card_json = card.rest_json;
     const TreeNode* card_input = card_tree_->find("input");
     const auto complete = [&](std::string_view name, auto& value, const auto& from_card) {
       if (value || !from_card) return;
@@ -227,6 +231,7 @@ class Loader {
 
   const std::string& name_;
   FileRules files_;
+  Table card_keys_;
   std::vector<Problem> problems_;
   std::optional<std::filesystem::path> card_path_;
   std::optional<TreeNode> card_tree_;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "config/config.hpp"
+#include "config/key_table.hpp"
 
 namespace camd::config {
 
@@ -19,6 +20,9 @@ using Overrides = std::span<const std::string>;
 
 struct LoadOptions {
   bool check_files = true;  // files that the configuration names must exist; off for tests and `camd config`
+  // Every key that a model card may have: model_card_keys() and those of the plug-in that reads the rest of the card.
+  // Must outlive the call.
+  Table card_keys = model_card_keys();
 };
 
 // Throws ConfigErrors with every problem found, sorted by place.

@@ -1,3 +1,5 @@
+// The tables of keys in the manual (config/describe.hpp).
+
 #include <fmt/format.h>
 
 #include "config/describe.hpp"
@@ -21,7 +23,9 @@ std::string default_cell(const KeyRow& row) {
   return row.fallback.empty() ? std::string() : fmt::format("`{}`", cell(row.fallback));
 }
 
-std::string table_markdown(Table table) {
+}  // namespace
+
+std::string keys_markdown(Table table) {
   std::string text = "| key | value | default | meaning |\n|---|---|---|---|\n";
   for (const KeyRow& row : table) {
     if (row.help.empty()) continue;  // elements of a list: their list says what they are
@@ -32,10 +36,5 @@ std::string table_markdown(Table table) {
   }
   return text;
 }
-
-}  // namespace
-
-std::string config_keys_markdown() { return table_markdown(config_keys()); }
-std::string model_card_keys_markdown() { return table_markdown(model_card_keys()); }
 
 }  // namespace camd::config

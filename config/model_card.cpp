@@ -31,6 +31,21 @@ std::string without_size(std::string_view stem) {
   return std::string(stem.substr(0, dash));
 }
 
+bool is_list(const TreeNode* node) { return node != nullptr && node->kind == NodeKind::kList; }
+
+// Refuses lists that are not as long as the list that they go with.
+void check_lengths(Table card_keys, const TreeNode& tree, std::vector<Problem>& problems) {
+  for (const KeyRow& row : card_keys) {
+    if (row.same_length_as.empty()) continue;
+    const TreeNode* list = tree.find(row.path);
+    const TreeNode* other = tree.find(row.same_length_as);
+    if (!is_list(list) || !is_list(other) || list->items.size() == other->items.size()) continue;
+    problems.push_back(
+        {list->place, std::string(row.path),
+         fmt::format("has {} elements for {} {}", list->items.size(), other->items.size(), row.same_length_as)});
+  }
+}
+
 }  // namespace
 
 std::string_view to_string(ColorOrder color) noexcept { return color == ColorOrder::kBgr ? "bgr" : "rgb"; }
@@ -52,7 +67,8 @@ std::optional<std::filesystem::path> find_model_card(const std::filesystem::path
   return std::nullopt;
 }
 
-std::optional<TreeNode> read_card_tree(const std::filesystem::path& path, std::vector<Problem>& problems) {
+std::optional<TreeNode> read_card_tree(const std::filesystem::path& path, Table card_keys,
+                                       std::vector<Problem>& problems) {
   const std::size_t before = problems.size();
   const std::string file = path.string();
   const auto text = read_text(file, problems);
@@ -63,15 +79,9 @@ std::optional<TreeNode> read_card_tree(const std::filesystem::path& path, std::v
     problems.push_back({{file, 0, 0}, {}, "is not a model card: expected a map of keys such as layout and classes"});
     return std::nullopt;
   }
-  check_tree(model_card_keys(), *tree, {}, problems);
+  check_tree(card_keys, *tree, {}, problems);
   check_stretched(tree->find("input"), "input", problems);
-  const TreeNode* strides = tree->find("strides");
-  const TreeNode* anchors = tree->find("anchors");
-  const auto is_list = [](const TreeNode* node) { return node != nullptr && node->kind == NodeKind::kList; };
-  if (is_list(strides) && is_list(anchors) && strides->items.size() != anchors->items.size()) {
-    problems.push_back({anchors->place, "anchors",
-                        fmt::format("has {} elements for {} strides", anchors->items.size(), strides->items.size())});
-  }
+  check_lengths(card_keys, *tree, problems);
   if (problems.size() != before) return std::nullopt;
   return tree;
 }
@@ -87,7 +97,7 @@ ModelInput read_input(const Reader& input) {
   return result;
 }
 
-ModelCard to_model_card(const std::filesystem::path& path, const TreeNode& tree) {
+ModelCard to_model_card(const std::filesystem::path& path, const TreeNode& tree, Table card_keys) {
   const Reader reader(model_card_keys(), &tree, "");
   ModelCard card;
   card.path = path;
@@ -95,26 +105,27 @@ ModelCard to_model_card(const std::filesystem::path& path, const TreeNode& tree)
   card.input = read_input(reader.map("input"));
   card.cut_at = reader.texts("cut_at");
   std::vector<Problem> none;  // the tree was checked
-  nlohmann::json detections = nlohmann::json::object();
+  nlohmann::json rest = nlohmann::json::object();
   for (const Entry& entry : tree.entries) {
-    if (entry.key == "name" || entry.key == "input" || entry.key == "cut_at") continue;
-    detections[entry.key] = to_json(entry.value, entry.key, none);
-  }
-  // Class names are texts, even those that look like numbers.
-  if (const TreeNode* classes = tree.find("classes"); classes != nullptr && classes->kind == NodeKind::kList) {
-    for (std::size_t i = 0; i < classes->items.size(); ++i) {
-      if (classes->items[i].kind == NodeKind::kScalar) detections["classes"][i] = classes->items[i].text;
+    if (find_row(model_card_keys(), entry.key) != nullptr) continue;
+    nlohmann::json& value = rest[entry.key] = to_json(entry.value, entry.key, none);
+    const KeyRow* element = find_row(card_keys, entry.key + "[]");
+    if (element == nullptr || element->type != ValueType::kText || entry.value.kind != NodeKind::kList) continue;
+    // Texts, even those that look like numbers.
+    for (std::size_t i = 0; i < entry.value.items.size(); ++i) {
+      const TreeNode& item = entry.value.items[i];
+      if (item.kind == NodeKind::kScalar) value[i] = item.text;
     }
   }
-  card.detections_json = detections.dump();
+  card.rest_json = rest.dump();
   return card;
 }
 
-ModelCard load_model_card(const std::filesystem::path& path) {
+ModelCard load_model_card(const std::filesystem::path& path, Table card_keys) {
   std::vector<Problem> problems;
-  const auto tree = read_card_tree(path, problems);
+  const auto tree = read_card_tree(path, card_keys, problems);
   if (!tree) throw ConfigErrors(std::move(problems));
-  return to_model_card(path, *tree);
+  return to_model_card(path, *tree, card_keys);
 }
 
 }  // namespace camd::config

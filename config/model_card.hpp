@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "config/key_table.hpp"
 #include "config/place.hpp"
 
 namespace camd::config {
@@ -43,15 +44,16 @@ struct ModelCard {
   std::string name;                 // empty: not said
   std::vector<std::string> cut_at;  // tensors that become the model's outputs; empty: not said
   ModelInput input;                 // width and height come from the model, never from the card
-  // The card's keys but for name, input and cut_at, as one JSON object: what the built-in `detections` reads.
-  std::string detections_json = "{}";
+  // The keys that are not in model_card_keys(), as one JSON object: what a plug-in reads.
+  std::string rest_json = "{}";
 };
 
 // The card of a model: `<stem>.yaml` beside it, else the stem without a trailing "-WxH" (marker-640x360.onnx:
 // marker.yaml). Empty when there is none.
 [[nodiscard]] std::optional<std::filesystem::path> find_model_card(const std::filesystem::path& model);
 
-// Reads and checks a card. Throws ConfigErrors with every problem found.
-[[nodiscard]] ModelCard load_model_card(const std::filesystem::path& path);
+// Reads and checks a card. `card_keys` are all that it may have (LoadOptions::card_keys). Throws ConfigErrors with
+// every problem found.
+[[nodiscard]] ModelCard load_model_card(const std::filesystem::path& path, Table card_keys);
 
 }  // namespace camd::config

@@ -1,4 +1,4 @@
-// Where a value was written: the place that every message about the configuration starts with.
+// Where a value was written. Every message about the configuration starts with it.
 //
 // Threads: plain values, [any].
 // Invariant: line and column count from 1 (column in bytes); line 0 means "a whole file or a command-line option".

@@ -1,4 +1,4 @@
-// Takes values out of a tree that has passed its checks, and the table's default where the user wrote none.
+// Reads values from a tree that has passed its checks. Where the user wrote none, it is the table's default.
 //
 // Threads: plain functions of their arguments, [any]. Private to the room.
 // Invariant: the tree was checked; a value that does not parse here is a bug in camd and throws Error(kInternal).

@@ -1,3 +1,5 @@
+// `camd config --schema`: the JSON Schema (config/describe.hpp).
+
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>

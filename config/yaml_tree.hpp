@@ -1,5 +1,5 @@
-// YAML text as a tree of nodes that know their place, read so that hostile text cannot hurt: size, depth and number
-// of values are limited while yaml-cpp parses, before anything is built from them.
+// YAML text as a tree of nodes that know their place. Hostile text does no harm: size, depth and number of values are
+// limited while yaml-cpp parses, before anything is built from them.
 //
 // Threads: functions of their arguments, [any].
 // Invariants of a tree: depth <= kMaxDepth, at most kMaxNodes nodes, keys of a map are unique texts, valid UTF-8

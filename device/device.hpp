@@ -1,19 +1,20 @@
-// Device: where frames are computed. One interface, two implementations: the host (device/host_device.hpp) and
-// CUDA (device/cuda/cuda_device.hpp), so that the pipeline's asynchrony is the same with and without a GPU.
+// Device: where frames are computed. The interface has two implementations: the host (device/host_device.hpp) and CUDA
+// (device/cuda/cuda_device.hpp). So the pipeline is asynchronous in the same way with and without a GPU.
 //
-// Vocabulary: a Stream is an ordered queue of work; an Event marks a point in a stream. "Enqueues" means: returns
-// at once, the work happens later in the stream's order. There is no default stream.
+// Words: a Stream is an ordered queue of work. An Event marks a point in a stream. A function that enqueues returns at
+// once; its work happens later, in the stream's order. There is no default stream.
 //
-// Threads: set-up functions (allocate_*, make_*) [any], may block and throw base::Error(kDevice).
-//          Enqueuing functions: one thread at a time per stream; [no-alloc]; return Status, never throw.
-//          Event queries [any].
-// Invariants: buffers, streams and events must be destroyed before their Device. After the first failure of the
-//          device every enqueuing function returns the same kDeviceLost status (sticky).
+// Threads: set-up functions (allocate_*, register_host(), make_*) [any]; they may block and throw base::Error(kDevice).
+//          Enqueuing functions: one thread at a time per stream; [no-alloc]; they return a Status and never throw.
+//          Queries [any].
+// Invariants: buffers, streams, events, signals and graphs are destroyed before their Device. The first failure of the
+//          device is kept: from then on every enqueuing function returns it (kDeviceLost).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -29,25 +30,33 @@ enum class DeviceKind : std::uint8_t { kHost, kCuda };
 
 // How a device reaches host memory.
 enum class HostMemory : std::uint8_t {
-  kPageable,  // ordinary memory; copies wait on a GPU
+  kPageable,  // ordinary memory; on a GPU, copies of it block the caller
   kPinned,    // page-locked: copies are asynchronous
   kMapped,    // page-locked and visible to the device at its own address: no copies
 };
 
+// What a device is and what it can do. Code that uses a device asks what it can do (here, and supports_graphs(),
+// supports_signals()). The kind is for naming it.
 struct DeviceInfo {
   DeviceKind kind = DeviceKind::kHost;
-  int index = 0;              // CUDA ordinal; 0 on the host
-  std::string name;           // "host", "NVIDIA H200"
-  std::string driver;         // "" on the host
-  bool integrated = false;    // shares memory with the CPU
-  bool asynchronous = false;  // does what is enqueued without being waited for
-  int copy_engines = 0;       // 0 on the host
-  int compute_major = 0;      // CUDA compute capability
+  int index = 0;       // CUDA ordinal; 0 on the host
+  std::string name;    // "host", "NVIDIA H200"
+  std::string driver;  // "" on the host
+  // Its memory is the host's: it reads and writes every host address in place, and the CPU whatever it allocates.
+  // False: data must be copied to and from it, or lie in HostMemory::kMapped.
+  bool works_in_host_memory = false;
+  bool integrated = false;    // its memory and the CPU's are the same chips
+  bool asynchronous = false;  // works on what is enqueued although nobody waits for it
+  // The most frames to have on it at once, unless somebody says otherwise. Two where one is uploaded while another is
+  // computed. One where a second would only wait: in its ring a newer frame can still supersede it.
+  int default_depth = 1;
+  int copy_engines = 0;   // 0 on the host
+  int compute_major = 0;  // CUDA compute capability
   int compute_minor = 0;
   std::size_t memory_bytes = 0;
 };
 
-// Bases of the backends' objects, owned through the handles below.
+// What an implementation keeps for each object. The classes below own these.
 class StreamState {
  public:
   virtual ~StreamState() = default;
@@ -72,7 +81,7 @@ class SignalState {
   virtual ~SignalState() = default;
 };
 
-// A view of a Stream. Cannot be made from nothing: there is no default stream.
+// A view of a Stream, which must outlive it. It cannot be made from null or 0, which CUDA takes for its default stream.
 class StreamRef {
  public:
   StreamRef() = delete;
@@ -86,11 +95,11 @@ class StreamRef {
   StreamState* state_;
 };
 
-// Sole owner of a stream. Destruction waits for the work that was enqueued; it tolerates a lost device.
+// Owns a stream. The destructor waits for the work that was enqueued, also on a lost device. [blocks]
 class Stream {
  public:
   explicit Stream(std::unique_ptr<StreamState> state) : state_(std::move(state)) {}
-  // An owner goes wherever its view is wanted.
+  // A Stream can be passed where a StreamRef is wanted.
   operator StreamRef() const noexcept { return StreamRef(*state_); }  // NOLINT(google-explicit-constructor)
   [[nodiscard]] StreamRef ref() const noexcept { return StreamRef(*state_); }
 
@@ -98,7 +107,7 @@ class Stream {
   std::unique_ptr<StreamState> state_;
 };
 
-// Ordering only: cheaper to record and cannot be asked for a time.
+// A point in a stream, for ordering only. It is cheaper to record than a TimedEvent and has no time.
 class Event {
  public:
   explicit Event(std::unique_ptr<EventState> state) : state_(std::move(state)) {}
@@ -108,7 +117,7 @@ class Event {
   std::unique_ptr<EventState> state_;
 };
 
-// Can be asked for the time between two of its kind (Device::elapsed).
+// A point in a stream with its time. Device::elapsed() gives the time between two of them.
 class TimedEvent {
  public:
   explicit TimedEvent(std::unique_ptr<EventState> state) : state_(std::move(state)) {}
@@ -118,34 +127,35 @@ class TimedEvent {
   std::unique_ptr<EventState> state_;
 };
 
-// Something on the device that one stream raises and another waits for (Device::raise, Device::await). Empty until
-// made.
+// A binary semaphore on the device: one stream raises it, another waits for it (Device::raise(), Device::await()).
+// Empty until it is made by Device::make_signal().
 class Signal {
  public:
   Signal() noexcept = default;
   explicit Signal(std::unique_ptr<SignalState> state) noexcept : state_(std::move(state)) {}
   [[nodiscard]] explicit operator bool() const noexcept { return state_ != nullptr; }
-  // Only of a signal that is not empty.
+  // The signal must not be empty.
   [[nodiscard]] SignalState& state() const noexcept { return *state_; }
 
  private:
   std::unique_ptr<SignalState> state_;
 };
 
-// Sole owner of captured work that is launched as one (Device::end_capture). Empty until then.
+// Owns captured work that is launched as one (Device::end_capture()). Empty until then.
 class GraphExec {
  public:
   GraphExec() noexcept = default;
   explicit GraphExec(std::unique_ptr<GraphState> state) noexcept : state_(std::move(state)) {}
   [[nodiscard]] explicit operator bool() const noexcept { return state_ != nullptr; }
-  // Only of a graph that is not empty.
+  // The graph must not be empty.
   [[nodiscard]] GraphState& state() const noexcept { return *state_; }
 
  private:
   std::unique_ptr<GraphState> state_;
 };
 
-// Sole owner of host memory of a kind, aligned to 4096 bytes.
+// Owns host memory, aligned to 4096 bytes; memory from Device::register_host() is aligned as its owner made it and
+// stays his.
 class HostBuffer {
  public:
   HostBuffer() noexcept = default;
@@ -166,7 +176,7 @@ class HostBuffer {
   std::size_t size_bytes_ = 0;
 };
 
-// Sole owner of device memory, aligned to 256 bytes. On the host device the CPU can read it too.
+// Owns device memory, aligned to 256 bytes. On the host device the CPU can access it too.
 class DeviceBuffer {
  public:
   DeviceBuffer() noexcept = default;
@@ -183,7 +193,7 @@ class DeviceBuffer {
 
 enum class CopyKind : std::uint8_t { kHostToDevice, kDeviceToHost, kDeviceToDevice };
 
-// Work for a stream of the host device. Must not throw and must not call into its own stream.
+// Work for a stream of the host device. It must not throw and must not wait for its own stream.
 using HostFunction = void (*)(void* argument) noexcept;
 
 class Device {
@@ -191,69 +201,73 @@ class Device {
   virtual ~Device() = default;
   [[nodiscard]] virtual const DeviceInfo& info() const noexcept = 0;
 
-  // ---- Set-up [any] [blocks], throws Error(kDevice). Page-locking that fails is an error, never pageable memory.
+  // ---- Set-up [any] [blocks]. Throws Error(kDevice). Where memory cannot be page-locked, that is an error: nobody
+  // gets pageable memory instead.
   [[nodiscard]] virtual HostBuffer allocate_host(HostMemory kind, std::size_t size_bytes) = 0;
-  // Page-locks memory owned by somebody else for as long as the returned buffer lives; the owner must outlive it.
+  // Page-locks memory that the caller owns, for as long as the returned buffer lives. The memory must outlive the
+  // buffer.
   [[nodiscard]] virtual HostBuffer register_host(void* data, std::size_t size_bytes, HostMemory kind) = 0;
   [[nodiscard]] virtual DeviceBuffer allocate_device(std::size_t size_bytes) = 0;
-  // `name` shows in thread lists (host) and profilers (CUDA).
+  // `name` names the stream's thread (host device) and appears in messages.
   [[nodiscard]] virtual Stream make_stream(const std::string& name) = 0;
-  // A stream whose work goes before that of make_stream()'s where both are ready (the compute stream's).
+  // A stream of higher priority: where both have work that is ready, its work goes before that of make_stream()'s.
   [[nodiscard]] virtual Stream make_urgent_stream(const std::string& name) { return make_stream(name); }
   [[nodiscard]] virtual Event make_event() = 0;
   [[nodiscard]] virtual TimedEvent make_timed_event() = 0;
 
   // ---- Enqueue; do not synchronise. [no-alloc]
-  // Both pointers must stay valid until the copy has happened; of no bytes they may be null.
+  // Both pointers must stay valid until the copy has happened. They may be null where size_bytes is 0.
   virtual Status copy(void* to, const void* from, std::size_t size_bytes, CopyKind kind, StreamRef stream) = 0;
   virtual Status record(Event& event, StreamRef stream) = 0;
   virtual Status record(TimedEvent& event, StreamRef stream) = 0;
-  // Later work of `stream` starts after the latest record() of `event` (at once if it was never recorded).
+  // Later work of `stream` starts after the latest record() of `event` has been reached. An event that was never
+  // recorded holds nothing up.
   virtual Status wait(const Event& event, StreamRef stream) = 0;
-  // Host device only (the CUDA device returns kInternal): runs function(argument) in the stream's order.
+  // Runs function(argument) in the stream's order. On the host device only; the CUDA device returns kInternal.
   virtual Status call(HostFunction function, void* argument, StreamRef stream) = 0;
 
-  // ---- Capture: work is noted instead of run, and later launched as one. [setup]
-  // A device without graphs answers kState from begin_capture(); supports_graphs() says so beforehand.
+  // ---- Capture: enqueued work is recorded into a graph instead of run, and later launched as one. [setup]
+  // Only where supports_graphs(); elsewhere these functions return kState.
   [[nodiscard]] virtual bool supports_graphs() const noexcept { return false; }
-  // From now to end_capture() the work of `stream`, and of every stream that waits for an Event recorded in the
-  // capture, is noted. Such streams must be joined again: `stream` waits for an Event recorded last in each of them.
-  // Inside a capture record(Event) only orders the captured work: nothing outside may wait for or ask that Event.
-  // record(TimedEvent) becomes part of the graph and happens at every launch.
-  // Addresses are noted as they are: the memory must be the same at every launch.
+  // From here to end_capture() the work of `stream` is captured, and so is the work of every stream that waits for an
+  // Event recorded in the capture. Each of these streams must be joined again before end_capture(): an Event is
+  // recorded last in it, and `stream` waits for that Event. Inside a capture record(Event) only orders the captured
+  // work. Nothing outside may wait for that Event or ask for it. record(TimedEvent) becomes part of the graph and
+  // happens at every launch. Addresses are captured as they are: the memory must be the same at every launch.
   virtual Status begin_capture(StreamRef stream) {
     (void)stream;
     return Status(base::ErrorKind::kState, "this device cannot capture graphs: choose another strategy");
   }
-  // `stream` is the one given to begin_capture(). Allocates. On failure `graph` is left as it was.
+  // `stream` is the one given to begin_capture(). Allocates. On failure `graph` stays as it was.
   virtual Status end_capture(StreamRef stream, GraphExec& graph) {
     (void)stream;
     (void)graph;
     return Status(base::ErrorKind::kState, "this device cannot capture graphs: choose another strategy");
   }
-  // Enqueues the captured work as one; does not synchronise. [no-alloc] Launches of one graph do not overlap.
+  // Enqueues the captured work as one; does not synchronise. [no-alloc] Two launches of one graph never overlap.
   virtual Status launch(const GraphExec& graph, StreamRef stream) {
     (void)graph;
     (void)stream;
     return Status(base::ErrorKind::kState, "this device cannot launch graphs: choose another strategy");
   }
 
-  // ---- Signals: a stream lets captured work of another go on while that is already running. An Event of outside
-  // cannot: a graph that is behind it is launched only when it has been reached.
+  // ---- Signals: one stream lets a graph go on that already runs on another stream. An Event cannot do that: a graph
+  // behind an Event starts only when the Event has been reached. Only where supports_signals(); elsewhere make_signal()
+  // throws and the others return kState.
   [[nodiscard]] virtual bool supports_signals() const noexcept { return false; }
-  // [setup] Not raised.
+  // [any] [blocks] Makes a signal that is not raised.
   [[nodiscard]] virtual Signal make_signal() {
     throw base::Error(base::ErrorKind::kDevice, "this device has no signals");
   }
-  // Raised when what was enqueued on `stream` so far has happened. [no-alloc]
+  // Enqueues; does not synchronise. [no-alloc] The signal is raised when the earlier work of `stream` is done.
   virtual Status raise(Signal& signal, StreamRef stream) {
     (void)signal;
     (void)stream;
     return Status(base::ErrorKind::kState, "this device has no signals");
   }
-  // Does not block the host. [no-alloc] Later work of `stream` starts when `signal` is raised, and lowers it. Meant for
-  // a capture. The device is kept waiting until then: what raises the signal must have been enqueued before this is, or
-  // before the graph of it is launched.
+  // Enqueues; does not synchronise. [no-alloc] Later work of `stream` starts when `signal` is raised; the signal is
+  // lowered then. Meant for a capture. A place on the device stays taken until then, so raise() must have been enqueued
+  // before: before this call, or before the launch of the graph that holds it.
   virtual Status await(Signal& signal, StreamRef stream) {
     (void)signal;
     (void)stream;
@@ -261,19 +275,22 @@ class Device {
   }
 
   // ---- Ask
-  // [blocks] until the latest record() of `event` has been reached. Returns the device's sticky status.
+  // [blocks] until the latest record() of `event` has been reached. Returns status().
   virtual Status synchronize(const Event& event) = 0;
-  // [blocks] until all work enqueued so far on `stream` is done.
+  // [blocks] until all work enqueued so far on `stream` is done. Returns status().
   virtual Status synchronize(StreamRef stream) = 0;
-  // True when the latest record() has been reached (or there was none). A lost device answers true:
-  // nobody shall wait for it.
+  // True when the latest record() has been reached, or when there was none. The CUDA device answers true once it is
+  // lost, so that nobody waits for it.
   [[nodiscard]] virtual bool reached(const Event& event) = 0;
-  // Time from `from` to `to`, both reached. Zero when either was never recorded.
+  // The time from `from` to `to`. Both must have been reached. Zero where one of them was never recorded.
   [[nodiscard]] virtual Duration elapsed(const TimedEvent& from, const TimedEvent& to) = 0;
-  // Ok, or the first failure of this device (sticky).
+  // Ok, or the first failure of this device.
   [[nodiscard]] virtual Status status() const = 0;
-  // Device memory held through this Device, in bytes (metrics: gpu_memory_bytes).
+  // Bytes of device memory that DeviceBuffers of this Device hold (metrics: gpu_memory_bytes).
   [[nodiscard]] virtual std::size_t allocated_bytes() const noexcept = 0;
+  // [blocks] Bytes of device memory that nobody has taken, this process or another; empty where that says nothing: a
+  // device that works in host memory.
+  [[nodiscard]] virtual std::optional<std::size_t> free_bytes() const { return std::nullopt; }
 };
 
 }  // namespace camd::device

@@ -1,3 +1,4 @@
+// Streams as bounded queues of operations, run by whoever waits or by threads of their own.
 #include "device/host_device.hpp"
 
 #include <fmt/format.h>
@@ -15,6 +16,7 @@
 
 #include "base/mutex.hpp"
 #include "base/thread.hpp"
+#include "device/sticky_failure.hpp"
 
 namespace camd::device {
 namespace {
@@ -54,28 +56,6 @@ class AlignedMemory final : public MemoryState {
   const std::size_t size_bytes_;
   std::atomic<std::size_t>* const counted_;
   std::byte* data_ = nullptr;
-};
-
-// The device's sticky failure. Shared by device and streams, because streams look at it from their own threads.
-class Failure {
- public:
-  [[nodiscard]] bool lost() const noexcept { return lost_.load(std::memory_order_acquire); }
-  [[nodiscard]] Status status() const {
-    if (!lost()) return {};
-    const MutexLock lock(mutex_);
-    return status_;
-  }
-  void set(const Status& status) {
-    const MutexLock lock(mutex_);
-    if (!status_.ok()) return;
-    status_ = status;
-    lost_.store(true, std::memory_order_release);
-  }
-
- private:
-  std::atomic<bool> lost_{false};
-  mutable Mutex mutex_;
-  Status status_ CAMD_GUARDED_BY(mutex_);
 };
 
 class Work;
@@ -165,8 +145,8 @@ constexpr std::uint64_t kNobodyWaits = std::numeric_limits<std::uint64_t>::max()
 // of all these steps one of them sees the other.
 class Work {
  public:
-  Work(const base::Clock& clock, Failure& failure, std::atomic<std::int64_t>& operations_left, std::size_t capacity,
-       bool waiters_run)
+  Work(const base::Clock& clock, StickyFailure& failure, std::atomic<std::int64_t>& operations_left,
+       std::size_t capacity, bool waiters_run)
       : clock_(clock),
         failure_(failure),
         operations_left_(operations_left),
@@ -249,13 +229,13 @@ class Work {
     const std::uint64_t position = done_.load(std::memory_order_relaxed);
     Operation& operation = at(position);
     execute(operation);
-    operation = {};  // lets go of other streams' work before anybody hears that this is done
+    operation.emplace<std::monostate>();  // lets go of other streams' work before anybody hears that this is done
     done_.store(position + 1);
     if (next_wanted_.load() <= position + 1) wake_waiters();
   }
 
   void execute(const Operation& operation) {
-    if (!failure_.lost() && operations_left_.load(std::memory_order_relaxed) >= 0 &&
+    if (operations_left_.load(std::memory_order_relaxed) >= 0 && !failure_.lost() &&
         operations_left_.fetch_sub(1, std::memory_order_relaxed) == 0) {
       failure_.set({ErrorKind::kDeviceLost, "host: injected failure"});
     }
@@ -277,7 +257,7 @@ class Work {
   [[nodiscard]] Operation& at(std::uint64_t position) noexcept { return queue_[(position - origin_) % queue_.size()]; }
 
   const base::Clock& clock_;
-  Failure& failure_;
+  StickyFailure& failure_;
   std::atomic<std::int64_t>& operations_left_;
   const bool waiters_run_;
   // [done, enqueued) are in use: by the one who runs; the rest belongs to the one who enqueues.
@@ -337,6 +317,7 @@ class HostDeviceImpl final : public HostDevice {
     }
     info_.kind = DeviceKind::kHost;
     info_.name = "host";
+    info_.works_in_host_memory = true;
     info_.integrated = true;
     info_.asynchronous = options.stream_threads;
     const long pages = ::sysconf(_SC_PHYS_PAGES);
@@ -452,7 +433,7 @@ class HostDeviceImpl final : public HostDevice {
   const base::Clock& clock_;
   const HostDeviceOptions options_;
   DeviceInfo info_;
-  Failure failure_;
+  StickyFailure failure_;
   Mutex events_mutex_;
   std::atomic<std::int64_t> operations_left_;
   std::atomic<std::size_t> allocated_bytes_{0};

@@ -1,3 +1,4 @@
+// Which device a word of the configuration means.
 #include "device/make_device.hpp"
 
 #include <charconv>

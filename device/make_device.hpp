@@ -1,6 +1,6 @@
-// Chooses the device that frames are computed on.
+// Makes the device that the configuration names.
 //
-// Threads: [setup].
+// Threads: make_device() [setup]; count_gpus() [any].
 #pragma once
 
 #include <memory>
@@ -15,11 +15,12 @@ namespace camd::device {
 // Throws Error(kDevice) when the device cannot be used, Error(kConfig) for another word.
 [[nodiscard]] std::unique_ptr<Device> make_device(std::string_view spec);
 
-// GPUs that this build can use; 0 with `reason` set when there is none (no driver, built without CUDA, ...).
+// GPUs that this build can use. Where there is none, count is 0 and `reason` says why (no driver, built without CUDA).
 struct GpuCount {
   int count = 0;
   std::string reason;
 };
+// [any] [blocks] on first use (loads the driver). Does not throw.
 [[nodiscard]] GpuCount count_gpus();
 
 }  // namespace camd::device

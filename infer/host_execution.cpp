@@ -4,7 +4,7 @@
 
 #include <exception>
 
-#include "infer/engine_setup.hpp"
+#include "infer/onnx/input.hpp"
 
 namespace camd::infer {
 
@@ -42,7 +42,8 @@ void HostExecution::preprocess_on_stream(void* self) noexcept {
     execution.result_ = Status();
     execution.preprocessor_.run(execution.picture_, execution.input_data());
   } catch (const std::exception& error) {
-    execution.result_ = Status(ErrorKind::kModel, fmt::format("preprocessing failed: {}", one_line(error.what())));
+    execution.result_ =
+        Status(ErrorKind::kModel, fmt::format("preprocessing failed: {}", base::one_line(error.what())));
   }
 }
 
@@ -54,7 +55,7 @@ void HostExecution::run_on_stream(void* self) noexcept {
   } catch (const std::exception& error) {
     execution.result_ =
         Status(ErrorKind::kModel, fmt::format("{}: the network failed in engine {}: {}", execution.engine_.model().path,
-                                              execution.engine_.name(), one_line(error.what())));
+                                              execution.engine_.name(), base::one_line(error.what())));
   }
 }
 

@@ -1,9 +1,9 @@
-// HostExecution: the part of an Execution that every engine of the host device has in common: input and output
-// memory, the preprocessing pass, and running the network in the stream's order with its failures kept for result().
+// HostExecution: what the Executions of all engines of the host device have in common. It owns the memory of the input
+// and the outputs, preprocesses pictures, and runs the network in the stream's order.
 //
-// Threads: as Execution. run_network() is called on whatever thread runs the stream, one call at a time.
-// Invariants: what run_network() throws never leaves the stream; result() hands it on. A frame whose
-// preprocessing failed does not run the network, its outputs are those of an earlier frame.
+// Threads: as Execution. run_network() is called on the thread that runs the stream, one call at a time.
+// Invariants: an exception of run_network() does not leave the stream; result() returns it as a Status. When
+// preprocessing failed, the network does not run and the outputs are those of an earlier frame.
 #pragma once
 
 #include <vector>

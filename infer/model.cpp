@@ -6,7 +6,7 @@
 #include <unordered_set>
 
 #include "base/error.hpp"
-#include "infer/onnx_file.hpp"
+#include "infer/onnx/file.hpp"
 
 namespace camd::infer {
 namespace {
@@ -47,11 +47,15 @@ void count_operators(const onnx::GraphProto& graph, Uses& uses) {
 
 }  // namespace
 
-ModelDescription describe_model(const std::string& path, const std::vector<std::string>& cut_at) {
-  return describe_onnx(read_onnx_file(path, cut_at));
+bool takes_pixels_last(const Shape& declared) noexcept {
+  return declared.size() == 4 && declared[3] == 3 && declared[1] != 3;
 }
 
-ModelDescription describe_onnx(const OnnxFile& file) {
+ModelDescription describe_model(const std::string& path, const std::vector<std::string>& cut_at) {
+  return describe_model(read_onnx_file(path, cut_at));
+}
+
+ModelDescription describe_model(const OnnxFile& file) {
   ModelDescription description;
   description.path = file.path;
   description.sha256 = file.sha256;

@@ -1,4 +1,4 @@
-// What a model file says of itself, read without running it.
+// What a model file says about itself. The model is not run.
 //
 // Threads: [any]; describe_model() reads the file and [blocks].
 #pragma once
@@ -9,6 +9,8 @@
 #include "infer/tensor.hpp"
 
 namespace camd::infer {
+
+struct OnnxFile;
 
 struct OperatorUse {
   std::string domain;  // "" is ai.onnx
@@ -28,9 +30,15 @@ struct ModelDescription {
   std::int64_t parameter_count = 0;
 };
 
+// Whether an input that is declared so takes its channels last, [1,H,W,3], as models from TensorFlow do. Engines of our
+// own turn it round in the graph: what they are fed is planar either way. [any]
+[[nodiscard]] bool takes_pixels_last(const Shape& declared) noexcept;
+
 // Reads an ONNX file (github.com/onnx/onnx/blob/main/docs/IR.md). Throws Error(kModel) with one line that names the
 // file and the cause: missing, empty, truncated, not ONNX, no input, foreign operator domain, ...
 // `cut_at`: tensors that become the model's outputs, see EngineOptions; empty: its own.
 [[nodiscard]] ModelDescription describe_model(const std::string& path, const std::vector<std::string>& cut_at = {});
+// The same of a file that was read already (infer/onnx/file.hpp).
+[[nodiscard]] ModelDescription describe_model(const OnnxFile& file);
 
 }  // namespace camd::infer

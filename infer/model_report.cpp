@@ -2,15 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "base/error.hpp"
-#include "infer/cpu/program.hpp"
-#include "infer/cuda/plan.hpp"
-#include "infer/engine_setup.hpp"
-#include "infer/graph.hpp"
-#include "infer/onnx_file.hpp"
-#include "infer/opencv_engine.hpp"
+#include "infer/cpu/build_program.hpp"
+#include "infer/cuda/plan/plan.hpp"
+#include "infer/graph/batch.hpp"
+#include "infer/graph/lower_model.hpp"
+#include "infer/onnx/cut.hpp"
+#include "infer/onnx/file.hpp"
+#include "infer/onnx/input.hpp"
+#include "infer/opencv/opencv_engine.hpp"
 
 namespace camd::infer {
 namespace {
@@ -69,10 +72,12 @@ ModelReport report_model(const std::string& path, const EngineOptions& options, 
                          ReportDepth depth) {
   OnnxFile file = read_onnx_file(path, options.cut_at);
   ModelReport report;
-  report.model = describe_onnx(file);
+  report.model = describe_model(file);
+  take_single_pictures(file, options.input);
+  const ModelDescription single = describe_model(file);
   report.outputs = report.model.outputs;
   InputOptions input = options.input;
-  report.input = resolve_input(report.model, input);
+  report.input = resolve_input(single, input);
   for (const OperatorUse& use : report.model.operators) {
     if (!is_supported_operator(use.type)) report.foreign.push_back(use.type);
   }
@@ -102,6 +107,26 @@ ModelReport report_model(const std::string& path, const EngineOptions& options, 
     return std::string("twice as slow as engine cpu or more");
   }));
   return report;
+}
+
+CutCandidates cut_candidates(const std::string& path, const EngineOptions& options) {
+  OnnxFile file = read_onnx_file(path, options.cut_at);
+  take_single_pictures(file, options.input);
+  InputOptions input = options.input;
+  CutCandidates candidates{resolve_input(describe_model(file), input), {}};
+  const LoweredShapes lowered = lowered_shapes(file, candidates.input);
+  const auto offer = [&](const std::string& name) {
+    const auto made = lowered.shapes.find(name);
+    const auto same = [&](const TensorSpec& spec) { return spec.name == name; };
+    auto& tensors = candidates.tensors;
+    if (made == lowered.shapes.end() || std::any_of(tensors.begin(), tensors.end(), same)) return;
+    tensors.push_back({name, made->second, DataType::kF32});
+  };
+  const onnx::GraphProto& graph = file.proto.graph();
+  for (const int i : lowered.lost) for_each_read(graph.node(i), offer);
+  if (lowered.lost.empty()) return candidates;
+  for (const auto& output : graph.output()) offer(output.name());
+  return candidates;
 }
 
 }  // namespace camd::infer

@@ -1,4 +1,4 @@
-// What a model needs and which engines can run it, without running it: for `camd check` and `camd doctor`.
+// What a model needs and which engines can run it, for `camd check` and `camd doctor`. The model is not run.
 //
 // Threads: [any]; [blocks]: reads the file and prepares it for each engine, a second or less for detectors.
 #pragma once
@@ -17,13 +17,13 @@ namespace camd::infer {
 struct EngineReport {
   std::string engine;  // "cpu", "cuda", "opencv"
   bool runs = false;
-  std::string detail;  // what it takes, or why it cannot
+  std::string detail;  // what the engine needs for it, or why it cannot run it
 };
 
 struct ModelReport {
   ModelDescription model;
   TensorSpec input;                  // all dimensions known
-  std::vector<TensorSpec> outputs;   // as an engine that runs it says; as declared when none does
+  std::vector<TensorSpec> outputs;   // as an engine computes them; as the file declares them when no engine runs it
   std::int64_t multiply_adds = 0;    // of one run; 0: not known
   std::vector<std::string> foreign;  // operators that camd's own engines do not have
   std::vector<EngineReport> engines;
@@ -36,5 +36,15 @@ enum class ReportDepth : std::uint8_t { kOwnEngines, kAllEngines };
 // Error(kModel) when the file cannot be read, or its input not be fed.
 [[nodiscard]] ModelReport report_model(const std::string& path, const EngineOptions& options, device::Device& host,
                                        ReportDepth depth);
+
+// What EngineOptions::cut_at could name.
+struct CutCandidates {
+  TensorSpec input;                 // of the network, all dimensions known
+  std::vector<TensorSpec> tensors;  // all dimensions known
+};
+// Tensors inside a graph that camd's own engines can make although they cannot run the whole: what the nodes read that
+// stop them, and outputs of the model that are not concerned. None where they run the whole. Throws Error(kModel) as
+// report_model().
+[[nodiscard]] CutCandidates cut_candidates(const std::string& path, const EngineOptions& options);
 
 }  // namespace camd::infer

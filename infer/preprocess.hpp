@@ -1,5 +1,6 @@
-// Preprocessing on the host: colour, letterbox or stretch, mean and scale in one pass over the picture, into planes of
-// f32 (NCHW). The definition of every value is infer/sample.hpp's sample_pixel(); this is its fast form.
+// Preprocessing on the host: one pass over the picture converts its colours, resizes it (letterbox or stretch), applies
+// mean and scale, and writes planes of f32 (NCHW). sample_pixel() of infer/sample.hpp defines each value; this computes
+// the same faster.
 //
 // Threads: a Preprocessor is used by one thread at a time.
 // Invariants: after the first picture of a layout, run() does not allocate.
@@ -21,7 +22,7 @@ class Preprocessor {
   void run(const PictureView& picture, float* output);
 
  private:
-  // What the x loop reads for one tap of one network pixel: two positions in the blended row, and the weight.
+  // What one tap of one network pixel reads: two positions in the blended row, and the second one's weight.
   struct Column {
     int first = 0;
     int second = 0;

@@ -1,4 +1,4 @@
-// How one network pixel is read from a picture: the arithmetic that the host's loops and the GPU's kernels share.
+// How one pixel of the network's input is computed from a picture. The host's loops and the GPU's kernels share it.
 //
 // Threads: plain values and pure functions, [any]; compiled for the host and, under nvcc, for the device.
 // Definition. Network pixel x shows the source span [x, x+1) * step + origin (pixel centres at .5). The span is cut
@@ -70,7 +70,7 @@ enum class SampleColor : std::uint8_t {
   kYcc,     // Y', Cb, Cr
 };
 
-// Everything about one layout and one network input; a plain value that is handed to kernels as it is.
+// All that the functions below need to know of a picture's layout and a network's input. Kernels take it by value.
 struct SamplePlan {
   SamplePlane planes[3];
   SampleComponent components[3];

@@ -35,10 +35,13 @@ struct TensorSpec {
   }
 };
 
-// Borrowed, compact, row-major memory of a tensor (as the model orders its dimensions).
+// Memory of a tensor that somebody else owns: compact, row-major in the order of the model's dimensions.
 struct TensorView {
   void* data = nullptr;
-  const TensorSpec* spec = nullptr;  // owned by whoever made the view, outlives it
+  const TensorSpec* spec = nullptr;  // owned by the maker of the view; outlives it
 };
+
+// Elements of one value. The bound keeps a hostile model from taking all memory.
+inline constexpr std::int64_t kMaxValueElements = std::int64_t{1} << 27;
 
 }  // namespace camd::infer

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "plugins/annotate/elements.hpp"
 #include "plugins/detections/suggest.hpp"
 #include "plugins/tables.hpp"
 
@@ -27,8 +28,15 @@ std::vector<std::string_view> builtin_names() {
   return names;
 }
 
-std::vector<std::string> suggest_layouts(const camd_model& model, std::string_view config_json) {
-  return fitting_layouts(model, read_options(model.card_json != nullptr ? model.card_json : "{}", config_json));
+std::vector<LayoutSuggestion> suggest_layouts(const camd_model& model, std::string_view config_json,
+                                              const OutputValues* values) {
+  return fitting_layouts(model, read_options(model.card_json != nullptr ? model.card_json : "{}", config_json), values);
 }
+
+std::string doubt_layout(const camd_model& model, std::string_view config_json, const OutputValues& values) {
+  return doubt(model, read_options(model.card_json != nullptr ? model.card_json : "{}", config_json), values);
+}
+
+std::vector<ElementFinding> builtin_elements() { return annotate_elements(); }
 
 }  // namespace camd::plugins

@@ -4,14 +4,34 @@
  * table (camd_plugin). camd reads the ABI version and the table's size before it calls anything else.
  *
  * Life:      create -> outputs -> process ... process -> destroy. One instance for each entry of `postprocess:`.
- * Threads:   [setup]  one thread, before the first frame or after the last; no other call of this instance runs.
- *            [post]   a postprocess worker; calls of one instance never overlap, but may come from several threads.
- *            [any]    any thread, at any time between create and the end of destroy.
- * Validity:  every pointer that camd passes is valid until the called function returns, unless said otherwise.
- * Errors:    functions return CAMD_OK or another code and write one line to `error->message`.
- *            Nothing may be thrown across this interface (camd_plugin.hpp turns exceptions into codes).
- * Growth:    structs that begin with `size` grow at their end only; `size` holds the bytes that the writer of the
- *            struct knows. The others are elements of arrays: they never change within one ABI version.
+ * Reload:    an instance whose entry of `postprocess:` did not change stays, if the model is the same and either the
+ *            cameras are the same or it offers "camd.cameras/1". Other instances are made anew beside those that run:
+ *            create() and outputs() are called while the old ones still get frames. If the new configuration can be
+ *            used, frames go to the new ones, each camera's after its older frames have left the old ones, which are
+ *            destroyed then; else the new ones are destroyed without a frame. So create() and outputs() leave alone
+ * what an older instance writes; and what instances of this process wrote before a reload (camd_host.reloads above 0)
+ * is not emptied or replaced. Threads:   [setup]  one thread, before the first frame or after the last; no other call
+ * of this instance runs. [post]   a postprocess worker; calls of one instance never overlap, but may come from several
+ * threads. [any]    any thread, at any time between create and the end of destroy. Validity:  every pointer that camd
+ * passes is valid until the called function returns, unless said otherwise. Errors:    functions return CAMD_OK or
+ * another code and write one line to `error->message`. Nothing may be thrown across this interface (camd_plugin.hpp
+ * turns exceptions into codes).
+ *
+ * Growth within ABI version 1:
+ *   Structs    A struct that has a `struct_size` may get further members at its end, and nothing else about it changes.
+ *              Who makes the struct sets `struct_size` to the bytes it knows. Who reads or writes the struct looks at
+ *              `struct_size` before it touches a member that is younger than version 0.1.0 of camd (CAMD_HAS_MEMBER);
+ *              a member that is not there counts as 0. camd refuses a struct that is shorter than in version 0.1.0.
+ *   Elements   Structs without `struct_size` are elements of arrays, or parts of other structs. Their size and their
+ *              members never change. `reserved` words must be 0: camd refuses anything else. A later version may give
+ * one a meaning, in which 0 is what it is today. An extension will then tell that this camd knows it. Who adds an
+ * element sets all of it to 0 first. Constants  New codes, levels, pixel formats and kinds may be added. A plug-in must
+ * expect values that it does not know. Extensions What only some plug-ins need is an extension: a struct of its own,
+ * found by its name (camd_host.get_extension, camd_plugin.get_extension). A name ends in its version:
+ * "camd.counters/1". A change that is none of the above makes a new extension, ".../2"; camd may offer both. Names that
+ * begin with "camd." are camd's; others begin with a domain, "com.example.thing/1". Version 2  comes when something
+ * must change that cannot be added. It has a symbol and a header of its own, so that one camd can load plug-ins of both
+ * versions.
  */
 #ifndef CAMD_PLUGIN_H_
 #define CAMD_PLUGIN_H_
@@ -60,7 +80,14 @@ extern "C" {
 #define CAMD_PLUGIN_SYMBOL "camd_plugin_v1"
 #define CAMD_MAX_KEYPOINTS 32
 #define CAMD_CLASS_NAME_BYTES 48
+#define CAMD_TEXT_BYTES 64
 #define CAMD_ERROR_BYTES 512
+#define CAMD_DEFAULT_DETECTIONS 512 /* room for detections that every frame has */
+#define CAMD_MAX_DETECTIONS 16384   /* the most that a plug-in may ask for */
+
+/* Whether the struct behind `pointer`, of this type and with a `struct_size`, is long enough to hold `member`. */
+#define CAMD_HAS_MEMBER(type, pointer, member) \
+  ((pointer)->struct_size >= offsetof(type, member) + sizeof((pointer)->member))
 
 #if defined(__GNUC__)
 #define CAMD_PLUGIN_EXPORT __attribute__((visibility("default")))
@@ -68,25 +95,33 @@ extern "C" {
 #define CAMD_PLUGIN_EXPORT
 #endif
 
-/* Return codes. Any other value counts as CAMD_ERROR_FAILED. */
+/* Return codes. Any other value counts as CAMD_ERROR_FAILED. The last two are camd's answers to a plug-in. */
 enum {
   CAMD_OK = 0,
   CAMD_ERROR_CONFIG = 1, /* create, outputs: the configuration or the model does not fit: camd does not start */
-  CAMD_ERROR_FAILED = 2  /* process: this frame failed: it is dropped as plugin_error, the next frame is tried */
+  CAMD_ERROR_FAILED = 2, /* process: this frame failed: it is dropped as plugin_error, the next frame is tried */
+  CAMD_ERROR_FULL = 3,   /* there is no room for more; nothing was added */
+  CAMD_ERROR_INVALID = 4 /* what was handed over breaks a rule of this header; nothing was changed */
 };
 
 typedef struct camd_error {
+  size_t struct_size;
   char message[CAMD_ERROR_BYTES]; /* UTF-8, ended by NUL, one line: what is wrong, what is allowed, how to mend it */
 } camd_error;
 
 typedef enum { CAMD_LOG_ERROR = 0, CAMD_LOG_WARN = 1, CAMD_LOG_INFO = 2, CAMD_LOG_DEBUG = 3 } camd_log_level;
 
-/* What camd offers a plug-in. Valid from create until destroy has returned. */
+/* What camd offers a plug-in. Valid from create until destroy has returned. Each instance has its own. */
 typedef struct camd_host {
-  size_t size;
+  size_t struct_size;
   const char* camd_version;                                                             /* e.g. "0.1.0" */
   void (*log)(const struct camd_host* host, camd_log_level level, const char* message); /* [any] to stderr */
   int64_t (*now_mono_ns)(const struct camd_host* host); /* [any] the clock of all *_mono_ns fields */
+  /* [any] What camd offers beyond this struct, or NULL where this camd has no extension of that name. `id` tells the
+   * type of the struct behind the pointer, which is valid as long as the host: "camd.counters/1" is a camd_counters. */
+  const void* (*get_extension)(const struct camd_host* host, const char* id);
+  /* How often this process had reloaded its configuration before this instance was made: 0 at the first start. */
+  uint32_t reloads;
 } camd_host;
 
 typedef struct camd_tensor_spec {
@@ -97,14 +132,17 @@ typedef struct camd_tensor_spec {
 } camd_tensor_spec;
 
 typedef struct camd_model {
-  size_t size;
+  size_t struct_size;
   const char* path;
   camd_tensor_spec input;
   int32_t output_count;
   const camd_tensor_spec* outputs; /* in the model's order */
   const char* card_json; /* the model card as a JSON object ("{}" without one): classes, layout, anchors, ... */
   int32_t camera_count;
-  const char* const* camera_names; /* in the configuration's order; camd_frame.camera_index indexes it */
+  const char* const* camera_names; /* camd_frame.camera_index indexes it; "" where there is no camera any more, or none
+                                    * yet (after reloads) */
+  int32_t channels_last; /* 1: the model's file has its input as [1,H,W,3]. `input` is [1,3,H,W] all the same: that is
+                          * what camd feeds, and what plug-ins get */
 } camd_model;
 
 /* What a plug-in wants of a tensor. Only what some plug-in reads crosses the bus. */
@@ -116,10 +154,13 @@ typedef enum {
 } camd_need;
 
 typedef struct camd_needs {
-  size_t size;
+  size_t struct_size;
   camd_need* outputs; /* camd_model.output_count elements, all CAMD_NEED_NONE on entry */
   camd_need input;    /* the network's input after preprocessing; CAMD_NEED_NONE on entry */
   camd_need picture;  /* the source picture: CAMD_NEED_NONE (on entry) or CAMD_NEED_HOST; holds a slot longer */
+  /* Detections that a frame's list shall have room for: CAMD_DEFAULT_DETECTIONS on entry, at most CAMD_MAX_DETECTIONS.
+   * The list is as long as the plug-in of the chain that asks for most wants it. */
+  int32_t detections;
 } camd_needs;
 
 /* Pixel formats of camd_picture; the names are GStreamer's video formats. */
@@ -140,6 +181,7 @@ typedef struct camd_plane {
 } camd_plane;
 
 typedef struct camd_picture {
+  size_t struct_size;
   camd_pixel_format format;
   int32_t bt709;      /* 1: ITU-R BT.709, 0: BT.601 (YCbCr formats) */
   int32_t full_range; /* 1: 0..255, 0: 16..235 (YCbCr formats) */
@@ -148,7 +190,7 @@ typedef struct camd_picture {
 } camd_picture;
 
 typedef struct camd_frame {
-  size_t size;
+  size_t struct_size;
   const char* camera;
   int32_t camera_index;
   int32_t width;            /* source pixels */
@@ -161,10 +203,13 @@ typedef struct camd_frame {
   float scale_x, scale_y;
   float offset_x, offset_y;
   const camd_picture* picture; /* NULL unless this plug-in asked for it */
+  /* How far captured_mono_ns may be off, in either direction. What a camera does not show is not in it: the least time
+   * from its sensor to camd (docs/metrics.md, "The clock"). */
+  int64_t captured_uncertainty_ns;
 } camd_frame;
 
 typedef struct camd_tensors {
-  size_t size;
+  size_t struct_size;
   int32_t output_count;
   const DLTensor* const* outputs;        /* per output: NULL where nothing was asked for; host memory where HOST was */
   const DLTensor* const* device_outputs; /* per output: NULL unless DEVICE was asked for */
@@ -173,18 +218,22 @@ typedef struct camd_tensors {
 } camd_tensors;
 
 typedef struct camd_detection {
+  uint64_t track_id; /* the same number in every frame that shows the same object; 0: not tracked */
   int32_t class_id;
   float score;                            /* 0..1 */
   float box[4];                           /* x, y, width, height in source pixels */
+  char class_name[CAMD_CLASS_NAME_BYTES]; /* UTF-8, ended by NUL */
+  char text[CAMD_TEXT_BYTES];             /* what was read there, a code's content or a plate: UTF-8, ended by NUL */
   int32_t keypoint_count;                 /* 0..CAMD_MAX_KEYPOINTS */
   float keypoints[CAMD_MAX_KEYPOINTS][2]; /* x, y in source pixels */
-  char class_name[CAMD_CLASS_NAME_BYTES]; /* UTF-8, ended by NUL */
+  uint32_t reserved[11];                  /* 0 */
 } camd_detection;
 
 /* The frame's list of detections: every plug-in may read, change, remove and add (up to capacity). camd checks it
- * after each plug-in: a count over capacity, a wrong keypoint_count or a number that is not finite fails the frame. */
+ * after each plug-in: a count over capacity, another `items` or `capacity` than it came with, a wrong keypoint_count, a
+ * text that does not end, a number that is not finite or a reserved word that is not 0 fails the frame. */
 typedef struct camd_results {
-  size_t size;
+  size_t struct_size;
   int32_t capacity;
   int32_t count;
   camd_detection* items;
@@ -207,7 +256,106 @@ typedef struct camd_plugin {
   /* [setup] Finishes files and frees the instance. Returns CAMD_OK or, with a message, what could not be finished.
    * The instance is gone either way. */
   int32_t (*destroy)(void* instance, camd_error* error);
+  /* [any] What the plug-in offers beyond this table, or NULL for a name that it does not know. May be NULL itself:
+   * nothing. The answer is constant, and the same before the first create: "camd.counters/1" is a
+   * camd_plugin_counters. */
+  const void* (*get_extension)(const char* id);
 } camd_plugin;
+
+/* ---- camd.counters/1: a plug-in's own numbers in the metrics lines (event `plugin`) and in the dashboard */
+
+#define CAMD_EXTENSION_COUNTERS "camd.counters/1"
+#define CAMD_MAX_COUNTERS 32       /* of one instance, gauges included */
+#define CAMD_COUNTER_NAME_BYTES 48 /* with the NUL */
+
+typedef enum {
+  CAMD_COUNTER = 0, /* a whole number that only grows: how often something has happened since the start */
+  CAMD_GAUGE = 1    /* a number that goes up and down: how much there is of something now */
+} camd_counter_kind;
+
+typedef struct camd_counter camd_counter; /* one number; camd owns it; valid as long as the host */
+
+/* What camd offers. */
+typedef struct camd_counters {
+  size_t struct_size;
+  /* [setup] In create or outputs. `name` is a lower case letter followed by lower case letters, digits and `_`, and
+   * one of its kind in this instance. It begins at 0 and appears in the lines from then on. CAMD_ERROR_FULL: there are
+   * CAMD_MAX_COUNTERS already. CAMD_ERROR_INVALID: the name or the kind is wrong, or set-up is over. `error` says
+   * which; *counter is NULL then. */
+  int32_t (*make)(const camd_host* host, camd_counter_kind kind, const char* name, camd_counter** counter,
+                  camd_error* error);
+  /* [any] Costs one atomic addition. Only for CAMD_COUNTER: nothing is added to a gauge, nor to NULL. */
+  void (*add)(camd_counter* counter, uint64_t amount);
+  /* [any] Costs one atomic store. Only for CAMD_GAUGE: a counter, NULL and a value that is not finite change nothing.
+   */
+  void (*set)(camd_counter* gauge, double value);
+} camd_counters;
+
+/* What a plug-in may offer: gauges that are found out once a period rather than with every frame. */
+typedef struct camd_plugin_counters {
+  size_t struct_size;
+  /* [post] Once a period, before the numbers are read, and never beside process(): where that runs at this moment, the
+   * numbers of the period before stand. Returns at once: a frame may wait for it. A failure is logged. */
+  int32_t (*sample)(void* instance, camd_error* error);
+} camd_plugin_counters;
+
+/* ---- camd.events/1: what happened in a frame, beside what is seen in it; later plug-ins see it, `jsonl` writes it */
+
+#define CAMD_EXTENSION_EVENTS "camd.events/1"
+#define CAMD_MAX_EVENTS 64 /* of one frame */
+#define CAMD_EVENT_NAME_BYTES 48
+#define CAMD_EVENT_NUMBERS 8
+#define CAMD_NUMBER_NAME_BYTES 24
+
+typedef struct camd_number {
+  char name[CAMD_NUMBER_NAME_BYTES]; /* UTF-8, ended by NUL, not empty */
+  double value;                      /* finite */
+} camd_number;
+
+typedef struct camd_event {
+  size_t struct_size;
+  uint64_t track_id;                /* whom it is about, as in camd_detection; 0: nobody in particular */
+  char name[CAMD_EVENT_NAME_BYTES]; /* what happened, e.g. "line_crossed": UTF-8, ended by NUL, not empty */
+  char zone[CAMD_EVENT_NAME_BYTES]; /* where: a zone's or a line's name, UTF-8, ended by NUL; "": nowhere in particular
+                                     */
+  uint32_t reserved;                /* 0 */
+  int32_t number_count;             /* 0..CAMD_EVENT_NUMBERS */
+  camd_number numbers[CAMD_EVENT_NUMBERS];
+} camd_event;
+
+/* What camd offers. All of it [post], for the frame that process() of this instance is working on and in the thread
+ * that called it. Outside of process() a frame has no events: count is 0, get gives NULL, add CAMD_ERROR_INVALID. */
+typedef struct camd_events {
+  size_t struct_size;
+  int32_t (*count)(const camd_host* host); /* those of earlier plug-ins and of this one, in the order of their coming */
+  const camd_event* (*get)(const camd_host* host,
+                           int32_t index); /* NULL outside 0..count-1; valid until process returns */
+  /* Copies the event. CAMD_ERROR_FULL: the frame has CAMD_MAX_EVENTS already. CAMD_ERROR_INVALID: a text without an
+   * end, no name, a wrong number_count, two numbers of one name, a value that is not finite, a reserved word that is
+   * not 0. */
+  int32_t (*add)(const camd_host* host, const camd_event* event);
+} camd_events;
+
+/* ---- camd.cameras/1: cameras that come and go while an instance runs. Without it a reload that adds or removes a
+ * camera makes a new instance; with it the instance, its counters and its open files stay. */
+
+#define CAMD_EXTENSION_CAMERAS "camd.cameras/1"
+
+/* What a plug-in may offer. `index` is camd_frame.camera_index: a camera keeps it as long as it runs, and one that
+ * comes later may get that of one that has gone. [beside] is a thread that is none of [post]: the call may run beside
+ * process(), so it touches nothing that process() does, and may take its time. */
+typedef struct camd_plugin_cameras {
+  size_t struct_size;
+  /* [beside] Makes what the plug-in needs for one more camera, its file say. *camera, which is NULL on entry, may stay
+   * NULL. Another code than CAMD_OK refuses the reload. */
+  int32_t (*open)(void* instance, int32_t index, const char* name, void** camera, camd_error* error);
+  /* [post] Puts `camera` into its place and returns what was there, NULL for nothing. With NULL the place is empty from
+   * now on. Before the first frame of a camera, or after its last. Returns at once and cannot fail. */
+  void* (*exchange)(void* instance, int32_t index, void* camera);
+  /* [beside] Finishes and frees what exchange() returned, or what open() made and nobody needs. Not for those that are
+   * in their place at destroy: destroy looks after them. */
+  int32_t (*close)(void* instance, void* camera, camd_error* error);
+} camd_plugin_cameras;
 
 /* The symbol that a plug-in exports: CAMD_PLUGIN_EXPORT const camd_plugin* camd_plugin_v1(void); */
 typedef const camd_plugin* (*camd_plugin_entry)(void);

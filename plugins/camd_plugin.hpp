@@ -10,8 +10,10 @@
 //   };
 //   CAMD_PLUGIN(Count, "count", "1.0.0", "counts detections")
 //
-// Threads: constructor, outputs(), finish(), destructor [setup]; process() [post], never two calls of one instance at
-//   once; Host [any]; set_error(), text helpers [any].
+// Threads: constructor, outputs(), finish(), destructor [setup]; process(), sample() [post], never two calls of one
+//   instance at once; open_camera(), Camera::finish() [beside] process(); exchange_camera() [post];
+//   Host::counter(), Host::gauge() [setup]; the rest of Host, Counter, Gauge [any]; Events [post],
+//   inside process(); set_error(), text helpers [any].
 // Invariants: nothing is thrown across the C interface: an exception becomes a code and its what() the message.
 //   Everything handed to process() is borrowed and valid until it returns.
 #ifndef CAMD_PLUGIN_HPP_
@@ -21,11 +23,13 @@
 #include <cstdint>
 #include <cstring>
 #include <exception>
+#include <iterator>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include "camd_plugin.h"
 
@@ -69,6 +73,115 @@ inline void set_error(camd_error* error, std::string_view message) noexcept {
   return text + "]";
 }
 
+// Something that only grows: how often it has happened since the start. A copyable view, valid as long as the instance.
+class Counter {
+ public:
+  Counter() noexcept = default;  // counts nothing
+  Counter(const camd_counters* counters, camd_counter* counter) noexcept : counters_(counters), counter_(counter) {}
+  void add(std::uint64_t amount = 1) const noexcept {
+    if (counter_ != nullptr) counters_->add(counter_, amount);
+  }
+
+ private:
+  const camd_counters* counters_ = nullptr;
+  camd_counter* counter_ = nullptr;
+};
+
+// Something that goes up and down: how much there is of it now. A copyable view, valid as long as the instance.
+class Gauge {
+ public:
+  Gauge() noexcept = default;  // shows nothing
+  Gauge(const camd_counters* counters, camd_counter* gauge) noexcept : counters_(counters), gauge_(gauge) {}
+  // A value that is not finite changes nothing.
+  void set(double value) const noexcept {
+    if (gauge_ != nullptr) counters_->set(gauge_, value);
+  }
+
+ private:
+  const camd_counters* counters_ = nullptr;
+  camd_counter* gauge_ = nullptr;
+};
+
+// An event to be added to a frame: Event("line_crossed").zone("gate").track(7).number("speed", 1.4). Texts that are too
+// long are cut at a character.
+class Event {
+ public:
+  explicit Event(std::string_view name) noexcept {
+    event_.struct_size = sizeof(event_);
+    copy_text(event_.name, name);
+  }
+  Event& zone(std::string_view name) noexcept {
+    copy_text(event_.zone, name);
+    return *this;
+  }
+  Event& track(std::uint64_t id) noexcept {
+    event_.track_id = id;
+    return *this;
+  }
+  // Throws std::length_error for more than CAMD_EVENT_NUMBERS of them.
+  Event& number(std::string_view name, double value) {
+    if (event_.number_count == CAMD_EVENT_NUMBERS) {
+      throw std::length_error("event '" + std::string(event_.name) + "': an event has at most " +
+                              std::to_string(CAMD_EVENT_NUMBERS) + " numbers");
+    }
+    camd_number& added = event_.numbers[event_.number_count++];
+    copy_text(added.name, name);
+    added.value = value;
+    return *this;
+  }
+  [[nodiscard]] const camd_event& get() const noexcept { return event_; }
+
+ private:
+  camd_event event_{};
+};
+
+// The events of the frame that process() is working on: those of earlier plug-ins and of this one. A copyable view,
+// valid as long as the instance; outside of process() there are none.
+class Events {
+ public:
+  Events() noexcept = default;  // none, and there is no room for any
+  Events(const camd_host* host, const camd_events* events) noexcept : host_(host), events_(events) {}
+  [[nodiscard]] int size() const noexcept { return events_ != nullptr ? events_->count(host_) : 0; }
+  [[nodiscard]] const camd_event& operator[](int i) const noexcept { return *events_->get(host_, i); }
+  // Copies the event. False when the frame has as many as it can have. Throws std::invalid_argument for an event
+  // without a name, or with a number that is not finite.
+  bool add(const Event& event) const {  // NOLINT(modernize-use-nodiscard): a frame that is full may not matter
+    const std::int32_t code = events_ != nullptr ? events_->add(host_, &event.get()) : std::int32_t{CAMD_ERROR_FULL};
+    if (code == CAMD_OK) return true;
+    if (code == CAMD_ERROR_FULL) return false;
+    throw std::invalid_argument("event '" + std::string(event.get().name) +
+                                "' was refused: it needs a name and finite numbers, and a process() to be added in");
+  }
+
+  class Iterator {
+   public:
+    using iterator_category = std::input_iterator_tag;
+    using value_type = camd_event;
+    using difference_type = std::ptrdiff_t;
+    using pointer = const camd_event*;
+    using reference = const camd_event&;
+    Iterator(const Events* events, int index) noexcept : events_(events), index_(index) {}
+    reference operator*() const noexcept { return (*events_)[index_]; }
+    pointer operator->() const noexcept { return &(*events_)[index_]; }
+    Iterator& operator++() noexcept {
+      ++index_;
+      return *this;
+    }
+    friend bool operator==(const Iterator& a, const Iterator& b) noexcept { return a.index_ == b.index_; }
+    friend bool operator!=(const Iterator& a, const Iterator& b) noexcept { return a.index_ != b.index_; }
+
+   private:
+    const Events* events_;
+    int index_;
+  };
+  [[nodiscard]] Iterator begin() const noexcept { return {this, 0}; }
+  [[nodiscard]] Iterator end() const noexcept { return {this, size()}; }
+
+ private:
+  const camd_host* host_ = nullptr;
+  const camd_events* events_ = nullptr;
+};
+
 // What camd offers. A copyable view, valid as long as the instance.
 class Host {
  public:
@@ -77,8 +190,41 @@ class Host {
   void log(camd_log_level level, const std::string& message) const noexcept { log(level, message.c_str()); }
   [[nodiscard]] std::int64_t now_mono_ns() const noexcept { return host_->now_mono_ns(host_); }
   [[nodiscard]] const char* camd_version() const noexcept { return host_->camd_version; }
+  // How often this process had reloaded its configuration before this instance was made: 0 at the first start.
+  [[nodiscard]] std::uint32_t reloads() const noexcept { return host_->reloads; }
+
+  // A number of this plug-in in the metrics lines. `name`: a lower case letter, then lower case letters, digits and
+  // `_`. Throws std::invalid_argument when camd refuses it: a wrong name, one that is there already, or too many. Where
+  // camd knows no counters, what is returned does nothing.
+  [[nodiscard]] Counter counter(const std::string& name) const {
+    const auto* counters = extension<camd_counters>(CAMD_EXTENSION_COUNTERS);
+    return {counters, made(counters, CAMD_COUNTER, name)};
+  }
+  [[nodiscard]] Gauge gauge(const std::string& name) const {
+    const auto* counters = extension<camd_counters>(CAMD_EXTENSION_COUNTERS);
+    return {counters, made(counters, CAMD_GAUGE, name)};
+  }
+  // To be kept by the plug-in. Where camd knows no events, there are none.
+  [[nodiscard]] Events events() const noexcept { return {host_, extension<camd_events>(CAMD_EXTENSION_EVENTS)}; }
+  // An extension by its name; T is the struct that goes with the name. nullptr where camd does not have it.
+  template <class T>
+  [[nodiscard]] const T* extension(const char* id) const noexcept {
+    return static_cast<const T*>(host_->get_extension(host_, id));
+  }
 
  private:
+  [[nodiscard]] camd_counter* made(const camd_counters* counters, camd_counter_kind kind,
+                                   const std::string& name) const {
+    if (counters == nullptr) return nullptr;
+    camd_counter* counter = nullptr;
+    camd_error error{};
+    error.struct_size = sizeof(error);
+    if (counters->make(host_, kind, name.c_str(), &counter, &error) != CAMD_OK) {
+      throw std::invalid_argument(error.message);
+    }
+    return counter;
+  }
+
   const camd_host* host_;
 };
 
@@ -96,6 +242,9 @@ class Needs {
   }
   void input(camd_need need) noexcept { needs_->input = need; }
   void picture(camd_need need) noexcept { needs_->picture = need; }
+  // Detections that a frame's list shall have room for, at most CAMD_MAX_DETECTIONS. Asking for fewer than somebody
+  // else changes nothing.
+  void detections(int count) noexcept { needs_->detections = count; }
 
  private:
   const camd_model& model_;
@@ -216,15 +365,11 @@ class Results {
   [[nodiscard]] camd_detection* begin() const noexcept { return results_->items; }
   [[nodiscard]] camd_detection* end() const noexcept { return results_->items + results_->count; }
   [[nodiscard]] camd_detection& operator[](int i) const noexcept { return results_->items[i]; }
-  // A new detection without keypoints and name at the end, or nullptr when the list is full.
+  // A new detection at the end, all of it 0, or nullptr when the list is full. copy_text() writes its texts.
   [[nodiscard]] camd_detection* add() noexcept {
     if (results_->count >= results_->capacity) return nullptr;
     camd_detection* added = &results_->items[results_->count++];
-    added->class_id = 0;
-    added->score = 0.0F;
-    std::memset(added->box, 0, sizeof(added->box));
-    added->keypoint_count = 0;
-    added->class_name[0] = '\0';
+    *added = camd_detection{};
     return added;
   }
   // Removes the detections for which `predicate` holds; the others keep their order.
@@ -265,8 +410,37 @@ class Postprocessor {
   }
   // [post] One frame; throw to fail it (the next one is tried).
   virtual void process(const camd_frame& frame, const Tensors& tensors, Results& results) = 0;
+  // [post] Once a period, for gauges: never beside process(), left out where that runs. Returns at once. A class that
+  // has one of its own, a public one, is asked.
+  virtual void sample() {}
   // [setup] After the last frame: finish files. Throw to report what could not be finished.
   virtual void finish() {}
+
+  // What a plug-in has of one camera. Derive from it.
+  class Camera {
+   public:
+    virtual ~Camera() = default;
+    Camera(const Camera&) = delete;
+    Camera& operator=(const Camera&) = delete;
+    // Finish its files. Throw to report what could not be finished.
+    virtual void finish() {}
+
+   protected:
+    Camera() = default;
+  };
+  // Cameras that come and go ("camd.cameras/1"). A class that has a public open_camera() of its own stays when they do.
+  // [beside] Makes what one more camera needs, or nullptr for nothing; throw to refuse it. Beside process(): touches
+  // nothing that process() does.
+  virtual std::unique_ptr<Camera> open_camera(int index, const char* name) {
+    static_cast<void>(index);
+    static_cast<void>(name);
+    return nullptr;
+  }
+  // [post] Puts `camera` (nullptr: nothing) into its place and returns what was there. Returns at once.
+  virtual std::unique_ptr<Camera> exchange_camera(int index, std::unique_ptr<Camera> camera) noexcept {
+    static_cast<void>(index);
+    return camera;
+  }
 
  protected:
   Postprocessor() = default;
@@ -313,6 +487,36 @@ struct Adaptor {
       static_cast<Postprocessor*>(instance)->process(*frame, Tensors(*tensors), wrapped);
     });
   }
+  static std::int32_t sample(void* instance, camd_error* error) {
+    return guarded(CAMD_ERROR_FAILED, error, [&] { static_cast<Postprocessor*>(instance)->sample(); });
+  }
+  static std::int32_t open_camera(void* instance, std::int32_t index, const char* name, void** camera,
+                                  camd_error* error) {
+    return guarded(CAMD_ERROR_CONFIG, error,
+                   [&] { *camera = static_cast<Postprocessor*>(instance)->open_camera(index, name).release(); });
+  }
+  static void* exchange_camera(void* instance, std::int32_t index, void* camera) {
+    std::unique_ptr<Postprocessor::Camera> owned(static_cast<Postprocessor::Camera*>(camera));
+    return static_cast<Postprocessor*>(instance)->exchange_camera(index, std::move(owned)).release();
+  }
+  static std::int32_t close_camera(void* instance, void* camera, camd_error* error) {
+    static_cast<void>(instance);
+    const std::unique_ptr<Postprocessor::Camera> owned(static_cast<Postprocessor::Camera*>(camera));
+    if (owned == nullptr) return CAMD_OK;
+    return guarded(CAMD_ERROR_FAILED, error, [&] { owned->finish(); });
+  }
+  static const void* get_extension(const char* id) {
+    static constexpr camd_plugin_counters kCounters{sizeof(camd_plugin_counters), &Adaptor::sample};
+    static constexpr camd_plugin_cameras kCameras{sizeof(camd_plugin_cameras), &Adaptor::open_camera,
+                                                  &Adaptor::exchange_camera, &Adaptor::close_camera};
+    // Of a class without a member of its own this is a member of Postprocessor.
+    constexpr bool kSamples = !std::is_same_v<decltype(&T::sample), void (Postprocessor::*)()>;
+    constexpr bool kHasCameras = !std::is_same_v<decltype(&T::open_camera), decltype(&Postprocessor::open_camera)>;
+    const std::string_view name(id);
+    if (kSamples && name == CAMD_EXTENSION_COUNTERS) return &kCounters;
+    if (kHasCameras && name == CAMD_EXTENSION_CAMERAS) return &kCameras;
+    return nullptr;
+  }
   static std::int32_t destroy(void* instance, camd_error* error) {
     const std::unique_ptr<Postprocessor> owned(static_cast<Postprocessor*>(instance));
     if (owned == nullptr) return CAMD_OK;
@@ -334,7 +538,8 @@ template <class T>
                      &detail::Adaptor<T>::create,
                      &detail::Adaptor<T>::outputs,
                      &detail::Adaptor<T>::process,
-                     &detail::Adaptor<T>::destroy};
+                     &detail::Adaptor<T>::destroy,
+                     &detail::Adaptor<T>::get_extension};
 }
 
 }  // namespace camd::plugin

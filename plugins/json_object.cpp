@@ -44,6 +44,13 @@ std::string shown(const json& value) {
   return text;
 }
 
+// Whether `value` is a whole number in low..high; 8.0 is written as a fraction and is none.
+bool is_whole(const json& value, std::int64_t low, std::int64_t high) {
+  if (!value.is_number_integer()) return false;
+  if (value.is_number_unsigned() && value.get<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX)) return false;
+  return value.get<std::int64_t>() >= low && value.get<std::int64_t>() <= high;
+}
+
 }  // namespace
 
 std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& known) {
@@ -98,12 +105,7 @@ std::optional<double> JsonObject::number(std::string_view key, double low, doubl
 std::optional<std::int64_t> JsonObject::integer(std::string_view key, std::int64_t low, std::int64_t high) {
   const json* value = raw(key);
   if (value == nullptr) return std::nullopt;
-  if (value->is_number_integer()) {
-    const bool fits =
-        !value->is_number_unsigned() || value->get<std::uint64_t>() <= static_cast<std::uint64_t>(INT64_MAX);
-    const auto got = fits ? value->get<std::int64_t>() : low - 1;
-    if (fits && got >= low && got <= high) return got;
-  }
+  if (is_whole(*value, low, high)) return value->get<std::int64_t>();
   fail(key,
        "must be a whole number in " + std::to_string(low) + ".." + std::to_string(high) + ", not " + shown(*value));
   return std::nullopt;
@@ -153,6 +155,19 @@ std::optional<std::vector<double>> JsonObject::numbers(std::string_view key, dou
     return value->get<std::vector<double>>();
   }
   fail(key, "must be a list of numbers in " + range_text(low, high) + ", not " + shown(*value));
+  return std::nullopt;
+}
+
+std::optional<std::vector<std::int64_t>> JsonObject::integers(std::string_view key, std::int64_t low,
+                                                              std::int64_t high) {
+  const json* value = raw(key);
+  if (value == nullptr) return std::nullopt;
+  const auto fits = [&](const json& v) { return is_whole(v, low, high); };
+  if (value->is_array() && !value->empty() && std::all_of(value->begin(), value->end(), fits)) {
+    return value->get<std::vector<std::int64_t>>();
+  }
+  fail(key, "must be a list of whole numbers in " + std::to_string(low) + ".." + std::to_string(high) + ", not " +
+                shown(*value));
   return std::nullopt;
 }
 

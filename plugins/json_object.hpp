@@ -1,8 +1,8 @@
 // Reads a plug-in's `config:` (a JSON object): typed values with ranges; unknown keys are errors with "did you mean".
 //
 // Threads: [setup].
-// Invariants: every problem is collected, finish() reports them all in one line; a key that was never asked for is
-//   unknown, so the readers are the one list of keys.
+// Invariants: readers collect problems and finish() reports them all in one line; only a constructor throws at once.
+//   A key that no reader asked for is unknown, so the readers are the one list of keys.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace camd::plugins {
 // The entry of `known` nearest to `word`, if it is near enough to be a slip of the pen.
 [[nodiscard]] std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& known);
 
-// Splits and joins for messages: "a, b, c".
+// Joined by commas, for messages: "a, b, c".
 [[nodiscard]] std::string joined(const std::vector<std::string>& words);
 
 class JsonObject {
@@ -27,7 +27,8 @@ class JsonObject {
   JsonObject(std::string where, nlohmann::json object);
 
   [[nodiscard]] bool has(std::string_view key) const { return object_.contains(key); }
-  // Each reader notes the key as known and returns nothing when the key is absent, null or wrong (then noted).
+  // Each reader notes the key as known and returns nothing when the key is absent, null or wrong. What is wrong
+  // is noted as a problem. numbers() and integers() refuse an empty list.
   std::optional<double> number(std::string_view key, double low, double high);
   std::optional<std::int64_t> integer(std::string_view key, std::int64_t low, std::int64_t high);
   std::optional<bool> boolean(std::string_view key);
@@ -35,7 +36,8 @@ class JsonObject {
   std::optional<std::string> one_of(std::string_view key, const std::vector<std::string>& allowed);
   std::optional<std::vector<std::string>> texts(std::string_view key);  // a list; one text counts as a list
   std::optional<std::vector<double>> numbers(std::string_view key, double low, double high);
-  // The raw value for what the readers above cannot say; nullptr when absent or null.
+  std::optional<std::vector<std::int64_t>> integers(std::string_view key, std::int64_t low, std::int64_t high);
+  // The raw value for what the readers above do not cover; nullptr when absent or null.
   const nlohmann::json* raw(std::string_view key);
 
   // Notes "WHERE.KEY: WHY".

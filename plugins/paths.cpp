@@ -34,6 +34,10 @@ std::string replaced(std::string text, std::string_view from, std::string_view t
 std::vector<std::string> camera_parts(const camd_model& model) {
   std::vector<std::string> parts;
   for (int i = 0; i < model.camera_count; ++i) {
+    if (model.camera_names[i][0] == '\0') {
+      parts.emplace_back();
+      continue;
+    }
     const std::string part = file_part(model.camera_names[i]);
     const auto same = std::find(parts.begin(), parts.end(), part);
     if (same != parts.end()) {
@@ -51,6 +55,13 @@ std::string camera_path(const std::string& path, const std::string& camera_part,
   if (!several) return path;
   const std::filesystem::path whole(path);
   return (whole.parent_path() / (whole.stem().string() + "-" + camera_part + whole.extension().string())).string();
+}
+
+std::string after_reload(const std::string& path, std::uint32_t reloads) {
+  if (reloads == 0) return path;
+  const std::filesystem::path whole(path);
+  const std::string name = whole.stem().string() + "-reload" + std::to_string(reloads) + whole.extension().string();
+  return (whole.parent_path() / name).string();
 }
 
 void create_parents(const std::string& path) {

@@ -19,12 +19,17 @@ namespace camd::plugins {
 // Every `from` in `text` replaced.
 [[nodiscard]] std::string replaced(std::string text, std::string_view from, std::string_view to);
 
-// The cameras' names as parts of file names. Throws std::invalid_argument when two become the same.
+// The cameras' names as parts of file names; "" for a place that no camera has. Throws std::invalid_argument when two
+// become the same.
 [[nodiscard]] std::vector<std::string> camera_parts(const camd_model& model);
 
 // The path of one camera: `{camera}` filled in, or, where the path has none and there are several cameras,
 // "-CAMERA" before the extension.
 [[nodiscard]] std::string camera_path(const std::string& path, const std::string& camera_part, bool several);
+
+// Where an instance that a reload made writes instead, so that nothing of before is replaced: "out/door.mp4" becomes
+// "out/door-reload2.mp4" after the second reload. `reloads` is camd_host.reloads; 0 changes nothing.
+[[nodiscard]] std::string after_reload(const std::string& path, std::uint32_t reloads);
 
 // Creates the folders above `path`. Throws std::invalid_argument naming the folder and the cause.
 void create_parents(const std::string& path);

@@ -73,6 +73,8 @@ if [ -n "$(ls -A "$here/lib/gstreamer-1.0" 2>/dev/null)" ]; then
   export GST_PLUGIN_SCANNER_1_0="$here/libexec/gst-plugin-scanner"
   export GST_REGISTRY_1_0="${GST_REGISTRY_1_0:-${XDG_CACHE_HOME:-${TMPDIR:-/tmp}}/camd-gstreamer-registry.bin}"
 fi
+# The tests look for models/ here, not where they were built.
+export CAMD_TEST_SOURCE_DIR="${CAMD_TEST_SOURCE_DIR:-$here}"
 exec "$here/libexec/$(basename "$0")" "$@"
 STARTER
   chmod 755 "$out/bin/$name"

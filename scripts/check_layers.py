@@ -10,7 +10,7 @@ import re
 import sys
 from pathlib import Path
 
-from source_tree import ROOMS, Include, includes, source_files
+from source_tree import HEADERS, ROOMS, Include, includes, source_files
 
 # Who may include whom. A folder's own headers are always allowed.
 ALLOWED = {
@@ -28,6 +28,24 @@ ALLOWED_HEADERS = {
     # The plug-in interface and the table of those that are linked in (docs/adr/0006).
     "pipeline": {"plugins/camd_plugin.h", "plugins/builtin.hpp"},
 }
+# Wings: folders inside a room, and which others of the room each may include. Headers that lie in the room itself are
+# there for all of its wings; sources there put the wings together and may include any.
+WINGS = {
+    "infer": {
+        "onnx": set(),
+        "graph": {"onnx"},
+        "cpu": {"graph", "onnx"},
+        "opencv": {"onnx"},
+        "cuda": {"graph", "cuda/plan", "cuda/kernels"},
+        "cuda/plan": {"graph", "cuda/kernels"},
+        "cuda/kernels": {"graph"},
+    },
+    "pipeline": {
+        "core": set(),
+        "run": {"core"},
+        "diagnose": {"core", "run"},
+    },
+}
 CUDA_FOLDERS = ("device/cuda/", "infer/cuda/", "tests/device/cuda/", "tests/infer/cuda/")
 CUDA_HEADER = re.compile(r"^(cuda|cublas|cudnn|nvrtc|nvtx|nvml|cooperative_groups|mma\.h|driver_types\.h)")
 # base is what every room needs: the standard library and these.
@@ -36,6 +54,25 @@ BASE_THIRD_PARTY = ("fmt/", "spdlog/", "openssl/")
 
 def room_of(path: str) -> str:
     return path.split("/", 1)[0]
+
+
+def wing_of(path: str) -> str:
+    """The wing of its room that a file lies in: "cuda/plan" of infer/cuda/plan/plan.hpp; "" in the room itself."""
+    room, _, rest = path.partition("/")
+    found = [wing for wing in WINGS.get(room, ()) if rest.startswith(wing + "/")]
+    return max(found, key=len, default="")
+
+
+def wing_problem_of(room: str, name: str, target: str) -> str | None:
+    """What is wrong with an include that stays inside a room, or None."""
+    wing, other = wing_of(name), wing_of(target)
+    if other in ("", wing) or (wing == "" and not name.endswith(HEADERS)):
+        return None
+    may = WINGS[room].get(wing, set())
+    if other in may:
+        return None
+    where = f"{room}/{wing}" if wing else f"a header in {room}/ itself"
+    return f'"{target}": {where} must not know {room}/{other}; it may include {", ".join(sorted(may)) or "no wing"}'
 
 
 def problem_of(root: Path, file: Path, include: Include) -> str | None:
@@ -63,6 +100,8 @@ def problem_of(root: Path, file: Path, include: Include) -> str | None:
         room = parts[1] if len(parts) > 2 else "tests"
         if other == "tests" or room not in ROOMS:
             return None
+    if other == room and name.startswith(room + "/"):
+        return wing_problem_of(room, name, target)
     if other == room or other in ALLOWED[room] or target in ALLOWED_HEADERS.get(room, ()):
         return None
     may = sorted(ALLOWED[room] | ALLOWED_HEADERS.get(room, set())) or ["nothing of ours"]

@@ -128,6 +128,7 @@ check_tidy() {
 }
 
 check "layers" python3 scripts/check_layers.py
+check "streams" python3 scripts/check_streams.py
 check "packages" python3 scripts/check_packages.py
 check "links" python3 scripts/check_links.py
 check "machine paths" check_machine_paths

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures camd on one GPU and prints the tables of docs/performance.md: every strategy, paced and busy, beside PyTorch.
+"""Measures camd on one GPU and prints the tables behind docs/performance.md: every strategy, paced and busy, beside PyTorch.
 
   python3 scripts/measure_gpu.py CAMD [--out DIR] [--frames 1000] [--no-peers]
 
@@ -9,13 +9,15 @@ CAMD is the program of a build or of a bundle (scripts/bundle.sh). In one run, r
   3. all outputs against engine cpu on frames of the demo clip, in f32 and f16; detections against those in f32
   4. four cameras at 30 frames a second; start to the first delivered frame
   5. scripts/peers/torch_pipeline.py, where PyTorch is there
-Nothing else should use the GPU. JSON and logs go to DIR. Exit status 1 when a bound of the table "bounds" is missed.
+Nothing else should use the GPU. JSON and logs go to DIR, the files of docs/measurements to DIR/measurements, from where
+they are copied when the figures of the manual shall be these. Exit status 1 when a bound of the table "bounds" is missed.
 Needs nothing but Python's own library; the peers need PyTorch.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
 import subprocess
 import sys
@@ -24,6 +26,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "detectors"))
+import measurement  # noqa: E402
 from detectors import read_npy  # noqa: E402
 
 CLIP = ROOT / "models/demo/demo.mp4"
@@ -72,6 +75,13 @@ def show_bench(title: str, rows: list[dict], last: str = "p99") -> None:
     for row in rows:
         cells = [f"{row[s]['p50']:.0f} / {row[s][last]:.0f}" for s in stages]
         print(f"| {row['strategy']} | {' | '.join(cells)} | {row['fps']:.0f} | {row['h2d_bytes']} | {row['d2h_bytes']} |")
+
+
+def record(out: Path, name: str, rows: list[dict], **said: str) -> None:
+    """Writes DIR/measurements/NAME. `said`: what, unit and command."""
+    device = json.loads((out / "nv12-f16.json").read_text(encoding="utf-8"))["device"]
+    measurement.write(out / "measurements" / name, {"machine": f"one {device}, nothing else on the GPU",
+                                                    "recorded": datetime.date.today().isoformat(), **said, "rows": rows})
 
 
 def configuration(out: Path, device: str, precision: str) -> Path:
@@ -212,6 +222,16 @@ def main() -> None:
                   "--strategy", "graph,graph-direct")  # fmt: skip
     show_bench("At 30 frames a second, NV12 pictures, f16 outputs", paced)
     show_bench("The same, p99.9", paced, "p999")
+    command = "python3 scripts/measure_gpu.py BUNDLE/bin/camd --out DIR"
+    record(out, "gpu-strategies.json",
+           [row for pictures, outputs, rows in (("BGR", "f32", bgr), ("BGR", "f16", half), ("NV12", "f16", nv12))
+            for row in measurement.bench_rows(rows, extra={"pictures": pictures, "outputs": outputs})],
+           what="A frame of the reference detector at 1280x720, nine outputs, host to host and by stage, for each way to move the data",
+           unit="us, [p50, p99]; frames_per_second with three frames in flight",
+           command=f"{command} (camd bench, {args.frames} frames a row)")  # fmt: skip
+    record(out, "gpu-paced.json", measurement.bench_rows(paced, ("p50", "p99", "p999")),
+           what="The same frame paced at 30 frames a second: NV12 pictures, f16 outputs", unit="us, [p50, p99, p99.9]",
+           command=command)  # fmt: skip
     check_equality(args.camd, out, bounds)
     four_cameras(args.camd, out)
     if not args.no_peers:
@@ -219,6 +239,11 @@ def main() -> None:
         run([sys.executable, str(ROOT / "scripts/peers/torch_pipeline.py"), "--frames", "300", "--compile", "--json", str(out / "peers.json")],
             out / "peers.log", timeout_s=500)  # fmt: skip
         print((out / "peers.log").read_text(encoding="utf-8"))
+        peers = json.loads((out / "peers.json").read_text(encoding="utf-8"))["rows"]
+        record(out, "gpu-peers.json", measurement.peer_rows(half, peers),
+               what="A BGR picture of 1280x720 in host memory until all nine outputs of the reference detector are readable by the host",
+               unit="us, [p50, p99]",
+               command=f"{command}; of it PyTorch: python3 scripts/peers/torch_pipeline.py --frames 300 --compile")  # fmt: skip
     sys.exit(0 if bounds.show() else 1)
 
 

@@ -1,3 +1,5 @@
+// camd bench: measures, prints the table, writes the JSON file.
+
 #include <cstdio>
 #include <fstream>
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
-#include "pipeline/bench.hpp"
+#include "pipeline/diagnose/bench.hpp"
 
 namespace camd::app {
 
@@ -29,7 +29,7 @@ int plugin_command(const std::string& path);
 int bench_command(const pipeline::BenchOptions& options, const std::string& json_path);
 int doctor_command(const std::string& config, bool json);
 
-// "10s", "500ms", "2min": the durations of the configuration. Throws Error(kUsage) naming `option`.
+// A duration above 0, written as in the configuration: "10s", "500ms", "2min". Throws Error(kUsage) naming `option`.
 [[nodiscard]] base::Duration parse_duration(const std::string& option, const std::string& text);
 
 // "1280x720", both 1..16384. Throws Error(kUsage) naming `option`.

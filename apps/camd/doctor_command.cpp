@@ -1,3 +1,5 @@
+// camd doctor: prints what works on this machine.
+
 #include <cstdio>
 #include <optional>
 
@@ -5,14 +7,15 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "config/loader.hpp"
-#include "pipeline/doctor.hpp"
+#include "pipeline/diagnose/doctor.hpp"
+#include "pipeline/run/card_keys.hpp"
 
 namespace camd::app {
 
 int doctor_command(const std::string& config_path, bool json) {
   base::set_log_level("error");  // what the rooms log while they are looked at is in the findings
   std::optional<config::Config> config;
-  if (!config_path.empty()) config = config::load(config_path);
+  if (!config_path.empty()) config = config::load(config_path, {}, {.card_keys = pipeline::card_keys()});
   const std::vector<pipeline::Finding> findings = pipeline::examine(config ? &*config : nullptr);
   const std::string text = json ? pipeline::findings_json(findings) : pipeline::findings_text(findings);
   std::fputs(text.c_str(), stdout);

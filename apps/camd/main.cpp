@@ -1,12 +1,18 @@
 // camd: the daemon and its subcommands. Here: the command line, and errors as one line with the right exit code.
 
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
-#include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "apps/camd/commands.hpp"
 #include "base/error.hpp"
@@ -20,31 +26,60 @@ constexpr int kUsage = 2;
 constexpr int kInternal = 70;
 
 int report(const std::exception& error, int code) {
-  std::fprintf(stderr, "%s\n", error.what());
+  camd::base::tell_error(error.what());
   return code;
 }
 
+// Where one of the descriptors 0 to 2 is closed, the first file that is opened gets its number, and metrics or lines of
+// the log land in it. What this opens, from the lowest number on, takes their places.
+void secure_standard_descriptors() {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
+    if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0) std::_Exit(kInternal);  // NOLINT: without O_CLOEXEC
+  }
+}
+
+// The words that an option takes, in the order of its help, with what each stands for.
+template <typename Meaning>
+using Words = std::vector<std::pair<std::string, Meaning>>;
+
+template <typename Meaning>
+Meaning meaning(const Words<Meaning>& words, const std::string& word) {
+  return std::find_if(words.begin(), words.end(), [&](const auto& one) { return one.first == word; })->second;
+}
+
+// An option that takes one of `words`: the help shows the words and nothing else.
+template <typename Meaning>
+void add_words(CLI::App& app, const std::string& name, std::string& word, const Words<Meaning>& words,
+               const std::string& help) {
+  std::vector<std::string> names;
+  for (const auto& one : words) names.push_back(one.first);
+  app.add_option(name, word, help)
+      ->check(CLI::IsMember(names).description(""))
+      ->type_name(CLI::detail::join(names, "|"))
+      ->capture_default_str();
+}
+
 int run(int argc, char** argv) {
-  CLI::App cli{"camd: live cameras in, detections out, and the truth about their latency."};
+  CLI::App cli{"camd: live cameras in, detections out, and the truth about their latency.", "camd"};
   cli.require_subcommand(1);
   cli.set_help_all_flag("--help-all", "Help of every subcommand");
   std::string log_level = "info";
-  cli.add_option("--log", log_level, "error | warn | info | debug | trace (to stderr)")->capture_default_str();
+  cli.add_option("--log", log_level, "What is logged to stderr")
+      ->type_name("error|warn|info|debug|trace")
+      ->capture_default_str();
 
   app::RunOptions run_options;
   std::string duration;
-  const std::map<std::string, app::MetricsMode> modes{{"auto", app::MetricsMode::kAuto},
-                                                      {"dashboard", app::MetricsMode::kDashboard},
-                                                      {"json", app::MetricsMode::kJson},
-                                                      {"off", app::MetricsMode::kOff}};
+  std::string metrics = "auto";
+  const Words<app::MetricsMode> modes{{"auto", app::MetricsMode::kAuto},
+                                      {"dashboard", app::MetricsMode::kDashboard},
+                                      {"json", app::MetricsMode::kJson},
+                                      {"off", app::MetricsMode::kOff}};
   CLI::App* run_cli = cli.add_subcommand("run", "Run a configuration");
   run_cli->add_option("CONFIG", run_options.config, "The YAML file")->required();
   run_cli->add_option("--duration", duration, "Stop after this time, e.g. 10s, 5min");
   run_cli->add_option("--frames", run_options.frames, "Stop after so many delivered frames");
-  run_cli
-      ->add_option("--metrics", run_options.metrics,
-                   "auto | dashboard | json | off (auto: the dashboard on a terminal, else json)")
-      ->transform(CLI::CheckedTransformer(modes));
+  add_words(*run_cli, "--metrics", metrics, modes, "The metrics; auto: the dashboard on a terminal, else json");
   run_cli->add_option("--set", run_options.overrides, "key.path=value, over the file; may be repeated")
       ->allow_extra_args(false);
 
@@ -70,42 +105,40 @@ int run(int argc, char** argv) {
   std::string bench_json;
   std::string bench_strategy = "all";
   std::string bench_format = "bgr";
-  const std::map<std::string, base::PixelFormat> formats{
-      {"bgr", base::PixelFormat::kBgr},   {"rgb", base::PixelFormat::kRgb},   {"nv12", base::PixelFormat::kNv12},
-      {"i420", base::PixelFormat::kI420}, {"yuy2", base::PixelFormat::kYuy2}, {"gray8", base::PixelFormat::kGray8}};
+  const Words<base::PixelFormat> formats{{"bgr", base::PixelFormat::kBgr},   {"rgb", base::PixelFormat::kRgb},
+                                         {"nv12", base::PixelFormat::kNv12}, {"i420", base::PixelFormat::kI420},
+                                         {"yuy2", base::PixelFormat::kYuy2}, {"gray8", base::PixelFormat::kGray8}};
   CLI::App* bench_cli = cli.add_subcommand("bench", "Measure every way to move frames through a model, host to host");
   bench_cli->add_option("--model", bench.model, "The ONNX file")->required();
   bench_cli->add_option(
       "--input", bench_input,
       "Size of the pictures, WxH (default: the network's); the network's too where the model leaves it open");
-  bench_cli->add_option("--format", bench_format, "Pixel format of the pictures")
-      ->check(CLI::IsMember(formats))
-      ->capture_default_str();
-  const std::map<std::string, config::EngineChoice> engines{{"auto", config::EngineChoice::kAuto},
-                                                            {"cuda", config::EngineChoice::kCuda},
-                                                            {"cpu", config::EngineChoice::kCpu},
-                                                            {"opencv", config::EngineChoice::kOpencv}};
+  add_words(*bench_cli, "--format", bench_format, formats, "Pixel format of the pictures");
+  const Words<config::EngineChoice> engines{{"auto", config::EngineChoice::kAuto},
+                                            {"cuda", config::EngineChoice::kCuda},
+                                            {"cpu", config::EngineChoice::kCpu},
+                                            {"opencv", config::EngineChoice::kOpencv}};
   std::string bench_engine = "auto";
-  bench_cli->add_option("--engine", bench_engine, "What runs the model")
-      ->check(CLI::IsMember(engines))
-      ->capture_default_str();
-  const std::map<std::string, config::Precision> precisions{{"f16", config::Precision::kF16},
-                                                            {"f32", config::Precision::kF32}};
+  add_words(*bench_cli, "--engine", bench_engine, engines, "What runs the model");
+  const Words<config::Precision> precisions{{"f16", config::Precision::kF16}, {"f32", config::Precision::kF32}};
   std::string bench_precision = "f16";
-  bench_cli->add_option("--precision", bench_precision, "What engine cuda computes in")
-      ->check(CLI::IsMember(precisions))
-      ->capture_default_str();
+  add_words(*bench_cli, "--precision", bench_precision, precisions, "What engine cuda computes in");
   bench_cli->add_flag("--half-outputs", bench.half_outputs, "Outputs as f16, where the engine can (cuda)");
-  bench_cli->add_option("--device", bench.device, "auto | cuda | cuda:N | host")->capture_default_str();
+  bench_cli->add_option("--device", bench.device, "What computes")
+      ->type_name("auto|cuda|cuda:N|host")
+      ->capture_default_str();
   bench_cli->add_option("--strategy", bench_strategy, "all, or names with commas between them")->capture_default_str();
   bench_cli->add_option("--frames", bench.frames, "Frames that count, for each strategy")
-      ->check(CLI::Range(1, 1'000'000))
+      ->check(CLI::Range(1, 1'000'000).description(""))
+      ->type_name("1..1000000")
       ->capture_default_str();
   bench_cli->add_option("--warmup", bench.warmup, "Frames before them")
-      ->check(CLI::Range(0, 1'000'000))
+      ->check(CLI::Range(0, 1'000'000).description(""))
+      ->type_name("0..1000000")
       ->capture_default_str();
   bench_cli->add_option("--pace", bench.pace_fps, "Frames a second (default: one after the other)")
-      ->check(CLI::Range(0.1, 10'000.0));
+      ->check(CLI::Range(0.1, 10'000.0).description(""))
+      ->type_name("0.1..10000");
   bench_cli->add_option("--json", bench_json, "Write the rows to this file too");
 
   std::string plugin_path;
@@ -118,11 +151,12 @@ int run(int argc, char** argv) {
     cli.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return cli.exit(error);  // --help
-    std::fprintf(stderr, "camd: %s (camd --help, camd run --help)\n", error.what());
+    base::tell_error(fmt::format("camd: {} (camd --help, camd run --help)", error.what()));
     return kUsage;
   }
   base::set_log_level(log_level);
   if (*run_cli) {
+    run_options.metrics = meaning(modes, metrics);
     if (!duration.empty()) run_options.duration = app::parse_duration("--duration", duration);
     return app::run_command(run_options);
   }
@@ -132,9 +166,9 @@ int run(int argc, char** argv) {
   if (*bench_cli) {
     if (!bench_input.empty()) app::parse_size("--input", bench_input, bench.width, bench.height);
     if (bench_strategy != "all") bench.strategies = CLI::detail::split(bench_strategy, ',');
-    bench.format = formats.at(bench_format);
-    bench.engine = engines.at(bench_engine);
-    bench.precision = precisions.at(bench_precision);
+    bench.format = meaning(formats, bench_format);
+    bench.engine = meaning(engines, bench_engine);
+    bench.precision = meaning(precisions, bench_precision);
     return app::bench_command(bench, bench_json);
   }
   if (*plugin_cli) return app::plugin_command(plugin_path);
@@ -145,6 +179,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  secure_standard_descriptors();
   // A reader of stdout that goes away is an error code of write(), not a death.
   signal(SIGPIPE, SIG_IGN);
   try {
@@ -152,7 +187,7 @@ int main(int argc, char** argv) {
   } catch (const camd::base::Error& error) {
     return report(error, camd::base::exit_code(error.kind()));
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "camd: internal error: %s\n", error.what());
+    camd::base::tell_error(fmt::format("camd: internal error: {}", error.what()));
     return kInternal;
   }
 }

@@ -1,22 +1,30 @@
+// camd check, config and plugin, and the parts of the command line that have a syntax of their own.
+
 #include <fmt/format.h>
 
 #include <cstdio>
 #include <cstdlib>
-#include <map>
+#include <optional>
 
 #include "apps/camd/commands.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "config/describe.hpp"
 #include "config/loader.hpp"
-#include "pipeline/model_findings.hpp"
-#include "pipeline/plugin_host.hpp"
+#include "config/value.hpp"
+#include "pipeline/diagnose/model_findings.hpp"
+#include "pipeline/run/card_keys.hpp"
+#include "pipeline/run/limits.hpp"
+#include "pipeline/run/plugin_host.hpp"
+#include "pipeline/run/source_check.hpp"
 
 namespace camd::app {
 
 int check_command(const std::string& config, const std::vector<std::string>& overrides) {
   base::set_log_level("error");  // what the rooms log while they are looked at is in the findings
-  const config::Config loaded = config::load(config, overrides);
+  const config::Config loaded = config::load(config, overrides, {.card_keys = pipeline::card_keys()});
+  pipeline::check_sources(loaded);
+  pipeline::check_limits(loaded);
   const std::vector<pipeline::Finding> findings = pipeline::examine_model(loaded, infer::ReportDepth::kOwnEngines);
   for (const pipeline::Finding& finding : findings) {
     if (finding.health != pipeline::Health::kBroken) continue;
@@ -36,24 +44,20 @@ int config_command(bool schema) {
 
 int plugin_command(const std::string& path) {
   const pipeline::PluginInfo info = pipeline::inspect_plugin(path);
-  fmt::print("{}: ABI version {}\nname: {}\nversion: {}\ndescription: {}\nok\n", path, info.abi_version, info.name,
-             info.version, info.description);
+  fmt::print("{}: ABI version {}\nname: {}\nversion: {}\ndescription: {}\nextensions: {}\nok\n", path, info.abi_version,
+             info.name, info.version, info.description,
+             info.extensions.empty() ? "none" : fmt::format("{}", fmt::join(info.extensions, ", ")));
   return 0;
 }
 
 base::Duration parse_duration(const std::string& option, const std::string& text) {
-  static const std::map<std::string, double> kUnits{{"ns", 1},  {"us", 1e3},   {"ms", 1e6},
-                                                    {"s", 1e9}, {"min", 6e10}, {"h", 3.6e12}};
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
-  const auto unit = kUnits.find(end);
-  constexpr double kLongest = 9e18;
-  if (end == text.c_str() || unit == kUnits.end() || !(value > 0) || value * unit->second > kLongest) {
+  const std::optional<base::Duration> duration = config::parse_duration(text);
+  if (!duration || duration->count() == 0) {
     throw base::Error(
         base::ErrorKind::kUsage,
         fmt::format("{} \"{}\": write a number above 0 with its unit, e.g. 500ms, 10s, 2min, 1h", option, text));
   }
-  return base::Duration(static_cast<std::int64_t>(value * unit->second));
+  return *duration;
 }
 
 void parse_size(const std::string& option, const std::string& text, int& width, int& height) {

@@ -19,13 +19,21 @@ constexpr int kPollsAfterCancel = 10;
 }  // namespace
 
 void StdoutLines::write(std::string_view line) {
-  if (closed_) return;
-  buffer_.assign(line);
-  buffer_.push_back('\n');
-  const char* next = buffer_.data();
-  std::size_t left = buffer_.size();
+  if (closed_ || given_up_ || !write_rest()) return;
+  rest_.assign(line);
+  rest_.push_back('\n');
+  if (!write_rest() && given_up_ && rest_.size() == line.size() + 1) rest_.clear();  // nothing of it was written
+}
+
+void StdoutLines::resume() noexcept {
+  cancelled_ = false;
+  given_up_ = false;
+}
+
+bool StdoutLines::write_rest() {
   int polls_after_cancel = 0;
-  while (left > 0) {
+  std::size_t done = 0;
+  while (done < rest_.size()) {
     // poll() says writable only when PIPE_BUF bytes fit, so that writing no more than that never blocks (pipe(7)); the
     // descriptor itself stays blocking, because it may be shared with the shell.
     pollfd ready{fd_, POLLOUT, 0};
@@ -33,19 +41,20 @@ void StdoutLines::write(std::string_view line) {
     if (polled == 0 || (polled < 0 && errno == EINTR)) {
       if (!cancelled_ || ++polls_after_cancel < kPollsAfterCancel) continue;
       base::log().warn("stdout: nobody reads the metrics; their last lines are lost");
-      closed_ = true;
-      return;
+      given_up_ = true;
+      break;
     }
-    const ssize_t written = ::write(fd_, next, std::min<std::size_t>(left, PIPE_BUF));
+    const ssize_t written = ::write(fd_, rest_.data() + done, std::min<std::size_t>(rest_.size() - done, PIPE_BUF));
     if (written < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (written <= 0) {
       base::log().warn("stdout: {}: metrics stop here, the cameras go on", std::strerror(errno));
       closed_ = true;
-      return;
+      break;
     }
-    next += written;
-    left -= static_cast<std::size_t>(written);
+    done += static_cast<std::size_t>(written);
   }
+  rest_.erase(0, done);
+  return rest_.empty();
 }
 
 }  // namespace camd::app

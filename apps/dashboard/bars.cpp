@@ -1,3 +1,5 @@
+// The bars and the sparkline of the dashboard (apps/dashboard/render.hpp).
+
 #include <algorithm>
 #include <cmath>
 #include <string_view>

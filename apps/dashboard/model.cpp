@@ -107,7 +107,7 @@ bool Model::feed(std::string_view line) {
     foreign_schema_ = schema == nullptr ? "none" : text(schema->dump().substr(0, 16));
     return false;
   }
-  const std::string& kind = event->get_ref<const std::string&>();
+  const auto& kind = event->get_ref<const std::string&>();
   if (kind == "start") {
     on_start(json);
   } else if (kind == "camera") {
@@ -115,10 +115,17 @@ bool Model::feed(std::string_view line) {
       ++junk_;
       return false;
     }
+  } else if (kind == "plugin") {
+    if (!on_plugin(json)) {
+      ++junk_;
+      return false;
+    }
   } else if (kind == "process") {
     on_process(json);
   } else if (kind == "state") {
     on_state(json);
+  } else if (kind == "reload") {
+    on_reload(json);
   } else if (kind == "stop") {
     on_stop(json);
   } else {
@@ -143,6 +150,7 @@ void Model::add_log(std::string_view line) {
 void Model::on_start(const Json& line) {
   if (started_) {  // several runs in one file
     cameras_.clear();
+    plugins_.clear();
     changes_.clear();
     process_ = {};
   }
@@ -152,6 +160,11 @@ void Model::on_start(const Json& line) {
   exit_code_.reset();
   stop_reason_.clear();
   version_ = text(line, "version");
+  take_way(line);
+}
+
+// What computes the frames: in the start line, and in that of a reload which has changed it.
+void Model::take_way(const Json& line) {
   device_ = text_or_member(line, "device", {"name", "id", "kind"});
   engine_ = text_or_member(line, "engine", {"name", "chosen"});
   model_ = file_name(text_or_member(line, "model", {"path", "name"}));
@@ -219,6 +232,29 @@ bool Model::on_camera(const Json& line) {
   return true;
 }
 
+bool Model::on_plugin(const Json& line) {
+  Plugin told;
+  told.index = count(line, "index");
+  told.name = text(line, "name");
+  if (told.name.empty()) return false;
+  if (const Json* counters = member(line, "counters"); counters != nullptr && counters->is_object()) {
+    for (const auto& [name, value] : counters->items()) {
+      if (told.numbers.size() == kMaxNumbers) break;
+      if (!value.is_number() || !std::isfinite(value.get<double>())) continue;
+      told.numbers.push_back({text(name), value.get<double>()});
+    }
+  }
+  const auto place = std::lower_bound(plugins_.begin(), plugins_.end(), told.index,
+                                      [](const Plugin& plugin, std::uint64_t index) { return plugin.index < index; });
+  if (place != plugins_.end() && place->index == told.index) {
+    *place = std::move(told);
+    return true;
+  }
+  if (plugins_.size() == kMaxPlugins) return false;
+  plugins_.insert(place, std::move(told));
+  return true;
+}
+
 void Model::on_process(const Json& line) {
   process_.cpu_percent = number(line, "cpu_percent");
   process_.rss_bytes = number(line, "rss_bytes");
@@ -246,6 +282,19 @@ void Model::on_state(const Json& line) {
     }
   }
   push_bounded(changes_, std::move(change), kMaxChanges);
+}
+
+void Model::on_reload(const Json& line) {
+  Change change;
+  change.clock = clock_of(line);
+  change.who = "camd";
+  change.to = "reload " + text(line, "result");
+  const Json* errors = member(line, "errors");
+  if (errors != nullptr && errors->is_array() && !errors->empty() && errors->front().is_string()) {
+    change.reason = text(errors->front().get_ref<const std::string&>());
+  }
+  push_bounded(changes_, std::move(change), kMaxChanges);
+  if (member(line, "engine") != nullptr) take_way(line);
 }
 
 void Model::on_stop(const Json& line) {

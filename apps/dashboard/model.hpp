@@ -3,7 +3,7 @@
 //
 // Threads: a plain object without a lock; its owner serialises feed() and the reads.
 // Invariants: every string kept here is printable() and bounded, numbers are finite, and memory is bounded
-// whatever is fed (cameras, history, changes and log lines each have a limit). feed() never throws on input.
+// whatever is fed (cameras, plug-ins, history, changes and log lines each have a limit). feed() never throws on input.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -43,7 +43,7 @@ struct Totals {
   std::array<std::uint64_t, kDropReasons> dropped{};
 
   [[nodiscard]] std::uint64_t dropped_sum() const noexcept;
-  // The promise of every line: captured == delivered + dropped + in flight.
+  // True when captured == delivered + dropped + in flight, as every line promises.
   [[nodiscard]] bool balanced() const noexcept { return captured == delivered + dropped_sum() + in_flight; }
 };
 
@@ -71,6 +71,17 @@ struct Process {
   double allocations_per_frame = -1;
 };
 
+// One plug-in of the chain, with the numbers of its own.
+struct Plugin {
+  struct Number {
+    std::string name;
+    double value = 0;
+  };
+  std::uint64_t index = 0;  // its place in the chain
+  std::string name;
+  std::vector<Number> numbers;  // by name
+};
+
 // A change of state of a camera or of the device.
 struct Change {
   std::string clock;  // 12:34:56, as the line's time says
@@ -83,6 +94,8 @@ struct Change {
 class Model {
  public:
   static constexpr std::size_t kMaxCameras = 256;
+  static constexpr std::size_t kMaxPlugins = 64;
+  static constexpr std::size_t kMaxNumbers = 32;  // of a plug-in
   static constexpr std::size_t kMaxHistory = 240;
   static constexpr std::size_t kMaxChanges = 64;
   static constexpr std::size_t kMaxLogs = 200;
@@ -102,6 +115,7 @@ class Model {
   [[nodiscard]] const std::string& streams() const noexcept { return streams_; }
 
   [[nodiscard]] const std::vector<Camera>& cameras() const noexcept { return cameras_; }  // in order of appearance
+  [[nodiscard]] const std::vector<Plugin>& plugins() const noexcept { return plugins_; }  // in the chain's order
   [[nodiscard]] const Process& process() const noexcept { return process_; }
   [[nodiscard]] const std::deque<Change>& changes() const noexcept { return changes_; }  // oldest first
   [[nodiscard]] const std::deque<std::string>& logs() const noexcept { return logs_; }   // oldest first
@@ -124,8 +138,11 @@ class Model {
 
   void on_start(const Json& line);
   bool on_camera(const Json& line);
+  bool on_plugin(const Json& line);
   void on_process(const Json& line);
   void on_state(const Json& line);
+  void on_reload(const Json& line);
+  void take_way(const Json& line);
   void on_stop(const Json& line);
   Camera* camera_named(const std::string& name);
   void take_totals(Camera& camera, const Json& totals);
@@ -138,6 +155,7 @@ class Model {
   std::int64_t first_ns_ = 0;
   std::int64_t last_ns_ = 0;
   std::vector<Camera> cameras_;
+  std::vector<Plugin> plugins_;
   Process process_;
   std::deque<Change> changes_;
   std::deque<std::string> logs_;

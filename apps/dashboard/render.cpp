@@ -39,6 +39,7 @@ struct Plan {
   bool stages = false;
   bool history = false;
   bool process = false;
+  int plugins = 0;
   bool footer = false;
   int changes = 0;
   int logs = 0;
@@ -67,6 +68,7 @@ class Painter {
     if (plan.history) history();
     gap(plan.gaps > 2);
     if (plan.process) process();
+    plugins(plan.plugins);
     changes(plan.changes);
     logs(plan.logs);
     if (view_.rows > 0) {
@@ -116,6 +118,8 @@ class Painter {
     const int change_count = std::min(static_cast<int>(model_.changes().size()), kMostChanges);
     const int log_count = std::min(static_cast<int>(model_.logs().size()), kMostLogs);
     if (!plan.table_head) plan.table_head = any && take(1);
+    plan.plugins =
+        take_up_to(static_cast<int>(std::count_if(model_.plugins().begin(), model_.plugins().end(), has_numbers)));
     plan.gaps = take_up_to(1);
     plan.logs = take_up_to(std::min(1, log_count));
     plan.changes = take_up_to(std::min(1, change_count));
@@ -417,6 +421,22 @@ class Painter {
     add(p.threads >= 0, fmt::format("threads {:.0f}", p.threads));
     add(p.allocations_per_frame >= 0, fmt::format("allocations {:.3g} a frame", p.allocations_per_frame));
     lines_.push_back(first ? Line() : std::move(line));
+  }
+
+  static bool has_numbers(const Plugin& plugin) { return !plugin.numbers.empty(); }
+
+  // The plug-ins' own numbers, a row each.
+  void plugins(int shown) {
+    for (const Plugin& plugin : model_.plugins()) {
+      if (!has_numbers(plugin) || shown-- <= 0) continue;
+      Line line(pad_right(plugin.name, kLabel - 1) + " ", Style::kDim);
+      bool first = true;
+      for (const Plugin::Number& number : plugin.numbers) {
+        line.add(first ? "" : dot(), Style::kDim).add(number.name + " " + format_number(number.value));
+        first = false;
+      }
+      lines_.push_back(std::move(line));
+    }
   }
 
   void changes(int shown) {

@@ -1,4 +1,5 @@
-// The picture: a Model and the size of a screen in, lines out. Pure, so tests compare whole frames.
+// Draws the dashboard: takes a Model and the size of a screen, returns lines. It has no state, so tests compare whole
+// frames.
 //
 // Threads: pure functions, [any].
 // Invariants: no line is wider than the columns; with rows > 0 there are exactly that many lines. What

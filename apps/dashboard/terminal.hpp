@@ -1,4 +1,4 @@
-// The terminal while a dashboard is on it, and its way back to how it was.
+// The terminal that a dashboard draws on, and how it gets back to what it was before.
 //
 // Entering: alternate screen, hidden cursor, no line wrap, no echo, keys at once (Ctrl-C still signals).
 // Leaving happens in restore() and the destructor, at exit(), in suspend(), and, from a signal handler, on

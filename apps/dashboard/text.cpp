@@ -180,6 +180,11 @@ std::string format_elapsed(std::int64_t ns) {
   return seconds < 86400 ? clock : fmt::format("{}d {}", seconds / 86400, clock);
 }
 
+std::string format_number(double value) {
+  return value == std::floor(value) && std::abs(value) < 1e15 ? fmt::format("{:.0f}", value)
+                                                              : fmt::format("{:.4g}", value);
+}
+
 std::string format_rate(double per_second) {
   if (!(per_second >= 0)) return "-";
   return per_second < 999.95 ? fmt::format("{:.1f}", per_second) : fmt::format("{:.0f}", std::min(per_second, 1e9));

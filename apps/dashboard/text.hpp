@@ -39,6 +39,9 @@ namespace camd::dashboard {
 [[nodiscard]] std::string format_bytes(double value);
 // Nanoseconds as 00:12:34, or 3d 04:05:06.
 [[nodiscard]] std::string format_elapsed(std::int64_t ns);
+// A number of which nothing is known: whole numbers below 1e15 with all their digits, others with four significant
+// ones.
+[[nodiscard]] std::string format_number(double value);
 // 30.0; 1234 from a thousand on.
 [[nodiscard]] std::string format_rate(double per_second);
 

@@ -1,3 +1,4 @@
+// One thread polls the word. Its write of 0 is made visible (__threadfence()) before the next kernel may start.
 #include "device/cuda/await.hpp"
 
 #include <cuda_runtime.h>

@@ -1,11 +1,13 @@
 // The kernel behind CudaDevice's await(). No CUDA header is needed to include this one.
+//
+// Threads: as Device::await().
 #pragma once
 
 namespace camd::device {
 
-// Enqueues one warp that reads `*word`, in device memory, until it is not 0, and sets it to 0. A kernel that is
-// launched behind it may start early (programmatic dependent launch) and then waits for its end alone. [no-alloc]
-// `stream` is a cudaStream_t; the answer a cudaError_t.
+// Enqueues one warp; does not synchronise. [no-alloc] One thread reads `*word`, in device memory, until it is not 0,
+// and sets it back to 0. Only then may the next kernel start, on compute capability 9.0 and later before this one has
+// ended (programmatic dependent launch). `stream` is a cudaStream_t. Returns a cudaError_t.
 int await_word(unsigned* word, void* stream);
 
 }  // namespace camd::device

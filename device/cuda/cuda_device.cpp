@@ -1,3 +1,4 @@
+// Each function makes one CUDA call on its GPU, checks it and keeps the first failure.
 #include "device/cuda/cuda_device.hpp"
 
 #include <cuda_runtime_api.h>
@@ -8,8 +9,8 @@
 #include <thread>
 
 #include "base/log.hpp"
-#include "base/mutex.hpp"
 #include "device/cuda/await.hpp"
+#include "device/sticky_failure.hpp"
 
 namespace camd::device {
 namespace {
@@ -174,6 +175,7 @@ class CudaDeviceImpl final : public CudaDevice {
     info_.driver = "CUDA " + version_text(driver_version());
     info_.integrated = properties.integrated != 0;
     info_.asynchronous = true;
+    info_.default_depth = 2;
     info_.copy_engines = properties.asyncEngineCount;
     info_.compute_major = properties.major;
     info_.compute_minor = properties.minor;
@@ -303,7 +305,14 @@ class CudaDeviceImpl final : public CudaDevice {
 
   [[nodiscard]] Signal make_signal() override {
     DeviceBuffer word = allocate_device(sizeof(unsigned));
-    setup(call("cudaMemset", [&] { return cudaMemset(word.data(), 0, sizeof(unsigned)); }), "making a signal");
+    // On a stream, and waited for: streams of this device do not wait for the default stream, so a clearing there could
+    // come behind the first raise() and undo it.
+    const Stream stream = make_stream("signal");
+    setup(call("cudaMemsetAsync",
+               [&] { return cudaMemsetAsync(word.data(), 0, sizeof(unsigned), native_stream(stream)); }),
+          "clearing a signal");
+    setup(call("cudaStreamSynchronize", [&] { return cudaStreamSynchronize(native_stream(stream)); }),
+          "clearing a signal");
     return Signal(std::make_unique<CudaSignal>(std::move(word)));
   }
 
@@ -349,7 +358,7 @@ class CudaDeviceImpl final : public CudaDevice {
   }
 
   [[nodiscard]] Duration elapsed(const TimedEvent& from, const TimedEvent& to) override {
-    if (lost_.load(std::memory_order_acquire)) return Duration::zero();
+    if (failure_.lost()) return Duration::zero();
     float ms = 0.0F;
     const cudaError_t error = cudaEventElapsedTime(&ms, native_event(from), native_event(to));
     if (error == cudaErrorInvalidResourceHandle || error == cudaErrorNotReady) {
@@ -360,13 +369,15 @@ class CudaDeviceImpl final : public CudaDevice {
     return Duration(static_cast<std::int64_t>(static_cast<double>(ms) * 1e6));
   }
 
-  [[nodiscard]] Status status() const override {
-    if (!lost_.load(std::memory_order_acquire)) return {};
-    base::MutexLock lock(mutex_);
-    return failure_;
-  }
+  [[nodiscard]] Status status() const override { return failure_.status(); }
 
   [[nodiscard]] std::size_t allocated_bytes() const noexcept override { return allocated_.load(); }
+  [[nodiscard]] std::optional<std::size_t> free_bytes() const override {
+    std::size_t free = 0;
+    std::size_t total = 0;
+    if (select_gpu() != cudaSuccess || cudaMemGetInfo(&free, &total) != cudaSuccess) return std::nullopt;
+    return free;
+  }
 
   Status check(int cuda_error, const char* name) noexcept override {
     if (cuda_error == cudaSuccess) return {};
@@ -410,7 +421,7 @@ class CudaDeviceImpl final : public CudaDevice {
   // The shape of every enqueuing function: refused when lost, on this GPU, checked, sticky.
   template <typename Call>
   Status enqueue(const char* name, Call&& make) noexcept {
-    if (lost_.load(std::memory_order_acquire)) return status();
+    if (failure_.lost()) return status();
     cudaError_t error = select_gpu();
     if (error == cudaSuccess) error = call(name, std::forward<Call>(make));
     return check(error, name);
@@ -425,7 +436,7 @@ class CudaDeviceImpl final : public CudaDevice {
   }
 
   Status ask(const Event& event, bool& done) noexcept {
-    if (lost_.load(std::memory_order_acquire)) return status();
+    if (failure_.lost()) return status();
     const cudaError_t error = call("cudaEventQuery", [&] { return cudaEventQuery(native_event(event)); });
     if (error == cudaErrorNotReady) return {};
     done = true;
@@ -434,13 +445,9 @@ class CudaDeviceImpl final : public CudaDevice {
 
   Status fail(cudaError_t error, const char* name) noexcept {
     (void)cudaGetLastError();
-    base::MutexLock lock(mutex_);
-    if (failure_.ok()) {
-      failure_ = Status(ErrorKind::kDeviceLost,
-                        "GPU " + std::to_string(index_) + " (" + info_.name + "): " + name + ": " + describe(error));
-      lost_.store(true, std::memory_order_release);
-    }
-    return failure_;
+    failure_.set(Status(ErrorKind::kDeviceLost,
+                        "GPU " + std::to_string(index_) + " (" + info_.name + "): " + name + ": " + describe(error)));
+    return failure_.status();
   }
 
   // cudaSetDevice is a thread's setting; asking for the same one again costs some 20 ns.
@@ -477,9 +484,9 @@ class CudaDeviceImpl final : public CudaDevice {
     const auto address = reinterpret_cast<std::uintptr_t>(native_word(signal));
     unsigned word = 0;
     const bool works = write_value_(native_stream(stream), address, 1, 0) == 0 &&
-                       cudaStreamSynchronize(native_stream(stream)) == cudaSuccess &&
-                       cudaMemcpy(&word, native_word(signal), sizeof(word), cudaMemcpyDeviceToHost) == cudaSuccess &&
-                       word == 1;
+                       cudaMemcpyAsync(&word, native_word(signal), sizeof(word), cudaMemcpyDeviceToHost,
+                                       native_stream(stream)) == cudaSuccess &&
+                       cudaStreamSynchronize(native_stream(stream)) == cudaSuccess && word == 1;
     if (works) return;
     (void)cudaGetLastError();
     write_value_ = nullptr;
@@ -501,9 +508,7 @@ class CudaDeviceImpl final : public CudaDevice {
   WriteValue write_value_ = nullptr;  // null: no signals
 
   std::atomic<std::size_t> allocated_{0};
-  std::atomic<bool> lost_{false};
-  mutable base::Mutex mutex_;
-  Status failure_ CAMD_GUARDED_BY(mutex_);
+  StickyFailure failure_;
 };
 
 }  // namespace

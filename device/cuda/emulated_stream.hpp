@@ -1,5 +1,5 @@
-// What StreamRef::native() points to where a GPU is emulated: kernels under emulation (infer/cuda/emulation.cuh) run in
-// a stream's order with it, and at once without a stream.
+// EmulatedStream: what StreamRef::native() points to on an emulated GPU. Emulated kernels
+// (infer/cuda/kernels/emulation.cuh) that are launched with one run in its order; those launched with none run at once.
 //
 // Threads: as Device. Not linked into camd.
 #pragma once
@@ -11,7 +11,7 @@ namespace camd::device {
 class EmulatedStream {
  public:
   virtual ~EmulatedStream() = default;
-  // Enqueues a kernel; a cudaError_t.
+  // Enqueues a kernel; does not synchronise. Returns a cudaError_t.
   virtual int enqueue(std::function<void()> kernel) = 0;
 };
 

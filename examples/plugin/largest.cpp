@@ -1,4 +1,4 @@
-// Keeps each frame's largest detection and removes the others.
+// Keeps each frame's largest detection, removes the others, and tells how many these were.
 #include <camd/camd_plugin.hpp>
 
 #include <stdexcept>
@@ -6,7 +6,7 @@
 
 class Largest final : public camd::plugin::Postprocessor {
  public:
-  Largest(camd::plugin::Host host, std::string_view config_json) {
+  Largest(camd::plugin::Host host, std::string_view config_json) : events_(host.events()) {
     if (config_json != "{}") throw std::invalid_argument("config: there is nothing to configure");
     host.log(CAMD_LOG_INFO, "largest: one detection a frame");
   }
@@ -19,9 +19,14 @@ class Largest final : public camd::plugin::Postprocessor {
     }
     if (largest == nullptr) return;
     results[0] = *largest;
+    const int others = results.size() - 1;
     int place = 0;
     results.remove_if([&](const camd_detection&) { return place++ > 0; });
+    if (others > 0) events_.add(camd::plugin::Event("smaller_removed").number("count", others));
   }
+
+ private:
+  camd::plugin::Events events_;
 };
 
 CAMD_PLUGIN(Largest, "largest", "1.0.0", "keeps each frame's largest detection")

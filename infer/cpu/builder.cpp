@@ -6,18 +6,20 @@
 #include <numeric>
 
 #include "base/error.hpp"
+#include "infer/cpu/build_conv.hpp"
+#include "infer/graph/window.hpp"
 
 namespace camd::infer::cpu {
 namespace {
 
 // 2 GiB: more than any detector of this class needs, less than most machines have.
 constexpr std::size_t kMaxArenaFloats = std::size_t{1} << 29;
-constexpr int kTiles = 24;  // of an item of a Winograd convolution
 
 }  // namespace
 
-Builder::Builder(Graph graph, const Kernels& kernels, int threads, std::string model)
+Builder::Builder(Graph graph, Fusions fusions, const Kernels& kernels, int threads, std::string model)
     : graph_(std::move(graph)),
+      fusions_(std::move(fusions)),
       kernels_(kernels),
       threads_(threads),
       model_(std::move(model)),
@@ -32,10 +34,22 @@ Builder::Builder(Graph graph, const Kernels& kernels, int threads, std::string m
     int& output = group_output_[at(graph_.outputs[i])];
     if (output < 0) output = static_cast<int>(i);
   }
+  join_reshapes();
+  plan_halos();
 }
 
 void Builder::refuse(const Op& op, const std::string& why) const {
   throw base::Error(base::ErrorKind::kModel, fmt::format("{}: engine cpu cannot run {}: {}", model_, op.origin, why));
+}
+
+const Normalization* Builder::normalization_of(const Op& op) const {
+  const auto found = fusions_.normalizations.find(op.output);
+  return found == fusions_.normalizations.end() ? nullptr : &found->second;
+}
+
+Requantize Builder::requantize_of(const Op& op) const {
+  const auto found = fusions_.requantizations.find(op.output);
+  return found == fusions_.requantizations.end() ? Requantize{} : found->second;
 }
 
 bool Builder::is_picture(ValueId id) const {
@@ -64,16 +78,6 @@ void Builder::join_reshapes() {
   }
 }
 
-namespace {
-
-// Worth its transforms where many channels share them.
-bool suits_winograd(const Conv& conv, const Shape& in, const Shape& out) {
-  return conv.groups == 1 && conv.kernel == Pair2{3, 3} && conv.stride == Pair2{1, 1} && conv.dilation == Pair2{1, 1} &&
-         in[1] >= 16 && out[1] >= 16 && out[2] * out[3] >= 64;
-}
-
-}  // namespace
-
 // How far the convolutions that read a value reach beyond it.
 void Builder::plan_halos() {
   for (const Op& op : graph_.ops) {
@@ -83,8 +87,7 @@ void Builder::plan_halos() {
     const Shape& out = shape(op.output);
     if (!is_picture(op.inputs[0])) continue;
     const auto beyond = [](std::int64_t outputs, int stride, int kernel, int dilation, int before, std::int64_t size) {
-      const std::int64_t reach = (outputs - 1) * stride + std::int64_t{kernel - 1} * dilation + 1 - before - size;
-      return number(std::max<std::int64_t>(reach, 0));
+      return number(std::max<std::int64_t>(window_reach(outputs, kernel, stride, dilation) - before - size, 0));
     };
     Pads& halo = halos_[at(op.inputs[0])];
     // Winograd reads whole tiles.
@@ -121,6 +124,7 @@ BlockedPlace Builder::blocked_form(ValueId id) {
   b.origin = at(halo.top) * b.form.row + at(halo.left) * kLanes;
   Storage& storage = storage_[at(id)];
   if (storage.blocked_buffer < 0) storage.blocked_buffer = new_buffer(b.form.block * at(blocks(b.form.channels)));
+  b.place.kind = Place::Kind::kArena;
   b.place.offset = at(storage.blocked_buffer);
   return b;
 }
@@ -142,22 +146,27 @@ Place Builder::plain_place(ValueId id) {
   } else {
     int& buffer = plain_buffers_[at(group)];
     if (buffer < 0) buffer = new_buffer(at(element_count(shape(id))));
+    place.kind = Place::Kind::kArena;
     place.offset = at(buffer);
   }
   return place;
 }
 
+template <typename S, typename Used, typename Written>
+void Builder::add_conversion(ValueId id, const Used& in, const Written& out) {
+  auto step = std::make_unique<S>();
+  step->kernels = &kernels_;
+  step->in = in;
+  step->out = out;
+  step->items = blocks(number(shape(id)[1]));
+  add(std::move(step), nullptr, step->in, step->out);
+}
+
 BlockedPlace Builder::read_blocked(ValueId id) {
   Storage& storage = storage_[at(id)];
   if (!storage.has_blocked) {
-    auto step = std::make_unique<ToBlockedStep>();
-    step->kernels = &kernels_;
-    step->in = read_plain(id);
-    step->out = blocked_form(id);
-    step->items = blocks(number(shape(id)[1]));
-    ToBlockedStep& added = add(std::move(step), nullptr);
-    touch(added.in);
-    touch(added.out);
+    const Place in = read_plain(id);
+    add_conversion<ToBlockedStep>(id, in, blocked_form(id));
     storage.has_blocked = true;
   }
   return blocked_form(id);
@@ -172,14 +181,7 @@ Place Builder::read_plain(ValueId id) {
   if (graph_.is_constant(id) || id == graph_.input) return plain_place(id);
   Storage& storage = storage_[at(id)];
   if (!storage.has_plain) {
-    auto step = std::make_unique<ToPlainStep>();
-    step->kernels = &kernels_;
-    step->in = blocked_form(id);
-    step->out = plain_place(id);
-    step->items = blocks(number(shape(id)[1]));
-    ToPlainStep& added = add(std::move(step), nullptr);
-    touch(added.in);
-    touch(added.out);
+    add_conversion<ToPlainStep>(id, blocked_form(id), plain_place(id));
     storage.has_plain = true;
   }
   return plain_place(id);
@@ -210,8 +212,41 @@ const float* Builder::keep(std::vector<float> weights) {
   return program_->weights.back()->data();
 }
 
-// Graph outputs that were made blocked, or that share a group with another output.
-void Builder::finish_outputs() {
+void Builder::add_copy(const Op& op, const Place& in, std::int64_t in_base, const std::vector<std::int64_t>& in_strides,
+                       const Place& out, std::int64_t out_base, const std::vector<std::int64_t>& out_strides,
+                       const Shape& to) {
+  auto step = std::make_unique<CopyStep>();
+  step->kernels = &kernels_;
+  step->in = in;
+  step->out = out;
+  step->in_base = in_base;
+  step->out_base = out_base;
+  // Dimensions of one element add nothing; inner ones that both sides walk evenly become one.
+  for (std::size_t d = 0; d < to.size(); ++d) {
+    if (to[d] == 1) continue;
+    const bool merges = !step->shape.empty() && step->in_strides.back() == in_strides[d] * to[d] &&
+                        step->out_strides.back() == out_strides[d] * to[d];
+    if (merges) {
+      step->shape.back() *= to[d];
+      step->in_strides.back() = in_strides[d];
+      step->out_strides.back() = out_strides[d];
+    } else {
+      step->shape.push_back(to[d]);
+      step->in_strides.push_back(in_strides[d]);
+      step->out_strides.push_back(out_strides[d]);
+    }
+  }
+  if (step->shape.empty()) {
+    step->shape = {1};
+    step->in_strides = step->out_strides = {1};
+  }
+  if (step->shape.size() > kMostDimensions) refuse(op, "its tensors have too many dimensions");
+  step->items = parts_for(element_count(step->shape), step->shape[0], threads_);
+  add(std::move(step), &op, step->in, step->out);
+}
+
+// Graph outputs that were made blocked, or that share their storage with another output.
+void Builder::write_outputs() {
   for (std::size_t i = 0; i < graph_.outputs.size(); ++i) {
     const ValueId id = graph_.outputs[i];
     const Place place = read_plain(id);
@@ -255,11 +290,8 @@ void Builder::plan_arena() {
   for (const auto& [place, id] : patches_) place->offset = buffers_[at(id)].offset;
 }
 
-std::shared_ptr<const Program> Builder::build() {
-  join_reshapes();
-  plan_halos();
-  for (const Op& op : graph_.ops) build_op(op);
-  finish_outputs();
+std::shared_ptr<const Program> Builder::finish() {
+  write_outputs();
   plan_arena();
   for (const auto& step : program_->steps) {
     program_->items.push_back(step->items);
@@ -269,201 +301,24 @@ std::shared_ptr<const Program> Builder::build() {
   return program_;
 }
 
-void Builder::build_op(const Op& op) {
-  std::visit(
-      [&](const auto& o) {
-        using O = std::decay_t<decltype(o)>;
-        if constexpr (std::is_same_v<O, Conv>)
-          build_conv(op, o);
-        else if constexpr (std::is_same_v<O, ConvTranspose>)
-          build_transposed(op, o);
-        else if constexpr (std::is_same_v<O, Pool>)
-          build_pool(op, o);
-        else if constexpr (std::is_same_v<O, Resize>)
-          build_resize(op, o);
-        else if constexpr (std::is_same_v<O, Unary>)
-          build_unary(op, o.function);
-        else if constexpr (std::is_same_v<O, Binary>)
-          build_binary(op, o);
-        else if constexpr (std::is_same_v<O, Concat>)
-          build_concat(op, o);
-        else if constexpr (std::is_same_v<O, Slice>)
-          build_slice(op, o);
-        else if constexpr (std::is_same_v<O, Gather>)
-          build_gather(op, o);
-        else if constexpr (std::is_same_v<O, Transpose>)
-          build_transpose(op, o);
-        else if constexpr (std::is_same_v<O, Reshape>)
-          build_reshape(op);
-        else if constexpr (std::is_same_v<O, Softmax>)
-          build_softmax(op, o);
-        else if constexpr (std::is_same_v<O, MatMul>)
-          build_matmul(op);
-        else if constexpr (std::is_same_v<O, Reduce>)
-          build_reduce(op, o);
-        else
-          build_reference(op);
-      },
-      op.operation);
+std::vector<std::int64_t> strides_of(const Shape& shape) {
+  std::vector<std::int64_t> strides(shape.size(), 1);
+  for (std::size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * shape[i];
+  return strides;
 }
 
-// ---- Convolutions
-
-namespace {
-
-// A grouped weight as a dense one with zeros between the groups; transposed weights have their channels first.
-Constant ungrouped(const Constant& weight, int groups, bool transposed) {
-  const Shape& s = weight.shape;
-  const std::int64_t taps = s[2] * s[3];
-  const std::int64_t per_group = s[0] / groups;  // outputs (inputs when transposed) of a group
-  Constant dense{DataType::kF32, {s[0], s[1] * groups, s[2], s[3]}, {}, {}};
-  (void)transposed;  // both lay out [first][second of the group], and both need the same filling
-  dense.f32.assign(at(s[0] * s[1] * groups * taps), 0.0F);
-  for (std::int64_t m = 0; m < s[0]; ++m) {
-    const std::int64_t group = m / per_group;
-    for (std::int64_t c = 0; c < s[1]; ++c) {
-      for (std::int64_t t = 0; t < taps; ++t) {
-        dense.f32[at((m * s[1] * groups + group * s[1] + c) * taps + t)] = weight.f32[at((m * s[1] + c) * taps + t)];
-      }
-    }
-  }
-  return dense;
+// Strides with which a tensor of shape `from` is read as `to`: 0 where it repeats.
+std::vector<std::int64_t> broadcast_strides(const Shape& from, const Shape& to) {
+  const auto own = strides_of(from);
+  std::vector<std::int64_t> strides(to.size(), 0);
+  const std::size_t skip = to.size() - from.size();
+  for (std::size_t d = 0; d < from.size(); ++d) strides[d + skip] = from[d] == 1 ? 0 : own[d];
+  return strides;
 }
 
-Constant part_of(const Constant& weight, std::int64_t first, std::int64_t count) {
-  const Shape& s = weight.shape;
-  const std::int64_t each = s[1] * s[2] * s[3];
-  return {DataType::kF32,
-          {count, s[1], s[2], s[3]},
-          {weight.f32.begin() + first * each, weight.f32.begin() + (first + count) * each},
-          {}};
-}
-
-}  // namespace
-
-void Builder::add_conv(const Op& op, ConvForm form, ConvArguments arguments, int first_in, int first_out,
-                       int out_blocks) {
-  const bool dense = form == ConvForm::kDense || form == ConvForm::kPlanar;
-  auto step = std::make_unique<ConvStep>();
-  step->kernels = &kernels_;
-  step->form = form;
-  arguments.activation = op.activation;
-  const Shape& in = shape(op.inputs[0]);
-  if (form == ConvForm::kPlanar) {
-    step->plain_in = read_plain(op.inputs[0]);
-    arguments.in = {nullptr, at(in[3]), at(in[2] * in[3]), number(in[1]), number(in[2]), number(in[3])};
-  } else {
-    step->in = read_blocked(op.inputs[0]);
-    const int channels = arguments.in.channels;
-    arguments.in = step->in.form;
-    if (channels > 0) arguments.in.channels = channels;
-  }
-  if (op.inputs.size() > 3 && op.inputs[3] != kNoValue) {
-    step->residual = read_blocked(op.inputs[3]);
-    step->has_residual = true;
-  }
-  step->out = write_blocked(op.output);
-  arguments.out = step->out.form;
-  step->arguments = arguments;
-  step->first_in_block = first_in;
-  step->first_out_block = first_out;
-  step->out_blocks = out_blocks;
-  const int parallel = dense ? (out_blocks + kConvBlocks - 1) / kConvBlocks : out_blocks;
-  step->bands = bands_for(arguments.out.height, parallel, threads_);
-  step->items = parallel * step->bands;
-  if (form == ConvForm::kPlanar) step->scratch = conv_planar_scratch(arguments);
-  if (form == ConvForm::kWinograd) {
-    // Some two dozen tiles an item: enough to use each weight often, few enough to stay in the cache. All threads get
-    // as many, where there are few, and pixels by fours, as kernels take them.
-    const int tiles = ((arguments.out.height + 3) / 4) * ((arguments.out.width + 3) / 4);
-    const int parts = (tiles + kTiles - 1) / kTiles;
-    const int even = parts < 4 * threads_ ? (parts + threads_ - 1) / threads_ * threads_ : parts;
-    step->tiles = std::max(kTiles / 3, ((tiles + even - 1) / even + 3) / 4 * 4);
-    step->items = (tiles + step->tiles - 1) / step->tiles;
-    step->scratch = winograd_scratch(arguments, step->tiles);
-  }
-  ConvStep& added = add(std::move(step), &op);
-  if (form == ConvForm::kPlanar)
-    touch(added.plain_in);
-  else
-    touch(added.in);
-  if (added.has_residual) touch(added.residual);
-  touch(added.out);
-}
-
-void Builder::build_conv(const Op& op, const Conv& conv) {
-  if (!is_picture(op.inputs[0]))
-    refuse(op, fmt::format("its input is {}, a batch of one is needed", to_string(shape(op.inputs[0]))));
-  const Constant& weight = *graph_.value(op.inputs[1]).constant;
-  const Constant& bias = *graph_.value(op.inputs[2]).constant;
-  const std::int64_t channels = shape(op.inputs[0])[1];
-  const std::int64_t outputs = shape(op.output)[1];
-  ConvArguments a;
-  a.kernel = conv.kernel;
-  a.stride = conv.stride;
-  a.dilation = conv.dilation;
-  a.top = conv.pads.top;
-  a.left = conv.pads.left;
-  a.activation_first = conv.activation_first;
-  a.bias = keep(pad_to_blocks(bias.f32));
-  const int out_blocks = blocks(number(outputs));
-  if (conv.groups > 1 && conv.groups == channels && outputs == channels) {
-    a.weights = keep(pack_depthwise(weight));
-    add_conv(op, ConvForm::kDepthwise, a, 0, 0, out_blocks);
-    return;
-  }
-  const std::int64_t in_each = channels / conv.groups;
-  const std::int64_t out_each = outputs / conv.groups;
-  if (conv.groups > 1 && in_each % kLanes == 0 && out_each % kLanes == 0) {
-    for (int g = 0; g < conv.groups; ++g) {
-      ConvArguments one = a;
-      one.weights = keep(pack_dense(part_of(weight, g * out_each, out_each)));
-      one.bias = a.bias + g * out_each;
-      one.in.channels = number(in_each);
-      add_conv(op, ConvForm::kDense, one, number(g * in_each / kLanes), number(g * out_each / kLanes),
-               number(out_each / kLanes));
-    }
-    return;
-  }
-  if (suits_winograd(conv, shape(op.inputs[0]), shape(op.output))) {
-    a.weights = keep(pack_winograd(weight));
-    add_conv(op, ConvForm::kWinograd, a, 0, 0, out_blocks);
-    return;
-  }
-  if (element_count(weight.shape) > kMaxValueElements / conv.groups) {
-    refuse(op, fmt::format("with {} groups its weight {} takes too much memory", conv.groups, to_string(weight.shape)));
-  }
-  a.weights = keep(pack_dense(conv.groups > 1 ? ungrouped(weight, conv.groups, false) : weight));
-  const bool planar = !prefers_blocked(op.inputs[0]) && channels <= 4;
-  add_conv(op, planar ? ConvForm::kPlanar : ConvForm::kDense, a, 0, 0, out_blocks);
-}
-
-void Builder::build_transposed(const Op& op, const ConvTranspose& conv) {
-  if (!is_picture(op.inputs[0]))
-    refuse(op, fmt::format("its input is {}, a batch of one is needed", to_string(shape(op.inputs[0]))));
-  const Constant& weight = *graph_.value(op.inputs[1]).constant;
-  ConvArguments a;
-  a.kernel = conv.kernel;
-  a.stride = conv.stride;
-  a.dilation = conv.dilation;
-  a.top = conv.pads.top;
-  a.left = conv.pads.left;
-  a.bias = keep(pad_to_blocks(graph_.value(op.inputs[2]).constant->f32));
-  const std::int64_t channels = shape(op.inputs[0])[1];
-  const bool depthwise = conv.groups > 1 && conv.groups == channels && shape(op.output)[1] == channels;
-  if (!depthwise && element_count(weight.shape) > kMaxValueElements / conv.groups) {
-    refuse(op, fmt::format("with {} groups its weight {} takes too much memory", conv.groups, to_string(weight.shape)));
-  }
-  a.weights = keep(depthwise          ? pack_depthwise(weight)
-                   : conv.groups == 1 ? pack_transposed(weight)
-                                      : pack_transposed(ungrouped(weight, conv.groups, true)));
-  add_conv(op, depthwise ? ConvForm::kTransposedDepthwise : ConvForm::kTransposed, a, 0, 0,
-           blocks(number(shape(op.output)[1])));
-}
-
-std::shared_ptr<const Program> build_program(Graph graph, const Kernels& kernels, int threads,
-                                             const std::string& model) {
-  return Builder(std::move(graph), kernels, threads, model).build();
+int parts_for(std::int64_t elements, std::int64_t limit, int threads) {
+  if (elements < 16384) return 1;
+  return number(std::clamp(limit, std::int64_t{1}, std::int64_t{2} * threads));
 }
 
 }  // namespace camd::infer::cpu

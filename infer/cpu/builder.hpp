@@ -1,22 +1,65 @@
-// Builder: turns a graph into a Program. Chooses each operator's step and each value's storage, converts between
-// blocked and plain where neighbours differ, and plans the arena.
+// Builder: what the families of operators (build_*.hpp) share while a graph becomes a Program. It decides where each
+// value lies, converts between blocked and plain storage where neighbours differ, and plans the arena.
 //
 // Threads: one thread, during build_program() only. Private to infer/cpu/.
-// A value may have a blocked form, a plain form or both; each is made once, by the op itself or by a conversion.
+// A value may have a blocked form, a plain form or both. Each is made once: by the value's own step or by a conversion.
+// A family makes a step like this: read_*() for each input, write_*() for the output, then add() with all their places.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "infer/cpu/fusion.hpp"
 #include "infer/cpu/steps.hpp"
 
 namespace camd::infer::cpu {
 
 class Builder {
  public:
-  Builder(Graph graph, const Kernels& kernels, int threads, std::string model);
-  [[nodiscard]] std::shared_ptr<const Program> build();
+  // `fusions` belong to `graph`, see fuse().
+  Builder(Graph graph, Fusions fusions, const Kernels& kernels, int threads, std::string model);
+
+  [[nodiscard]] const Graph& graph() const noexcept { return graph_; }
+  [[nodiscard]] const Shape& shape(ValueId id) const { return graph_.shape(id); }
+  [[nodiscard]] const Constant& constant(ValueId id) const { return *graph_.value(id).constant; }
+  [[nodiscard]] const Kernels& kernels() const noexcept { return kernels_; }
+  [[nodiscard]] int threads() const noexcept { return threads_; }
+  // What the op does beside its operator; null: it is no normalisation.
+  [[nodiscard]] const Normalization* normalization_of(const Op& op) const;
+  [[nodiscard]] Requantize requantize_of(const Op& op) const;
+
+  // ---- Values
+  [[nodiscard]] bool is_picture(ValueId id) const;       // [1,C,H,W]
+  [[nodiscard]] bool prefers_blocked(ValueId id) const;  // a picture that has a blocked form already
+  // The value's storage in one form. read_*() adds a conversion when the value has only the other form.
+  [[nodiscard]] BlockedPlace read_blocked(ValueId id);
+  [[nodiscard]] BlockedPlace write_blocked(ValueId id);
+  [[nodiscard]] Place read_plain(ValueId id);
+  [[nodiscard]] Place write_plain(ValueId id);
+  // Whether both values lie in the same plain storage.
+  [[nodiscard]] bool share_storage(ValueId a, ValueId b) const { return group_of(a) == group_of(b); }
+
+  // ---- Steps
+  // Adds the step. `used`: all places of the step that it reads or writes (Place, BlockedPlace or vectors of them).
+  // `op`: for the step's name; null for a conversion.
+  template <typename S, typename... Used>
+  void add(std::unique_ptr<S>&& step, const Op* op, Used&... used) {
+    append(std::move(step), op);
+    (touch(used), ...);
+  }
+  // Adds a step that copies a box of the shape `to` from one plain storage to another, by strides in floats.
+  void add_copy(const Op& op, const Place& in, std::int64_t in_base, const std::vector<std::int64_t>& in_strides,
+                const Place& out, std::int64_t out_base, const std::vector<std::int64_t>& out_strides, const Shape& to);
+  // Stores weights in the Program.
+  [[nodiscard]] const float* keep(std::vector<float> weights);
+
+  // After the last op: writes the graph's outputs, plans the arena and hands the Program out.
+  [[nodiscard]] std::shared_ptr<const Program> finish();
+
+  // Throws Error(kModel): "MODEL: engine cpu cannot run Conv (node 'x'): why".
+  [[noreturn]] void refuse(const Op& op, const std::string& why) const;
 
  private:
   struct Buffer {
@@ -29,60 +72,27 @@ class Builder {
     int blocked_buffer = -1;
   };
 
-  // ---- Values
-  [[nodiscard]] const Shape& shape(ValueId id) const { return graph_.shape(id); }
-  [[nodiscard]] bool is_picture(ValueId id) const;       // [1,C,H,W]
-  [[nodiscard]] bool prefers_blocked(ValueId id) const;  // a picture that has no plain form yet
   [[nodiscard]] BlockedPlace blocked_form(ValueId id);
-  // Registers the use of the value's storage by the step that is added next.
-  BlockedPlace read_blocked(ValueId id);
-  BlockedPlace write_blocked(ValueId id);
-  Place read_plain(ValueId id);
-  Place write_plain(ValueId id);
-  Place plain_place(ValueId id);
-  int group_of(ValueId id) const;
+  [[nodiscard]] Place plain_place(ValueId id);
+  [[nodiscard]] int group_of(ValueId id) const;
   void join_reshapes();
   void plan_halos();
-  int new_buffer(std::size_t floats);
-
-  // ---- Steps
+  [[nodiscard]] int new_buffer(std::size_t floats);
+  template <typename S, typename Used, typename Written>
+  void add_conversion(ValueId id, const Used& in, const Written& out);
   void append(std::unique_ptr<Step> step, const Op* op);
-  template <typename S>
-  S& add(std::unique_ptr<S> step, const Op* op) {
-    S& reference = *step;
-    append(std::move(step), op);
-    return reference;
-  }
-  void touch(Place& place);  // of the latest step: patched when the arena is planned
+  // The latest step uses the place: notes its buffer's life, and where to write the offset in the end.
+  void touch(Place& place);
   void touch(BlockedPlace& place) { touch(place.place); }
-  const float* keep(std::vector<float> weights);
-
-  void build_op(const Op& op);
-  void build_conv(const Op& op, const Conv& conv);
-  void build_transposed(const Op& op, const ConvTranspose& conv);
-  void add_conv(const Op& op, ConvForm form, ConvArguments arguments, int first_in, int first_out, int out_blocks);
-  void build_pool(const Op& op, const Pool& pool);
-  void build_resize(const Op& op, const Resize& resize);
-  void build_unary(const Op& op, const Activation& function);
-  void build_binary(const Op& op, const Binary& binary);
-  void build_plain_binary(const Op& op, const Binary& binary);
-  void build_concat(const Op& op, const Concat& concat);
-  void build_slice(const Op& op, const Slice& slice);
-  void build_gather(const Op& op, const Gather& gather);
-  void build_transpose(const Op& op, const Transpose& transpose);
-  void build_reshape(const Op& op);
-  void build_softmax(const Op& op, const Softmax& softmax);
-  void build_matmul(const Op& op);
-  void build_reduce(const Op& op, const Reduce& reduce);
-  void build_reference(const Op& op);
-  void add_channels(const Op& op, const std::vector<ValueId>& sources, std::vector<ChannelsStep::From> from);
-  void add_copy(const Op& op, const Place& in, std::int64_t in_base, std::vector<std::int64_t> in_strides,
-                const Place& out, std::int64_t out_base, std::vector<std::int64_t> out_strides, Shape to);
-  void finish_outputs();
+  template <typename P>
+  void touch(std::vector<P>& places) {
+    for (P& place : places) touch(place);
+  }
+  void write_outputs();
   void plan_arena();
-  [[noreturn]] void refuse(const Op& op, const std::string& why) const;
 
   Graph graph_;
+  Fusions fusions_;
   const Kernels& kernels_;
   int threads_;
   std::string model_;
@@ -95,5 +105,12 @@ class Builder {
   std::vector<Buffer> buffers_;
   std::vector<std::pair<Place*, int>> patches_;  // arena places and their buffers
 };
+
+// Strides in floats of a plain tensor.
+[[nodiscard]] std::vector<std::int64_t> strides_of(const Shape& shape);
+// Strides with which a tensor of shape `from` is read as `to`: 0 where it repeats.
+[[nodiscard]] std::vector<std::int64_t> broadcast_strides(const Shape& from, const Shape& to);
+// Into how many parts a step over `elements` is cut; `limit`: how many there can be.
+[[nodiscard]] int parts_for(std::int64_t elements, std::int64_t limit, int threads);
 
 }  // namespace camd::infer::cpu

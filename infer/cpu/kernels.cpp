@@ -1,11 +1,13 @@
 #include "infer/cpu/kernels.hpp"
 
-namespace camd::infer::cpu {
+#include <algorithm>
 
-#if defined(CAMD_CPU_X86_64)
-[[nodiscard]] const Kernels& avx2_kernels() noexcept;
-[[nodiscard]] const Kernels& avx512_kernels() noexcept;
-#endif
+#include "infer/cpu/kernels_avx2.hpp"
+#include "infer/cpu/kernels_avx512.hpp"
+#include "infer/cpu/kernels_baseline.hpp"
+#include "infer/graph/window.hpp"
+
+namespace camd::infer::cpu {
 
 std::vector<const Kernels*> kernel_sets() {
   std::vector<const Kernels*> sets;
@@ -28,9 +30,8 @@ const Kernels& kernels() {
 }
 
 std::size_t conv_planar_scratch(const ConvArguments& a) noexcept {
-  const int span = (a.out.width - 1) * a.stride.x + (a.kernel.x - 1) * a.dilation.x + 1;
-  return static_cast<std::size_t>(span) * static_cast<std::size_t>(a.kernel.y) *
-         static_cast<std::size_t>(a.in.channels);
+  const std::int64_t span = window_reach(a.out.width, a.kernel.x, a.stride.x, a.dilation.x);
+  return at(span) * static_cast<std::size_t>(a.kernel.y) * static_cast<std::size_t>(a.in.channels);
 }
 
 std::size_t winograd_scratch(const ConvArguments& a, int tiles) noexcept {

@@ -1,33 +1,42 @@
-// The inner loops of the CPU engine. One source (kernels.inc) is compiled for several instruction sets; kernels() gives
-// the best that this machine runs.
+// The inner loops of the CPU engine. One source, kernels.inc, is compiled for several instruction sets. kernels()
+// returns the best set that this machine runs.
 //
-// Threads: pure functions of their arguments, [any]; several threads run parts of one operator at once.
-// Storage. A *blocked* picture keeps eight channels together: [ceil(C/8)][rows][columns][8] f32, so that one vector is
-// one pixel of eight channels. Around each block lies a halo of zeros as wide as the convolutions that read it reach,
-// so that they need no bounds checks. Lanes beyond C hold nothing of meaning; nobody reads them but to write such
-// lanes. *Plain* storage is row-major in the model's order.
+// Threads: pure functions of their arguments, [any] [no-alloc]. Several threads may run parts of one operator at once.
+// Storage: a *blocked* picture keeps eight channels together, [ceil(C/8)][rows][columns][8] f32, so that one vector is
+// one pixel of eight channels. Around each block is a halo of zeros. It is as wide as the convolutions that read the
+// picture reach, so they need no bounds checks. Lanes beyond channel C hold arbitrary numbers; only lanes beyond C are
+// computed from them. *Plain* storage is row-major in the order of the model's dimensions.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
-#include "infer/graph.hpp"
+#include "infer/graph/graph.hpp"
 
 namespace camd::infer::cpu {
 
 inline constexpr int kLanes = 8;
 inline constexpr int kConvBlocks = 4;  // output blocks of a dense convolution that a kernel is given at most
 
-// Sizes and offsets are signed where they are computed; these name the conversions.
-[[nodiscard]] constexpr std::size_t at(std::int64_t i) noexcept { return static_cast<std::size_t>(i); }
-[[nodiscard]] constexpr int number(std::int64_t i) noexcept { return static_cast<int>(i); }
+// Sizes and offsets are computed as signed numbers. at() makes one an index, number() an int.
+[[nodiscard, gnu::always_inline]] constexpr std::size_t at(std::int64_t i) noexcept {
+  return static_cast<std::size_t>(i);
+}
+[[nodiscard, gnu::always_inline]] constexpr int number(std::int64_t i) noexcept { return static_cast<int>(i); }
 
 struct Blocked {
   float* data = nullptr;  // block 0, row 0, column 0
   std::size_t row = 0;    // floats from a row to the next
   std::size_t block = 0;  // floats from a block to the next
   int channels = 0, height = 0, width = 0;
+};
+
+// A pair of QuantizeLinear and DequantizeLinear: x becomes min(max(round(x / divisor) * scale, low), high).
+struct Requantize {
+  float divisor = 0.0F;  // 0: x is whole already
+  float scale = 0.0F;    // 0: there is no pair
+  float low = 0.0F, high = 0.0F;
 };
 
 struct ConvArguments {
@@ -40,6 +49,7 @@ struct ConvArguments {
   bool activation_first = false;
   const float* residual = nullptr;  // as `out`
   std::size_t residual_row = 0, residual_block = 0;
+  Requantize requantize;  // after all else
 };
 
 struct PoolArguments {
@@ -50,6 +60,17 @@ struct PoolArguments {
 struct ResizeArguments {
   Blocked in, out;
   const Resize* resize = nullptr;
+};
+
+// y = f((x - mean) / sqrt(variance + epsilon) * gain + offset), with mean and variance over `group` neighbouring
+// channels of the whole picture.
+struct NormalizeArguments {
+  Blocked in, out;
+  const float* gain = nullptr;    // per channel, padded to whole blocks
+  const float* offset = nullptr;  // likewise
+  int group = 1;
+  float epsilon = 0.0F;
+  Activation activation;
 };
 
 struct Kernels {
@@ -69,8 +90,17 @@ struct Kernels {
   void (*transposed_depthwise)(const ConvArguments&, int block, int y0, int y1) noexcept;
   void (*pool)(const PoolArguments&, int block, int y0, int y1) noexcept;
   void (*resize)(const ResizeArguments&, int block, int y0, int y1) noexcept;
+  // Blocks [first, first + count), in which groups of channels lie whole; `scratch` holds 2 * count * kLanes floats.
+  void (*normalize)(const NormalizeArguments&, int first, int count, float* scratch) noexcept;
+  // out[i] = reduction of in[k * inner + i] over k in [0, size), for i in [0, inner). Sum, mean, sum of squares,
+  // largest and smallest only.
+  void (*reduce)(Reduce::Kind, const float* in, float* out, std::size_t size, std::size_t inner) noexcept;
+  // out[k * inner + i] = softmax over k in [0, size) of in[k * inner + i], for i in [i0, i1); log: its logarithm.
+  void (*softmax)(const float* in, float* out, std::size_t size, std::size_t inner, std::size_t i0, std::size_t i1,
+                  bool log) noexcept;
   // values = f(values)
   void (*activate)(float* values, std::size_t count, const Activation&) noexcept;
+  void (*requantize)(float* values, std::size_t count, const Requantize&) noexcept;
   // out = f(a op b); a step of 0 repeats one number.
   void (*binary)(Binary::Kind, const float* a, int a_step, const float* b, int b_step, float* out, std::size_t count,
                  const Activation&) noexcept;
@@ -80,6 +110,9 @@ struct Kernels {
   // Rows [m0, m1) of out[M,N] = f(a[M,K] * b[K,N] + bias); bias may be null, its strides 0 or those of the output.
   void (*matmul)(const float* a, const float* b, const float* bias, std::size_t bias_row, int bias_step, float* out,
                  int m0, int m1, int k, int n, const Activation&) noexcept;
+  // out[c * out_row + r] = in[r * in_row + c]
+  void (*transpose)(const float* in, std::size_t in_row, float* out, std::size_t out_row, int rows,
+                    int columns) noexcept;
   // From and to plain [C][H][W], one block.
   void (*to_blocked)(const float* plain, const Blocked& out, int block) noexcept;
   void (*to_plain)(const Blocked& in, float* plain, int block) noexcept;
@@ -87,8 +120,7 @@ struct Kernels {
 
 // What this machine runs, the best first.
 [[nodiscard]] std::vector<const Kernels*> kernel_sets();
-[[nodiscard]] const Kernels& kernels();                    // the best of them
-[[nodiscard]] const Kernels& baseline_kernels() noexcept;  // what every machine of this architecture runs
+[[nodiscard]] const Kernels& kernels();  // the best of them
 
 // Forced inline: it is also compiled with wider instruction sets.
 [[nodiscard, gnu::always_inline]] inline int blocks(int channels) noexcept { return (channels + kLanes - 1) / kLanes; }

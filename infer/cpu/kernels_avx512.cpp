@@ -1,6 +1,9 @@
 // infer/cpu/kernels.inc for AVX-512 with its parts F, DQ, BW and VL (this file alone is compiled with those flags).
+#include "infer/cpu/kernels_avx512.hpp"
+
 #include "infer/cpu/kernels.hpp"
-#include "infer/reference.hpp"
+#include "infer/graph/reference.hpp"
+#include "infer/graph/window.hpp"
 
 namespace camd::infer::cpu {
 namespace {

@@ -1,6 +1,9 @@
 // infer/cpu/kernels.inc for the architecture's baseline.
+#include "infer/cpu/kernels_baseline.hpp"
+
 #include "infer/cpu/kernels.hpp"
-#include "infer/reference.hpp"
+#include "infer/graph/reference.hpp"
+#include "infer/graph/window.hpp"
 
 namespace camd::infer::cpu {
 namespace {

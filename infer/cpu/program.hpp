@@ -1,26 +1,24 @@
-// Program: a graph prepared for the CPU: operators with packed weights, storage planned in one arena.
+// Program: a graph prepared for the CPU: steps with packed weights, and a place in one arena for each value.
 //
-// Threads: build_program() [setup]; a Program is constant afterwards and shared by all Executions. A Run belongs to one
-// Execution and is used by one thread at a time.
-// Memory: packed weights once per Program; one arena per Run, in which values share space when their lives do not meet.
+// Threads: a Program is constant once it is built and shared by all Executions; Step::run() as it says.
+// Memory: packed weights once per Program. Values share space in the arena when no step needs both.
 // Invariants: running does not allocate.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "infer/cpu/kernels.hpp"
-#include "infer/cpu/team.hpp"
-#include "infer/graph.hpp"
+#include "infer/graph/graph.hpp"
 
 namespace camd::infer::cpu {
 
 // Where a tensor lies while the program runs.
 struct Place {
-  enum class Kind : std::uint8_t { kArena, kInput, kOutput, kConstant } kind = Kind::kArena;
+  enum class Kind : std::uint8_t { kNone, kArena, kInput, kOutput, kConstant } kind = Kind::kNone;
   std::size_t offset = 0;           // floats into the arena
   int output = 0;                   // index of the graph output
   const float* constant = nullptr;  // owned by the Program
@@ -31,12 +29,14 @@ struct Memory {
   float* arena = nullptr;
   const float* input = nullptr;
   const std::vector<float*>* outputs = nullptr;
-  float* scratch = nullptr;  // of this worker
+  float* scratch = nullptr;  // of this thread
 
+  // Null for Place::Kind::kNone.
   [[nodiscard]] float* at(const Place& place) const noexcept {
     switch (place.kind) {
+      case Place::Kind::kNone: return nullptr;
       case Place::Kind::kArena: return arena + place.offset;
-      // Of these two, steps read only.
+      // Steps only read the input and constants.
       case Place::Kind::kInput: return const_cast<float*>(input);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
       case Place::Kind::kOutput: return (*outputs)[static_cast<std::size_t>(place.output)];
       case Place::Kind::kConstant:
@@ -60,14 +60,16 @@ struct BlockedPlace {
   }
 };
 
-// One operator, ready to run. Items are independent parts of it, from the top of the picture to its bottom where they
-// can be: Team.
+// One operator, ready to run. Its items are independent parts, where possible from the top of the picture to its
+// bottom (see ThreadPool).
 class Step {
  public:
   virtual ~Step() = default;
+  // [any] [no-alloc] Runs item `item` of [0, items). Items may run at the same time, each with scratch memory of its
+  // own.
   virtual void run(int item, const Memory& memory) const noexcept = 0;
   int items = 1;
-  std::size_t scratch = 0;  // floats each worker needs
+  std::size_t scratch = 0;  // floats that each thread needs
   std::string name;         // for profiles
 };
 
@@ -77,32 +79,8 @@ struct Program {
   std::vector<std::shared_ptr<const Constant>> constants;
   std::vector<int> items;  // per step
   std::size_t arena_floats = 0;
-  std::size_t scratch_floats = 0;  // per worker
+  std::size_t scratch_floats = 0;  // per thread
   Graph graph;                     // shapes of inputs and outputs; resize tables live here
-};
-
-// `threads` decides into how many parts operators are cut. Throws Error(kModel) naming what cannot run here.
-[[nodiscard]] std::shared_ptr<const Program> build_program(Graph graph, const Kernels& kernels, int threads,
-                                                           const std::string& model);
-
-class Run : private StageRunner {
- public:
-  Run(std::shared_ptr<const Program> program, Team& team);
-  ~Run() override;
-  // input: the graph's input, plain; outputs[i]: room for graph output i, plain.
-  void operator()(const float* input, const std::vector<float*>& outputs);
-
- private:
-  void run_item(int stage, int item, int worker) noexcept override;
-
-  std::shared_ptr<const Program> program_;
-  Team& team_;
-  struct AlignedFree {
-    void operator()(float* p) const noexcept;
-  };
-  std::unique_ptr<float, AlignedFree> arena_, scratch_;
-  std::vector<std::atomic<int>> done_;
-  Memory memory_;
 };
 
 }  // namespace camd::infer::cpu

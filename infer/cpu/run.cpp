@@ -1,8 +1,8 @@
+#include "infer/cpu/run.hpp"
+
 #include <algorithm>
 #include <cstdlib>
 #include <new>
-
-#include "infer/cpu/program.hpp"
 
 namespace camd::infer::cpu {
 namespace {
@@ -19,11 +19,11 @@ float* allocate(std::size_t floats) {
 
 void Run::AlignedFree::operator()(float* p) const noexcept { std::free(p); }
 
-Run::Run(std::shared_ptr<const Program> program, Team& team)
+Run::Run(std::shared_ptr<const Program> program, ThreadPool& threads)
     : program_(std::move(program)),
-      team_(team),
+      threads_(threads),
       arena_(allocate(program_->arena_floats)),
-      scratch_(allocate(program_->scratch_floats * static_cast<std::size_t>(team.size()))),
+      scratch_(allocate(program_->scratch_floats * static_cast<std::size_t>(threads.size()))),
       done_(program_->steps.size()) {
   // Lanes and halos that nobody writes must at least be numbers.
   std::fill_n(arena_.get(), program_->arena_floats, 0.0F);
@@ -33,7 +33,7 @@ Run::~Run() = default;
 
 void Run::operator()(const float* input, const std::vector<float*>& outputs) {
   memory_ = {arena_.get(), input, &outputs, nullptr};
-  team_.run(*this, program_->items, done_);
+  threads_.run(*this, program_->items, done_);
 }
 
 void Run::run_item(int stage, int item, int worker) noexcept {

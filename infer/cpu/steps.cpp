@@ -3,37 +3,12 @@
 #include <cmath>
 #include <cstring>
 
-#include "infer/reference.hpp"
+#include "infer/graph/reference.hpp"
 
 namespace camd::infer::cpu {
 namespace {
 
 float* block_row(const Blocked& b, int block, int y) noexcept { return b.data + at(block) * b.block + at(y) * b.row; }
-
-// Calls visit(offset_a, offset_b, offset_out) for every run of the innermost dimension.
-template <typename Visit>
-void for_each_line(const Shape& shape, const std::vector<std::int64_t>& a, const std::vector<std::int64_t>& b,
-                   const std::vector<std::int64_t>& out, Visit visit) {
-  std::array<std::int64_t, 12> where{};
-  const std::size_t outer = shape.size() - 1;
-  std::int64_t ia = 0, ib = 0, io = 0;
-  for (;;) {
-    visit(ia, ib, io);
-    std::size_t d = outer;
-    for (;;) {
-      if (d == 0) return;
-      --d;
-      ia += a[d];
-      ib += b[d];
-      io += out[d];
-      if (++where[d] < shape[d]) break;
-      ia -= a[d] * shape[d];
-      ib -= b[d] * shape[d];
-      io -= out[d] * shape[d];
-      where[d] = 0;
-    }
-  }
-}
 
 }  // namespace
 
@@ -68,7 +43,7 @@ void ConvStep::run(int item, const Memory& memory) const noexcept {
     a.in.row = source.row;
     a.in.block = source.block;
   }
-  if (has_residual) {
+  if (residual.place.kind != Place::Kind::kNone) {
     const Blocked r = residual.in(memory);
     a.residual = r.data + at(first_out_block) * r.block;
     a.residual_row = r.row;
@@ -118,6 +93,16 @@ void ResizeStep::run(int item, const Memory& memory) const noexcept {
   clear_halo(a.out, out.halo, block, rows.begin, rows.end);
 }
 
+void NormalizeStep::run(int item, const Memory& memory) const noexcept {
+  NormalizeArguments a = arguments;
+  a.in = in.in(memory);
+  a.out = out.in(memory);
+  const int first = item * blocks_each;
+  const int count = std::min(blocks_each, blocks(a.out.channels) - first);
+  kernels->normalize(a, first, count, memory.scratch);
+  for (int b = first; b < first + count; ++b) clear_halo(a.out, out.halo, b, 0, a.out.height);
+}
+
 void ToBlockedStep::run(int item, const Memory& memory) const noexcept {
   const Blocked to = out.in(memory);
   kernels->to_blocked(memory.at(in), to, item);
@@ -132,14 +117,23 @@ void ToPixelsStep::run(int item, const Memory& memory) const noexcept {
   const Blocked from = in.in(memory);
   const Band rows = band(from.height, items, item);
   const auto channels = at(from.channels);
+  // Some pixels at a time, so that what is written of each lies together.
+  constexpr int kPixels = 8;
   for (int y = rows.begin; y < rows.end; ++y) {
     float* const to = memory.at(out) + at(y) * at(from.width) * channels;
-    for (int b = 0; b < blocks(from.channels); ++b) {
-      const int lanes = std::min(kLanes, from.channels - b * kLanes);
-      const float* const row = block_row(from, b, y);
-      for (int x = 0; x < from.width; ++x) {
-        float* const pixel = to + at(x) * channels + at(b) * kLanes;
-        for (int i = 0; i < lanes; ++i) pixel[i] = row[x * kLanes + i];
+    for (int x0 = 0; x0 < from.width; x0 += kPixels) {
+      const int x1 = std::min(x0 + kPixels, from.width);
+      for (int b = 0; b < blocks(from.channels); ++b) {
+        const int lanes = std::min(kLanes, from.channels - b * kLanes);
+        const float* const row = block_row(from, b, y);
+        for (int x = x0; x < x1; ++x) {
+          float* const pixel = to + at(x) * channels + at(b) * kLanes;
+          const float* const source = row + at(x) * kLanes;
+          if (lanes == kLanes)
+            std::memcpy(pixel, source, kLanes * sizeof(float));
+          else
+            std::copy_n(source, lanes, pixel);
+        }
       }
     }
   }
@@ -195,6 +189,7 @@ void BlockedElementwiseStep::run(int item, const Memory& memory) const noexcept 
         break;
       case Kind::kPerChannel: kernels->binary_lanes(operation, source, numbers, swapped, row, pixels, function); break;
     }
+    if (requantize.scale != 0) kernels->requantize(row, pixels * kLanes, requantize);
   }
   clear_halo(to, out.halo, item, 0, to.height);
 }
@@ -219,6 +214,7 @@ void PlainBinaryStep::run(int item, const Memory& memory) const noexcept {
   const auto run_line = [&](std::int64_t ia, std::int64_t ib, std::int64_t io, std::int64_t count) {
     kernels->binary(operation, x + ia, static_cast<int>(sa.back()), y + ib, static_cast<int>(sb.back()), to + io,
                     at(count), function);
+    if (requantize.scale != 0) kernels->requantize(to + io, at(count), requantize);
   };
   if (line) {
     run_line(rows.begin * sa[0], rows.begin * sb[0], rows.begin, part[0]);
@@ -247,68 +243,93 @@ void PlainUnaryStep::run(int item, const Memory& memory) const noexcept {
   const float* const from = memory.at(in) + begin;
   if (to != from) std::memcpy(to, from, (end - begin) * sizeof(float));
   kernels->activate(to, end - begin, function);
+  if (requantize.scale != 0) kernels->requantize(to, end - begin, requantize);
 }
 
-void CopyStep::run(int, const Memory& memory) const noexcept {
-  const float* const from = memory.at(in) + in_base;
-  float* const to = memory.at(out) + out_base;
-  const std::int64_t step_in = in_strides.back();
-  const std::int64_t step_out = out_strides.back();
-  const std::int64_t count = shape.back();
-  for_each_line(shape, in_strides, in_strides, out_strides, [&](std::int64_t i, std::int64_t, std::int64_t o) {
-    if (step_in == 1 && step_out == 1) {
-      std::memcpy(to + o, from + i, at(count) * sizeof(float));
+void CopyStep::run(int item, const Memory& memory) const noexcept {
+  const Band part = band(static_cast<int>(shape[0]), items, item);
+  if (part.begin == part.end) return;
+  const float* const from = memory.at(in) + in_base + part.begin * in_strides[0];
+  float* const to = memory.at(out) + out_base + part.begin * out_strides[0];
+  const std::size_t rank = shape.size();
+  const std::size_t last = rank - 1;
+  std::array<std::int64_t, kMostDimensions> sizes{};
+  std::copy(shape.begin(), shape.end(), sizes.begin());
+  sizes[0] = part.end - part.begin;
+  const bool lines = in_strides[last] == 1 && out_strides[last] == 1;
+  // A transposition: what lies side by side in the input is another dimension than in the output.
+  std::size_t across = rank;
+  for (std::size_t d = 0; d < last && in_strides[last] != 1 && out_strides[last] == 1; ++d) {
+    if (in_strides[d] == 1) across = d;
+  }
+  std::array<std::int64_t, kMostDimensions> where{};
+  std::int64_t i = 0, o = 0;
+  for (;;) {
+    if (lines) {
+      std::memcpy(to + o, from + i, at(sizes[last]) * sizeof(float));
+    } else if (across < rank) {
+      kernels->transpose(from + i, at(in_strides[last]), to + o, at(out_strides[across]), number(sizes[last]),
+                         number(sizes[across]));
     } else {
-      for (std::int64_t k = 0; k < count; ++k) to[o + k * step_out] = from[i + k * step_in];
+      for (std::int64_t k = 0; k < sizes[last]; ++k) to[o + k * out_strides[last]] = from[i + k * in_strides[last]];
     }
-  });
+    // The next place of the dimensions that one call did not copy.
+    std::size_t d = last;
+    for (;;) {
+      if (d == 0) return;
+      --d;
+      if (d == across) continue;
+      i += in_strides[d];
+      o += out_strides[d];
+      if (++where[d] < sizes[d]) break;
+      i -= in_strides[d] * sizes[d];
+      o -= out_strides[d] * sizes[d];
+      where[d] = 0;
+    }
+  }
 }
 
 void SoftmaxStep::run(int item, const Memory& memory) const noexcept {
   const float* const from = memory.at(in);
   float* const to = memory.at(out);
-  const Band rows = band(static_cast<int>(outer), items, item);
+  const Band rows = by_columns ? Band{0, number(outer)} : band(number(outer), items, item);
+  const Band columns = by_columns ? band(number(inner), items, item) : Band{0, number(inner)};
   for (std::int64_t o = rows.begin; o < rows.end; ++o) {
-    for (std::int64_t i = 0; i < inner; ++i) {
-      const std::int64_t base = o * size * inner + i;
-      float largest = from[base];
-      for (std::int64_t k = 1; k < size; ++k) largest = std::max(largest, from[base + k * inner]);
-      float sum = 0;
-      for (std::int64_t k = 0; k < size; ++k) {
-        const float e = std::exp(from[base + k * inner] - largest);
-        to[base + k * inner] = log ? from[base + k * inner] - largest : e;
-        sum += e;
-      }
-      const float share = 1.0F / sum;
-      const float shift = std::log(sum);
-      for (std::int64_t k = 0; k < size; ++k) {
-        float& v = to[base + k * inner];
-        v = log ? v - shift : v * share;
-      }
-    }
+    kernels->softmax(from + o * size * inner, to + o * size * inner, at(size), at(inner), at(columns.begin),
+                     at(columns.end), log);
+  }
+}
+
+void ReduceStep::run(int item, const Memory& memory) const noexcept {
+  const Band rows = band(number(outer), items, item);
+  for (std::int64_t o = rows.begin; o < rows.end; ++o) {
+    kernels->reduce(kind, memory.at(in) + o * size * inner, memory.at(out) + o * inner, at(size), at(inner));
   }
 }
 
 void MatMulStep::run(int item, const Memory& memory) const noexcept {
   const int which = item / bands;
   const Band rows = band(m, bands, item % bands);
-  kernels->matmul(memory.at(a) + which * a_batch, memory.at(b) + which * b_batch, has_bias ? memory.at(bias) : nullptr,
-                  bias_row, bias_step, memory.at(out) + at(which) * at(m) * at(n), rows.begin, rows.end, k, n,
-                  function);
+  kernels->matmul(memory.at(a) + which * a_batch, memory.at(b) + which * b_batch, memory.at(bias), bias_row, bias_step,
+                  memory.at(out) + at(which) * at(m) * at(n), rows.begin, rows.end, k, n, function);
+  if (requantize.scale == 0) return;
+  kernels->requantize(memory.at(out) + (at(which) * at(m) + at(rows.begin)) * at(n), at(rows.end - rows.begin) * at(n),
+                      requantize);
 }
 
 void ReferenceStep::run(int, const Memory& memory) const noexcept {
   std::vector<Constant> values(in.size());
   std::vector<const Constant*> pointers(in.size(), nullptr);
   for (std::size_t i = 0; i < in.size(); ++i) {
-    if (!present[i]) continue;
     const float* const from = memory.at(in[i]);
+    if (from == nullptr) continue;
     values[i].shape = in_shapes[i];
     values[i].f32.assign(from, from + element_count(in_shapes[i]));
     pointers[i] = &values[i];
   }
   const Constant result = evaluate(op, pointers, out_shape);
   std::copy(result.f32.begin(), result.f32.end(), memory.at(out));
+  if (requantize.scale != 0) kernels->requantize(memory.at(out), result.f32.size(), requantize);
 }
 
 }  // namespace camd::infer::cpu

@@ -10,7 +10,8 @@
 
 namespace camd::infer::cpu {
 
-// Rows are cut so that all threads have work, but not so fine that weights are fetched again and again.
+// Into how many bands of rows a picture is cut when `parallel` other parts of it run at the same time: enough that all
+// threads have work, and few enough that weights are not read too often.
 [[nodiscard]] inline int bands_for(int rows, int parallel, int threads) noexcept {
   if (threads == 1) return 1;
   const int wanted = (4 * threads + parallel - 1) / parallel;
@@ -23,20 +24,19 @@ struct Band {
   return {static_cast<int>(std::int64_t{rows} * i / bands), static_cast<int>(std::int64_t{rows} * (i + 1) / bands)};
 }
 
-// Zeroes the halo of an output block's rows [y0, y1), and above or below them at the picture's ends.
+// Writes zeros to the halo beside rows [y0, y1) of a block, and to the halo above the first and below the last row.
 void clear_halo(const Blocked& picture, const Pads& halo, int block, int y0, int y1) noexcept;
 
 enum class ConvForm : std::uint8_t { kDense, kPlanar, kWinograd, kDepthwise, kTransposed, kTransposedDepthwise };
 
-// Convolutions of all forms; groups of whole blocks arrive as several steps.
+// A convolution of any form. One with groups of whole blocks becomes one step per group.
 class ConvStep final : public Step {
  public:
   const Kernels* kernels = nullptr;
   ConvForm form = ConvForm::kDense;
-  ConvArguments arguments;  // without memory
-  BlockedPlace in, out, residual;
-  Place plain_in;  // kPlanar
-  bool has_residual = false;
+  ConvArguments arguments;                      // without memory
+  BlockedPlace in, out, residual;               // residual: none where there is none
+  Place plain_in;                               // kPlanar
   int first_in_block = 0, first_out_block = 0;  // of a group
   int out_blocks = 0;
   int bands = 1;
@@ -59,6 +59,16 @@ class ResizeStep final : public Step {
   Resize resize;
   BlockedPlace in, out;
   int bands = 1;
+  void run(int item, const Memory& memory) const noexcept override;
+};
+
+// Mean and variance over groups of channels of the picture, taken out; an item is a run of blocks with whole groups.
+class NormalizeStep final : public Step {
+ public:
+  const Kernels* kernels = nullptr;
+  NormalizeArguments arguments;  // without memory
+  BlockedPlace in, out;
+  int blocks_each = 1;  // of an item
   void run(int item, const Memory& memory) const noexcept override;
 };
 
@@ -104,6 +114,7 @@ class BlockedElementwiseStep final : public Step {
   const Kernels* kernels = nullptr;
   Binary::Kind operation = Binary::Kind::kAdd;
   Activation function;
+  Requantize requantize;
   BlockedPlace a, b, out;
   const float* per_channel = nullptr;  // kPerChannel: padded to blocks; null: `b` has one pixel with the numbers
   bool swapped = false;
@@ -118,6 +129,7 @@ class PlainBinaryStep final : public Step {
   const Kernels* kernels = nullptr;
   Binary::Kind operation = Binary::Kind::kAdd;
   Activation function;
+  Requantize requantize;
   Place a, b, out;
   Shape shape;  // of the output, with neighbouring dimensions merged
   std::vector<std::int64_t> a_strides, b_strides;
@@ -128,14 +140,20 @@ class PlainUnaryStep final : public Step {
  public:
   const Kernels* kernels = nullptr;
   Activation function;
+  Requantize requantize;
   Place in, out;
   std::size_t count = 0;
   void run(int item, const Memory& memory) const noexcept override;
 };
 
-// out[where] = in[base + sum(where * strides)] for a box of the output: Transpose, Slice, Concat, Reshape.
+// Of a CopyStep's shape.
+inline constexpr std::size_t kMostDimensions = 8;
+
+// out[where] = in[base + sum(where * strides)] for a box of the output: Transpose, Slice, Concat, Reshape. An item is a
+// part of the outermost dimension.
 class CopyStep final : public Step {
  public:
+  const Kernels* kernels = nullptr;
   Place in, out;
   std::int64_t in_base = 0, out_base = 0;
   Shape shape;
@@ -143,11 +161,25 @@ class CopyStep final : public Step {
   void run(int item, const Memory& memory) const noexcept override;
 };
 
+// Over one dimension of [outer][size][inner]. An item is a part of the outer dimension or, where that is too short, of
+// the inner one.
 class SoftmaxStep final : public Step {
  public:
+  const Kernels* kernels = nullptr;
   Place in, out;
   std::int64_t outer = 1, size = 1, inner = 1;
   bool log = false;
+  bool by_columns = false;  // items are parts of the inner dimension
+  void run(int item, const Memory& memory) const noexcept override;
+};
+
+// Over the middle of [outer][size][inner]; an item is a part of the outer dimension.
+class ReduceStep final : public Step {
+ public:
+  const Kernels* kernels = nullptr;
+  Reduce::Kind kind = Reduce::Kind::kMean;
+  Place in, out;
+  std::int64_t outer = 1, size = 1, inner = 1;
   void run(int item, const Memory& memory) const noexcept override;
 };
 
@@ -155,8 +187,8 @@ class MatMulStep final : public Step {
  public:
   const Kernels* kernels = nullptr;
   Place a, b, bias, out;
-  bool has_bias = false;
   Activation function;
+  Requantize requantize;
   int m = 0, k = 0, n = 0, batch = 1, bands = 1;
   std::int64_t a_batch = 0, b_batch = 0;  // floats from one batch to the next; 0: shared
   std::size_t bias_row = 0;
@@ -164,14 +196,15 @@ class MatMulStep final : public Step {
   void run(int item, const Memory& memory) const noexcept override;
 };
 
-// Anything else, by the reference evaluator: right, and slow. It allocates, so build_program() takes it only for
-// operators that no detector runs on large tensors.
+// Any other operator, by the reference evaluator: slow, and it allocates. build_program() uses it for operators that no
+// detector runs on large tensors.
 class ReferenceStep final : public Step {
  public:
+  const Kernels* kernels = nullptr;
   Op op;
+  Requantize requantize;
   std::vector<Place> in;
   std::vector<Shape> in_shapes;
-  std::vector<bool> present;
   Place out;
   Shape out_shape;
   void run(int item, const Memory& memory) const noexcept override;

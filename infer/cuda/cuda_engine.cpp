@@ -1,11 +1,16 @@
+// CudaExecution runs a plan for one frame at a time; Planner makes the plan, with as many convolutions in f32 as it
+// needs.
 #include "infer/cuda/cuda_engine.hpp"
 
 #include <algorithm>
 
 #include "base/log.hpp"
 #include "device/cuda/cuda_device.hpp"
-#include "infer/cuda/exactness.hpp"
-#include "infer/cuda/plan_front.hpp"
+#include "infer/cuda/kernels/generic_image.hpp"
+#include "infer/cuda/kernels/stem.hpp"
+#include "infer/cuda/plan/handles.hpp"
+#include "infer/cuda/plan/mixed_precision.hpp"
+#include "infer/cuda/plan/run.hpp"
 #include "infer/sample.hpp"
 
 namespace camd::infer {
@@ -50,73 +55,37 @@ class CudaExecution final : public Execution {
       if (same == ready_.end()) ready_.push_back(Ready{output.step, device.make_event()});
     }
     bind_steps();
-    // Padding that no kernel writes must be finite.
+    // Padding that no kernel writes must hold finite numbers.
     require(device_.clear(arena_.data(), arena_.size_bytes(), own_stream_));
     require(device_.clear(planes_.data(), planes_.size_bytes(), own_stream_));
-    // Once as it is: prepares and loads every kernel, which a capture must not do.
+    // Runs once without a graph, which prepares and loads every kernel: a capture must not do that.
     require(enqueue_steps(own_stream_, 0, Marks::kNone));
     require(device_.synchronize(own_stream_.ref()));
     capture();
   }
 
   Status enqueue_preprocess(const PictureView& picture, StreamRef stream) override {
+    if (!(picture.layout == layout_)) {
+      layout_ = picture.layout;
+      sample_plan_ = make_sample_plan(layout_, input_options_);
+    }
+    const auto* const bytes = reinterpret_cast<const std::uint8_t*>(picture.data);
     Status selected = device_.select();
     if (!selected) return selected;
     if (plan_.stem < 0 || keep_input_) {
-      const cuda::PreprocessArguments arguments{sample_plan(picture.layout),
-                                                reinterpret_cast<const std::uint8_t*>(picture.data),
-                                                reinterpret_cast<float*>(planes_.data())};
-      return device_.check(cuda::preprocess(arguments, cuda::LaunchContext{stream.native()}), "preprocess");
+      const cuda::PreprocessArguments arguments{sample_plan_, bytes, reinterpret_cast<float*>(planes_.data())};
+      return device_.check(cuda::preprocess(arguments, {.stream = stream.native()}), "preprocess");
     }
-    const cuda::LaunchContext context{.stream = stream.native(), .overlap_previous = picture.awaited};
-    if (lower_enqueued_) return enqueue_upper_part(0, reading(picture), context, stream);
-    return device_.check(cuda::run(reading(picture), context), "stem");
-  }
-
-  bool divide_first_layers() override {
-    if (divided()) return true;
-    front_ = cuda::find_front(plan_, {.least_blocks = 2 * device_.limits().multiprocessors + 1});
-    if (!divided()) return false;
-    arena_ = device_.allocate_device(front_.arena.size_bytes);
-    require(device_.clear(arena_.data(), arena_.size_bytes(), own_stream_));
-    bind_steps();
-    // Loads the kernels that only parts need.
-    for (std::size_t i = 0; i < front_.borders.size(); ++i) {
-      for (const cuda::Part part : {cuda::Part::kLower, cuda::Part::kUpper}) {
-        const cuda::Arguments arguments = cuda::part_of(front_, i, steps_[i], part);
-        require(device_.check(cuda::run(arguments, {.stream = own_stream_.ref().native(), .prepare = true}),
-                              plan_.steps[i].origin.c_str()));
-      }
-      lower_done_.push_back(device_.make_event());
-    }
-    require(device_.synchronize(own_stream_.ref()));
-    capture();
-    return true;
-  }
-
-  [[nodiscard]] std::size_t lower_part(const base::PictureLayout& layout) override {
-    return keep_input_ ? 0 : cuda::lower_part(front_, sample_plan(layout), layout);
-  }
-
-  Status enqueue_lower_part(const PictureView& picture, StreamRef stream) override {
-    lower_enqueued_ = true;
-    Status status = device_.select();
-    for (std::size_t i = 0; i < front_.borders.size() && status; ++i) {
-      const cuda::Arguments arguments =
-          cuda::part_of(front_, i, i == 0 ? reading(picture) : steps_[i], cuda::Part::kLower);
-      status =
-          device_.check(cuda::run(arguments, {.stream = stream.native(), .overlap_previous = i > 0 || picture.awaited}),
-                        plan_.steps[i].origin.c_str());
-      if (status) status = device_.record(lower_done_[i], stream);
-    }
-    return status;
+    cuda::StemArguments arguments = std::get<cuda::StemArguments>(steps_[0]);
+    arguments.plan = sample_plan_;
+    arguments.picture = bytes;
+    return device_.check(cuda::stem(arguments, {.stream = stream.native(), .overlap_previous = picture.awaited}),
+                         "stem");
   }
 
   Status enqueue_network(StreamRef stream) override {
-    if (!device_.capturing(stream)) return device_.launch(graph_, stream);
-    Status status = enqueue_steps(stream, first_step(), Marks::kInside);
-    lower_enqueued_ = false;
-    return status;
+    if (device_.capturing(stream)) return enqueue_steps(stream, first_step(), Marks::kInside);
+    return device_.launch(graph_, stream);
   }
 
   void keep_input() override {
@@ -180,33 +149,13 @@ class CudaExecution final : public Execution {
   // The stem runs in enqueue_preprocess() unless the input is kept.
   [[nodiscard]] std::size_t first_step() const { return plan_.stem == 0 && !keep_input_ ? 1 : 0; }
 
-  [[nodiscard]] bool divided() const { return !front_.borders.empty(); }
-
-  const SamplePlan& sample_plan(const base::PictureLayout& layout) {
-    if (!(layout == layout_)) {
-      layout_ = layout;
-      sample_plan_ = make_sample_plan(layout_, input_options_);
-    }
-    return sample_plan_;
-  }
-  // The stem's arguments.
-  cuda::Arguments reading(const PictureView& picture) {
-    cuda::StemArguments arguments = std::get<cuda::StemArguments>(steps_[0]);
-    arguments.plan = sample_plan(picture.layout);
-    arguments.picture = reinterpret_cast<const std::uint8_t*>(picture.data);
-    return arguments;
-  }
-
   void bind_steps() {
     std::vector<std::byte*> bases;
     for (const cuda::Buffer& b : plan_.buffers) {
       switch (b.kind) {
         case BufferKind::kConstants: bases.push_back(constants_.data()); break;
         case BufferKind::kInput: bases.push_back(planes_.data()); break;
-        case BufferKind::kArena: {
-          bases.push_back(arena_.data() + (divided() ? front_.arena.offsets[bases.size()] : b.offset_bytes));
-          break;
-        }
+        case BufferKind::kArena: bases.push_back(arena_.data() + b.offset_bytes); break;
         case BufferKind::kOutput: bases.push_back(nullptr); break;
       }
     }
@@ -230,7 +179,7 @@ class CudaExecution final : public Execution {
     require(device_.synchronize(own_stream_.ref()));
   }
 
-  // Enqueues all steps from `first` on; `stream` is lane 0 and is behind all of them at the end.
+  // Enqueues all steps from `first` on. `stream` is lane 0; at the end it has waited for the other lanes.
   Status enqueue_steps(StreamRef stream, std::size_t first, Marks marks) {
     Status status = device_.select();
     if (!status) return status;
@@ -253,15 +202,11 @@ class CudaExecution final : public Execution {
       }
       if (!status) return status;
       cuda::LaunchContext context{own.native(), step.overlap_previous && before >= 0, marks == Marks::kNone};
-      if (step.lane == 0) {  // the longest chain; what runs beside it takes the places that it leaves
+      if (step.lane == 0) {  // the longest chain is spread over the GPU; the others take the room that it leaves
         context.spread_over = device_.limits().multiprocessors;
         context.spread_bytes = device_.limits().shared_bytes_per_multiprocessor / 2;  // no room for two blocks
       }
-      if (lower_enqueued_ && i < front_.borders.size()) {
-        status = enqueue_upper_part(i, steps_[i], context, own);
-      } else {
-        status = device_.check(cuda::run(steps_[i], context), step.origin.c_str());
-      }
+      status = device_.check(cuda::run(steps_[i], context), step.origin.c_str());
       before = static_cast<int>(i);
       if (status && step.signals) status = device_.record(step_done_[i], own);
       if (status && marks != Marks::kNone) status = mark_outputs(static_cast<int>(i), own, marks);
@@ -273,19 +218,6 @@ class CudaExecution final : public Execution {
       status = device_.record(done, lane_stream(lane));
       if (status) status = device_.wait(done, stream);
     }
-    return status;
-  }
-
-  // Of step i, whose arguments for all of it these are. Behind the last one `stream` is behind both parts of all.
-  Status enqueue_upper_part(std::size_t i, const cuda::Arguments& arguments, cuda::LaunchContext context,
-                            StreamRef stream) {
-    context.spread_over = 0;  // the lower parts' blocks are there too
-    Status status = i > 0 ? device_.wait(lower_done_[i - 1], stream) : Status();
-    if (status) {
-      status = device_.check(cuda::run(cuda::part_of(front_, i, arguments, cuda::Part::kUpper), context),
-                             plan_.steps[i].origin.c_str());
-    }
-    if (status && i + 1 == front_.borders.size()) status = device_.wait(lower_done_[i], stream);
     return status;
   }
 
@@ -314,14 +246,11 @@ class CudaExecution final : public Execution {
   std::vector<int> last_of_lane_;
   device::GraphExec graph_;
   bool keep_input_ = false;
-  cuda::Front front_;  // empty until the first layers are divided
-  std::vector<device::Event> lower_done_;
-  bool lower_enqueued_ = false;  // in the capture that is under way
   base::PictureLayout layout_;
   SamplePlan sample_plan_;
 };
 
-// A plan whose weights lie on the device.
+// A plan, and its weights in device memory.
 struct LoadedPlan {
   LoadedPlan(CudaDevice& device, Plan made)
       : plan(std::move(made)), constants(device.allocate_device(plan.constants.size())) {
@@ -334,7 +263,7 @@ struct LoadedPlan {
   const device::DeviceBuffer constants;
 };
 
-// Makes an engine's plan: in f16, or as much of it as does without f32.
+// Makes an engine's plan in mixed precision: f16, with the first convolutions in f32 where f16 alone is too far off.
 class Planner {
  public:
   Planner(const Graph& graph, const std::string& path, const TensorSpec& input, const InputOptions& input_options,
@@ -354,24 +283,25 @@ class Planner {
     const std::vector<std::vector<float>> want = outputs_of(*f32);
     options.type = DataType::kF16;
     float alone = 0;
-    const int exact = cuda::exact_convolutions(convolutions, [&](int n) {
-      options.exact_convolutions = n;
+    const int in_f32 = cuda::choose_f32_convolutions(convolutions, [&](int n) {
+      options.f32_convolutions = n;
       made = load();
       const float distance = cuda::distance(outputs_of(*made), want);
       base::log().debug("engine cuda: {}: {} convolutions in f32, off by {:.2g}", path_, n, distance);
       if (n == 0) alone = distance;
       return distance;
     });
-    if (exact == 0) return made;
+    if (in_f32 == 0) return made;
     base::log().info(
         "engine cuda: {}: f16 alone would be off by {:.2g} of an output's largest value, so the first {} of "
         "{} convolutions are computed in f32",
-        path_, alone, exact, convolutions);
-    return exact < convolutions ? std::move(made) : std::move(f32);
+        path_, alone, in_f32, convolutions);
+    return in_f32 < convolutions ? std::move(made) : std::move(f32);
   }
 
  private:
-  // Of the trial picture, a quarter as large as the network's input: preprocessing enlarges it.
+  // The network's outputs for the trial picture. The picture is a quarter as wide and high as the network's input, so
+  // preprocessing enlarges it.
   [[nodiscard]] std::vector<std::vector<float>> outputs_of(const LoadedPlan& loaded) {
     CudaExecution execution(device_, loaded.plan, input_, input_options_, loaded.constants);
     device::Stream stream = device_.make_stream("trial");

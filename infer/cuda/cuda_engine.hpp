@@ -1,37 +1,40 @@
-// CudaEngine: runs a Plan (infer/cuda/plan.hpp) on a CudaDevice.
+// CudaEngine: runs a network on an NVIDIA GPU, as a Plan of kernels (infer/cuda/plan/plan.hpp).
 //
-// The network is captured once for each execution as a CUDA graph, lanes side by side, and launched as one. Inside a
-// capture of the caller's (Device::begin_capture) its kernels join that graph instead.
+// Each execution captures the network once as a CUDA graph, with the plan's lanes beside each other, and launches that
+// graph for each frame. Inside of a capture of the caller's (Device::begin_capture()) the network's kernels become part
+// of the caller's graph instead.
 //
 // Threads: as Engine; profile() [setup].
-// Memory of an execution: one arena for activations, one block for all outputs (packed in order, each at a multiple of
-// 256 bytes), the input's planes. Weights lie in the engine, once.
+// Memory: the engine owns the weights. An execution owns the arena for activations, the input's planes, and one block
+// for all outputs, in their order and each aligned to 256 bytes.
 #pragma once
 
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "infer/cuda/plan.hpp"
+#include "infer/cuda/plan/plan.hpp"
 #include "infer/engine.hpp"
 
 namespace camd::infer {
 
+// How long a step takes alone.
 struct StepTime {
   std::string kernel;
-  std::string origin;
-  base::Duration alone{};  // median of one run after the other, launched from a graph
+  std::string origin;      // the operators that the kernel computes
+  base::Duration alone{};  // median; the runs follow each other in one graph
 };
 
 class CudaEngine : public Engine {
  public:
   [[nodiscard]] virtual const cuda::Plan& plan() const noexcept = 0;
-  // [blocks] Runs each step `repeats` times by itself.
+  // [setup] [blocks] Runs each step `repeats` times alone. Throws Error(kDevice | kDeviceLost).
   [[nodiscard]] virtual std::vector<StepTime> profile(int repeats) = 0;
 };
 
-// [setup] [blocks] `graph` was lowered from the model that `model` describes, for `input`. Options' width and height
-// are resolved. `device` must be a CudaDevice and outlive the engine. Throws Error(kModel | kDevice).
+// [setup] [blocks] `graph` is the lowered model that `model` describes; `input` is its input. The options' width and
+// height are resolved. `device` must be a CudaDevice and must outlive the engine. Throws Error(kModel | kDevice |
+// kDeviceLost).
 [[nodiscard]] std::unique_ptr<CudaEngine> make_cuda_engine(const Graph& graph, ModelDescription model,
                                                            const TensorSpec& input, const EngineOptions& options,
                                                            device::Device& device);

@@ -82,12 +82,20 @@ class Annotate final : public camd::plugin::Postprocessor {
     draw_.latency = config.boolean("latency").value_or(true);
     if (const auto n = config.integer("polygon", 0, CAMD_MAX_KEYPOINTS)) draw_.polygon = static_cast<int>(*n);
     config.finish();
+    drawn_ = host_.counter("drawn");
+    left_out_ = host_.counter("left_out");
   }
 
   void outputs(const camd_model& model, camd::plugin::Needs& needs) override {
     needs.picture(CAMD_NEED_HOST);
     for (const std::string& part : camera_parts(model)) {
-      const std::string path = camera_path(path_, part, model.camera_count > 1);
+      if (part.empty()) {  // nobody has that place
+        films_.emplace_back();
+        continue;
+      }
+      std::string path = camera_path(path_, part, model.camera_count > 1);
+      // A file that always holds the latest picture goes on doing so.
+      if (video_ || path.find("{sequence}") != std::string::npos) path = after_reload(path, host_.reloads());
       Film film;
       film.camera = model.camera_names[films_.size()];
       if (video_) {
@@ -109,12 +117,14 @@ class Annotate final : public camd::plugin::Postprocessor {
     std::uint8_t* pixels = writer.begin(size, colorimetry_of(*frame.picture));
     if (pixels == nullptr) {
       ++film.skipped;
+      left_out_.add();
       return;
     }
     Canvas canvas(pixels, size);
     canvas.fill(*frame.picture, scratch_);
     draw(canvas, frame, results);
     ++film.written;
+    drawn_.add();
     if (film.images) {
       film.images->commit_picture(frame.sequence);
     } else {
@@ -125,6 +135,7 @@ class Annotate final : public camd::plugin::Postprocessor {
   void finish() override {
     std::string problems;
     for (Film& film : films_) {
+      if (film.camera.empty()) continue;
       const std::string problem = film.video ? film.video->finish() : film.images->finish();
       if (film.skipped > 0) {
         host_.log(CAMD_LOG_WARN, fmt::format("annotate: {} of {} pictures of camera '{}' were left out because the "
@@ -212,6 +223,7 @@ class Annotate final : public camd::plugin::Postprocessor {
   }
 
   camd::plugin::Host host_;
+  camd::plugin::Counter drawn_, left_out_;
   std::string path_;
   bool video_ = false;
   std::uint64_t every_ = 1;

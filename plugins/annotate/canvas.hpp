@@ -38,13 +38,14 @@ class Canvas {
   // `pixels`: i420_bytes(size) bytes, borrowed for the canvas' life.
   Canvas(std::uint8_t* pixels, Size size);
 
-  // Converts and scales `picture` onto the canvas. `scratch` is kept between frames, so that nothing is allocated.
+  // Converts and scales `picture` onto the canvas, without an odd last row or column. The caller keeps `scratch`
+  // between frames, so that it is allocated only when the picture's size or format changes.
   struct Scratch {
     cv::Mat scaled, converted, half;
   };
   void fill(const camd_picture& picture, Scratch& scratch);
 
-  // Coordinates in canvas pixels.
+  // Coordinates in canvas pixels. A rectangle with `thickness` < 0 is filled.
   void rectangle(double x0, double y0, double x1, double y1, Color color, int thickness);
   void line(double x0, double y0, double x1, double y1, Color color, int thickness);
   void disc(double x, double y, int radius, Color color);

@@ -1,3 +1,4 @@
+// Keeping the best candidates, and the overlap of two boxes.
 #include "plugins/detections/candidates.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The list of COCO's class names.
 #include "plugins/detections/coco.hpp"
 
 namespace camd::plugins {

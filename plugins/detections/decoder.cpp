@@ -1,3 +1,4 @@
+// What all layouts have in common, and the choice among them by name.
 #include "plugins/detections/decoder.hpp"
 
 #include <algorithm>

@@ -49,24 +49,26 @@ class Decoder {
 
   [[nodiscard]] int keypoint_count() const noexcept { return keypoint_count_; }
   [[nodiscard]] const Scores& scores() const noexcept { return scores_; }
+  // One for each stride; layouts without strides have one whose cells are the rows of their list.
+  [[nodiscard]] const std::vector<Level>& levels() const noexcept { return levels_; }
   // The model's outputs that are read.
   [[nodiscard]] std::vector<int> used_outputs() const;
 
  protected:
   Decoder(std::vector<Level> levels, Scores scores);
 
-  struct Place {  // of a candidate
+  struct GridCell {  // of a candidate
     const Level& level;
     float column, row;
   };
-  [[nodiscard]] Place place(const Candidate& c) const noexcept {
+  [[nodiscard]] GridCell cell_of(const Candidate& c) const noexcept {
     const Level& level = levels_[static_cast<std::size_t>(c.level)];
     const int row = c.cell / level.width;
     return {level, static_cast<float>(c.cell % level.width), static_cast<float>(row)};
   }
   // The point of a candidate's cell in network pixels; `offset` is in cells.
   [[nodiscard]] Point cell_point(const Candidate& c, float offset) const noexcept {
-    const Place at = place(c);
+    const GridCell at = cell_of(c);
     const auto stride = static_cast<float>(at.level.stride);
     return {(at.column + offset) * stride, (at.row + offset) * stride};
   }
@@ -83,6 +85,37 @@ class Decoder {
   [[nodiscard]] Values values(const TensorSet& tensors, Role role, const Candidate& c) const noexcept {
     const Head& head = levels_[static_cast<std::size_t>(c.level)].head(role);
     return {tensors.data(head.output) + head.at(c.cell, c.anchor), head.channel_step};
+  }
+
+  // For layouts with an objectness: one candidate for each anchor, of its best class. No anchor whose raw objectness is
+  // below `floor` can pass. score(objectness, values, step, best) is its probability; values[k * step] is the raw value
+  // of class k.
+  template <class Score>
+  void scan_best_class(const TensorSet& tensors, float floor, Candidates& candidates, Score&& score) {
+    for (std::size_t l = 0; l < levels_.size(); ++l) {
+      const Level& level = levels_[l];
+      const Head& obj = level.head(Role::kObj);
+      const Head& cls = level.head(Role::kCls);
+      const float* classes = tensors.data(cls.output);
+      for (std::int64_t a = 0; a < level.anchors; ++a) {
+        Scores::scan_run(tensors.data(obj.output) + obj.at(0, a), level.cells(), obj.cell_step, floor,
+                         [&](std::int64_t cell, float objectness) {
+                           const float* of_anchor = classes + cls.at(cell, a);
+                           const Scores::Best best = scores_.best_class(of_anchor, cls.channel_step);
+                           scores_.offer(score(objectness, of_anchor, cls.channel_step, best), best.class_id,
+                                         static_cast<int>(l), a, cell, candidates);
+                         });
+      }
+    }
+  }
+  // Keypoints measured from the cell's point in strides: x = (column + offset + k) * stride.
+  void cell_keypoints(const TensorSet& tensors, const Candidate& c, float offset, Point* points) const {
+    const GridCell at = cell_of(c);
+    const auto stride = static_cast<float>(at.level.stride);
+    const Values l = values(tensors, Role::kKps, c);
+    for (int k = 0; k < keypoint_count(); ++k) {
+      points[k] = {(at.column + offset + l[2 * k]) * stride, (at.row + offset + l[2 * k + 1]) * stride};
+    }
   }
 
   std::vector<Level> levels_;

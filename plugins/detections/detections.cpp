@@ -26,26 +26,32 @@ class Detections final : public camd::plugin::Postprocessor {
   Detections(camd::plugin::Host host, std::string_view config_json) : host_(host), config_(config_json) {
     // What is wrong in the configuration alone is said before a model is read.
     static_cast<void>(read_options("{}", config_));
+    left_out_ = host_.counter("left_out");
   }
 
   void outputs(const camd_model& model, camd::plugin::Needs& needs) override {
     const Options options = read_options(model.card_json != nullptr ? model.card_json : "{}", config_);
     if (!options.layout) {
       throw std::invalid_argument("config.layout: missing, and the model has no card that names one; " +
-                                  suggestion(model, options));
+                                  suggestion_text(model, fitting_layouts(model, options, nullptr), nullptr));
     }
     try {
       decoder_ = make_decoder(*options.layout, model, options);
     } catch (const std::invalid_argument& e) {
-      throw std::invalid_argument("layout '" + std::string(to_string(*options.layout)) + "': " + e.what());
+      throw std::invalid_argument("layout '" + std::string(to_string(*options.layout)) + "': " + e.what() +
+                                  other_layout(model, options));
     }
     tensors_.emplace(model, decoder_->used_outputs());
     for (const int output : tensors_->used()) needs.output(output, CAMD_NEED_HOST);
     nms_ = options.nms;
     blend_ = options.blend;
     max_ = options.max;
+    needs.detections(max_);
     kept_.reserve(static_cast<std::size_t>(max_));
   }
+
+  // Nothing here depends on the cameras: the instance stays when they come and go.
+  std::unique_ptr<Camera> open_camera(int /*index*/, const char* /*name*/) override { return nullptr; }
 
   void process(const camd_frame& frame, const camd::plugin::Tensors& tensors, camd::plugin::Results& results) override {
     tensors_->load(tensors);
@@ -164,7 +170,10 @@ class Detections final : public camd::plugin::Postprocessor {
     const std::optional<Box> box = in_picture(frame, kept.box);
     if (!box) return;
     camd_detection* added = results.add();
-    if (added == nullptr) return;  // the list is full; best scores came first
+    if (added == nullptr) {  // plug-ins before this one have filled the list; best scores came first
+      left_out_.add();
+      return;
+    }
     added->class_id = kept.best.class_id;
     added->score = kept.best.score;
     added->box[0] = box->x0;
@@ -184,16 +193,18 @@ class Detections final : public camd::plugin::Postprocessor {
     if (warned_ || decoder_->scores().out_of_range() == 0) return;
     warned_ = true;
     host_.log(CAMD_LOG_WARN,
-              "detections: class scores above 1 are left out: if the model gives logits, set `scores: logits`");
+              "detections: scores above 1 are left out: set `scores: percent` if the model gives 0 to 100, "
+              "set `scores: logits` if it leaves the sigmoid or softmax to camd");
   }
 
-  static std::string suggestion(const camd_model& model, const Options& options) {
-    const std::vector<std::string> fitting = fitting_layouts(model, options);
-    if (fitting.empty()) return "known are " + joined(layout_names());
-    return "the model's outputs look like " + joined(fitting);
+  // Where the model fits other layouts and not the configured one: their names, as the rest of a sentence.
+  static std::string other_layout(const camd_model& model, const Options& options) {
+    const std::vector<LayoutSuggestion> fitting = fitting_layouts(model, options, nullptr);
+    return fitting.empty() ? "" : "; " + suggestion_text(model, fitting, nullptr);
   }
 
   camd::plugin::Host host_;
+  camd::plugin::Counter left_out_;
   std::string config_;
   std::unique_ptr<Decoder> decoder_;
   std::optional<TensorSet> tensors_;

@@ -1,3 +1,4 @@
+// Matching output tensors to roles and strides by name and shape.
 #include "plugins/detections/heads.hpp"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
-// Where a model's outputs hold what: which tensor is the classes, boxes, keypoints of which stride, and how its
-// elements are addressed, whatever the axis order.
+// Finds what each output of a model holds: which tensor has the classes, boxes or keypoints of each stride, and how its
+// elements are addressed, whatever the order of its axes.
 //
-// Threads: bind_heads() [setup]; Head and Level are plain values.
-// Invariants: a bound Head's elements all lie inside its output's declared shape; Frame's tensors are checked against
+// Threads: all functions [setup]; Head and Level are plain values.
+// Invariants: a bound Head's elements all lie inside its output's declared shape; a frame's tensors are checked against
 //   that shape before they are read (TensorSet).
 //
 // Shapes understood, with k values per anchor, A anchors per cell, h x w cells of one stride, N = h*w*A:
@@ -22,11 +22,12 @@ namespace camd::plugins {
 // Values of one role at one level: element (cell, anchor, channel) is at
 // first + cell * cell_step + anchor * anchor_step + channel * channel_step of output `output`.
 struct Head {
-  int output = -1;  // -1: the model has none
+  int output = -1;  // -1: the model has no such output
   int channels = 0;
   std::int64_t first = 0, cell_step = 0, anchor_step = 0, channel_step = 0;
 
   [[nodiscard]] bool bound() const noexcept { return output >= 0; }
+  // Index of channel 0 of that anchor.
   [[nodiscard]] std::int64_t at(std::int64_t cell, std::int64_t anchor) const noexcept {
     return first + cell * cell_step + anchor * anchor_step;
   }
@@ -49,7 +50,7 @@ struct RoleRule {
   std::vector<int> channels;  // allowed values per anchor; empty: any
   int multiple_of = 1;        // and a multiple of this
   bool required = true;
-  int least = 1;  // channels
+  int least = 1;  // fewest channels of an anchor
 };
 
 struct HeadRules {
@@ -62,11 +63,13 @@ struct HeadRules {
 
 // The declared shape of output `i` as text for messages: "cls_8 [1,4,45,80]".
 [[nodiscard]] std::string describe_output(const camd_model& model, int i);
+// All outputs, each as describe_output() writes it, joined by ", ".
 [[nodiscard]] std::string describe_outputs(const camd_model& model);
 // Index of the output of that name, or throws std::invalid_argument ("undeclared output ...", did you mean).
 [[nodiscard]] int find_output(const camd_model& model, const std::string& name);
 
-// Finds every role of `rules` for every stride. Throws std::invalid_argument naming outputs and shapes.
+// Finds the outputs of all roles at every stride; those that are not `required` may stay unbound. Throws
+// std::invalid_argument with the first problem.
 [[nodiscard]] std::vector<Level> bind_heads(const camd_model& model, const Options& options, const HeadRules& rules);
 
 }  // namespace camd::plugins

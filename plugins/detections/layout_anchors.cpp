@@ -61,7 +61,7 @@ class Anchors final : public Decoder {
     AnchorSize size;
   };
   [[nodiscard]] Anchor anchor(const Candidate& c) const noexcept {
-    const Place at = place(c);
+    const GridCell at = cell_of(c);
     const auto stride = static_cast<float>(at.level.stride);
     return {(at.column + offset_) * stride + shift_, (at.row + offset_) * stride + shift_,
             anchors_[static_cast<std::size_t>(c.level)][static_cast<std::size_t>(c.anchor)]};

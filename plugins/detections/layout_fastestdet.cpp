@@ -14,36 +14,20 @@ namespace {
 class FastestDet final : public Decoder {
  public:
   FastestDet(std::vector<Level> levels, Scores scores, bool logits)
-      : Decoder(std::move(levels), std::move(scores)), logits_(logits) {
-    // A class is at most 1, so obj^0.6 alone must reach the threshold.
-    const float least = std::pow(scores_.lowest(), 1.0F / 0.6F) * 0.9999F;
-    floor_ = logits_ ? std::log(least / (1.0F - least)) : least;
-  }
+      : Decoder(std::move(levels), std::move(scores)), logits_(logits) {}
 
   void scan(const TensorSet& tensors, Candidates& candidates) override {
-    for (std::size_t l = 0; l < levels_.size(); ++l) {
-      const Level& level = levels_[l];
-      const Head& obj = level.head(Role::kObj);
-      const Head& cls = level.head(Role::kCls);
-      const float* classes = tensors.data(cls.output);
-      Scores::scan_run(tensors.data(obj.output) + obj.first, level.cells(), obj.cell_step, floor_,
-                       [&](std::int64_t cell, float object) {
-                         const float* of_cell = classes + cls.at(cell, 0);
-                         int best = 0;
-                         for (int k = 1; k < scores_.classes(); ++k) {
-                           if (of_cell[k * cls.channel_step] > of_cell[best * cls.channel_step]) best = k;
-                         }
-                         const float p = probability(of_cell, best, cls.channel_step);
-                         const float score = std::pow(logits_ ? sigmoid(object) : object, 0.6F) * std::pow(p, 0.4F);
-                         if (!scores_.passes(score, best)) return;
-                         candidates.push({score < 1.0F ? score : 1.0F, best, static_cast<std::int32_t>(l), 0,
-                                          static_cast<std::int32_t>(cell)});
-                       });
-    }
+    // A class is at most 1, so obj^0.6 alone must reach the threshold.
+    const float least = std::pow(scores_.lowest(), 1.0F / 0.6F) * 0.9999F;
+    scan_best_class(tensors, scores_.raw_floor(least), candidates,
+                    [this](float objectness, const float* values, std::int64_t step, const Scores::Best& best) {
+                      return std::pow(scores_.probability(objectness), 0.6F) *
+                             std::pow(probability(values, step, best), 0.4F);
+                    });
   }
 
   [[nodiscard]] Box box(const TensorSet& tensors, const Candidate& c) const override {
-    const Place at = place(c);
+    const GridCell at = cell_of(c);
     const auto stride = static_cast<float>(at.level.stride);
     const Values d = values(tensors, Role::kBox, c);
     const float x = (at.column + std::tanh(d[0])) * stride, y = (at.row + std::tanh(d[1])) * stride;
@@ -53,16 +37,15 @@ class FastestDet final : public Decoder {
   }
 
  private:
-  [[nodiscard]] float probability(const float* of_cell, int best, std::int64_t step) const noexcept {
-    const float raw = of_cell[best * step];
-    if (!logits_) return raw;
-    float sum = 0.0F;  // softmax with the largest value taken out
-    for (int k = 0; k < scores_.classes(); ++k) sum += std::exp(of_cell[k * step] - raw);
+  // Of the best class. The classes of logits share one softmax; the largest is taken out before exp().
+  [[nodiscard]] float probability(const float* values, std::int64_t step, const Scores::Best& best) const noexcept {
+    if (!logits_) return scores_.probability(best.raw);
+    float sum = 0.0F;
+    for (int k = 0; k < scores_.classes(); ++k) sum += std::exp(values[k * step] - best.raw);
     return 1.0F / sum;
   }
 
   bool logits_;
-  float floor_ = 0.0F;
 };
 
 }  // namespace
@@ -79,7 +62,7 @@ std::unique_ptr<Decoder> make_fastestdet(const camd_model& model, const Options&
     throw std::invalid_argument("FastestDet has one stride, these outputs have " + std::to_string(levels.size()));
   }
   Scores scores(without_keypoints, levels.front().head(Role::kCls).channels, false);
-  return std::make_unique<FastestDet>(std::move(levels), std::move(scores), options.logits);
+  return std::make_unique<FastestDet>(std::move(levels), std::move(scores), options.scores == ScoreForm::kLogits);
 }
 
 }  // namespace camd::plugins

@@ -18,7 +18,7 @@ class Nanodet final : public Decoder {
       : Decoder(std::move(levels), std::move(scores)), offset_(offset) {}
 
   [[nodiscard]] Box box(const TensorSet& tensors, const Candidate& c) const override {
-    const Place at = place(c);
+    const GridCell at = cell_of(c);
     const auto stride = static_cast<float>(at.level.stride);
     const float x = (at.column + offset_) * stride, y = (at.row + offset_) * stride;
     const Values d = values(tensors, Role::kBox, c);

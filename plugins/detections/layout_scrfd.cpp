@@ -15,7 +15,7 @@ class Scrfd final : public Decoder {
       : Decoder(std::move(levels), std::move(scores)), offset_(offset) {}
 
   [[nodiscard]] Box box(const TensorSet& tensors, const Candidate& c) const override {
-    const Place at = place(c);
+    const GridCell at = cell_of(c);
     const auto stride = static_cast<float>(at.level.stride);
     const float x = (at.column + offset_) * stride, y = (at.row + offset_) * stride;
     const Values d = values(tensors, Role::kBox, c);
@@ -23,12 +23,7 @@ class Scrfd final : public Decoder {
   }
 
   void keypoints(const TensorSet& tensors, const Candidate& c, Point* points) const override {
-    const Place at = place(c);
-    const auto stride = static_cast<float>(at.level.stride);
-    const Values l = values(tensors, Role::kKps, c);
-    for (int k = 0; k < keypoint_count(); ++k) {
-      points[k] = {(at.column + offset_ + l[2 * k]) * stride, (at.row + offset_ + l[2 * k + 1]) * stride};
-    }
+    cell_keypoints(tensors, c, offset_, points);
   }
 
   [[nodiscard]] std::optional<Point> origin(const Candidate& c) const override { return cell_point(c, offset_); }

@@ -15,38 +15,19 @@ class Yolox final : public Decoder {
  public:
   Yolox(std::vector<Level> levels, Scores scores, const Options& options)
       : Decoder(std::move(levels), std::move(scores)),
-        logits_(options.logits),
         decoded_(options.decoded),
-        offset_(options.anchor_offset.value_or(0.0F)),
-        floor_(logits_ ? std::log(scores_.lowest() / (1.0F - scores_.lowest())) - 1e-4F : scores_.lowest()) {}
+        offset_(options.anchor_offset.value_or(0.0F)) {}
 
   void scan(const TensorSet& tensors, Candidates& candidates) override {
-    for (std::size_t l = 0; l < levels_.size(); ++l) {
-      const Level& level = levels_[l];
-      const Head& obj = level.head(Role::kObj);
-      const Head& cls = level.head(Role::kCls);
-      const float* classes = tensors.data(cls.output);
-      for (std::int64_t a = 0; a < level.anchors; ++a) {
-        // A class is at most 1, so `obj` alone must reach the threshold.
-        Scores::scan_run(tensors.data(obj.output) + obj.at(0, a), level.cells(), obj.cell_step, floor_,
-                         [&](std::int64_t cell, float object) {
-                           const float* of_cell = classes + cls.at(cell, a);
-                           int best = 0;
-                           for (int k = 1; k < scores_.classes(); ++k) {
-                             if (of_cell[k * cls.channel_step] > of_cell[best * cls.channel_step]) best = k;
-                           }
-                           const float raw = of_cell[best * cls.channel_step];
-                           const float score = logits_ ? sigmoid(object) * sigmoid(raw) : object * raw;
-                           if (!scores_.passes(score, best)) return;
-                           candidates.push({score < 1.0F ? score : 1.0F, best, static_cast<std::int32_t>(l),
-                                            static_cast<std::int32_t>(a), static_cast<std::int32_t>(cell)});
-                         });
-      }
-    }
+    // A class is at most 1, so the objectness alone must reach the threshold.
+    scan_best_class(tensors, scores_.raw_floor(scores_.lowest()), candidates,
+                    [this](float objectness, const float*, std::int64_t, const Scores::Best& best) {
+                      return scores_.probability(objectness) * scores_.probability(best.raw);
+                    });
   }
 
   [[nodiscard]] Box box(const TensorSet& tensors, const Candidate& c) const override {
-    const Place at = place(c);
+    const GridCell at = cell_of(c);
     const auto stride = static_cast<float>(at.level.stride);
     const Values d = values(tensors, Role::kBox, c);
     const float x = decoded_ ? d[0] : (at.column + offset_ + d[0]) * stride;
@@ -57,8 +38,8 @@ class Yolox final : public Decoder {
   }
 
  private:
-  bool logits_, decoded_;
-  float offset_, floor_;
+  bool decoded_;
+  float offset_;
 };
 
 }  // namespace

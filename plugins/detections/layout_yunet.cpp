@@ -13,12 +13,11 @@ namespace {
 
 class Yunet final : public Decoder {
  public:
-  Yunet(std::vector<Level> levels, Scores scores, bool logits, float offset)
-      : Decoder(std::move(levels), std::move(scores)), logits_(logits), offset_(offset) {
-    // obj <= 1, so a class value below the square of the threshold cannot pass.
-    const float least = scores_.lowest() * scores_.lowest();
-    floor_ = logits_ ? std::log(least / (1.0F - least)) - 1e-4F : least;
-  }
+  Yunet(std::vector<Level> levels, Scores scores, float offset)
+      : Decoder(std::move(levels), std::move(scores)),
+        offset_(offset),
+        // obj <= 1, so a class value below the square of the threshold cannot pass.
+        floor_(scores_.raw_floor(scores_.lowest() * scores_.lowest())) {}
 
   void scan(const TensorSet& tensors, Candidates& candidates) override {
     for (std::size_t l = 0; l < levels_.size(); ++l) {
@@ -30,7 +29,7 @@ class Yunet final : public Decoder {
         const float* run = tensors.data(cls.output) + cls.first + k * cls.channel_step;
         Scores::scan_run(run, level.cells(), cls.cell_step, floor_, [&](std::int64_t cell, float raw) {
           const float object = objects[obj.at(cell, 0)];
-          const float score = std::sqrt(unit(logits_ ? sigmoid(raw) : raw) * unit(logits_ ? sigmoid(object) : object));
+          const float score = std::sqrt(unit(scores_.probability(raw)) * unit(scores_.probability(object)));
           if (!scores_.passes(score, k)) return;
           candidates.push({score, k, static_cast<std::int32_t>(l), 0, static_cast<std::int32_t>(cell)});
         });
@@ -39,7 +38,7 @@ class Yunet final : public Decoder {
   }
 
   [[nodiscard]] Box box(const TensorSet& tensors, const Candidate& c) const override {
-    const Place at = place(c);
+    const GridCell at = cell_of(c);
     const auto stride = static_cast<float>(at.level.stride);
     const Values d = values(tensors, Role::kBox, c);
     const float x = (at.column + offset_ + d[0]) * stride, y = (at.row + offset_ + d[1]) * stride;
@@ -48,12 +47,7 @@ class Yunet final : public Decoder {
   }
 
   void keypoints(const TensorSet& tensors, const Candidate& c, Point* points) const override {
-    const Place at = place(c);
-    const auto stride = static_cast<float>(at.level.stride);
-    const Values l = values(tensors, Role::kKps, c);
-    for (int k = 0; k < keypoint_count(); ++k) {
-      points[k] = {(at.column + offset_ + l[2 * k]) * stride, (at.row + offset_ + l[2 * k + 1]) * stride};
-    }
+    cell_keypoints(tensors, c, offset_, points);
   }
 
   [[nodiscard]] std::optional<Point> origin(const Candidate& c) const override { return cell_point(c, offset_); }
@@ -62,9 +56,8 @@ class Yunet final : public Decoder {
   // The network's probabilities clamped as its own decoder does; NaN stays NaN and inf becomes it.
   static float unit(float p) noexcept { return std::isfinite(p) ? std::clamp(p, 0.0F, 1.0F) : std::nanf(""); }
 
-  bool logits_;
   float offset_;
-  float floor_ = 0.0F;
+  float floor_;  // in raw values
 };
 
 }  // namespace
@@ -76,8 +69,7 @@ std::unique_ptr<Decoder> make_yunet(const camd_model& model, const Options& opti
   if (options.classes.empty()) rules.roles.front().channels = {1};
   auto levels = bind_heads(model, options, rules);
   Scores scores(options, levels.front().head(Role::kCls).channels, false);
-  return std::make_unique<Yunet>(std::move(levels), std::move(scores), options.logits,
-                                 options.anchor_offset.value_or(0.0F));
+  return std::make_unique<Yunet>(std::move(levels), std::move(scores), options.anchor_offset.value_or(0.0F));
 }
 
 }  // namespace camd::plugins

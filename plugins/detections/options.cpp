@@ -1,3 +1,4 @@
+// Reading the keys of `detections` from the model card and the configuration.
 #include "plugins/detections/options.hpp"
 
 #include <algorithm>
@@ -121,9 +122,9 @@ void apply(JsonObject& in, Options& options, bool strict) {
   if (const auto v = in.number("nms", 0.0, 1.0)) options.nms = static_cast<float>(*v);
   if (const auto v = in.number("blend", 0.0, 1.0)) options.blend = static_cast<float>(*v);
   if (const auto v = in.integer("max", 1, 4096)) options.max = static_cast<int>(*v);
-  if (const auto v = in.numbers("strides", 1.0, 1024.0)) {
+  if (const auto v = in.integers("strides", 1, 1024)) {
     options.strides.clear();
-    for (const double stride : *v) options.strides.push_back(static_cast<int>(stride));
+    for (const std::int64_t stride : *v) options.strides.push_back(static_cast<int>(stride));
     if (std::set<int>(options.strides.begin(), options.strides.end()).size() != options.strides.size()) {
       in.fail("strides", "holds a stride twice");
     }
@@ -139,7 +140,11 @@ void apply(JsonObject& in, Options& options, bool strict) {
     }
   }
   if (const auto v = in.integer("keypoints", 0, CAMD_MAX_KEYPOINTS)) options.keypoints = static_cast<int>(*v);
-  if (const auto v = in.one_of("scores", {"probability", "logits"})) options.logits = *v == "logits";
+  if (const auto v = in.one_of("scores", {"probability", "percent", "logits"})) {
+    options.scores = *v == "logits"    ? ScoreForm::kLogits
+                     : *v == "percent" ? ScoreForm::kPercent
+                                       : ScoreForm::kProbability;
+  }
   if (const auto v = in.boolean("background")) options.background = *v;
   if (const auto v = in.one_of("boxes", {"corners", "corners_yx", "centre", "priors"})) {
     options.boxes = *v == "corners"      ? BoxForm::kCorners
@@ -186,6 +191,15 @@ std::string_view to_string(Role role) noexcept {
     case Role::kObj: return "obj";
     case Role::kBox: return "box";
     case Role::kKps: return "kps";
+  }
+  return "?";
+}
+
+std::string_view to_string(ScoreForm form) noexcept {
+  switch (form) {
+    case ScoreForm::kProbability: return "probability";
+    case ScoreForm::kPercent: return "percent";
+    case ScoreForm::kLogits: return "logits";
   }
   return "?";
 }

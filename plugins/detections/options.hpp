@@ -28,6 +28,10 @@ inline constexpr std::size_t kRoleCount = 4;
 // How `ssd` boxes are written.
 enum class BoxForm : std::uint8_t { kCorners, kCornersYx, kCentre, kPriors };
 
+// What a score's value is. kLogits: camd takes the sigmoid, or the softmax where there is a background.
+enum class ScoreForm : std::uint8_t { kProbability, kPercent, kLogits };
+[[nodiscard]] std::string_view to_string(ScoreForm form) noexcept;  // the word of `scores:`
+
 struct AnchorSize {
   float width = 0.0F;  // network pixels
   float height = 0.0F;
@@ -48,7 +52,7 @@ struct Options {
   float anchor_shift = 0.0F;                     // network pixels
   std::optional<std::array<float, 2>> variances;
   std::optional<int> keypoints;
-  bool logits = false;                // scores still need their sigmoid or softmax
+  ScoreForm scores = ScoreForm::kProbability;
   std::optional<bool> background;     // the first class is the background; unset: seen from the class count
   BoxForm boxes = BoxForm::kCorners;  // ssd
   std::optional<bool> relative;       // ssd: boxes in 0..1 of the input rather than network pixels

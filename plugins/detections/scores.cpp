@@ -1,3 +1,4 @@
+// Thresholds in raw values, and the scans over all cells.
 #include "plugins/detections/scores.hpp"
 
 #include <algorithm>
@@ -7,7 +8,7 @@
 
 namespace camd::plugins {
 
-Scores::Scores(const Options& options, int channels, bool background_by_default) : logits_(options.logits) {
+Scores::Scores(const Options& options, int channels, bool background_by_default) : form_(options.scores) {
   names_ = options.classes;
   background_ = options.background.value_or(names_.empty() ? background_by_default && channels > 1
                                                            : channels == static_cast<int>(names_.size()) + 1);
@@ -31,15 +32,22 @@ Scores::Scores(const Options& options, int channels, bool background_by_default)
     thresholds_[static_cast<std::size_t>(found - names_.begin())] = score;
   }
   lowest_ = *std::min_element(thresholds_.begin(), thresholds_.end());
-  // sigmoid(x) >= p is x >= ln(p / (1 - p)); a hair lower, so that rounding loses nothing that passes() would keep.
-  floor_ = logits_ ? std::log(lowest_ / (1.0F - lowest_)) - 1e-4F : lowest_;
+  floor_ = raw_floor(lowest_);
+}
+
+float Scores::raw_floor(float least) const noexcept {
+  switch (form_) {
+    case ScoreForm::kLogits: return std::log(least / (1.0F - least)) - 1e-4F;  // sigmoid(x) >= p: x >= ln(p / (1 - p))
+    case ScoreForm::kPercent: return least * 99.999F;
+    case ScoreForm::kProbability: break;
+  }
+  return least;
 }
 
 void Scores::scan(const Level& level, int level_index, const TensorSet& tensors, Candidates& candidates) {
   const Head& head = level.head(Role::kCls);
   const float* values = tensors.data(head.output) + head.first;
-  if (logits_ && background_) return scan_softmax(level, level_index, values, candidates);
-  const auto probability = [this](float raw) { return logits_ ? sigmoid(raw) : raw; };
+  if (form_ == ScoreForm::kLogits && background_) return scan_softmax(level, level_index, values, candidates);
   const std::int64_t cells = level.cells();
   const int skip = background_ ? 1 : 0;
   const std::int64_t per_cell = static_cast<std::int64_t>(level.anchors) * head.channels;

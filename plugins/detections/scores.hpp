@@ -34,8 +34,44 @@ class Scores {
   [[nodiscard]] bool passes(float probability, int class_id) const noexcept {
     return probability >= thresholds_[static_cast<std::size_t>(class_id)] && probability <= kAbove;
   }
-  // Values that were finite but no probabilities since the start: most likely `scores: logits` is missing.
+  // The probability that a raw value stands for. Of logits: the sigmoid.
+  [[nodiscard]] float probability(float raw) const noexcept {
+    switch (form_) {
+      case ScoreForm::kLogits: return sigmoid(raw);
+      case ScoreForm::kPercent: return raw * 0.01F;
+      case ScoreForm::kProbability: break;
+    }
+    return raw;
+  }
+  // No raw value below this stands for the probability `least` or more. A hair too low, so that rounding loses nothing
+  // that passes() would keep.
+  [[nodiscard]] float raw_floor(float least) const noexcept;
+  // Values that were finite but no probabilities since the start: most likely the key `scores` is wrong.
   [[nodiscard]] std::uint64_t out_of_range() const noexcept { return out_of_range_; }
+
+  struct Best {
+    int class_id = 0;
+    float raw = 0.0F;
+  };
+  // The first of the largest of all classes' raw values; values[k * step] is that of class k.
+  [[nodiscard]] Best best_class(const float* values, std::int64_t step) const noexcept {
+    int best = 0;
+    for (int k = 1; k < classes(); ++k) {
+      if (values[k * step] > values[best * step]) best = k;
+    }
+    return {best, values[best * step]};
+  }
+
+  // Makes a candidate where the probability passes.
+  void offer(float probability, int class_id, int level, std::int64_t anchor, std::int64_t cell,
+             Candidates& candidates) {
+    if (passes(probability, class_id)) {
+      candidates.push({probability < 1.0F ? probability : 1.0F, class_id, level, static_cast<std::int32_t>(anchor),
+                       static_cast<std::int32_t>(cell)});
+    } else if (probability > kAbove && std::isfinite(probability)) {
+      ++out_of_range_;
+    }
+  }
 
   // Every class of every anchor of one level, from its `cls` head.
   void scan(const Level& level, int level_index, const TensorSet& tensors, Candidates& candidates);
@@ -64,22 +100,13 @@ class Scores {
  private:
   static constexpr float kAbove = 1.001F;
 
-  void offer(float probability, int class_id, int level, std::int64_t anchor, std::int64_t cell,
-             Candidates& candidates) {
-    if (passes(probability, class_id)) {
-      candidates.push({probability < 1.0F ? probability : 1.0F, class_id, level, static_cast<std::int32_t>(anchor),
-                       static_cast<std::int32_t>(cell)});
-    } else if (probability > kAbove && std::isfinite(probability)) {
-      ++out_of_range_;
-    }
-  }
   void scan_softmax(const Level& level, int level_index, const float* values, Candidates& candidates);
 
   std::vector<std::string> names_;
   std::vector<float> thresholds_;  // probabilities, per class
   float lowest_ = 0.0F;
   float floor_ = 0.0F;  // `lowest_` in raw values
-  bool logits_ = false;
+  ScoreForm form_ = ScoreForm::kProbability;
   bool background_ = false;
   std::uint64_t out_of_range_ = 0;
 };

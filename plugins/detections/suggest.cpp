@@ -1,28 +1,225 @@
+// Trying every known way to read a model's outputs.
 #include "plugins/detections/suggest.hpp"
 
 #include <algorithm>
+#include <array>
 #include <exception>
+#include <memory>
+#include <optional>
 
 #include "plugins/detections/decoder.hpp"
+#include "plugins/detections/evidence.hpp"
+#include "plugins/json_object.hpp"
 
 namespace camd::plugins {
+namespace {
 
-std::vector<std::string> fitting_layouts(const camd_model& model, const Options& options) {
-  std::vector<std::string> fitting;
+// A way to read outputs that published detectors have.
+struct Form {
+  Layout layout;
+  const char* of = "";    // whose outputs look so
+  const char* keys = "";  // beside `layout`, as a user writes them
+  BoxForm boxes = BoxForm::kCorners;
+  std::optional<bool> relative{};
+  bool decoded = false;
+  std::optional<int> anchors_per_cell{};
+  std::optional<float> anchor_offset{};
+};
+
+const std::vector<Form>& forms() {
+  static const std::vector<Form> kForms = {
+      {Layout::kAnchors, "RetinaFace and its kind"},
+      {Layout::kScrfd, "SCRFD"},
+      {Layout::kYunet, "YuNet"},
+      {Layout::kYolox, "YOLOX"},
+      {Layout::kYolox, "YOLOX, decoded", "decoded: true", BoxForm::kCorners, {}, true},
+      {Layout::kYolox, "YOLOv5 and its kind", "decoded: true, anchors_per_cell: 3", BoxForm::kCorners, {}, true, 3},
+      {Layout::kSsd, "Ultra-Light and its kind; TensorFlow's SSDs add boxes: corners_yx"},
+      {Layout::kSsd, "YOLO-NAS, PP-YOLOE", "relative: false", BoxForm::kCorners, false},
+      {Layout::kSsd, "DETR; YOLOv8 to 26 in parts of the picture", "boxes: centre", BoxForm::kCentre},
+      {Layout::kSsd, "YOLOv8 to 26", "boxes: centre, relative: false", BoxForm::kCentre, false},
+      {Layout::kNanodet, "NanoDet"},
+      {Layout::kNanodet, "NanoDet-Plus", "anchor_offset: 0", BoxForm::kCorners, {}, false, {}, 0.0F},
+      {Layout::kFastestdet, "FastestDet"},
+  };
+  return kForms;
+}
+
+Options with(const Options& given, const Form& form) {
+  Options options = given;
+  options.layout = form.layout;
+  options.boxes = form.boxes;
+  options.relative = form.relative;
+  options.decoded = form.decoded;
+  options.anchors_per_cell = form.anchors_per_cell;
+  options.anchor_offset = form.anchor_offset ? form.anchor_offset : given.anchor_offset;
+  options.scores = ScoreForm::kProbability;
+  return options;
+}
+
+std::string config_text(const Form& form, ScoreForm scores) {
+  std::string text = "layout: " + std::string(to_string(form.layout));
+  if (form.keys[0] != '\0') text += ", " + std::string(form.keys);
+  if (scores != ScoreForm::kProbability) text += ", scores: " + std::string(to_string(scores));
+  return text;
+}
+
+constexpr float kFew = 0.05F;  // share of boxes that may look wrong in a layout that is suggested
+
+// A form whose shapes fit.
+struct Fit {
+  const Form* form = nullptr;
+  std::unique_ptr<Decoder> decoder;
+  std::vector<int> outputs;
+
+  // Boxes, classes and what else there is in one tensor.
+  [[nodiscard]] bool fused() const {
+    const Level& level = decoder->levels().front();
+    return level.head(Role::kBox).output == level.head(Role::kCls).output;
+  }
+  // [1,k,N] and not [1,N,k].
+  [[nodiscard]] bool channels_first() const { return decoder->levels().front().head(Role::kBox).channel_step > 1; }
+};
+
+std::vector<Fit> fits_by_shape(const camd_model& model, const Options& options) {
+  std::vector<Fit> fits;
   std::size_t most = 0;
-  for (const std::string& name : layout_names()) {
+  for (const Form& form : forms()) {
     try {
-      const std::size_t used = make_decoder(parse_layout(name), model, options)->used_outputs().size();
-      if (used > most) fitting.clear();
+      Fit fit{&form, make_decoder(form.layout, model, with(options, form)), {}};
+      fit.outputs = fit.decoder->used_outputs();
+      const std::size_t used = fit.outputs.size();
+      if (used > most) fits.clear();
       most = std::max(most, used);
-      if (used == most) fitting.push_back(name);
+      if (used == most) fits.push_back(std::move(fit));
     } catch (const std::exception&) {
       continue;  // does not fit
     }
   }
-  // `ssd` takes any list of rows: one that knows strides says more.
-  if (fitting.size() > 1) fitting.erase(std::remove(fitting.begin(), fitting.end(), "ssd"), fitting.end());
-  return fitting;
+  return fits;
+}
+
+bool has(const std::vector<Fit>& fits, Layout layout, std::optional<int> anchors_per_cell) {
+  return std::any_of(fits.begin(), fits.end(), [&](const Fit& fit) {
+    return fit.form->layout == layout && fit.form->anchors_per_cell == anchors_per_cell;
+  });
+}
+
+// Rows of boxes that the graph chose have a count of the exporter's choice, 300 or 100, and six or seven values.
+bool looks_chosen(const camd_model& model, const Fit& fit) {
+  if (fit.form->layout != Layout::kSsd || !fit.fused() || fit.channels_first()) return false;
+  const camd_tensor_spec& spec = model.outputs[fit.outputs.front()];
+  const std::int64_t values = spec.shape[spec.ndim - 1];
+  return fit.decoder->levels().front().cells() <= 1000 && (values == 6 || values == 7);
+}
+
+// Drops what the one tensor of a model speaks against beside its length. Three rows for each cell have an objectness:
+// YOLOv5's kind. YOLOX and its kind export [1,N,5+C], YOLOv8 and its kind [1,4+C,N].
+// Most detectors know the eighty classes of COCO.
+void drop_unlikely(std::vector<Fit>& fits) {
+  const bool three = has(fits, Layout::kYolox, 3), one = has(fits, Layout::kYolox, std::nullopt);
+  const auto unlikely = [&](const Fit& fit) {
+    if (fit.form->layout == Layout::kNanodet) return fit.fused() != fit.form->anchor_offset.has_value();
+    if (!fit.fused()) return false;
+    constexpr int kCoco = 80;
+    const int classes = fit.decoder->scores().classes();
+    // The background came from SSD's softmax, which has a tensor of its own.
+    if (fit.form->layout == Layout::kSsd && fit.decoder->scores().background()) return true;
+    if (fit.form->layout == Layout::kSsd) return three || (one && !fit.channels_first() && classes == kCoco + 1);
+    return fit.form->layout == Layout::kYolox && !three && (fit.channels_first() || classes == kCoco - 1);
+  };
+  fits.erase(std::remove_if(fits.begin(), fits.end(), unlikely), fits.end());
+}
+
+// Forms that differ in how boxes are written have the same shapes: without values, the usual one of each layout.
+// `objectness`: the rows would do for YOLOX as well.
+bool is_usual(const camd_model& model, const Fit& fit, bool objectness) {
+  const Form& form = *fit.form;
+  switch (form.layout) {
+    case Layout::kSsd:
+      if (!fit.fused()) return form.boxes == BoxForm::kCorners && !form.relative;
+      return form.boxes == BoxForm::kCentre && form.relative == false && !looks_chosen(model, fit) &&
+             !(objectness && !fit.channels_first());
+    case Layout::kYolox: return form.anchors_per_cell || !form.decoded;
+    default: return true;
+  }
+}
+
+std::unique_ptr<TensorSet> tensor_set(const camd_model& model, const Decoder& decoder, const OutputValues& values) {
+  auto tensors = std::make_unique<TensorSet>(model, decoder.used_outputs());
+  for (const int i : decoder.used_outputs()) tensors->borrow(i, values[static_cast<std::size_t>(i)].data());
+  return tensors;
+}
+
+}  // namespace
+
+std::vector<LayoutSuggestion> fitting_layouts(const camd_model& model, const Options& options,
+                                              const OutputValues* values) {
+  std::vector<Fit> fits = fits_by_shape(model, options);
+  drop_unlikely(fits);
+  const bool objectness = has(fits, Layout::kYolox, std::nullopt);
+  std::vector<LayoutSuggestion> suggestions;
+  for (const Fit& fit : fits) {
+    ScoreForm scores = ScoreForm::kProbability;
+    if (values == nullptr) {
+      if (!is_usual(model, fit, objectness)) continue;
+    } else {
+      const auto tensors = tensor_set(model, *fit.decoder, *values);
+      const std::optional<ScoreForm> seen = score_form(*fit.decoder, *tensors);
+      if (!seen) continue;
+      scores = *seen;
+      Options tried = with(options, *fit.form);
+      tried.scores = scores;
+      if (objection(*fit.decoder, tried, model, *tensors, kFew)) continue;
+    }
+    suggestions.push_back({config_text(*fit.form, scores), fit.form->of, fit.outputs});
+  }
+  return suggestions;
+}
+
+std::string suggestion_text(const camd_model& model, const std::vector<LayoutSuggestion>& suggestions,
+                            const OutputValues* values) {
+  if (!suggestions.empty()) {
+    std::vector<std::string> words;
+    for (const LayoutSuggestion& s : suggestions) words.push_back("{" + s.config + "} (" + s.of + ")");
+    return "the model's outputs look like " + joined(words);
+  }
+  std::vector<Fit> fits = fits_by_shape(model, Options{});
+  const auto chosen = std::find_if(fits.begin(), fits.end(), [&](const Fit& fit) { return looks_chosen(model, fit); });
+  if (chosen != fits.end()) {
+    return "the model's output " + describe_output(model, chosen->outputs.front()) +
+           " looks like boxes that the graph has chosen already: no layout reads those, export the model without its "
+           "choice of boxes";
+  }
+  drop_unlikely(fits);
+  for (const Fit& fit : fits) {
+    if (values == nullptr || !is_usual(model, fit, false)) continue;
+    const Options options = with(Options{}, *fit.form);
+    const auto why = objection(*fit.decoder, options, model, *tensor_set(model, *fit.decoder, *values), kFew);
+    if (!why) continue;
+    return "no layout that camd knows reads the model's outputs, " + describe_outputs(model) + ": {" +
+           config_text(*fit.form, ScoreForm::kProbability) + "} fits their shapes, but on a picture of noise " + *why;
+  }
+  return "the model's outputs, " + describe_outputs(model) + ", look like no layout that camd knows (" +
+         joined(layout_names()) + ")";
+}
+
+std::string doubt(const camd_model& model, const Options& options, const OutputValues& values) {
+  constexpr float kMost = 0.5F;
+  if (!options.layout) return {};
+  const auto decoder = make_decoder(*options.layout, model, options);
+  std::string why;
+  if (auto seen = objection(*decoder, options, model, *tensor_set(model, *decoder, values), kMost)) {
+    why = "on a picture of noise " + *seen;
+  } else {
+    const bool one_list =
+        options.layout == Layout::kSsd && options.boxes != BoxForm::kPriors && decoder->used_outputs().size() == 1;
+    if (!one_list || !has(fits_by_shape(model, options), Layout::kYolox, 3)) return {};
+    why = "it has three rows for each cell, whose fifth value is an objectness";
+  }
+  const std::vector<LayoutSuggestion> better = fitting_layouts(model, options, &values);
+  return "layout '" + std::string(to_string(*options.layout)) + "' does not read this model: " + why + "; " +
+         (better.empty() ? suggestion_text(model, better, nullptr) : "set {" + better.front().config + "}");
 }
 
 }  // namespace camd::plugins

@@ -1,3 +1,4 @@
+// Checking and widening the outputs of a frame.
 #include "plugins/detections/tensor_set.hpp"
 
 #include <stdexcept>

@@ -20,6 +20,8 @@ class TensorSet {
 
   // Throws std::runtime_error when a tensor is not what was declared.
   void load(const camd::plugin::Tensors& tensors);
+  // [setup] Reads output `output` from `values` instead: all its elements as f32, which outlive this object.
+  void borrow(int output, const float* values) { data_[static_cast<std::size_t>(output)] = values; }
   // Valid until the frame ends.
   [[nodiscard]] const float* data(int output) const noexcept { return data_[static_cast<std::size_t>(output)]; }
   [[nodiscard]] const std::vector<int>& used() const noexcept { return used_; }

@@ -66,4 +66,23 @@ void to_npy(const DLTensor& tensor, const std::string& name, std::vector<std::ui
   }
 }
 
+void to_npy_channels_last(const DLTensor& tensor, const std::string& name, std::vector<std::uint8_t>& file) {
+  if (tensor.ndim != 4 || tensor.shape[0] != 1) throw std::runtime_error("tensor '" + name + "' is not [1,C,H,W]");
+  std::vector<std::uint8_t> planar;
+  to_npy(tensor, name, planar);
+  const std::int64_t channels = tensor.shape[1], height = tensor.shape[2], width = tensor.shape[3];
+  const std::int64_t shape[4] = {1, height, width, channels};
+  const std::string header = npy_header(shape, 4);
+  const std::size_t count = static_cast<std::size_t>(channels * height * width);
+  const std::uint8_t* const from = planar.data() + planar.size() - count * sizeof(float);
+  file.resize(header.size() + count * sizeof(float));
+  std::memcpy(file.data(), header.data(), header.size());
+  std::uint8_t* to = file.data() + header.size();
+  for (std::int64_t pixel = 0; pixel < height * width; ++pixel) {
+    for (std::int64_t c = 0; c < channels; ++c, to += sizeof(float)) {
+      std::memcpy(to, from + static_cast<std::size_t>(c * height * width + pixel) * sizeof(float), sizeof(float));
+    }
+  }
+}
+
 }  // namespace camd::plugins

@@ -36,12 +36,13 @@ std::string tensor_part(std::string_view name) {
 class TensorFiles final : public camd::plugin::Postprocessor {
  public:
   TensorFiles(camd::plugin::Host host, std::string_view config_json) {
-    static_cast<void>(host);
     JsonObject config("config", config_json);
     const auto dir = config.text("dir");
     if (!config.has("dir") || (dir && dir->empty()))
       config.fail("dir", "is needed: the folder to write, e.g. out/tensors");
+    // Sequence numbers begin again after a reload: a folder of its own keeps what was written before.
     dir_ = dir.value_or("");
+    if (host.reloads() > 0) dir_ = fmt::format("{}/reload{}", dir_, host.reloads());
     every_ = static_cast<std::uint64_t>(config.integer("every", 1, 1'000'000'000).value_or(30));
     input_ = config.boolean("input").value_or(true);
     wanted_ = config.texts("outputs").value_or(std::vector<std::string>{});
@@ -50,6 +51,7 @@ class TensorFiles final : public camd::plugin::Postprocessor {
 
   void outputs(const camd_model& model, camd::plugin::Needs& needs) override {
     if (input_) needs.input(CAMD_NEED_HOST);
+    channels_last_ = CAMD_HAS_MEMBER(camd_model, &model, channels_last) && model.channels_last != 0;
     names_.assign(static_cast<std::size_t>(model.output_count), "");
     input_name_ = model.input.name;
     std::vector<std::string> known;
@@ -70,6 +72,10 @@ class TensorFiles final : public camd::plugin::Postprocessor {
     check_files(input_ ? input_name_ : "");
     const bool placed = dir_.find("{camera}") != std::string::npos;
     for (const std::string& part : camera_parts(model)) {
+      if (part.empty()) {  // nobody has that place
+        folders_.emplace_back();
+        continue;
+      }
       std::filesystem::path folder = replaced(dir_, "{camera}", part);
       if (!placed && model.camera_count > 1) folder /= part;
       create_parents((folder / "x").string());
@@ -81,9 +87,9 @@ class TensorFiles final : public camd::plugin::Postprocessor {
     static_cast<void>(results);
     if (frame.sequence % every_ != 0) return;
     const std::string& folder = folders_.at(static_cast<std::size_t>(frame.camera_index));
-    if (input_) write(folder, frame, input_name_, tensors.input());
+    if (input_) write(folder, frame, input_name_, tensors.input(), channels_last_);
     for (std::size_t i = 0; i < names_.size(); ++i) {
-      if (!names_[i].empty()) write(folder, frame, names_[i], tensors.output(static_cast<int>(i)));
+      if (!names_[i].empty()) write(folder, frame, names_[i], tensors.output(static_cast<int>(i)), false);
     }
   }
 
@@ -102,9 +108,14 @@ class TensorFiles final : public camd::plugin::Postprocessor {
     }
   }
 
-  void write(const std::string& folder, const camd_frame& frame, const std::string& name, const DLTensor* tensor) {
+  void write(const std::string& folder, const camd_frame& frame, const std::string& name, const DLTensor* tensor,
+             bool channels_last) {
     if (tensor == nullptr) throw std::runtime_error("tensor '" + name + "' that was asked for is not there");
-    to_npy(*tensor, name, file_);
+    if (channels_last) {
+      to_npy_channels_last(*tensor, name, file_);
+    } else {
+      to_npy(*tensor, name, file_);
+    }
     write_whole_file(fmt::format("{}/{:06}.{}.npy", folder, frame.sequence, tensor_part(name)), file_.data(),
                      file_.size());
   }
@@ -112,6 +123,7 @@ class TensorFiles final : public camd::plugin::Postprocessor {
   std::string dir_;
   std::uint64_t every_ = 30;
   bool input_ = true;
+  bool channels_last_ = false;       // the model's own input is [1,H,W,3]
   std::vector<std::string> wanted_;  // output names; empty: all
   std::string input_name_;
   std::vector<std::string> names_;    // by the model's index; empty: not written

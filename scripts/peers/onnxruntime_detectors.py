@@ -3,7 +3,7 @@
 
 usage: onnxruntime_detectors.py CAMD [--frames N] [--threads N] [EXAMPLE]...
 
-Prints the table of docs/performance.md: the network alone, p50 in milliseconds. Needs ../shared, numpy and onnxruntime
+Prints the figures of docs/measurements/cpu-detectors.json: the network alone, p50 in milliseconds. Needs ../shared, numpy and onnxruntime
 (PyPI, in a virtual environment). camd's engines use all cores: run it under `taskset` for fewer.
 """
 

@@ -6,6 +6,7 @@
 
 #include "dashboard_pty.hpp"
 #include "dashboard_samples.hpp"
+#include "tests/support/paths.hpp"
 
 namespace camd::dashboard {
 namespace {
@@ -15,7 +16,7 @@ using testing::Pty;
 using testing::sample_path;
 using testing::start_line;
 
-std::string camtop() { return CAMD_BINARY_DIR "/bin/camtop"; }
+std::string camtop() { return test::binary_dir() + "/bin/camtop"; }
 
 struct Result {
   int code = 0;

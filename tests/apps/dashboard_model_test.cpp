@@ -50,6 +50,17 @@ TEST(DashboardModel, TheSampleRunBalancesInEveryLine) {
   }
 }
 
+TEST(DashboardModel, ARefusedReloadIsAChangeWithItsFirstError) {
+  Model model;
+  EXPECT_TRUE(model.feed(
+      R"({"event":"reload","schema":1,"result":"refused","duration_us":7,"errors":["c.yaml:1:1: no","more"]})"));
+  ASSERT_EQ(model.changes().size(), 1U);
+  EXPECT_EQ(model.changes().front().who, "camd");
+  EXPECT_EQ(model.changes().front().to, "reload refused");
+  EXPECT_EQ(model.changes().front().reason, "c.yaml:1:1: no");
+  EXPECT_EQ(model.problem(), "");
+}
+
 TEST(DashboardModel, CountsJunkAndUnknownEventsAndGoesOn) {
   Model model;
   for (const char* junk : {"hello", "{", "[1,2]", "null", R"({"event":7,"schema":1})", R"({"schema":1})", "\xff\xfe"}) {
@@ -73,6 +84,37 @@ TEST(DashboardModel, SaysWhichSchemaItMetAndWhichItReads) {
   EXPECT_EQ(model.problem(), "1 line of schema 2, this dashboard reads schema 1");
   EXPECT_FALSE(model.feed(R"({"event":"camera","camera":"door"})"));
   EXPECT_EQ(model.problem(), "2 lines of schema none, this dashboard reads schema 1");
+}
+
+TEST(DashboardModel, KeepsThePluginsNumbersInTheChainsOrder) {
+  Model model;
+  ASSERT_TRUE(model.feed(R"({"event":"plugin","schema":1,"name":"jsonl","index":1,"counters":{}})"));
+  ASSERT_TRUE(model.feed(
+      R"({"event":"plugin","schema":1,"name":"detections","index":0,"counters":{"left_out":3,"level":-1.5,"bad":"x"}})"));
+  ASSERT_TRUE(model.feed(R"({"event":"plugin","schema":1,"name":"detections","index":0,"counters":{"left_out":4}})"));
+  ASSERT_EQ(model.plugins().size(), 2U);
+  EXPECT_EQ(model.plugins()[0].name, "detections");
+  ASSERT_EQ(model.plugins()[0].numbers.size(), 1U);
+  EXPECT_EQ(model.plugins()[0].numbers[0].name, "left_out");
+  EXPECT_EQ(model.plugins()[0].numbers[0].value, 4.0);
+  EXPECT_EQ(model.plugins()[1].name, "jsonl");
+  EXPECT_FALSE(model.feed(R"({"event":"plugin","schema":1,"index":3})"));
+  EXPECT_EQ(model.problem(), "1 line not understood");
+  model.feed(start_line());
+  EXPECT_EQ(model.plugins().size(), 2U);  // the first start line
+  model.feed(start_line());
+  EXPECT_TRUE(model.plugins().empty());
+}
+
+TEST(DashboardModel, BoundsPluginsAndTheirNumbers) {
+  Model model;
+  std::string many;
+  for (std::size_t i = 0; i < 2 * Model::kMaxNumbers; ++i) many += fmt::format(R"({}"c{}":1)", i > 0 ? "," : "", i);
+  for (std::size_t i = 0; i < 2 * Model::kMaxPlugins; ++i) {
+    model.feed(fmt::format(R"({{"event":"plugin","schema":1,"name":"p","index":{},"counters":{{{}}}}})", i, many));
+  }
+  ASSERT_EQ(model.plugins().size(), Model::kMaxPlugins);
+  EXPECT_EQ(model.plugins()[0].numbers.size(), Model::kMaxNumbers);
 }
 
 TEST(DashboardModel, DropReasonsItDoesNotKnowStayInTheSum) {

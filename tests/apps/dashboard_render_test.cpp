@@ -78,6 +78,20 @@ q quit
 )");
 }
 
+TEST(DashboardRender, ShowsThePluginsNumbersBelowTheProcess) {
+  Model model = with_cameras(1);
+  model.feed(R"({"event":"plugin","schema":1,"name":"detections","index":0,"counters":{"left_out":0}})");
+  model.feed(R"({"event":"plugin","schema":1,"name":"jsonl","index":1,"counters":{}})");
+  model.feed(
+      R"({"event":"plugin","schema":1,"name":"a long name indeed","index":2,"counters":{"read":12,"wait_ms":0.25}})");
+  const std::string picture = frame(model, sized(80, 24));
+  EXPECT_NE(picture.find("process     cpu 150 % · rss 312 MB · threads 9\n"
+                         "detections  left_out 0\n"
+                         "a long nam… read 12 · wait_ms 0.25\n"),
+            std::string::npos)
+      << picture;
+}
+
 TEST(DashboardRender, ThreeCamerasFillEightyByTwentyFour) {
   Model model;
   for (const std::string& line : sample_lines()) model.feed(line);

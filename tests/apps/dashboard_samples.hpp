@@ -8,10 +8,11 @@
 #include <fstream>
 #include <string>
 #include <vector>
+#include "tests/support/paths.hpp"
 
 namespace camd::dashboard::testing {
 
-inline std::string sample_path() { return CAMD_SOURCE_DIR "/tests/apps/data/run.jsonl"; }
+inline std::string sample_path() { return test::source_dir() + "/tests/apps/data/run.jsonl"; }
 
 inline std::vector<std::string> sample_lines() {
   std::ifstream file(sample_path());

@@ -74,6 +74,10 @@ TEST(DashboardText, ShowsThreeSignificantDigits) {
   EXPECT_EQ(format_elapsed(273'906'000'000'000), "3d 04:05:06");
   EXPECT_EQ(format_rate(29.97), "30.0");
   EXPECT_EQ(format_rate(3205.4), "3205");
+  EXPECT_EQ(format_number(1234567), "1234567");
+  EXPECT_EQ(format_number(-3), "-3");
+  EXPECT_EQ(format_number(0.123456), "0.1235");
+  EXPECT_EQ(format_number(1e300), "1e+300");
 }
 
 TEST(DashboardText, ALineIsCutAtTheColumnsWithAnEllipsis) {

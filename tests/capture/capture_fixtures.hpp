@@ -20,14 +20,14 @@ namespace camd::capture::testing {
 class CountingObserver : public FrameObserver {
  public:
   void captured(CameraIndex) noexcept override { add(captured_); }
-  void dropped(CameraIndex, DropReason reason) noexcept override { add(dropped_[static_cast<std::size_t>(reason)]); }
+  void dropped(CameraIndex, RingDrop why) noexcept override { add(dropped_[static_cast<std::size_t>(why)]); }
   void ready(CameraIndex) noexcept override { add(ready_); }
   void freed(CameraIndex) noexcept override { add(freed_); }
 
   [[nodiscard]] int captured() const { return get(captured_); }
   [[nodiscard]] int ready() const { return get(ready_); }
   [[nodiscard]] int freed() const { return get(freed_); }
-  [[nodiscard]] int dropped(DropReason reason) const { return get(dropped_[static_cast<std::size_t>(reason)]); }
+  [[nodiscard]] int dropped(RingDrop why) const { return get(dropped_[static_cast<std::size_t>(why)]); }
   [[nodiscard]] int dropped() const {
     const base::MutexLock lock(mutex_);
     int sum = 0;
@@ -61,7 +61,7 @@ class CountingObserver : public FrameObserver {
   int captured_ = 0;
   int ready_ = 0;
   int freed_ = 0;
-  std::array<int, kDropReasonCount> dropped_{};
+  std::array<int, kRingDropCount> dropped_{};
 };
 
 // Remembers the states of one camera in their order.

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 
@@ -44,14 +45,23 @@ class SourceTest : public ::testing::Test {
     const auto stamp = read_test_pattern(frame.layout, frame.pixels);
     return stamp ? static_cast<std::int64_t>(stamp->sequence) : -1;
   }
-  // The error that start() throws; fails the test when it throws none.
-  [[nodiscard]] base::Error start_error() {
+  // Starts the source and waits until it has failed for good; the reason.
+  [[nodiscard]] std::string failure() {
+    const std::vector<SourceState> before = states_.states();
+    const auto failures = std::count(before.begin(), before.end(), SourceState::kFailed);
+    source_->start();
+    EXPECT_TRUE(states_.wait_for(SourceState::kFailed, static_cast<int>(failures) + 1));
+    source_->stop();
+    return states_.last_reason();
+  }
+  // The error of a source that cannot be made; fails the test when there is none.
+  [[nodiscard]] base::Error make_error(const config::Source& source) {
     try {
-      source_->start();
+      make(source);
     } catch (const base::Error& error) {
       return error;
     }
-    ADD_FAILURE() << "start() did not throw";
+    ADD_FAILURE() << "the source was made";
     return {base::ErrorKind::kInternal, ""};
   }
 

@@ -1,12 +1,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <sstream>
 
 #include "config/describe.hpp"
 #include "config/key_table.hpp"
 #include "tests/config/helpers.hpp"
+#include "tests/support/manual.hpp"
 
 namespace camd::config {
 namespace {
@@ -68,35 +68,8 @@ TEST(KeyTable, DefaultsAndExamplesOfEveryKeyAreExplained) {
   }
 }
 
-// The text between "<!-- NAME: begin -->" and "<!-- NAME: end -->".
-std::string section(const std::string& text, const std::string& name) {
-  const std::string begin = "<!-- " + name + ": begin -->\n";
-  const auto start = text.find(begin);
-  const auto end = text.find("<!-- " + name + ": end -->");
-  if (start == std::string::npos || end == std::string::npos) return "no section " + name;
-  return text.substr(start + begin.size(), end - start - begin.size());
-}
-
-void replace_section(std::string& text, const std::string& name, const std::string& with) {
-  const std::string begin = "<!-- " + name + ": begin -->\n";
-  const auto start = text.find(begin) + begin.size();
-  text.replace(start, text.find("<!-- " + name + ": end -->") - start, with);
-}
-
-// CAMD_UPDATE_DOCS=1 writes the tables instead of comparing them.
-TEST(Manual, HasTheTablesOfTheKeyTable) {
-  const std::filesystem::path file = std::filesystem::path(CAMD_SOURCE_DIR) / "docs/configuration.md";
-  std::stringstream content;
-  content << std::ifstream(file).rdbuf();
-  std::string text = content.str();
-  if (std::getenv("CAMD_UPDATE_DOCS") != nullptr) {  // NOLINT(concurrency-mt-unsafe): one thread
-    replace_section(text, "keys", config_keys_markdown());
-    replace_section(text, "card keys", model_card_keys_markdown());
-    std::ofstream(file) << text;
-  }
-  const std::string mend = "run test_config with CAMD_UPDATE_DOCS=1 to write docs/configuration.md anew";
-  EXPECT_EQ(section(text, "keys"), config_keys_markdown()) << mend;
-  EXPECT_EQ(section(text, "card keys"), model_card_keys_markdown()) << mend;
+TEST(Manual, HasTheTableOfTheKeyTable) {
+  test::expect_manual_has("configuration", "keys", keys_markdown(config_keys()));
 }
 
 }  // namespace

@@ -10,7 +10,28 @@
 
 namespace camd::config {
 
-inline constexpr LoadOptions kNoFiles{.check_files = false};
+// What a plug-in might read from a model card, in rows of each kind. Holds the keys of models/marker.yaml, which is the
+// card of the default configuration where the tests run in the repository.
+inline Table card_keys() {
+  static const std::vector<KeyRow> rows = [] {
+    std::vector<KeyRow> all(model_card_keys().begin(), model_card_keys().end());
+    all.push_back({.path = "layout", .type = ValueType::kText});
+    all.push_back({.path = "classes", .type = ValueType::kAny, .words = "a list of names"});
+    all.push_back({.path = "classes[]", .type = ValueType::kText});
+    for (const std::string_view number : {"score", "nms", "blend", "anchor_offset"})
+      all.push_back({.path = number, .type = ValueType::kNumber, .min = "0", .max = "1"});
+    all.push_back({.path = "strides", .type = ValueType::kList, .min = "1", .max = "16"});
+    all.push_back({.path = "strides[]", .type = ValueType::kInteger, .min = "1", .max = "1024"});
+    all.push_back({.path = "anchors", .type = ValueType::kAny, .words = "lists", .same_length_as = "strides"});
+    all.push_back({.path = "variances", .type = ValueType::kList, .min = "2", .max = "2"});
+    all.push_back({.path = "variances[]", .type = ValueType::kNumber});
+    all.push_back({.path = "keypoints", .type = ValueType::kInteger});
+    return all;
+  }();
+  return rows;
+}
+
+inline const LoadOptions kNoFiles{.check_files = false, .card_keys = card_keys()};
 
 // The smallest configuration.
 inline constexpr std::string_view kSmallest =

@@ -38,15 +38,15 @@ TEST(Config, NamesTheSourceTypeThatAKeyBelongsTo) {
 
 TEST(Config, RefusesWrongTypes) {
   EXPECT_THAT(problems_with("pipeline: {slots: three, max_age: [1], streams: {a: b}}\n"),
-              ElementsAre("c.yaml:5:19: pipeline.slots: expected an integer from 2 to 64, found three",
+              ElementsAre("c.yaml:5:19: pipeline.slots: expected an integer from 3 to 64, found three",
                           "c.yaml:5:35: pipeline.max_age: expected a duration from 1ms to 1h, found a list",
                           "c.yaml:5:49: pipeline.streams: expected one of split, per_frame, single, found a map"));
   EXPECT_THAT(problems_with("pipeline: 3\n"), ElementsAre("c.yaml:5:11: pipeline: expected a map of keys, found 3"));
   EXPECT_THAT(problems_with("pipeline: {slots: \"3\"}\n"),
-              ElementsAre("c.yaml:5:19: pipeline.slots: expected an integer from 2 to 64, found the text \"3\" (write "
+              ElementsAre("c.yaml:5:19: pipeline.slots: expected an integer from 3 to 64, found the text \"3\" (write "
                           "it without quotes)"));
   EXPECT_THAT(problems_with("pipeline: {slots: 3.0}\n"),
-              ElementsAre("c.yaml:5:19: pipeline.slots: expected an integer from 2 to 64, found 3.0"));
+              ElementsAre("c.yaml:5:19: pipeline.slots: expected an integer from 3 to 64, found 3.0"));
   EXPECT_THAT(problems_with("metrics: {period: }\n"),
               ElementsAre("c.yaml:5:11: metrics.period: expected a duration from 10ms to 1h, found nothing"));
   EXPECT_THAT(problems_with("postprocess: {plugin: a}\n"),
@@ -55,12 +55,12 @@ TEST(Config, RefusesWrongTypes) {
 }
 
 TEST(Config, RefusesWhatIsOutOfRangeAtBothEnds) {
-  for (const char* slots : {"1", "65", "-3", "99999999999999999999"}) {
+  for (const char* slots : {"2", "65", "-3", "99999999999999999999"}) {
     EXPECT_THAT(
         problems_with(std::string("pipeline: {slots: ") + slots + "}\n"),
-        ElementsAre(std::string("c.yaml:5:19: pipeline.slots: expected an integer from 2 to 64, found ") + slots));
+        ElementsAre(std::string("c.yaml:5:19: pipeline.slots: expected an integer from 3 to 64, found ") + slots));
   }
-  EXPECT_THAT(problems_with("pipeline: {slots: 2}\n"), ElementsAre());
+  EXPECT_THAT(problems_with("pipeline: {slots: 3}\n"), ElementsAre());
   EXPECT_THAT(problems_with("pipeline: {slots: 64}\n"), ElementsAre());
   EXPECT_THAT(problems_with("metrics: {period: 9.99ms}\n"),
               ElementsAre("c.yaml:5:19: metrics.period: expected a duration from 10ms to 1h, found 9.99ms"));

@@ -42,12 +42,12 @@ class ModelCardTest : public ::testing::Test {
 
 TEST_F(ModelCardTest, HoldsWhatItsFileSays) {
   write_file(folder_ / "m.yaml", kCard);
-  const ModelCard card = load_model_card(folder_ / "m.yaml");
+  const ModelCard card = load_model_card(folder_ / "m.yaml", card_keys());
   EXPECT_EQ(card.name, "marker");
   EXPECT_EQ(card.input,
             (ModelInput{std::nullopt, std::nullopt, ColorOrder::kRgb, std::array{1.0F, 2.0F, 3.0F},
                         std::array{0.5F, 0.5F, 0.5F}, ResizeMode::kLetterbox, LetterboxPosition::kTopLeft, 0.0F}));
-  EXPECT_EQ(card.detections_json,
+  EXPECT_EQ(card.rest_json,
             R"({"anchor_offset":0.5,"anchors":[[16,32],[64,128],[256,512]],"classes":["qr","7"],"keypoints":5,)"
             R"("layout":"anchors","nms":0.4,"score":0.5,"strides":[8,16,32],"variances":[0.1,0.2]})");
 }
@@ -71,7 +71,7 @@ TEST_F(ModelCardTest, CompletesTheInputButTheFileWins) {
   EXPECT_EQ(config.model.input,
             (ModelInput{64, std::nullopt, ColorOrder::kBgr, std::array{1.0F, 2.0F, 3.0F}, std::array{0.5F, 0.5F, 0.5F},
                         ResizeMode::kLetterbox, LetterboxPosition::kTopLeft, 0.0F}));
-  EXPECT_EQ(config.model.card_json, load_model_card(folder_ / "m.yaml").detections_json);
+  EXPECT_EQ(config.model.card_json, load_model_card(folder_ / "m.yaml", card_keys()).rest_json);
   EXPECT_EQ(config.postprocess[0].config_json, R"({"score":0.9})");
   EXPECT_EQ(config.at("model.input.mean", "x"), (folder_ / "m.yaml").string() + ":4:27: model.input.mean: x");
   EXPECT_EQ(config.at("model.input.width", "x"), (folder_ / "c.yaml").string() + ":1:56: model.input.width: x");
@@ -125,11 +125,8 @@ TEST_F(ModelCardTest, IsRefusedTogetherWithTheConfiguration) {
   write_file(folder_ / "m.yaml", "clases: [a]\nnms: 1.5\nstrides: [8, 16]\nanchors: [[1], [2], [3]]\n");
   const std::string card = (folder_ / "m.yaml").string();
   const std::string known =
-      "unknown key; known here: name, layout, classes, cut_at, input, score, nms, blend, max, strides, anchors, "
-      "anchors_per_cell, "
-      "anchor_offset, anchor_shift, variances, keypoints, scores, background, boxes, relative, decoded, outputs (did "
-      "you "
-      "mean classes?)";
+      "unknown key; known here: name, cut_at, input, layout, classes, score, nms, blend, anchor_offset, strides, "
+      "anchors, variances, keypoints (did you mean classes?)";
   try {
     (void)load_model("{path: m.onnx, engine: gpu}");
     FAIL() << "no error";
@@ -150,7 +147,7 @@ TEST_F(ModelCardTest, IsRefusedWhenItsFileIsEmptyOrMissing) {
   const std::string card = (folder_ / "m.yaml").string();
   const auto message = [](const std::filesystem::path& path) -> std::string {
     try {
-      (void)load_model_card(path);
+      (void)load_model_card(path, card_keys());
     } catch (const ConfigErrors& errors) {
       return errors.what();
     }
@@ -161,10 +158,16 @@ TEST_F(ModelCardTest, IsRefusedWhenItsFileIsEmptyOrMissing) {
   EXPECT_EQ(message(folder_ / "none.yaml"), (folder_ / "none.yaml").string() + ": no such file");
 }
 
-TEST_F(ModelCardTest, OfTheReferenceDetectorLoads) {
-  const std::filesystem::path card = std::filesystem::path(CAMD_SOURCE_DIR) / "models/marker.yaml";
-  if (!std::filesystem::exists(card)) GTEST_SKIP() << "no " << card;
-  EXPECT_EQ(load_model_card(card).name, "marker");
+TEST_F(ModelCardTest, HasOnlyItsOwnKeysWhereNoneOfAPlugInAreGiven) {
+  write_file(folder_ / "m.yaml", "layout: ssd\n");
+  try {
+    (void)load_text((folder_ / "c.yaml").string(),
+                    "model: {path: m.onnx}\ncameras: [{name: a, source: {type: test}}]\n", {}, {.check_files = false});
+    FAIL() << "no error";
+  } catch (const ConfigErrors& errors) {
+    EXPECT_EQ(errors.problems().at(0).line(),
+              (folder_ / "m.yaml").string() + ":1:1: layout: unknown key; known here: name, cut_at, input");
+  }
 }
 
 }  // namespace

@@ -73,7 +73,7 @@ TEST(Set, NamesItselfInEveryProblemAfterThoseOfTheFile) {
                   "--set model.input: model.input.color: expected one of bgr, rgb, found red",
                   "--set cameras.gate.source.fps: cameras.1.source.fps: expected a number from 0.1 to 1000 "
                   "frames/s, found 0",
-                  "--set pipeline.slots: expected an integer from 2 to 64, found 1",
+                  "--set pipeline.slots: expected an integer from 3 to 64, found 1",
                   "--set pipeline.slot: unknown key; known here: slots, transfer, streams, max_age (did you "
                   "mean slots?)",
                   "--set device.x: device: expected auto, cuda, cuda:N (N from 0 to 127) or host, found a map"));

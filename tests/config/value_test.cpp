@@ -19,8 +19,29 @@ TEST(Value, ReadsDurationsWithTheirUnits) {
 }
 
 TEST(Value, RefusesDurationsThatAreNone) {
-  for (const char* text : {"", "200", "ms", "-1s", "1 m", "1m", "1S", "1.2.3s", "1e3ms", "1  s", " 1s", "1s ", ".s",
-                           "9223372036854775808ns", "2562048h", "1000000000000000000000.0h"}) {
+  for (const char* text : {"",
+                           "200",
+                           "ms",
+                           "-1s",
+                           "1 m",
+                           "1m",
+                           "1S",
+                           "1.2.3s",
+                           "1e3ms",
+                           "1  s",
+                           " 1s",
+                           "1s ",
+                           ".s",
+                           "0x10s",
+                           "5s ",
+                           " 5s",
+                           "inf s",
+                           "infs",
+                           "nan s",
+                           "+5s",
+                           "9223372036854775808ns",
+                           "2562048h",
+                           "1000000000000000000000.0h"}) {
     EXPECT_EQ(parse_duration(text), std::nullopt) << text;
   }
 }

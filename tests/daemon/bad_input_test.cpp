@@ -5,11 +5,13 @@
 
 #include "tests/daemon/run_camd.hpp"
 #include "tests/infer/onnx_builder.hpp"
+#include "tests/support/paths.hpp"
 
 namespace camd::test {
 namespace {
 
 using testing::AllOf;
+using testing::AnyOf;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
@@ -219,6 +221,14 @@ TEST_F(BadInput, HugeDeepAndSelfReferringConfigurationsAreRefusedAtOnce) {
   }
 }
 
+TEST_F(BadInput, FewerSlotsThanARingNeedsAreRefusedByTheCheck) {
+  folder_.write("camd.yaml",
+                "model: {path: " + marker() + "}\npipeline: {slots: 2}\ncameras: [{name: a, source: {type: test}}]\n");
+  const Finished done = run_camd({"check", "camd.yaml"}, folder_.path().string());
+  EXPECT_EQ(done.code, kConfiguration);
+  EXPECT_EQ(done.err, "camd.yaml:2:19: pipeline.slots: expected an integer from 3 to 64, found 2\n");
+}
+
 TEST_F(BadInput, AMissingConfigurationIsNamed) {
   const Finished done = run_camd({"run", "nowhere.yaml"}, folder_.path().string());
   EXPECT_EQ(done.code, kConfiguration);
@@ -233,9 +243,52 @@ TEST_F(BadInput, AnUnknownSubcommandOrOptionIsAUsageError) {
   EXPECT_EQ(run_camd({"--help"}).code, kDone);
 }
 
+TEST_F(BadInput, ADurationIsReadAsStrictlyAsInTheConfiguration) {
+  for (const char* text : {"0x10s", "1e3ms", " 5s", "-1s", "inf s", "nan s", "0s", "2562048h", "1e300h"}) {
+    const Finished done = run_camd({"run", "nowhere.yaml", std::string("--duration=") + text});
+    EXPECT_EQ(done.code, kConfiguration) << text;
+    EXPECT_THAT(done.err, HasSubstr("--duration \"" + std::string(text) + "\": write a number above 0")) << text;
+  }
+  EXPECT_THAT(run_camd({"run", "nowhere.yaml", "--duration=5 s"}).err, HasSubstr("nowhere.yaml"));
+}
+
+// CLI11's own words for an option of an enumeration are "ENUM:value in {auto->0,...}".
+TEST_F(BadInput, TheHelpShowsTheWordsThatAnOptionTakes) {
+  const Finished run = run_camd({"run", "--help"});
+  EXPECT_EQ(run.code, kDone);
+  EXPECT_EQ(run.out,
+            "Run a configuration\n"
+            "Usage: camd run [OPTIONS] CONFIG\n"
+            "\n"
+            "Positionals:\n"
+            "  CONFIG TEXT REQUIRED        The YAML file\n"
+            "\n"
+            "Options:\n"
+            "  -h,--help                   Print this help message and exit\n"
+            "  --help-all                  Help of every subcommand\n"
+            "  --duration TEXT             Stop after this time, e.g. 10s, 5min\n"
+            "  --frames UINT               Stop after so many delivered frames\n"
+            "  --metrics auto|dashboard|json|off=auto\n"
+            "                              The metrics; auto: the dashboard on a terminal, else json\n"
+            "  --set TEXT ...              key.path=value, over the file; may be repeated\n"
+            "\n");
+  const Finished bench = run_camd({"bench", "--help"});
+  EXPECT_THAT(bench.out,
+              AllOf(HasSubstr("  --format bgr|rgb|nv12|i420|yuy2|gray8=bgr\n"),
+                    HasSubstr("  --engine auto|cuda|cpu|opencv=auto\n"), HasSubstr("  --precision f16|f32=f16  ")));
+  for (const std::string command : {"", "run", "check", "config", "doctor", "bench", "plugin", "version"}) {
+    const Finished help = command.empty() ? run_camd({"--help"}) : run_camd({command, "--help"});
+    EXPECT_THAT(help.out, Not(AnyOf(HasSubstr("ENUM"), HasSubstr("->"), HasSubstr(" in {"), HasSubstr(" in ["))))
+        << command;
+  }
+  const Finished wrong = run_camd({"run", "x.yaml", "--metrics", "foo"});
+  EXPECT_EQ(wrong.code, kConfiguration);
+  EXPECT_EQ(wrong.err, "camd: --metrics: foo not in {auto,dashboard,json,off} (camd --help, camd run --help)\n");
+}
+
 // ---- Plug-ins
 
-std::string bad_plugin(const std::string& name) { return std::string(CAMD_BINARY_DIR) + "/lib/bad/" + name + ".so"; }
+std::string bad_plugin(const std::string& name) { return test::binary_dir() + "/lib/bad/" + name + ".so"; }
 
 TEST_F(BadInput, PluginsThatCannotBeUsedAreRefusedByNameAndReason) {
   const std::vector<std::pair<std::string, std::string>> cases{

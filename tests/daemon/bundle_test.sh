@@ -16,6 +16,13 @@ mv "$work/made/camd" "$work/moved here"
 camd="$work/moved here/bin/camd"
 cd /
 
+# What a bundled test is told of its place: a stand-in beside the real programs says where it would look for models.
+cp "$camd" "$work/moved here/bin/where"
+# shellcheck disable=SC2016  # the stand-in expands it
+printf '#!/bin/sh\necho "$CAMD_TEST_SOURCE_DIR"\n' > "$work/moved here/libexec/where"
+chmod 755 "$work/moved here/libexec/where"
+[ "$(env -i "$work/moved here/bin/where")" = "$work/moved here" ] || fail "tests would not look into the bundle"
+
 env -i "$camd" version | grep -q '^camd [0-9]' || fail "camd version says nothing"
 
 cat > "$work/run.yaml" <<YAML

@@ -15,11 +15,12 @@
 #include <stdexcept>
 #include <string>
 #include <vector>
+#include "tests/support/paths.hpp"
 
 namespace camd::test {
 
-inline std::string camd_path() { return std::string(CAMD_BINARY_DIR) + "/bin/camd"; }
-inline std::string source_path(const std::string& relative) { return std::string(CAMD_SOURCE_DIR) + "/" + relative; }
+inline std::string camd_path() { return test::binary_dir() + "/bin/camd"; }
+inline std::string source_path(const std::string& relative) { return test::source_dir() + "/" + relative; }
 
 // A folder of this test's own, gone afterwards.
 class TemporaryFolder {
@@ -52,19 +53,41 @@ inline std::string read_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
+// A pipe that nobody reads, full to the last byte: whoever writes into it waits for ever.
+class FullPipe {
+ public:
+  FullPipe() {
+    if (pipe2(fds_, O_CLOEXEC | O_NONBLOCK) != 0) throw std::runtime_error("pipe failed");
+    const std::string page(4096, '.');
+    while (::write(fds_[1], page.data(), page.size()) > 0) {
+    }
+    if (fcntl(fds_[1], F_SETFL, fcntl(fds_[1], F_GETFL) & ~O_NONBLOCK) != 0) throw std::runtime_error("fcntl failed");
+  }
+  ~FullPipe() {
+    close(fds_[0]);
+    close(fds_[1]);
+  }
+  FullPipe(const FullPipe&) = delete;
+  FullPipe& operator=(const FullPipe&) = delete;
+  [[nodiscard]] int fd() const noexcept { return fds_[1]; }
+
+ private:
+  int fds_[2] = {-1, -1};
+};
+
 // A child process whose stdout and stderr are pipes into this test.
 class CamdProcess {
  public:
-  // `stdout_fd` >= 0: goes there instead of the pipe.
+  // `stdout_fd`, `stderr_fd` >= 0: goes there instead of the pipe.
   explicit CamdProcess(const std::vector<std::string>& arguments, const std::string& folder = "/tmp",
-                       int stdout_fd = -1) {
+                       int stdout_fd = -1, int stderr_fd = -1) {
     int out[2];
     int err[2];
     if (pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0) throw std::runtime_error("pipe failed");
     pid_ = fork();
     if (pid_ == 0) {
       dup2(stdout_fd >= 0 ? stdout_fd : out[1], STDOUT_FILENO);
-      dup2(err[1], STDERR_FILENO);
+      dup2(stderr_fd >= 0 ? stderr_fd : err[1], STDERR_FILENO);
       if (chdir(folder.c_str()) != 0) _exit(126);
       std::vector<char*> argv;
       std::string program = camd_path();
@@ -98,6 +121,15 @@ class CamdProcess {
       const std::string status = read_file("/proc/" + std::to_string(pid_) + "/status");
       pending = std::strtoul(status.c_str() + status.find("ShdPnd:") + 7, nullptr, 16);
     }
+  }
+  // Its threads of this name that sleep now (proc(5), task/TID/stat).
+  [[nodiscard]] int sleeping_threads(const std::string& name) const {
+    int count = 0;
+    std::error_code gone;
+    for (const auto& task : std::filesystem::directory_iterator("/proc/" + std::to_string(pid_) + "/task", gone)) {
+      if (read_file(task.path() / "stat").find(" (" + name + ") S ") != std::string::npos) ++count;
+    }
+    return count;
   }
   void close_stdout() {
     if (out_fd_ >= 0) close(out_fd_);

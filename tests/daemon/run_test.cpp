@@ -1,20 +1,25 @@
 // camd run from outside: metrics lines, signals, reload, readers that go away, plug-ins that misbehave.
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "device/make_device.hpp"
 #include "tests/daemon/run_camd.hpp"
+#include "tests/support/paths.hpp"
 
 namespace camd::test {
 namespace {
 
 using nlohmann::json;
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 class Run : public testing::Test {
@@ -69,10 +74,31 @@ TEST_F(Run, EveryLineIsOneJsonObjectOfSchema1AndEveryTotalBalances) {
       EXPECT_TRUE(balanced(line.at("totals"))) << line;
       EXPECT_EQ(line.at("latency_us").size(), 8U);
     }
+    if (line.at("event") == "plugin") {
+      EXPECT_EQ(line.at("name"), "detections");
+      EXPECT_EQ(line.at("index"), 0);
+      EXPECT_EQ(line.at("counters"), json({{"left_out", 0}}));
+    }
   }
+  EXPECT_GE(events(done.out, "plugin").size(), 1U);
   EXPECT_TRUE(balanced(all.back().at("totals")));
   EXPECT_EQ(all.back().at("totals").at("delivered"), 10);
   EXPECT_EQ(all.back().at("totals").at("in_flight"), 0);
+}
+
+TEST_F(Run, WarnsAtItsStartWhereAPictureOfNoiseSpeaksAgainstTheLayout) {
+  const std::string good = config(camera("a", kShort));
+  EXPECT_THAT(run_camd({"run", good}).err, Not(HasSubstr("noise")));
+  const std::string wrong =
+      config(camera("a", kShort), "  - plugin: detections\n    config: {layout: scrfd}\n", "wrong.yaml");
+  const Finished done = run_camd({"run", wrong});
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_THAT(done.err,
+              HasSubstr("wrong.yaml:7:5: postprocess.0: layout 'scrfd' does not read this model: on a picture "
+                        "of noise most of its boxes end before they begin; set {layout: anchors}"));
+  const Finished checked = run_camd({"check", wrong});
+  EXPECT_EQ(checked.code, 3);
+  EXPECT_THAT(checked.err, HasSubstr("layout 'scrfd' does not read this model"));
 }
 
 TEST_F(Run, StopsAfterTheFramesItWasAskedFor) {
@@ -104,8 +130,39 @@ TEST_F(Run, DrainsOnTheFirstSignalAndPrintsTheFinalTotals) {
   }
 }
 
+// Sources stopped one after another, three seconds each: with four that hang there was no last line, exit code 70, and
+// files of plug-ins were left as they were.
+TEST_F(Run, StopsAHundredHangingCamerasAtOnceAndNamesThem) {
+  const std::string fifo = folder_ / "fifo", out = folder_ / "d.jsonl";  // nobody ever writes: opening it hangs
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  std::string cameras = camera("well", kEndless);
+  constexpr int kHanging = 100;
+  for (int i = 0; i < kHanging; ++i) {
+    cameras += camera(fmt::format("hung{}", i), "{type: gstreamer, pipeline: \"filesrc location=" + fifo +
+                                                    " ! rawvideoparse width=320 height=240 ! videoconvert\"}");
+  }
+  CamdProcess process({"run",
+                       config(cameras, "  - plugin: detections\n  - plugin: jsonl\n    config: {path: " + out + "}\n"),
+                       "--metrics", "json"});
+  ASSERT_TRUE(process.read_until([](const CamdProcess& p) {
+    return p.out().find("\"event\":\"process\"") != std::string::npos && p.sleeping_threads("gst-state") == kHanging;
+  })) << process.err();
+  process.signal(SIGTERM);
+  EXPECT_EQ(process.wait(), 0) << process.err();
+  for (int i = 0; i < kHanging; ++i) {
+    EXPECT_THAT(process.err(),
+                HasSubstr(fmt::format("camera hung{}: the source hangs while it is closed, it is left behind\n", i)));
+  }
+  const json stop = events(process.out(), "stop").at(0);
+  EXPECT_EQ(stop.at("exit_code"), 0);
+  EXPECT_EQ(stop.at("cameras").size(), kHanging + 1U);
+  EXPECT_EQ(stop.at("totals").at("in_flight"), 0);
+  EXPECT_TRUE(balanced(stop.at("totals")));
+  EXPECT_EQ(lines(read_file(out)).size(), stop.at("totals").at("delivered"));
+}
+
 TEST_F(Run, LeavesAtOnceOnTheSecondSignalWhileAPluginHangs) {
-  const std::string plugin = std::string(CAMD_BINARY_DIR) + "/lib/bad/misbehave.so";
+  const std::string plugin = test::binary_dir() + "/lib/bad/misbehave.so";
   CamdProcess process({"run", config(camera("a", kEndless), "  - plugin: " + plugin + "\n    config: {how: gate}\n"),
                        "--metrics", "json"});
   // Frames are captured while the first one hangs in the plug-in for ever.
@@ -124,6 +181,55 @@ TEST_F(Run, LeavesAtOnceOnTheSecondSignalWhileAPluginHangs) {
   EXPECT_THAT(process.err(), HasSubstr("leaving at once"));
 }
 
+// The first line that stderr did not take held up whoever logged it, and the stop as well.
+TEST_F(Run, RunsAndStopsWithAStderrThatNobodyReads) {
+  const FullPipe unread;
+  CamdProcess process({"--log", "trace", "run", config(camera("a", kEndless)), "--metrics", "json"}, "/tmp", -1,
+                      unread.fd());
+  ASSERT_TRUE(process.read_until(
+      [](const CamdProcess& p) { return p.out().find("\"event\":\"process\"") != std::string::npos; }));
+  process.signal(SIGTERM);
+  EXPECT_EQ(process.wait(std::chrono::seconds(20)), 0);
+  const json stop = events(process.out(), "stop").at(0);
+  EXPECT_TRUE(balanced(stop.at("totals")));
+  EXPECT_GT(stop.at("totals").at("delivered"), 0);
+}
+
+TEST_F(Run, LeavesAtOnceOnTheSecondSignalWithAStderrThatNobodyReads) {
+  const FullPipe unread;
+  const std::string plugin = test::binary_dir() + "/lib/bad/misbehave.so";
+  CamdProcess process({"run", config(camera("a", kEndless), "  - plugin: " + plugin + "\n    config: {how: gate}\n"),
+                       "--metrics", "json"},
+                      "/tmp", -1, unread.fd());
+  ASSERT_TRUE(
+      process.read_until([](const CamdProcess& p) { return p.out().find("\"superseded\":2") != std::string::npos; }));
+  process.signal_and_see_it_taken(SIGTERM);
+  process.signal(SIGTERM);
+  EXPECT_EQ(process.wait(std::chrono::seconds(20)), 70);
+}
+
+TEST_F(Run, WritesItsLogWithDateAndLevelOrWithThePrioritiesOfTheJournal) {
+  const std::string path = config(camera("away", "{type: rtsp, url: \"rtsp://127.0.0.1:9/none\"}"));
+  const auto log_of = [&](bool journal) {
+    const std::string log = folder_ / "log";
+    const int fd = open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    struct stat file {};
+    fstat(fd, &file);
+    setenv("JOURNAL_STREAM", fmt::format("{}:{}", file.st_dev, file.st_ino + (journal ? 0 : 1)).c_str(), 1);
+    CamdProcess process({"run", path, "--metrics", "json"}, "/tmp", -1, fd);
+    unsetenv("JOURNAL_STREAM");
+    close(fd);
+    EXPECT_TRUE(
+        process.read_until([](const CamdProcess& p) { return p.out().find("\"reconnecting\"") != std::string::npos; }));
+    process.signal(SIGTERM);
+    EXPECT_EQ(process.wait(), 0);
+    return read_file(log);
+  };
+  EXPECT_THAT(log_of(false),
+              testing::ContainsRegex("(^|\n)20[0-9-]+T[0-9:]+\\.[0-9]{3}Z warning camera away: reconnecting: "));
+  EXPECT_THAT(log_of(true), testing::ContainsRegex("(^|\n)<4>camera away: reconnecting: "));
+}
+
 TEST_F(Run, ReloadsOnSighupAndKeepsTheOldConfigurationWhenTheNewOneIsBad) {
   const std::string path = config(camera("old", kEndless));
   CamdProcess process({"run", path, "--metrics", "json"});
@@ -139,8 +245,84 @@ TEST_F(Run, ReloadsOnSighupAndKeepsTheOldConfigurationWhenTheNewOneIsBad) {
   ASSERT_TRUE(process.read_until(seen("\"camera\":\"new\""))) << process.err();
   process.signal(SIGTERM);
   EXPECT_EQ(process.wait(), 0) << process.err();
-  EXPECT_EQ(events(process.out(), "start").size(), 2U);
-  EXPECT_EQ(events(process.out(), "stop").size(), 2U);
+  EXPECT_EQ(events(process.out(), "start").size(), 1U);
+  EXPECT_EQ(events(process.out(), "stop").size(), 1U);
+  const std::vector<json> reloads = events(process.out(), "reload");
+  ASSERT_EQ(reloads.size(), 2U);
+  EXPECT_EQ(reloads[0].at("result"), "refused");
+  EXPECT_EQ(reloads[1].at("result"), "accepted");
+}
+
+// A configuration whose model, plug-in or device cannot be used ended the daemon with 3.
+TEST_F(Run, RunsOnWhenAReloadNamesWhatCannotBeUsed) {
+  const std::string out = folder_ / "d.jsonl";
+  const std::string tell = "  - plugin: detections\n  - plugin: jsonl\n    config: {path: " + out + "}\n";
+  const std::string lossless = "{type: test, width: 320, height: 180, realtime: false}";
+  const std::string bad = test::binary_dir() + "/lib/bad/misbehave.so";
+  const std::string path = config(camera("old", lossless), tell);
+  const std::string good = read_file(path);
+  folder_.write("corrupt.onnx", "not a model");
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string text = good;
+    return text.replace(text.find(from), from.size(), to);
+  };
+  const std::string model = source_path("models/marker-640x360.onnx");
+  std::vector<std::pair<std::string, std::string>> cases{
+      {"nowhere.onnx", with(model, folder_ / "nowhere.onnx")},
+      {"corrupt.onnx", with(model, folder_ / "corrupt.onnx")},
+      {"thrown in create", good + "  - plugin: " + bad + "\n    config: {how: throw_create}\n"},
+  };
+  if (device::count_gpus().count == 0)
+    cases.emplace_back("camd.yaml:1:9: device", with("device: host", "device: cuda"));
+  CamdProcess process({"run", path, "--metrics", "json"});
+  std::size_t refused = 0;
+  ASSERT_TRUE(process.read_until(
+      [](const CamdProcess& p) { return p.out().find("\"event\":\"process\"") != std::string::npos; }));
+  for (const auto& [why, text] : cases) {
+    folder_.write("camd.yaml", text);
+    process.signal(SIGHUP);
+    ++refused;
+    ASSERT_TRUE(process.read_until([&, &told = why](const CamdProcess& p) {
+      std::size_t lines = 0;
+      for (std::size_t at = 0; (at = p.out().find("\"result\":\"refused\"", at)) != std::string::npos; ++at) ++lines;
+      return lines == refused && p.err().find(told) != std::string::npos;
+    })) << why
+        << process.err();
+  }
+  process.signal(SIGTERM);
+  EXPECT_EQ(process.wait(), 0) << process.err();
+  EXPECT_EQ(events(process.out(), "start").size(), 1U);
+  ASSERT_EQ(events(process.out(), "stop").size(), 1U);
+  const json totals = events(process.out(), "stop")[0].at("totals");
+  // The frame that the camera was about to make when it was stopped, if there was one.
+  const json shutdown = totals.at("dropped").at("shutdown");
+  EXPECT_EQ(totals.at("captured").get<int>(), totals.at("delivered").get<int>() + shutdown.get<int>());
+  const std::vector<json> told = lines(read_file(out));
+  ASSERT_EQ(told.size(), totals.at("delivered").get<std::size_t>());
+  for (std::size_t i = 0; i < told.size(); ++i) ASSERT_EQ(told[i].at("seq"), i);
+}
+
+TEST_F(Run, AReloadGoesOnInTheSameFile) {
+  const std::string out = folder_ / "d.jsonl";
+  const std::string tell = "  - plugin: detections\n  - plugin: jsonl\n    config: {path: " + out + "}\n";
+  CamdProcess process({"run", config(camera("old", kEndless), tell), "--metrics", "json"});
+  ASSERT_TRUE(process.read_until(
+      [](const CamdProcess& p) { return p.out().find("\"event\":\"process\"") != std::string::npos; }));
+  config(camera("new", kEndless), tell);
+  process.signal(SIGHUP);
+  ASSERT_TRUE(process.read_until([](const CamdProcess& p) {
+    const std::size_t at = p.out().find("\"result\":\"accepted\"");
+    return at != std::string::npos && p.out().find("\"event\":\"process\"", at) != std::string::npos;
+  })) << process.err();
+  process.signal(SIGTERM);
+  EXPECT_EQ(process.wait(), 0) << process.err();
+  const std::vector<json> stops = events(process.out(), "stop");
+  ASSERT_EQ(stops.size(), 1U);
+  std::map<std::string, std::uint64_t> told;
+  for (const json& line : lines(read_file(out))) ++told[line.at("camera")];
+  EXPECT_GT(told["old"], 0U);
+  EXPECT_GT(told["new"], 0U);
+  EXPECT_EQ(told["old"] + told["new"], stops[0].at("totals").at("delivered"));
 }
 
 // What was asked while a reload was being refused was forgotten with the reload, and camd ran on for ever.
@@ -158,6 +340,56 @@ TEST_F(Run, StopsWhenAskedToWhileAReloadIsBeingRefused) {
   close(fifo);
   EXPECT_EQ(process.wait(), 0) << process.err();
   EXPECT_THAT(process.err(), HasSubstr("reload refused"));
+}
+
+// The next files that were opened got the numbers of closed descriptors: metrics and lines of the log went there.
+TEST_F(Run, OpensItsStandardDescriptorsWhereTheyAreClosed) {
+  const std::string out = folder_ / "d.jsonl", program = camd_path();
+  const std::string path =
+      config(camera("a", kEndless), "  - plugin: detections\n  - plugin: jsonl\n    config: {path: " + out + "}\n");
+  const pid_t pid = fork();
+  if (pid == 0) {
+    for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) close(fd);
+    execl(program.c_str(), program.c_str(), "run", path.c_str(), "--metrics", "json", nullptr);
+    _exit(127);
+  }
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (read_file(out).empty() && std::chrono::steady_clock::now() < deadline) {
+    pollfd none{-1, 0, 0};
+    (void)poll(&none, 1, 5);
+  }
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    std::error_code error;
+    EXPECT_EQ(std::filesystem::read_symlink(fmt::format("/proc/{}/fd/{}", pid, fd), error), "/dev/null") << fd;
+  }
+  kill(pid, SIGTERM);
+  int status = 0;
+  waitpid(pid, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+// GLib aborted the daemon in the middle of its start.
+TEST_F(Run, RefusesCamerasForWhichThereAreTooFewDescriptorsWithTheNumbers) {
+  std::string cameras;
+  for (int i = 0; i < 180; ++i) cameras += camera(fmt::format("c{}", i), "{type: rtsp, url: \"rtsp://127.0.0.1:9/x\"}");
+  const std::string path = config(cameras);
+  const auto run_with = [&](const std::string& limit, const std::string& command) {
+    const std::string err = folder_ / "err";
+    const std::string line =
+        "ulimit " + limit + " && exec '" + camd_path() + "' " + command + " '" + path + "' >/dev/null 2>'" + err + "'";
+    const int status = std::system(("sh -c \"" + line + "\"").c_str());
+    return std::pair(WEXITSTATUS(status), read_file(err));
+  };
+  for (const std::string command : {"check", "run"}) {
+    const auto [code, err] = run_with("-n 1024", command);
+    EXPECT_EQ(code, 2);
+    EXPECT_THAT(err, HasSubstr("cameras: 180 cameras need up to 2224 file descriptors, this process may have 1024: "
+                               "raise the limit (ulimit -n 2224, or LimitNOFILE=2224 in the systemd unit) or use fewer "
+                               "cameras\n"));
+  }
+  // A soft limit is no obstacle.
+  EXPECT_EQ(run_with("-S -n 1024", "check").first, 0);
 }
 
 TEST_F(Run, GoesOnWithItsCamerasWhenStdoutIsClosed) {
@@ -218,7 +450,7 @@ TEST_F(Run, TellsOfACameraThatIsAwayWithoutMetricsToo) {
 }
 
 TEST_F(Run, CountsWhatPluginsDoWrongAndGoesOn) {
-  const std::string plugin = std::string(CAMD_BINARY_DIR) + "/lib/bad/misbehave.so";
+  const std::string plugin = test::binary_dir() + "/lib/bad/misbehave.so";
   const auto totals_with = [&](const std::string& how) {
     const Finished done =
         run_camd({"run", config(camera("a", kShort), "  - plugin: " + plugin + "\n    config: {how: " + how + "}\n"),
@@ -229,16 +461,52 @@ TEST_F(Run, CountsWhatPluginsDoWrongAndGoesOn) {
   EXPECT_EQ(totals_with("throw_process").at("dropped").at("plugin_error"), 5);
   EXPECT_EQ(totals_with("fail_every_other").at("dropped").at("plugin_error"), 2);
   for (const std::string how :
-       {"over_capacity", "negative_count", "nan_score", "inf_box", "nan_keypoint", "bad_keypoint_count"}) {
+       {"over_capacity", "negative_count", "nan_score", "inf_box", "nan_keypoint", "bad_keypoint_count", "unended_name",
+        "unended_text", "raw_throw_process", "null_items", "moved_items", "huge_capacity"}) {
     EXPECT_EQ(totals_with(how).at("dropped").at("plugin_error"), 5) << how;
   }
 }
 
+TEST_F(Run, WritesLinesThatCanBeReadWhateverBytesAPluginWrites) {
+  const std::string plugin = test::binary_dir() + "/lib/bad/misbehave.so", out = folder_ / "d.jsonl";
+  const Finished done = run_camd({"run",
+                                  config(camera("a", kShort), "  - plugin: " + plugin +
+                                                                  "\n    config: {how: no_utf8}\n  - plugin: jsonl\n"
+                                                                  "    config: {path: " +
+                                                                  out + "}\n"),
+                                  "--metrics", "json"});
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_EQ(lines(done.out).back().at("totals").at("delivered"), 5);
+  const std::vector<json> told = lines(read_file(out));
+  ASSERT_EQ(told.size(), 5U);
+  const std::string replaced = "\xEF\xBF\xBD \xEF\xBF\xBD( \xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD \xEF\xBF\xBD\"";
+  for (const json& line : told) {
+    EXPECT_EQ(line.at("detections").at(0).at("class"), replaced);
+    EXPECT_EQ(line.at("detections").at(0).at("text"), replaced);
+    EXPECT_EQ(line.at("events").at(0).at("name"), replaced);
+  }
+}
+
+TEST_F(Run, TellsOfAPluginThatThrowsAtItsEnd) {
+  const std::string plugin = test::binary_dir() + "/lib/bad/misbehave.so";
+  const Finished done = run_camd(
+      {"run", config(camera("a", kShort), "  - plugin: " + plugin + "\n    config: {how: raw_throw_destroy}\n"),
+       "--metrics", "json"});
+  EXPECT_EQ(done.code, 3);
+  EXPECT_THAT(done.err, HasSubstr("misbehave.so: threw an exception: thrown past the adaptor\n"));
+  EXPECT_EQ(events(done.out, "stop").at(0).at("exit_code"), 3);
+}
+
 TEST_F(Run, RefusesPluginsThatFailAtStartWithTheirMessage) {
-  const std::string plugin = std::string(CAMD_BINARY_DIR) + "/lib/bad/misbehave.so";
-  for (const auto& [how, message] : std::map<std::string, std::string>{{"throw_create", "thrown in create"},
-                                                                       {"throw_outputs", "thrown in outputs"},
-                                                                       {"undeclared_output", "output"}}) {
+  const std::string plugin = test::binary_dir() + "/lib/bad/misbehave.so";
+  for (const auto& [how, message] : std::map<std::string, std::string>{
+           {"throw_create", "thrown in create"},
+           {"throw_outputs", "thrown in outputs"},
+           {"raw_throw_create",
+            "camd.yaml:7:5: postprocess.0: plug-in " + plugin + ": threw an exception: thrown past the adaptor\n"},
+           {"undeclared_output", "output"},
+           {"too_many_detections",
+            "misbehave.so: outputs() asked for room for 16385 detections a frame, 0 to 16384 can be had\n"}}) {
     const Finished done =
         run_camd({"run", config(camera("a", kShort), "  - plugin: " + plugin + "\n    config: {how: " + how + "}\n")});
     EXPECT_EQ(done.code, 3) << how;
@@ -259,8 +527,10 @@ TEST_F(Run, ChecksDescribesAndExaminesWithoutRunning) {
   EXPECT_TRUE(json::accept(run_camd({"config", "--schema"}).out));
   const Finished doctor = run_camd({"doctor", config(camera("a", kShort)), "--json"});
   EXPECT_TRUE(json::accept(doctor.out)) << doctor.out;
-  EXPECT_THAT(run_camd({"plugin", std::string(CAMD_BINARY_DIR) + "/lib/camd_plugin_detections.so"}).out,
+  EXPECT_THAT(run_camd({"plugin", test::binary_dir() + "/lib/camd_plugin_detections.so"}).out,
               HasSubstr("ABI version 1"));
+  EXPECT_THAT(run_camd({"plugin", test::binary_dir() + "/lib/bad/misbehave.so"}).out,
+              HasSubstr("\nextensions: camd.counters/1\n"));
 }
 
 }  // namespace

@@ -54,6 +54,12 @@ TEST(MakeDevice, RefusesWordsAndNumbersThatNameNoDevice) {
   EXPECT_THROW((void)make_device("cuda:99"), base::Error);
 }
 
+TEST_F(CudaDeviceTest, HasMemoryOfItsOwnAndKeepsBusyWithTwoFrames) {
+  EXPECT_FALSE(device_->info().works_in_host_memory);
+  EXPECT_TRUE(device_->info().asynchronous);
+  EXPECT_EQ(device_->info().default_depth, 2);
+}
+
 TEST_F(CudaDeviceTest, CopiesThereAndBackFromEveryKindOfHostMemory) {
   const DeviceBuffer memory = device_->allocate_device(kSize);
   const Stream stream = device_->make_stream("test");

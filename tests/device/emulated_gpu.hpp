@@ -1,7 +1,7 @@
 // EmulatedGpu: the part of a GPU's contract that the host device has not, on streams of the host: it works beside the
 // one who enqueues, has memory of its own that pictures and outputs must be copied to and from, captures graphs and
 // knows signals. So what is written for a GPU runs under the sanitizers, on any machine. Kernels under emulation
-// (infer/cuda/emulation.cuh) run on its streams, of several streams at the same time.
+// (infer/cuda/kernels/emulation.cuh) run on its streams, of several streams at the same time.
 //
 // A stream is one of the host device's, with a thread of its own. A captured graph is a list of operations; at a launch
 // they are enqueued on streams of the graph's own, one for each stream of the capture.
@@ -32,13 +32,14 @@ class EmulatedGpu final : public device::CudaDevice {
     info_ = host_->info();
     info_.kind = device::DeviceKind::kCuda;
     info_.name = "emulated GPU";
+    info_.works_in_host_memory = false;
     info_.integrated = false;
+    info_.default_depth = 2;
     info_.copy_engines = 1;
   }
 
   // [setup] Called before each copy that a stream carries out, with where it reads.
-  using CopyWatcher = std::function<void(const void* from, std::size_t size_bytes)>;
-  void before_copy(CopyWatcher call) { before_copy_ = std::move(call); }
+  void before_copy(std::function<void(const void* from)> call) { before_copy_ = std::move(call); }
 
   // [setup] Called before each kernel that a stream runs, by several of them at once.
   void before_kernel(std::function<void()> call) { before_kernel_ = std::move(call); }
@@ -331,7 +332,7 @@ class EmulatedGpu final : public device::CudaDevice {
   base::Status run_copy(const Copy& copy, const device::Stream& stream) {
     if (before_copy_) {
       const base::MutexLock lock(told_mutex_);
-      told_.push_back({this, copy.from, copy.size_bytes});
+      told_.push_back({this, copy.from});
       base::Status status = host_->call(&Told::tell, &told_.back(), stream);
       if (!status.ok()) return status;
     }
@@ -341,11 +342,10 @@ class EmulatedGpu final : public device::CudaDevice {
   struct Told {
     static void tell(void* self) noexcept {
       const Told& told = *static_cast<Told*>(self);
-      told.gpu->before_copy_(told.from, told.size_bytes);
+      told.gpu->before_copy_(told.from);
     }
     EmulatedGpu* gpu;
     const void* from;
-    std::size_t size_bytes;
   };
 
   base::Status run(const Operation& operation, Graph& graph, const device::Stream& lane) {
@@ -368,7 +368,7 @@ class EmulatedGpu final : public device::CudaDevice {
   std::deque<Told> told_ CAMD_GUARDED_BY(told_mutex_);  // stay until the end: a stream may still hold them
   std::unique_ptr<device::HostDevice> host_;
   device::DeviceInfo info_;
-  CopyWatcher before_copy_;
+  std::function<void(const void* from)> before_copy_;
   std::function<void()> before_kernel_;
   std::unique_ptr<Capture> capturing_;
   std::size_t captures_ = 0;

@@ -13,6 +13,12 @@ class EmulatedGpuTest : public testing::Test {
   test::EmulatedGpu gpu_{base::system_clock()};
 };
 
+TEST_F(EmulatedGpuTest, HasMemoryOfItsOwnAndKeepsBusyWithTwoFrames) {
+  EXPECT_FALSE(gpu_.info().works_in_host_memory);
+  EXPECT_TRUE(gpu_.info().asynchronous);
+  EXPECT_EQ(gpu_.info().default_depth, 2);
+}
+
 TEST_F(EmulatedGpuTest, AGraphRunsItsCopiesOverTwoStreamsAtEveryLaunch) { test::run_a_graph_of_two_streams(gpu_); }
 
 TEST_F(EmulatedGpuTest, AGraphThatAwaitsASignalReadsWhatWasUploadedBeforeItWasRaised) {

@@ -6,11 +6,12 @@
 #include <string_view>
 
 #include "base/error.hpp"
-#include "infer/cpu/program.hpp"
-#include "infer/cuda/plan.hpp"
-#include "infer/engine_setup.hpp"
-#include "infer/graph.hpp"
-#include "infer/onnx_file.hpp"
+#include "infer/cpu/build_program.hpp"
+#include "infer/cpu/kernels_baseline.hpp"
+#include "infer/cuda/plan/plan.hpp"
+#include "infer/graph/lower_model.hpp"
+#include "infer/onnx/file.hpp"
+#include "infer/onnx/input.hpp"
 
 namespace {
 
@@ -35,7 +36,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {
     const OnnxFile file = parse_onnx({reinterpret_cast<const char*>(data), size}, "fuzz.onnx");
-    const ModelDescription model = describe_onnx(file);
+    const ModelDescription model = describe_model(file);
     TensorSpec input = model.inputs[0];
     try {
       InputOptions options;

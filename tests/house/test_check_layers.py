@@ -15,7 +15,7 @@ class CheckLayers(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.root = Path(folder.name)
         for header in ("base/error.hpp", "config/config.hpp", "device/device.hpp", "capture/frame.hpp",
-                       "infer/engine.hpp", "pipeline/pipeline.hpp", "plugins/camd_plugin.h", "plugins/builtin.hpp",
+                       "infer/engine.hpp", "pipeline/core/pipeline.hpp", "plugins/camd_plugin.h", "plugins/builtin.hpp",
                        "plugins/draw.hpp"):
             self.write(header, "#pragma once\n")
 
@@ -44,7 +44,7 @@ class CheckLayers(unittest.TestCase):
         self.assertEqual(len(self.problems("infer/a.cpp", '#include "capture/frame.hpp"\n')), 1)
 
     def test_apps_reach_devices_only_through_the_pipeline(self):
-        self.assertEqual(self.problems("apps/camd/a.cpp", '#include "pipeline/pipeline.hpp"\n'), [])
+        self.assertEqual(self.problems("apps/camd/a.cpp", '#include "pipeline/core/pipeline.hpp"\n'), [])
         self.assertEqual(len(self.problems("apps/camd/a.cpp", '#include "device/device.hpp"\n')), 1)
 
     def test_plug_ins_know_only_their_own_folder(self):
@@ -76,6 +76,22 @@ class CheckLayers(unittest.TestCase):
     def test_base_keeps_to_its_short_list_of_libraries(self):
         self.assertEqual(self.problems("base/a.cpp", "#include <fmt/format.h>\n#include <openssl/evp.h>\n"), [])
         self.assertEqual(len(self.problems("base/a.cpp", "#include <gst/gst.h>\n")), 1)
+
+    def test_wings_of_a_room_know_only_the_wings_below_them(self):
+        self.write("infer/graph/graph.hpp", "#pragma once\n")
+        self.write("infer/cpu/cpu_engine.hpp", "#pragma once\n")
+        self.assertEqual(self.problems("infer/cpu/a.cpp", '#include "infer/graph/graph.hpp"\n'), [])
+        self.assertEqual(self.problems("infer/graph/a.cpp", '#include "infer/cpu/cpu_engine.hpp"\n'),
+                         ['infer/graph/a.cpp:1: "infer/cpu/cpu_engine.hpp": infer/graph must not know infer/cpu; '
+                          "it may include onnx"])
+
+    def test_a_source_in_the_room_itself_may_put_wings_together_and_a_header_may_not(self):
+        self.write("infer/cpu/cpu_engine.hpp", "#pragma once\n")
+        self.assertEqual(self.problems("infer/engine.cpp", '#include "infer/cpu/cpu_engine.hpp"\n'), [])
+        self.assertEqual(len(self.problems("infer/other.hpp", '#include "infer/cpu/cpu_engine.hpp"\n')), 1)
+
+    def test_every_wing_sees_the_headers_of_its_room(self):
+        self.assertEqual(self.problems("infer/cuda/plan/a.cpp", '#include "infer/engine.hpp"\n'), [])
 
 
 if __name__ == "__main__":

@@ -9,7 +9,9 @@
 #include <fstream>
 #include <iterator>
 
-#include "infer/lowering.hpp"
+#include "infer/graph/lowering.hpp"
+#include "infer/graph/read_tensor.hpp"
+#include "tests/support/paths.hpp"
 
 namespace camd::infer::test {
 namespace {
@@ -50,7 +52,7 @@ constexpr const char* kLeftOut[] = {
     "test_resize_downsample_scales_linear_align_corners",
 };
 
-onnx::TensorProto read_tensor(const fs::path& path) {
+onnx::TensorProto read_proto(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   onnx::TensorProto tensor;
   tensor.ParseFromIstream(&file);
@@ -60,11 +62,12 @@ onnx::TensorProto read_tensor(const fs::path& path) {
 }  // namespace
 
 std::vector<ConformanceCase> conformance_cases() {
-  const fs::path folder = fs::path(CAMD_BINARY_DIR) / "onnx_conformance";
+  const fs::path folder = fs::path(camd::test::binary_dir()) / "onnx_conformance";
   if (!fs::exists(folder / "done")) {
     fs::create_directories(folder);
-    const std::string command = fmt::format(
-        "/usr/bin/python3 '{}/tests/infer/make_conformance.py' '{}' >/dev/null 2>&1", CAMD_SOURCE_DIR, folder.string());
+    const std::string command =
+        fmt::format("/usr/bin/python3 '{}/tests/infer/make_conformance.py' '{}' >/dev/null 2>&1",
+                    camd::test::source_dir(), folder.string());
     if (std::system(command.c_str()) != 0) return {};
   }
   std::vector<fs::path> folders;
@@ -92,15 +95,14 @@ std::vector<ConformanceCase> conformance_cases() {
     }
     c.input.name = c.file.proto.graph().input(0).name();
     const Lowering reader(c.file, c.input);
-    if (!fs::exists(path / "output_0.pb") ||
-        read_tensor(path / "output_0.pb").data_type() != onnx::TensorProto::FLOAT) {
+    if (!fs::exists(path / "output_0.pb") || read_proto(path / "output_0.pb").data_type() != onnx::TensorProto::FLOAT) {
       continue;  // camd hands on f32 only
     }
-    const Constant input = reader.read_tensor(read_tensor(path / "input.pb"));
+    const Constant input = read_tensor(reader, read_proto(path / "input.pb"));
     c.input.shape = input.shape;
     c.values = input.f32;
     for (int i = 0; fs::exists(path / fmt::format("output_{}.pb", i)); ++i) {
-      c.expected.push_back(reader.read_tensor(read_tensor(path / fmt::format("output_{}.pb", i))));
+      c.expected.push_back(read_tensor(reader, read_proto(path / fmt::format("output_{}.pb", i))));
     }
     cases.push_back(std::move(c));
   }

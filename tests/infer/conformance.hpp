@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "infer/graph.hpp"
-#include "infer/onnx_file.hpp"
+#include "infer/graph/lower_model.hpp"
+#include "infer/onnx/file.hpp"
 
 namespace camd::infer::test {
 

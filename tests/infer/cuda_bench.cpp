@@ -1,6 +1,6 @@
 // Times the CUDA engine on one GPU: the network alone, host to host, throughput, each kernel alone.
 //   bench_infer_cuda MODEL.onnx [frames] [f32]
-// A tool for docs/performance.md; what users get is `camd bench`.
+// A tool for docs/experiments.md; what users get is `camd bench`.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

@@ -1,4 +1,4 @@
-// Runs a plan of the CUDA engine on the CPU (infer/cuda/emulation.cuh), on memory full of NaNs.
+// Runs a plan of the CUDA engine on the CPU (infer/cuda/kernels/emulation.cuh), on memory full of NaNs.
 #pragma once
 
 #include <cmath>
@@ -8,7 +8,9 @@
 #include <stdexcept>
 #include <vector>
 
-#include "infer/cuda/plan.hpp"
+#include "infer/cuda/plan/handles.hpp"
+#include "infer/cuda/plan/plan.hpp"
+#include "infer/cuda/plan/run.hpp"
 
 namespace camd::infer::test {
 

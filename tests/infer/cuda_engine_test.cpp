@@ -11,13 +11,14 @@
 #if defined(CAMD_CUDA_EMULATION)
 #include "tests/device/emulated_gpu.hpp"
 #endif
-#include "infer/engine_setup.hpp"
+#include "infer/graph/reference.hpp"
 #include "infer/half.hpp"
-#include "infer/onnx_file.hpp"
+#include "infer/onnx/file.hpp"
+#include "infer/onnx/input.hpp"
 #include "infer/preprocess.hpp"
-#include "infer/reference.hpp"
 #include "tests/infer/conformance.hpp"
 #include "tests/infer/cuda_graphs.hpp"
+#include "tests/support/paths.hpp"
 
 namespace camd::infer {
 namespace {
@@ -95,7 +96,7 @@ class CudaEngineTest : public testing::Test {
     const auto made = engine(graph, type, output_type);
     if (!may_need_f32) {
       EXPECT_EQ(made->plan().type, type) << "kernels in f16 that are wrong would go unseen";
-      EXPECT_EQ(made->plan().exact_convolutions, 0) << "the same";
+      EXPECT_EQ(made->plan().f32_convolutions, 0) << "the same";
     }
     const auto execution = made->make_execution();
     execution->keep_input();
@@ -163,11 +164,11 @@ TEST_F(CudaEngineTest, RealDetectorsEqualTheReferenceInBothTypes) {
   int found = 0;
   for (const char* name :
        {"version-RFB-320.onnx", "yolox_nano.onnx", "nanodet_m_320.onnx", "FastestDet.onnx", "yunet_n_320_320.onnx"}) {
-    const std::string path = std::string(CAMD_SHARED_DIR) + "/models/" + name;
+    const std::string path = camd::test::shared_dir() + "/models/" + name;
     if (!std::filesystem::exists(path)) continue;
     ++found;
     const OnnxFile file = read_onnx_file(path);
-    const ModelDescription model = describe_onnx(file);
+    const ModelDescription model = describe_model(file);
     InputOptions options;
     const TensorSpec input = resolve_input(model, options);
     const Graph graph = lower_model(file, input);
@@ -187,7 +188,7 @@ TEST_F(CudaEngineTest, RealDetectorsEqualTheReferenceInBothTypes) {
     const bool may_need_f32 = std::string(name).find("yolox") == 0;
     expect_like_reference(graph, values, DataType::kF16, DataType::kF32, 2 * kF16Tolerance, may_need_f32);
   }
-  if (found == 0) GTEST_SKIP() << "no models in " << CAMD_SHARED_DIR << "/models";
+  if (found == 0) GTEST_SKIP() << "no models in " << camd::test::shared_dir() << "/models";
 }
 
 // The picture goes into the first layer, or through planes: the same outputs, for every format, shown as it is and
@@ -278,95 +279,6 @@ TEST_F(CudaEngineTest, ANetworkJoinsTheCallersGraph) {
     ASSERT_TRUE(device_->synchronize(stream.ref()).ok());
     for (std::size_t i = 0; i < want.size(); ++i) {
       EXPECT_LE(relative_error(read(*execution, i), want[i].f32), kF16Tolerance) << i;
-    }
-  }
-}
-
-// A frame's graph on one stream, its first layers' lower part on another, each behind a signal. Under emulation the
-// upper part of the picture comes only when the layers of the lower one are there.
-class InTwoParts {
- public:
-  InTwoParts(device::CudaDevice& device, Execution& execution, const base::PictureLayout& layout)
-      : device_(device),
-        lower_part_(execution.lower_part(layout)),
-        picture_(device.allocate_device(layout.size_bytes)) {
-    device::Event forked = device.make_event();
-    const device::Stream side = device.make_stream("side");
-    const PictureView picture{picture_.data(), layout, true};
-    EXPECT_GT(lower_part_, 0U);
-    EXPECT_TRUE(device.begin_capture(stream_).ok());
-    EXPECT_TRUE(device.record(forked, stream_).ok());
-    EXPECT_TRUE(device.wait(forked, side).ok());
-    EXPECT_TRUE(device.await(lower_there_, side).ok());
-    EXPECT_TRUE(execution.enqueue_lower_part(picture, side).ok());
-#if defined(CAMD_CUDA_EMULATION)
-    EXPECT_TRUE(device.raise(lower_made_, side).ok());
-    EXPECT_TRUE(device.record(forked, side).ok());
-#endif
-    EXPECT_TRUE(device.await(there_, stream_).ok());
-    EXPECT_TRUE(execution.enqueue_preprocess(picture, stream_).ok());
-    EXPECT_TRUE(execution.enqueue_network(stream_).ok());
-    EXPECT_TRUE(device.wait(forked, stream_).ok());
-    EXPECT_TRUE(device.end_capture(stream_, graph_).ok());
-  }
-  void run(const std::vector<std::byte>& picture) {
-    const auto upload = [&](std::size_t first, std::size_t end, device::Signal& signal) {
-      EXPECT_TRUE(
-          device_.copy(picture_.data() + first, picture.data() + first, end - first, CopyKind::kHostToDevice, copies_)
-              .ok());
-      EXPECT_TRUE(device_.raise(signal, copies_).ok());
-    };
-    ASSERT_TRUE(graph_);
-    upload(lower_part_, picture.size(), lower_there_);
-#if defined(CAMD_CUDA_EMULATION)
-    EXPECT_TRUE(device_.await(lower_made_, copies_).ok());
-#endif
-    upload(0, lower_part_, there_);
-    EXPECT_TRUE(device_.launch(graph_, stream_).ok());
-    EXPECT_TRUE(device_.synchronize(stream_.ref()).ok());
-  }
-
- private:
-  device::CudaDevice& device_;
-  const std::size_t lower_part_;
-  const device::DeviceBuffer picture_;
-  device::Stream stream_ = device_.make_stream("frame"), copies_ = device_.make_stream("copies");
-  device::Signal lower_there_ = device_.make_signal(), lower_made_ = device_.make_signal();
-  device::Signal there_ = device_.make_signal();
-  device::GraphExec graph_;
-};
-
-TEST_F(CudaEngineTest, APictureInTwoPartsGivesTheOutputsOfTheWholeBitByBit) {
-  GraphBuilder g(test::divisible_input(device_->limits().multiprocessors));
-  const Graph graph = test::small_detector(g);
-  const auto made = engine(graph, DataType::kF16);
-  const auto whole = made->make_execution(), parts = made->make_execution();
-  ASSERT_TRUE(parts->divide_first_layers());
-  const device::Stream stream = device_->make_stream("test");
-  std::mt19937 random(5);
-  for (const auto format : {base::PixelFormat::kNv12, base::PixelFormat::kBgr}) {
-    const InputOptions& input = made->input_options();
-    const base::PictureLayout layout = base::tight_layout(format, input.width, input.height);
-    const device::DeviceBuffer memory = device_->allocate_device(layout.size_bytes);
-    InTwoParts in_two_parts(*device_, *parts, layout);
-    const auto make_whole = [&](Execution& execution, const std::vector<std::byte>& picture) {
-      ASSERT_TRUE(device_->copy(memory.data(), picture.data(), picture.size(), CopyKind::kHostToDevice, stream).ok());
-      ASSERT_TRUE(execution.enqueue_preprocess({memory.data(), layout}, stream).ok());
-      ASSERT_TRUE(execution.enqueue_network(stream).ok());
-      ASSERT_TRUE(device_->synchronize(stream.ref()).ok());
-    };
-    for (int round = 0; round < 3; ++round) {
-      std::vector<std::byte> picture(layout.size_bytes);
-      for (std::byte& b : picture) b = static_cast<std::byte>(random() & 255U);
-      if (round < 2) {
-        in_two_parts.run(picture);
-      } else {
-        make_whole(*parts, picture);  // nothing of that remains
-      }
-      make_whole(*whole, picture);
-      for (std::size_t i = 0; i < made->outputs().size(); ++i) {
-        EXPECT_EQ(read(*parts, i), read(*whole, i)) << to_string(format) << ", round " << round << ", output " << i;
-      }
     }
   }
 }

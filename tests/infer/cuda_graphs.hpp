@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "infer/graph.hpp"
+#include "infer/graph/graph.hpp"
 
 namespace camd::infer::test {
 
@@ -142,13 +142,6 @@ inline Graph small_detector(GraphBuilder& g, int width = 8) {
     outputs.push_back(g.conv(features, 20, 1, 1, 1, {}));
   }
   return g.finish(outputs);
-}
-
-// An input with which some of small_detector()'s first layers can be divided in two (infer/cuda/plan_front.hpp): for
-// each multiprocessor its first one has more than two tiles of 16 x 32.
-inline Shape divisible_input(std::int64_t multiprocessors) {
-  constexpr std::int64_t kTilesDown = 8;
-  return {1, 3, 32 * kTilesDown, 64 * (2 * multiprocessors / kTilesDown + 1)};
 }
 
 // Largest difference relative to the largest value wanted; NaN never passes.

@@ -7,13 +7,13 @@
 #include <random>
 #include <set>
 
-#include "infer/cuda/exactness.hpp"
-#include "infer/cuda/handles.hpp"
-#include "infer/cuda/packing.hpp"
-#include "infer/cuda/plan.hpp"
+#include "infer/cuda/plan/handles.hpp"
+#include "infer/cuda/plan/mixed_precision.hpp"
+#include "infer/cuda/plan/packing.hpp"
+#include "infer/cuda/plan/plan.hpp"
+#include "infer/graph/reference.hpp"
 #include "infer/half.hpp"
 #include "infer/preprocess.hpp"
-#include "infer/reference.hpp"
 #include "tests/infer/conformance.hpp"
 #include "tests/infer/cuda_emulated.hpp"
 #include "tests/infer/cuda_graphs.hpp"
@@ -272,7 +272,7 @@ void let_it_see_edges(Graph& graph, ValueId output) {
 
 // The largest error in f16 of the only output, in shares of its largest value, on a bright smooth picture. Away from
 // the border, where zero padding is an edge larger than all others.
-double error_on_a_smooth_picture(const Graph& graph, std::size_t border, int exact_convolutions = 0) {
+double error_on_a_smooth_picture(const Graph& graph, std::size_t border, int f32_convolutions = 0) {
   const Shape& in = graph.shape(graph.input);
   const auto width = static_cast<std::size_t>(in[3]);
   std::vector<float> input(static_cast<std::size_t>(element_count(in)));
@@ -283,7 +283,7 @@ double error_on_a_smooth_picture(const Graph& graph, std::size_t border, int exa
   }
   const std::vector<Constant> want = run_reference(graph, input);
   PlanOptions options = options_of(DataType::kF16);
-  options.exact_convolutions = exact_convolutions;
+  options.f32_convolutions = f32_convolutions;
   const std::vector<float> got = test::run_emulated(cuda::make_plan(graph, options, "test"), input)[0];
   const Shape& out = graph.shape(graph.outputs[0]);
   const auto c = static_cast<std::size_t>(out[1]), h = static_cast<std::size_t>(out[2]),
@@ -343,9 +343,9 @@ TEST(CudaEmulated, DetectorsWithTheirFirstConvolutionsInF32EqualTheReference) {
   PlanOptions options = options_of(DataType::kF16);
   for (int n = 1; n < convolutions; n += 2) {
     SCOPED_TRACE(n);
-    options.exact_convolutions = n;
+    options.f32_convolutions = n;
     const Plan plan = cuda::make_plan(graph, options, "test");
-    EXPECT_EQ(count<cuda::PlainConvArguments>(plan), n);
+    EXPECT_EQ(count<cuda::GenericConvArguments>(plan), n);
     expect_like_reference(graph, input, options);
   }
 }
@@ -360,33 +360,33 @@ TEST(CudaEmulated, ConvolutionsInF32TakeNothingFromWhatTheyHandOn) {
   EXPECT_LE(error_on_a_smooth_picture(graph, 3, 2), alone / 4);
 }
 
-TEST(Exactness, IsNotAskedForWhereF16ComesClose) {
-  EXPECT_EQ(cuda::exact_convolutions(50, [](int) { return cuda::kToleratedDistance; }), 0);
+TEST(MixedPrecision, IsNotAskedForWhereF16ComesClose) {
+  EXPECT_EQ(cuda::choose_f32_convolutions(50, [](int) { return cuda::kToleratedDistance; }), 0);
 }
 
-TEST(Exactness, TakesTheFirstCountThatComesClose) {
+TEST(MixedPrecision, TakesTheFirstCountThatComesClose) {
   std::vector<int> asked;
   const auto distance_of = [&](int n) {
     asked.push_back(n);
     return n < 20 ? 0.1F : cuda::kWantedDistance;
   };
-  EXPECT_EQ(cuda::exact_convolutions(50, distance_of), 27);
+  EXPECT_EQ(cuda::choose_f32_convolutions(50, distance_of), 27);
   EXPECT_EQ(asked, (std::vector<int>{0, 8, 12, 18, 27}));
 }
 
-TEST(Exactness, TakesAllConvolutionsWhereNoFewerDo) {
-  EXPECT_EQ(cuda::exact_convolutions(20, [](int) { return 1.0F; }), 20);
-  EXPECT_EQ(cuda::exact_convolutions(3, [](int) { return std::numeric_limits<float>::infinity(); }), 3);
+TEST(MixedPrecision, TakesAllConvolutionsWhereNoFewerDo) {
+  EXPECT_EQ(cuda::choose_f32_convolutions(20, [](int) { return 1.0F; }), 20);
+  EXPECT_EQ(cuda::choose_f32_convolutions(3, [](int) { return std::numeric_limits<float>::infinity(); }), 3);
 }
 
-TEST(Exactness, DistanceIsOfTheWorstElementInSharesOfItsOutputsLargestValue) {
+TEST(MixedPrecision, DistanceIsOfTheWorstElementInSharesOfItsOutputsLargestValue) {
   const float nan = std::nanf("");
   EXPECT_EQ(cuda::distance({{1.0F, 8.0F}, {0.5F, 0.25F}}, {{2.0F, -8.0F}, {0.5F, 0.5F}}), 2.0F);
   EXPECT_EQ(cuda::distance({{8.0F}, {0.5F, 0.25F}}, {{8.0F}, {0.5F, 0.5F}}), 0.5F);
   EXPECT_EQ(cuda::distance({{nan}}, {{1.0F}}), std::numeric_limits<float>::infinity());
 }
 
-TEST(Exactness, ItsPictureIsHalfTextureAndQuartersOfGreyAndBlack) {
+TEST(MixedPrecision, ItsPictureIsHalfTextureAndQuartersOfGreyAndBlack) {
   const std::vector<std::byte> picture = cuda::trial_picture(40, 20);
   ASSERT_EQ(picture.size(), 40U * 20 * 3);
   EXPECT_EQ(picture, cuda::trial_picture(40, 20));

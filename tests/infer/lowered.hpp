@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/error.hpp"
-#include "infer/graph.hpp"
+#include "infer/graph/lower_model.hpp"
 #include "onnx_builder.hpp"
 
 namespace camd::infer::test {

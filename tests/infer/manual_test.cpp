@@ -6,13 +6,14 @@
 #include <sstream>
 #include <string>
 
-#include "infer/graph.hpp"
+#include "infer/graph/lower_model.hpp"
+#include "tests/support/paths.hpp"
 
 namespace camd::infer {
 namespace {
 
 std::string operators_markdown() {
-  std::string text = "| operator | but |\n|---|---|\n";
+  std::string text = "| operator | limits |\n|---|---|\n";
   for (const OperatorSupport& op : supported_operators()) {
     text += "| " + std::string(op.type) + " | " + std::string(op.limits) + " |\n";
   }
@@ -21,7 +22,7 @@ std::string operators_markdown() {
 
 // CAMD_UPDATE_DOCS=1 writes the table instead of comparing it.
 TEST(Manual, HasTheOperatorsThatTheCodeHas) {
-  const std::string file = std::string(CAMD_SOURCE_DIR) + "/docs/models.md";
+  const std::string file = camd::test::source_dir() + "/docs/models.md";
   std::stringstream content;
   content << std::ifstream(file).rdbuf();
   std::string text = content.str();

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "infer/onnx_file.hpp"
+#include "infer/onnx/file.hpp"
 
 namespace camd::infer::test {
 
@@ -43,12 +43,18 @@ class OnnxBuilder {
     for (const float v : values) tensor->add_float_data(v);
     return *this;
   }
-  OnnxBuilder& integers(const std::string& name, const Shape& shape, const std::vector<std::int64_t>& values) {
+  OnnxBuilder& integers(const std::string& name, const Shape& shape, const std::vector<std::int64_t>& values,
+                        int type = onnx::TensorProto::INT64) {
     auto* tensor = model_.mutable_graph()->add_initializer();
     tensor->set_name(name);
-    tensor->set_data_type(onnx::TensorProto::INT64);
+    tensor->set_data_type(type);
     for (const auto d : shape) tensor->add_dims(d);
-    for (const auto v : values) tensor->add_int64_data(v);
+    for (const auto v : values) {
+      if (type == onnx::TensorProto::INT64)
+        tensor->add_int64_data(v);
+      else
+        tensor->add_int32_data(static_cast<std::int32_t>(v));
+    }
     return *this;
   }
   OnnxBuilder& node(const std::string& type, const std::vector<std::string>& inputs,

@@ -1,5 +1,5 @@
-// How a group of layers is cut into tiles (infer/cuda/tile_layout.hpp).
-#include "infer/cuda/tile_layout.hpp"
+// How a group of layers is cut into tiles (infer/cuda/plan/tile_layout.hpp).
+#include "infer/cuda/plan/tile_layout.hpp"
 
 #include <gtest/gtest.h>
 
@@ -38,8 +38,8 @@ TEST(TileLayout, EarlierLayersMakeTheBorderThatLaterOnesSee) {
   EXPECT_EQ(load.h, (first.h - 1) * 2 + 3);
   EXPECT_EQ(load.back_y, 3);
   EXPECT_EQ(load.step_x, 2 * second.step_x);
-  EXPECT_FALSE(load.meet);
-  EXPECT_TRUE(first.meet && second.meet);
+  EXPECT_FALSE(load.barrier);
+  EXPECT_TRUE(first.barrier && second.barrier);
   EXPECT_GE(p.tiles_y * second.step_y, 9);
   EXPECT_GE(p.tiles_x * second.step_x, 15);
 }

@@ -10,10 +10,13 @@
 #include "capture/frame_source.hpp"
 #include "config/model_card.hpp"
 #include "infer/engine.hpp"
-#include "pipeline/session.hpp"
+#include "pipeline/run/card_keys.hpp"
+#include "pipeline/run/session.hpp"
+#include "plugins/builtin.hpp"
 #include "tests/pipeline/counting_device.hpp"
 #include "tests/pipeline/heap_watch.hpp"
 #include "tests/pipeline/support.hpp"
+#include "tests/support/paths.hpp"
 
 namespace camd::pipeline {
 namespace {
@@ -83,17 +86,31 @@ TEST(HeapWatch, CountsEveryWayToAllocate) {
   EXPECT_EQ(test::stop_heap_watch().allocations, 6U);
 }
 
-TEST(SteadyState, AllocatesNothingFromTheSourceThroughNetworkAndDetectionsToTheLastPlugin) {
+TEST(SteadyState, AllocatesNothingFromTheSourceThroughNetworkDetectionsCountersAndEventsToTheLastPlugin) {
   const base::Clock& clock = base::system_clock();
   const auto host = device::make_host_device(clock);
   test::CountingDevice device(*host);
-  const auto engine = infer::make_engine(std::string(CAMD_SOURCE_DIR) + "/models/marker-640x360.onnx", {}, device);
+  const auto engine = infer::make_engine(test::source_dir() + "/models/marker-640x360.onnx", {}, device);
   ASSERT_EQ(engine->name(), "cpu");
-  PluginHost plugins({{"detections", R"({"score":0.05})", ""}, {"jsonl", R"({"path":"/dev/null"})", ""}}, clock);
+  PluginHost plugins({{"detections", R"({"score":0.05})", ""}}, clock);
+  camd_counter* frames = nullptr;
+  test::FakePlugin noting([&](const camd_frame&, const camd_tensors&, camd_results&, camd_error&) {
+    test::extension<camd_counters>(noting.host, CAMD_EXTENSION_COUNTERS).add(frames, 1);
+    camd_event event{};
+    event.struct_size = sizeof(event);
+    event.name[0] = 'x';
+    return static_cast<int>(test::extension<camd_events>(noting.host, CAMD_EXTENSION_EVENTS).add(noting.host, &event));
+  });
+  noting.when_set_up = [&] {
+    const auto& counters = test::extension<camd_counters>(noting.host, CAMD_EXTENSION_COUNTERS);
+    ASSERT_EQ(counters.make(noting.host, CAMD_COUNTER, "frames", &frames, nullptr), CAMD_OK);
+  };
+  noting.add_to(plugins);
+  plugins.add(*plugins::find_builtin("jsonl"), R"({"path":"/dev/null"})");
   Watcher watcher(device, 20, 80);
   watcher.add_to(plugins);
-  const config::ModelCard card = config::load_model_card(std::string(CAMD_SOURCE_DIR) + "/models/marker.yaml");
-  declare_model(plugins, *engine, engine->model().path, card.detections_json, {"test"});
+  const config::ModelCard card = config::load_model_card(test::source_dir() + "/models/marker.yaml", card_keys());
+  declare_model(plugins, *engine, engine->model().path, card.rest_json, {"test"});
   PipelineOptions options;
   options.path.transfer = Transfer::kMapped;
   Pipeline pipeline(device, *engine, plugins, clock, {camera_spec(test_camera("test", 30, false, 90))}, options,
@@ -104,6 +121,7 @@ TEST(SteadyState, AllocatesNothingFromTheSourceThroughNetworkAndDetectionsToTheL
   EXPECT_EQ(pipeline.ledger().totals().delivered, 90U);
   ASSERT_TRUE(watcher.report().has_value());
   EXPECT_EQ(watcher.report()->allocations, 0U) << watcher.report()->where;
+  EXPECT_EQ(plugins.counters().at(1).counters.at(0).count, 90U);
   EXPECT_GT(watcher.detections(), 0);
   EXPECT_GT(device.operations(), 0);
   EXPECT_EQ(device.made(), 0);

@@ -13,14 +13,17 @@ namespace camd::test {
 
 class CountingDevice final : public device::Device {
  public:
-  explicit CountingDevice(device::Device& to) : to_(to) {}
+  explicit CountingDevice(device::Device& to) : to_(to), info_(to.info()) {}
+
+  // [setup] What it says of itself, in place of what the other device says.
+  void set_default_depth(int depth) { info_.default_depth = depth; }
 
   void count(bool counting) noexcept { counting_ = counting; }
   [[nodiscard]] int made() const noexcept { return made_; }              // buffers, streams, events
   [[nodiscard]] int waits() const noexcept { return waits_; }            // synchronize()
   [[nodiscard]] int operations() const noexcept { return operations_; }  // enqueued
 
-  [[nodiscard]] const device::DeviceInfo& info() const noexcept override { return to_.info(); }
+  [[nodiscard]] const device::DeviceInfo& info() const noexcept override { return info_; }
   [[nodiscard]] device::HostBuffer allocate_host(device::HostMemory kind, std::size_t size_bytes) override {
     return make(), to_.allocate_host(kind, size_bytes);
   }
@@ -66,6 +69,7 @@ class CountingDevice final : public device::Device {
   void wait() noexcept { waits_ += counting_ ? 1 : 0; }
 
   device::Device& to_;
+  device::DeviceInfo info_;
   std::atomic<bool> counting_{false};
   std::atomic<int> made_{0};
   std::atomic<int> waits_{0};

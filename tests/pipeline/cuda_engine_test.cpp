@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "infer/cuda/cuda_engine.hpp"
-#include "pipeline/path_probe.hpp"
+#include "pipeline/run/path_probe.hpp"
 #include "tests/device/emulated_gpu.hpp"
 #include "tests/infer/cuda_graphs.hpp"
 #include "tests/pipeline/support.hpp"
@@ -18,7 +18,7 @@ using infer::Shape;
 class CudaEngineInItsPath : public testing::Test {
  protected:
   CudaEngineInItsPath() {
-    infer::test::GraphBuilder g(infer::test::divisible_input(gpu_.limits().multiprocessors));
+    infer::test::GraphBuilder g({1, 3, 96, 160});
     const infer::Graph graph = infer::test::small_detector(g);
     const Shape& shape = graph.shape(graph.input);
     infer::EngineOptions options;
@@ -56,32 +56,17 @@ TEST_F(CudaEngineInItsPath, GivesTheSameOutputsBitByBitHoweverFramesTravel) {
   EXPECT_EQ(outputs({StreamStrategy::kSingle, Transfer::kMapped, false, false}), want) << "mapped";
   EXPECT_EQ(outputs({StreamStrategy::kPerFrame, Transfer::kPinned, false, true}), want) << "graph";
   EXPECT_EQ(outputs({StreamStrategy::kPerFrame, Transfer::kDirect, false, true}), want) << "graph-direct";
-  EXPECT_EQ(outputs({StreamStrategy::kPerFrame, Transfer::kDirect, false, true, true}), want) << "graph-direct-parts";
-}
-
-TEST_F(CudaEngineInItsPath, UploadsAPictureInTwoPartsWhereTheFirstLayersFollowIt) {
-  std::vector<std::size_t> copied;
-  base::Mutex mutex;
-  gpu_.before_copy([&](const void*, std::size_t bytes) {
-    const base::MutexLock lock(mutex);
-    copied.push_back(bytes);
-  });
-  (void)outputs({StreamStrategy::kPerFrame, Transfer::kDirect, false, true, true}, layout());
-  ASSERT_EQ(copied.size(), 6U) << "two of each of three pictures";
-  EXPECT_EQ(copied[0] + copied[1], layout().size_bytes);
-  EXPECT_GT(copied[0], copied[1]) << "the lower part holds all chroma";
 }
 
 // What a frame in flight has captured for one layout stays as it is when it meets another.
 TEST_F(CudaEngineInItsPath, FramesOfDifferentLayoutsByTurnsGiveEachItsOwnOutputs) {
-  // The second is so flat that it is shown below the first layers' border alone: it comes whole.
   const base::PictureLayout layouts[] = {layout(), base::tight_layout(base::PixelFormat::kBgr, 640, 64),
                                          base::tight_layout(base::PixelFormat::kI420, 100, 300)};
   constexpr FramePathOptions kOneByOne{StreamStrategy::kSingle, Transfer::kPageable, true, false};
-  constexpr FramePathOptions kParts{StreamStrategy::kPerFrame, Transfer::kDirect, false, true, true};
+  constexpr FramePathOptions kGraph{StreamStrategy::kPerFrame, Transfer::kDirect, false, true};
   test::NoObserver observer;
   capture::FrameRing ring(gpu_, observer, {});
-  FramePath path(gpu_, *engine_, plugins_, kParts);
+  FramePath path(gpu_, *engine_, plugins_, kGraph);
   const std::unique_ptr<InFlight> in_flight = path.make_in_flight();
   std::vector<std::vector<std::vector<std::byte>>> want;
   for (const base::PictureLayout& of : layouts) want.push_back(outputs(kOneByOne, of));
@@ -103,10 +88,7 @@ TEST_F(CudaEngineInItsPath, FramesOfDifferentLayoutsByTurnsGiveEachItsOwnOutputs
     }
     EXPECT_EQ(got, want[turn % 3][turn / 3]) << "turn " << turn;
   }
-  ASSERT_EQ(in_flight->captured.size(), 3U);
-  int in_parts = 0;
-  for (const CapturedPath& captured : in_flight->captured) in_parts += captured.lower_part > 0 ? 1 : 0;
-  EXPECT_EQ(in_parts, 2);
+  EXPECT_EQ(in_flight->captured.size(), 3U);
 }
 
 }  // namespace

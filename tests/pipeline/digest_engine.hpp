@@ -29,13 +29,13 @@ inline Digest digest(const std::byte* data, std::size_t size) {
 }
 
 // An engine whose network's two outputs are the picture's digest. The first is final before the second. Its input is
-// the picture's first byte. Of pictures in two parts the last two thirds are the lower one.
+// the picture's first byte.
 class DigestEngine final : public infer::Engine {
  public:
-  // `working` is called by the device for each frame, `following` for each lower part.
+  // `working` is called by the device for each frame.
   explicit DigestEngine(
-      device::Device& device, std::function<void()> working = [] {}, std::function<void()> following = [] {})
-      : device_(device), working_(std::move(working)), following_(std::move(following)) {
+      device::Device& device, std::function<void()> working = [] {})
+      : device_(device), working_(std::move(working)) {
     model_.path = "digest.onnx";
     input_ = {"input", {1}, infer::DataType::kF32};
     outputs_ = {{"sum", {1, 1}, infer::DataType::kF32}, {"last", {1, 1}, infer::DataType::kF32}};
@@ -57,27 +57,26 @@ class DigestEngine final : public infer::Engine {
    public:
     static constexpr std::size_t kApart = 256;  // bytes, as a GPU's engine aligns its outputs
     explicit DigestExecution(DigestEngine& engine)
-        : engine_(engine),
-          memory_(engine.device_.allocate_device(3 * kApart)),
-          lower_done_(engine.device_.make_event()) {
+        : engine_(engine), memory_(engine.device_.allocate_device(3 * kApart)) {
       for (std::size_t i = 0; i < 2; ++i) {
         addresses_[i] = memory_.data() + i * kApart;
         ready_.push_back(engine.device_.make_event());
       }
     }
     base::Status enqueue_preprocess(const infer::PictureView& picture, device::StreamRef stream) override {
-      Job& job = note(picture);
-      if (!lower_enqueued_) return engine_.device_.call([](void* j) noexcept { of(j).make(false); }, &job, stream);
-      lower_enqueued_ = false;
-      base::Status status = engine_.device_.wait(lower_done_, stream);
-      return status.ok() ? engine_.device_.call([](void* j) noexcept { of(j).make(true); }, &job, stream) : status;
-    }
-    bool divide_first_layers() override { return true; }
-    [[nodiscard]] std::size_t lower_part(const base::PictureLayout& layout) override { return layout.size_bytes / 3; }
-    base::Status enqueue_lower_part(const infer::PictureView& picture, device::StreamRef stream) override {
-      lower_enqueued_ = true;
-      base::Status status = engine_.device_.call([](void* j) noexcept { of(j).make_lower(); }, &note(picture), stream);
-      return status.ok() ? engine_.device_.record(lower_done_, stream) : status;
+      // Work notes where its picture lies: a graph runs it again when others have been captured.
+      if (jobs_.empty() || jobs_.back().picture.data != picture.data ||
+          !(jobs_.back().picture.layout == picture.layout)) {
+        jobs_.push_back({this, picture});
+      }
+      return engine_.device_.call(
+          [](void* argument) noexcept {
+            const auto& job = *static_cast<Job*>(argument);
+            job.execution->engine_.working_();
+            job.execution->made_ = digest(job.picture.data, job.picture.layout.size_bytes);
+            *static_cast<float*>(job.execution->input().data) = digest(job.picture.data, 1).last;
+          },
+          &jobs_.back(), stream);
     }
     base::Status enqueue_network(device::StreamRef stream) override {
       base::Status status = write_output<0>(stream);
@@ -99,30 +98,9 @@ class DigestEngine final : public infer::Engine {
 
    private:
     struct Job {
-      void make_lower() const {
-        execution->engine_.following_();
-        execution->lower_ = digest(picture.data + lower(), picture.layout.size_bytes - lower());
-      }
-      void make(bool lower_made) const {
-        execution->engine_.working_();
-        const Digest& lower_part = execution->lower_;
-        execution->made_ = !lower_made ? digest(picture.data, picture.layout.size_bytes)
-                                       : Digest{digest(picture.data, lower()).sum + lower_part.sum, lower_part.last};
-        *static_cast<float*>(execution->input().data) = digest(picture.data, 1).last;
-      }
-      [[nodiscard]] std::size_t lower() const { return execution->lower_part(picture.layout); }
       DigestExecution* execution;
       infer::PictureView picture;
     };
-    static const Job& of(void* job) { return *static_cast<Job*>(job); }
-    // Work notes where its picture lies: a graph runs it again when others have been captured.
-    Job& note(const infer::PictureView& picture) {
-      if (jobs_.empty() || jobs_.back().picture.data != picture.data ||
-          !(jobs_.back().picture.layout == picture.layout)) {
-        jobs_.push_back({this, picture});
-      }
-      return jobs_.back();
-    }
     template <std::size_t kOutput>
     base::Status write_output(device::StreamRef stream) {
       base::Status status = engine_.device_.call(
@@ -138,15 +116,13 @@ class DigestEngine final : public infer::Engine {
     DigestEngine& engine_;
     device::DeviceBuffer memory_;
     std::array<std::byte*, 2> addresses_{};
-    Digest lower_, made_;
-    device::Event lower_done_;
-    bool lower_enqueued_ = false;
+    Digest made_;
     std::vector<device::Event> ready_;
     std::deque<Job> jobs_;
   };
 
   device::Device& device_;
-  const std::function<void()> working_, following_;
+  const std::function<void()> working_;
   bool keeps_input_ = false;
   infer::ModelDescription model_;
   infer::InputOptions options_;

@@ -8,7 +8,7 @@
 #include <numeric>
 #include <ostream>
 
-#include "pipeline/path_probe.hpp"
+#include "pipeline/run/path_probe.hpp"
 #include "tests/device/emulated_gpu.hpp"
 #include "tests/pipeline/digest_engine.hpp"
 #include "tests/pipeline/rig.hpp"
@@ -36,8 +36,6 @@ const Strategy kStrategies[] = {
     {"Graph", {StreamStrategy::kPerFrame, Transfer::kPinned, false, true}},
     {"GraphSplit", {StreamStrategy::kSplit, Transfer::kPinned, false, true}},
     {"GraphDirect", {StreamStrategy::kPerFrame, Transfer::kDirect, false, true}},
-    {"GraphDirectParts", {StreamStrategy::kPerFrame, Transfer::kDirect, false, true, true}},
-    {"GraphSplitDirectParts", {StreamStrategy::kSplit, Transfer::kDirect, false, true, true}},
     {"GraphMapped", {StreamStrategy::kPerFrame, Transfer::kMapped, false, true}},
 };
 
@@ -229,100 +227,42 @@ TEST_P(EveryStrategy, LeavesOutputsOnTheDeviceForAPluginThatReadsThemThere) {
   EXPECT_EQ(rig.pipeline->metrics().take(0).d2h_bytes_per_frame, 0.0);
 }
 
-// A frame's path by itself, one frame after the other.
-struct PathRig {
-  explicit PathRig(
-      const FramePathOptions& options, std::function<void()> following = [] {})
-      : engine(
-            gpu, [] {}, std::move(following)),
-        path(gpu, engine, with_plugin(), options) {}
-  PluginHost& with_plugin() {
-    plugin.outputs = 2;
-    plugin.add_to(plugins);
-    test::declare(plugins, engine);
-    return plugins;
-  }
-  // A frame whose bytes are all `value`.
-  void start(const base::PictureLayout& layout, int value) {
+TEST(FramePathOnAGpu, KeepsTheGraphsOfTheLayoutsThatCameLastAndNoMoreThan64) {
+  const base::Clock& clock = base::system_clock();
+  EmulatedGpu gpu(clock);
+  DigestEngine engine(gpu);
+  test::FakePlugin plugin(test::takes_it);
+  PluginHost plugins({}, clock);
+  plugin.add_to(plugins);
+  test::declare(plugins, engine);
+  test::NoObserver observer;
+  capture::FrameRing ring(gpu, observer, {});
+  FramePath path(gpu, engine, plugins, {StreamStrategy::kPerFrame, Transfer::kDirect, false, true});
+  const std::unique_ptr<InFlight> in_flight = path.make_in_flight();
+  const auto run = [&](int width) {
     auto lease = ring.begin();
-    std::memset(lease->data(layout), value, layout.size_bytes);
+    const base::PictureLayout layout = base::tight_layout(base::PixelFormat::kGray8, width, 1);
+    std::memset(lease->data(layout), width, layout.size_bytes);
     lease->publish(clock.now(), clock.now());
     in_flight->lease = std::move(*ring.take());
     in_flight->frame = in_flight->lease.frame();
     EXPECT_TRUE(path.enqueue(*in_flight).ok());
-  }
-  // Its digest.
-  Digest finish() {
     EXPECT_TRUE(gpu.synchronize(in_flight->downloaded).ok());
     in_flight->lease.release();
-    const auto output = [&](std::size_t i) { return *static_cast<const float*>(in_flight->tensors.host[i].data); };
-    return {output(0), output(1)};
-  }
-  const base::Clock& clock = base::system_clock();
-  EmulatedGpu gpu{clock};
-  DigestEngine engine;
-  test::FakePlugin plugin{test::takes_it};
-  PluginHost plugins{{}, clock};
-  test::NoObserver observer;
-  capture::FrameRing ring{gpu, observer, {}};
-  FramePath path;
-  const std::unique_ptr<InFlight> in_flight = path.make_in_flight();
-};
-
-TEST(FramePathOnAGpu, TheFirstLayersFollowAPicturesLowerPartBeforeItsUpperPartIsCopied) {
-  constexpr int kFrames = 3;
-  test::Gate followed[kFrames];
-  int followed_so_far = 0;
-  PathRig rig({StreamStrategy::kPerFrame, Transfer::kDirect, false, true, true},
-              [&] { followed[followed_so_far++].open(); });
-  int copies = 0;
-  std::size_t copied = 0;
-  rig.gpu.before_copy([&](const void*, std::size_t bytes) {
-    if (copies % 2 == 1) followed[copies / 2].wait();  // the upper part's
-    ++copies;
-    copied += bytes;
-  });
-  const base::PictureLayout layout = layout_of(0);
-  for (int i = 0; i < kFrames; ++i) {
-    rig.start(layout, i + 1);
-    const std::vector<std::byte> picture(layout.size_bytes, static_cast<std::byte>(i + 1));
-    EXPECT_EQ(rig.finish(), digest(picture.data(), picture.size()));
-  }
-  EXPECT_EQ(copies, 2 * kFrames);
-  EXPECT_EQ(copied, kFrames * layout.size_bytes) << "each byte once";
-  EXPECT_EQ(followed_so_far, kFrames);
-}
-
-// Outputs that are copied, and their times, are part of the graph then (FramePath::kernels_alone()).
-TEST(FramePathOnAGpu, APictureComesWholeWhereItsOutputsAreCopied) {
-  int followed = 0;
-  PathRig rig({StreamStrategy::kPerFrame, Transfer::kPinned, false, true, true}, [&] { ++followed; });
-  int copies = 0;
-  rig.gpu.before_copy([&](const void*, std::size_t) { ++copies; });
-  rig.start(layout_of(0), 1);
-  (void)rig.finish();
-  EXPECT_EQ(copies, 1 + 1) << "up and back";
-  EXPECT_EQ(followed, 0);
-}
-
-TEST(FramePathOnAGpu, KeepsTheGraphsOfTheLayoutsThatCameLastAndNoMoreThan64) {
-  PathRig rig({StreamStrategy::kPerFrame, Transfer::kDirect, false, true});
-  const auto run = [&](int width) {
-    rig.start(base::tight_layout(base::PixelFormat::kGray8, width, 1), width);
-    EXPECT_EQ(rig.finish().sum, static_cast<float>(width * width));
+    EXPECT_EQ(*static_cast<const float*>(in_flight->tensors.host[0].data), static_cast<float>(width * width));
   };
   run(200);  // the largest first: what comes later fits its memory
   for (int width = 1; width <= 100; ++width) run(width);
-  EXPECT_EQ(rig.in_flight->captured.size(), 64U);
-  const std::size_t before = rig.gpu.captures();
+  EXPECT_EQ(in_flight->captured.size(), 64U);
+  const std::size_t before = gpu.captures();
   for (int width = 100; width > 36; --width) run(width);
-  EXPECT_EQ(rig.gpu.captures(), before) << "all of the last 64 are there";
+  EXPECT_EQ(gpu.captures(), before) << "all of the last 64 are there";
   run(36);
-  EXPECT_EQ(rig.gpu.captures(), before + 1);
+  EXPECT_EQ(gpu.captures(), before + 1);
   run(37);
-  EXPECT_EQ(rig.gpu.captures(), before + 1) << "used last but one";
+  EXPECT_EQ(gpu.captures(), before + 1) << "used last but one";
   run(100);
-  EXPECT_EQ(rig.gpu.captures(), before + 2) << "used longest ago";
+  EXPECT_EQ(gpu.captures(), before + 2) << "used longest ago";
 }
 
 // On a clock that only an upload (5 ms), a copy back (3 ms) and the first layer (7 ms) move.
@@ -337,9 +277,9 @@ TEST_P(EveryStrategy, TellsWhatCrossedTheBusAndHowLongEachStageTook) {
   const auto pictures = make_probe_pictures(layout);
   DigestEngine engine(gpu, [&] { clock.advance(std::chrono::milliseconds(7)); });
   // Of a frame's copies the upload is the first.
-  const int copies_a_frame = mapped ? 0 : path.parts ? 2 : 1 + (written ? 0 : path.graph ? 1 : 2);
+  const int copies_a_frame = mapped ? 0 : 1 + (written ? 0 : path.graph ? 1 : 2);
   std::atomic<int> copies{0};
-  gpu.before_copy([&](const void*, std::size_t) {
+  gpu.before_copy([&](const void*) {
     if (copies++ % copies_a_frame == 0)
       clock.advance(std::chrono::milliseconds(5));
     else if (timed_back)
@@ -390,7 +330,7 @@ TEST_P(EveryStrategy, AccountsForEveryFrameWhenTheDeviceIsLostDuringACopyOrTheNe
     plugin.outputs = 2;
     GpuRig rig(plugin, work);
     gpu = &rig.gpu;
-    rig.gpu.before_copy([&](const void*, std::size_t) { work(); });
+    rig.gpu.before_copy([&](const void*) { work(); });
     const auto publish = [&](capture::FrameRing& ring, const std::atomic<bool>& stopping) {
       while (!stopping) (void)test::publish_frame(ring, rig.clock.now());
     };

@@ -1,4 +1,4 @@
-#include "pipeline/frame_path.hpp"
+#include "pipeline/core/frame_path.hpp"
 
 #include <gtest/gtest.h>
 

@@ -10,10 +10,12 @@
 #include "config/model_card.hpp"
 #include "device/make_device.hpp"
 #include "infer/engine.hpp"
-#include "pipeline/session.hpp"
+#include "pipeline/run/card_keys.hpp"
+#include "pipeline/run/session.hpp"
 #include "tests/pipeline/cuda_watch.hpp"
 #include "tests/pipeline/heap_watch.hpp"
 #include "tests/pipeline/support.hpp"
+#include "tests/support/paths.hpp"
 
 namespace camd::pipeline {
 namespace {
@@ -21,8 +23,6 @@ namespace {
 struct Way {
   const char* name;
   FramePathOptions path;
-  // Whose first layers are large enough to be divided where the path says so.
-  const char* model = "marker-640x360.onnx";
 };
 
 class SteadyStateGpu : public testing::TestWithParam<Way> {};
@@ -34,7 +34,7 @@ TEST_P(SteadyStateGpu, AllocatesNothingAndCallsNothingThatWaits) {
   if (gpus.count == 0) GTEST_SKIP() << gpus.reason;
   const base::Clock& clock = base::system_clock();
   const auto device = device::make_device("cuda");
-  const auto engine = infer::make_engine(std::string(CAMD_SOURCE_DIR) + "/models/" + GetParam().model, {}, *device);
+  const auto engine = infer::make_engine(test::source_dir() + "/models/marker-640x360.onnx", {}, *device);
   PluginHost plugins({{"detections", R"({"score":0.05})", ""}, {"jsonl", R"({"path":"/dev/null"})", ""}}, clock);
   int frames = 0;
   std::optional<test::HeapReport> heap;
@@ -52,12 +52,11 @@ TEST_P(SteadyStateGpu, AllocatesNothingAndCallsNothingThatWaits) {
     return static_cast<int>(CAMD_OK);
   });
   plugin.add_to(plugins);
-  const config::ModelCard card = config::load_model_card(std::string(CAMD_SOURCE_DIR) + "/models/marker.yaml");
-  declare_model(plugins, *engine, engine->model().path, card.detections_json, {"one", "two"});
+  const config::ModelCard card = config::load_model_card(test::source_dir() + "/models/marker.yaml", card_keys());
+  declare_model(plugins, *engine, engine->model().path, card.rest_json, {"one", "two"});
   PipelineOptions options;
   options.path = GetParam().path;
-  const infer::InputOptions& input = engine->input_options();
-  const base::PictureLayout layout = base::tight_layout(base::PixelFormat::kNv12, input.width, input.height);
+  const base::PictureLayout layout = base::tight_layout(base::PixelFormat::kNv12, 640, 360);
   const auto publishes = [&](capture::FrameRing& ring, const std::atomic<bool>& stopping) {
     for (int i = 0; !stopping && i < kWarmup + kFrames; ++i) {
       auto lease = ring.begin();
@@ -85,9 +84,6 @@ INSTANTIATE_TEST_SUITE_P(
     Ways, SteadyStateGpu,
     testing::Values(Way{"Graph", {StreamStrategy::kPerFrame, Transfer::kPinned, false, true}},
                     Way{"GraphWithDirectOutputs", {StreamStrategy::kPerFrame, Transfer::kDirect, false, true}},
-                    Way{"GraphThatFollowsThePicturesParts",
-                        {StreamStrategy::kPerFrame, Transfer::kDirect, false, true, true},
-                        "marker-1280x720.onnx"},
                     Way{"SplitStreams", {StreamStrategy::kSplit, Transfer::kPinned, false, false}},
                     Way{"PerFrameStreams", {StreamStrategy::kPerFrame, Transfer::kPinned, false, false}},
                     Way{"Mapped", {StreamStrategy::kSingle, Transfer::kMapped, false, false}}),

@@ -6,9 +6,10 @@
 
 #include "device/make_device.hpp"
 #include "infer/engine.hpp"
-#include "pipeline/path_probe.hpp"
-#include "pipeline/session.hpp"
+#include "pipeline/run/path_probe.hpp"
+#include "pipeline/run/session.hpp"
 #include "tests/pipeline/support.hpp"
+#include "tests/support/paths.hpp"
 
 namespace camd::pipeline {
 namespace {
@@ -19,7 +20,7 @@ class PipelineGpu : public testing::Test {
     const device::GpuCount gpus = device::count_gpus();
     if (gpus.count == 0) GTEST_SKIP() << gpus.reason;
     device_ = device::make_device("cuda");
-    engine_ = infer::make_engine(std::string(CAMD_SOURCE_DIR) + "/models/marker-640x360.onnx", {}, *device_);
+    engine_ = infer::make_engine(test::source_dir() + "/models/marker-640x360.onnx", {}, *device_);
   }
   std::unique_ptr<device::Device> device_;
   std::unique_ptr<infer::Engine> engine_;
@@ -28,13 +29,11 @@ class PipelineGpu : public testing::Test {
 TEST_F(PipelineGpu, DeliversEveryFrameInOrderAndBalancesWithEveryStrategy) {
   const base::Clock& clock = base::system_clock();
   const base::PictureLayout layout = base::tight_layout(base::PixelFormat::kNv12, 320, 180);
-  for (const FramePathOptions& path :
-       {FramePathOptions{StreamStrategy::kSplit, Transfer::kPinned, false, false},
-        FramePathOptions{StreamStrategy::kPerFrame, Transfer::kPinned, false, true},
-        FramePathOptions{StreamStrategy::kPerFrame, Transfer::kDirect, false, true},
-        FramePathOptions{StreamStrategy::kPerFrame, Transfer::kDirect, false, true, true},
-        FramePathOptions{StreamStrategy::kSingle, Transfer::kMapped, false, false},
-        FramePathOptions{StreamStrategy::kSingle, Transfer::kPageable, true, false}}) {
+  for (const FramePathOptions& path : {FramePathOptions{StreamStrategy::kSplit, Transfer::kPinned, false, false},
+                                       FramePathOptions{StreamStrategy::kPerFrame, Transfer::kPinned, false, true},
+                                       FramePathOptions{StreamStrategy::kPerFrame, Transfer::kDirect, false, true},
+                                       FramePathOptions{StreamStrategy::kSingle, Transfer::kMapped, false, false},
+                                       FramePathOptions{StreamStrategy::kSingle, Transfer::kPageable, true, false}}) {
     std::vector<std::uint64_t> sequences;
     test::FakePlugin plugin([&](const camd_frame& frame, const camd_tensors& tensors, camd_results&, camd_error&) {
       sequences.push_back(frame.sequence);
@@ -74,29 +73,6 @@ TEST_F(PipelineGpu, DeliversEveryFrameInOrderAndBalancesWithEveryStrategy) {
     EXPECT_EQ(metrics.h2d_bytes_per_frame, mapped ? 0.0 : static_cast<double>(layout.size_bytes));
     EXPECT_EQ(metrics.d2h_bytes_per_frame, written ? 0.0 : static_cast<double>(engine_->outputs()[0].size_bytes()));
     EXPECT_TRUE(device_->status().ok());
-  }
-}
-
-TEST_F(PipelineGpu, PicturesInTwoPartsGiveTheSameOutputsBitByBit) {
-  PluginHost plugins({}, base::system_clock());
-  test::FakePlugin plugin(test::takes_it);
-  plugin.add_to(plugins);
-  const auto engine = infer::make_engine(std::string(CAMD_SOURCE_DIR) + "/models/marker-1280x720.onnx", {}, *device_);
-  plugin.outputs = static_cast<int>(engine->outputs().size());
-  declare_model(plugins, *engine, "marker", "{}", {});
-  const FramePathOptions whole{StreamStrategy::kPerFrame, Transfer::kDirect, false, true, false};
-  const FramePathOptions parts{StreamStrategy::kPerFrame, Transfer::kDirect, false, true, true};
-  EXPECT_TRUE(FramePath(*device_, *engine, plugins, parts).make_in_flight()->lower_part_there);
-  for (const auto format : {base::PixelFormat::kNv12, base::PixelFormat::kBgr}) {
-    for (const auto& [width, height] : {std::pair{1280, 720}, {1920, 1080}, {800, 600}}) {
-      const base::PictureLayout layout = base::tight_layout(format, width, height);
-      const auto pictures = make_probe_pictures(layout);
-      const auto want = PathProbe(*device_, *engine, plugins, whole, layout, pictures).outputs();
-      PathProbe probe(*device_, *engine, plugins, parts, layout, pictures);
-      for (int round = 0; round < 20; ++round) {
-        EXPECT_EQ(probe.outputs(), want) << to_string(format) << " " << width << "x" << height << ", round " << round;
-      }
-    }
   }
 }
 

@@ -1,4 +1,4 @@
-#include "pipeline/histogram.hpp"
+#include "pipeline/core/histogram.hpp"
 
 #include <gtest/gtest.h>
 

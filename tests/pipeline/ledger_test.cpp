@@ -1,4 +1,4 @@
-#include "pipeline/ledger.hpp"
+#include "pipeline/core/ledger.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,12 @@
-#include "pipeline/metrics.hpp"
+#include "pipeline/core/metrics.hpp"
 
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <nlohmann/json.hpp>
 #include <thread>
+
+#include "pipeline/run/metrics_lines.hpp"
 
 namespace camd::pipeline {
 namespace {
@@ -50,6 +53,33 @@ TEST(Metrics, LosesNoFrameThatIsRecordedWhileAPeriodEnds) {
   take();
   EXPECT_EQ(frames, kFrames);
   EXPECT_EQ(times, kFrames);
+}
+
+TEST(MetricsLines, TellAPluginsNameItsPlaceAndItsNumbers) {
+  const PluginNumbers plugin{
+      "zones", {{"entered", CAMD_COUNTER, 18'446'744'073'709'551'615U, 0}, {"inside", CAMD_GAUGE, 0, 2.5}}};
+  const auto line = nlohmann::json::parse(plugin_line(3, plugin, base::TimePoint(base::Duration(42))));
+  EXPECT_EQ(line.at("event"), "plugin");
+  EXPECT_EQ(line.at("schema"), 1);
+  EXPECT_EQ(line.at("mono_ns"), 42);
+  EXPECT_EQ(line.at("name"), "zones");
+  EXPECT_EQ(line.at("index"), 3);
+  EXPECT_EQ(line.at("counters").dump(), R"({"entered":18446744073709551615,"inside":2.5})");
+}
+
+TEST(MetricsLines, TellWhatTheCaptureTimesRestOn) {
+  CameraLine camera;
+  camera.clock = {capture::ClockSource::kRtcp, std::chrono::microseconds(-1500), 49.96, std::chrono::microseconds(240),
+                  3};
+  const auto line = nlohmann::json::parse(camera_line(camera, base::TimePoint(base::Duration(1))));
+  EXPECT_EQ(line.at("clock").dump(),
+            R"({"drift_ppm":50.0,"offset_us":-1500,"source":"rtcp","steps":3,"uncertainty_us":240})");
+}
+
+TEST(MetricsLines, AreJsonWhateverAPluginIsCalled) {
+  const auto line = nlohmann::json::parse(plugin_line(0, {"a\"\xFF", {}}, base::TimePoint(base::Duration(1))));
+  EXPECT_EQ(line.at("name"), "a\"\xEF\xBF\xBD");
+  EXPECT_EQ(line.at("counters").dump(), "{}");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // What `camd check` and `camd doctor` say of a model.
-#include "pipeline/model_findings.hpp"
+#include "pipeline/diagnose/model_findings.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -54,6 +54,43 @@ OnnxBuilder faces() {
   return b;
 }
 
+// One tensor as YOLOv8 gives it, [1,4+3,84]: centre and size in pixels, three classes. `last` names it.
+OnnxBuilder rows(const std::string& last) {
+  OnnxBuilder b;
+  b.input("x", {1, 3, 64, 64});
+  int stride = 8;
+  for (const char* name : {"8", "16", "32"}) {
+    const std::string id = name;
+    std::vector<float> weights;
+    for (int i = 0; i < 7 * 3; ++i) weights.push_back(0.1F * static_cast<float>(i % 5) - 0.2F);
+    b.weight("w" + id, {7, 3, 1, 1}, weights);
+    b.node("Conv", {"x", "w" + id}, {"c" + id}).ints("kernel_shape", {1, 1}).ints("strides", {stride, stride});
+    b.integers("flat" + id, {3}, {1, 7, -1}).node("Reshape", {"c" + id, "flat" + id}, {"r" + id});
+    stride *= 2;
+  }
+  b.node("Concat", {"r8", "r16", "r32"}, {"all"}).integer("axis", 2).node("Sigmoid", {"all"}, {"parts"});
+  b.weight("sizes", {1, 7, 1}, {64, 64, 20, 20, 1, 1, 1});
+  return b.node("Mul", {"parts", "sizes"}, {last});
+}
+OnnxBuilder yolov8() { return rows("output0").output("output0", {}); }
+
+// The same with the choice of boxes in the graph, as Ultralytics exports it: rows of corners, a score and a class.
+OnnxBuilder end_to_end() {
+  OnnxBuilder b = rows("raw");
+  b.node("Transpose", {"raw"}, {"rows"}).ints("perm", {0, 2, 1});
+  b.integers("parts_of_rows", {2}, {4, 3})
+      .node("Split", {"rows", "parts_of_rows"}, {"boxes", "scores"})
+      .integer("axis", 2);
+  b.node("ReduceMax", {"scores"}, {"best"}).ints("axes", {2}).integer("keepdims", 0);
+  b.integers("k", {1}, {30}).node("TopK", {"best", "k"}, {"chosen", "places"}, "choose");
+  b.integers("last", {1}, {2}).node("Unsqueeze", {"places", "last"}, {"index"});
+  b.integers("wide", {3}, {1, 30, 4}).node("Expand", {"index", "wide"}, {"index4"});
+  b.node("GatherElements", {"boxes", "index4"}, {"kept"}).integer("axis", 1);
+  b.node("GatherElements", {"scores", "index"}, {"kept_scores"}).integer("axis", 1);
+  b.node("Concat", {"kept", "kept_scores", "kept_scores"}, {"output0"}).integer("axis", 2);
+  return b.output("output0", {1, 30, 6});
+}
+
 TEST_F(ModelFindings, NameInputsOutputsOperatorsMemoryAndTheLayoutThatTheOutputsLookLike) {
   examine(faces());
   EXPECT_THAT(of("file").detail, AllOf(HasSubstr("opset 13, 144 parameters"), HasSubstr("multiply-adds")));
@@ -65,7 +102,7 @@ TEST_F(ModelFindings, NameInputsOutputsOperatorsMemoryAndTheLayoutThatTheOutputs
     EXPECT_THAT(of(engine).detail, AllOf(HasSubstr("runs it: "), HasSubstr("MiB for each frame"))) << engine;
   }
   EXPECT_EQ(of("engine opencv").health, Health::kOk);
-  EXPECT_EQ(of("detections").detail, "the outputs look like layout yunet");
+  EXPECT_EQ(of("detections").detail, "the model's outputs look like {layout: yunet} (YuNet)");
   EXPECT_TRUE(all_usable(findings_));
 }
 
@@ -98,6 +135,41 @@ TEST_F(ModelFindings, LookWhetherDetectionsCanReadTheOutputsAsConfigured) {
   examine(faces(), "auto", "[{plugin: detections, config: {layout: nanodet, classes: [face]}}]");
   EXPECT_EQ(of("detections").health, Health::kBroken);
   EXPECT_THAT(of("detections").detail, HasSubstr("layout 'nanodet'"));
+}
+
+TEST_F(ModelFindings, CallALayoutBrokenThatOneFrameOfNoiseSpeaksAgainst) {
+  examine(yolov8(), "auto", "[{plugin: detections, config: {layout: ssd, boxes: centre, relative: false}}]");
+  EXPECT_EQ(of("detections").detail, "reads its outputs as configured");
+  examine(yolov8());
+  EXPECT_EQ(of("detections").detail,
+            "the model's outputs look like {layout: ssd, boxes: centre, relative: false} (YOLOv8 to 26)");
+  for (const char* config :
+       {"{layout: yolox}", "{layout: ssd}", "{layout: ssd, relative: false}", "{layout: ssd, boxes: centre}"}) {
+    examine(yolov8(), "auto", "[{plugin: detections, config: " + std::string(config) + "}]");
+    EXPECT_EQ(of("detections").health, Health::kBroken) << config;
+    EXPECT_THAT(of("detections").detail, AllOf(HasSubstr("layout '"), HasSubstr("on a picture of noise"),
+                                               HasSubstr("; set {layout: ssd, boxes: centre, relative: false}")));
+  }
+}
+
+TEST_F(ModelFindings, NameTheTensorsToCutAtOnceTheyWereTried) {
+  examine(end_to_end());
+  EXPECT_EQ(of("engine cpu").health, Health::kBroken);
+  EXPECT_EQ(of("engine cpu").detail,
+            "cannot run it: TopK (node 'choose'): camd's own engines do not have this operator; `model.cut_at: [boxes, "
+            "scores]` leaves that out, then `detections` reads it with {layout: ssd, boxes: centre, relative: false}");
+  examine(end_to_end(), "auto", "[{plugin: detections, config: {classes: [a, b, c], layout: ssd}}]");
+  EXPECT_THAT(of("engine cpu").detail, HasSubstr("`model.cut_at: [boxes, scores]`"));
+}
+
+TEST_F(ModelFindings, NameNoCutWhereNoneHelps) {
+  OnnxBuilder b;
+  b.input("x", {1, 3, 8, 8}).integers("k", {1}, {2}).node("Relu", {"x"}, {"r"});
+  b.node("TopK", {"r", "k"}, {"y", "places"}, "first").node("Relu", {"y"}, {"z"}).output("z", {});
+  examine(b);
+  EXPECT_EQ(of("engine cpu").detail,
+            "cannot run it: TopK (node 'first'): camd's own engines do not have this operator; nothing in front of it "
+            "looks like boxes and scores, so no model.cut_at helps: export the model without it");
 }
 
 TEST_F(ModelFindings, TellWhatIsWrongWithAFileThatIsNoModel) {

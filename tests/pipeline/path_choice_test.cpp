@@ -1,4 +1,4 @@
-#include "pipeline/path_choice.hpp"
+#include "pipeline/run/path_choice.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -54,7 +54,7 @@ TEST(PathChoice, WhatIsConfiguredIsNotMeasured) {
 TEST(PathChoice, OfThoseThatAreMeasuredTheFastestIsKept) {
   test::EmulatedGpu gpu(base::system_clock());
   // Copies take so long that fewer are always faster: two a frame, one, and none.
-  gpu.before_copy([](const void*, std::size_t) { test::spin(20'000'000); });
+  gpu.before_copy([](const void*) { test::spin(20'000'000); });
   const PathChoice choice = choose(gpu, StreamStrategy::kSplit, {});
   EXPECT_EQ(choice.options.transfer, Transfer::kMapped);
   EXPECT_THAT(choice.figures, testing::AllOf(HasSubstr("pinned "), HasSubstr(", direct "), HasSubstr(", mapped ")));

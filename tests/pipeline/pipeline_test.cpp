@@ -1,4 +1,4 @@
-#include "pipeline/pipeline.hpp"
+#include "pipeline/core/pipeline.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,6 +8,7 @@
 #include <map>
 #include <numeric>
 
+#include "capture/camera_clock.hpp"
 #include "capture/test_pattern.hpp"
 #include "tests/pipeline/rig.hpp"
 
@@ -102,6 +103,39 @@ TEST_P(PipelineTest, DeliversTheNewestFrameAndCountsTheOlderOnesAsSupersededWhil
   pipeline.stop(true);
   EXPECT_THAT(sequences, ElementsAre(0U, 1U, 9U));
   EXPECT_EQ(dropped(pipeline.ledger().totals(0), DropReason::kSuperseded), 7U);
+}
+
+// The connection says nothing for three seconds, then hands over all that waited.
+TEST_P(PipelineTest, DropsTheBacklogOfAStallAsTooOld) {
+  ManualClock clock;
+  Rig rig(clock, [](const infer::PictureView&) -> Status { return {}; });
+  rig.options.max_age = milliseconds(190);
+  std::int64_t uncertainty_ns = -1;
+  test::FakePlugin plugin([&](const camd_frame& frame, const camd_tensors&, camd_results&, camd_error&) {
+    uncertainty_ns = frame.captured_uncertainty_ns;
+    return static_cast<int>(CAMD_OK);
+  });
+  plugin.add_to(rig.plugins);
+  base::Duration told{};
+  Pipeline& pipeline = rig.make({test::fake_camera("door", [&](capture::FrameRing& ring, const std::atomic<bool>&) {
+    constexpr base::Duration kPeriod = milliseconds(40);
+    capture::CameraClock times(capture::CameraClock::Stamps::kCameras);
+    for (int k = 0; k < 200; ++k) {
+      if (k < 100 || k >= 175) clock.advance(kPeriod);
+      if (k == 100) clock.advance(milliseconds(3000));
+      const TimePoint now = clock.now();
+      const capture::CaptureTime time = times.captured(times.observe(k * kPeriod, now), now);
+      told = time.uncertainty;
+      (void)test::publish_frame(ring, now, time);
+      while (ring.has_ready()) std::this_thread::yield();
+    }
+  })});
+  pipeline.start();
+  EXPECT_EQ(pipeline.wait_for_end(TimePoint::max()), EndReason::kSourcesEnded);
+  pipeline.stop(true);
+  EXPECT_EQ(dropped(pipeline.ledger().totals(0), DropReason::kTooOld), 70U);  // of the 75: those older
+  EXPECT_EQ(pipeline.ledger().totals().delivered, 130U);
+  EXPECT_EQ(uncertainty_ns, told.count());
 }
 
 TEST_P(PipelineTest, DropsFramesOlderThanMaxAgeBeforeTheyCostDeviceTime) {
@@ -251,7 +285,7 @@ TEST_P(PipelineTest, GoesOnWithOtherFramesWhenAPluginFails) {
       std::snprintf(error.message, sizeof(error.message), "cannot");
       return static_cast<int>(CAMD_ERROR_FAILED);
     }
-    if (frame.sequence == 2) results.count = PluginHost::kResultCapacity + 1;
+    if (frame.sequence == 2) results.count = results.capacity + 1;
     if (frame.sequence == 3) {
       results.count = 1;
       results.items[0].score = std::numeric_limits<float>::quiet_NaN();
@@ -422,6 +456,36 @@ TEST_P(PipelineTest, DropsWaitingFramesAsShutdownWhenTheyShallNotBeDelivered) {
   stopper.join();
   EXPECT_EQ(pipeline.ledger().totals(0).delivered, 2U);
   EXPECT_EQ(dropped(pipeline.ledger().totals(0), DropReason::kShutdown), 1U);
+}
+
+// Each was asked and waited for before the next one was asked.
+TEST_P(PipelineTest, AsksAllSourcesToStopBeforeItWaitsForOne) {
+  class Noting final : public capture::FrameSource {
+   public:
+    explicit Noting(std::vector<std::string>& calls) : calls_(calls) {}
+    void start() override {}
+    void request_stop() noexcept override { calls_.emplace_back("ask"); }
+    bool join(base::Duration patience) noexcept override {
+      EXPECT_LE(patience, capture::kStopPatience);
+      calls_.emplace_back("wait");
+      return false;  // hangs: is left behind
+    }
+
+   private:
+    std::vector<std::string>& calls_;
+  };
+  Rig rig;
+  std::vector<std::string> calls;
+  const auto camera = [&](const std::string& name) {
+    return CameraSpec{name, false, [&](capture::CameraIndex, capture::FrameRing&, capture::SourceListener&) {
+                        return std::make_unique<Noting>(calls);
+                      }};
+  };
+  Pipeline& pipeline = rig.make({camera("a"), camera("b"), camera("c")});
+  pipeline.start();
+  pipeline.stop(true);
+  EXPECT_THAT(calls, testing::ElementsAre("ask", "ask", "ask", "wait", "wait", "wait"));
+  EXPECT_EQ(pipeline.state(), PipelineState::kStopped);
 }
 
 TEST_P(PipelineTest, RefusesASecondStartWithStateCallAndRequiredState) {

@@ -60,11 +60,11 @@ inline FakeSource::Body publishes(const base::Clock& clock, int frames) {
 // What a pipeline said of losing its device.
 struct Losses final : pipeline::PipelineListener {
   void camera_changed(capture::CameraIndex, capture::SourceState, const std::string&) override {}
-  void device_lost(const std::string& reason) override { lost.push_back(reason); }
+  void device_lost(const std::string& /*device*/, const std::string& reason) override { lost.push_back(reason); }
   std::vector<std::string> lost;
 };
 
-inline std::uint64_t dropped(const pipeline::Totals& totals, capture::DropReason reason) {
+inline std::uint64_t dropped(const pipeline::Totals& totals, pipeline::DropReason reason) {
   return totals.dropped[static_cast<std::size_t>(reason)];
 }
 

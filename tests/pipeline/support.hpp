@@ -7,6 +7,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -16,7 +17,8 @@
 #include "capture/frame_source.hpp"
 #include "device/host_device.hpp"
 #include "infer/engine.hpp"
-#include "pipeline/pipeline.hpp"
+#include "pipeline/core/pipeline.hpp"
+#include "pipeline/run/plugin_host.hpp"
 
 namespace camd::test {
 
@@ -123,7 +125,7 @@ class FakeEngine final : public infer::Engine {
 // Of a ring that a test looks after itself.
 struct NoObserver final : capture::FrameObserver {
   void captured(capture::CameraIndex /*camera*/) noexcept override {}
-  void dropped(capture::CameraIndex /*camera*/, capture::DropReason /*reason*/) noexcept override {}
+  void dropped(capture::CameraIndex /*camera*/, capture::RingDrop /*reason*/) noexcept override {}
   void ready(capture::CameraIndex /*camera*/) noexcept override {}
 };
 
@@ -142,6 +144,9 @@ struct FakePlugin {
   int input = CAMD_NEED_NONE;    // of the network's input
   int output = CAMD_NEED_HOST;   // of so many of the network's first outputs
   int outputs = 1;
+  std::optional<int> detections;      // that a frame shall have room for
+  const camd_host* host = nullptr;    // since create()
+  std::function<void()> when_set_up;  // called by outputs()
   camd_plugin table{};
 
   explicit FakePlugin(Process function, bool wants_picture = false)
@@ -151,9 +156,10 @@ struct FakePlugin {
     table.name = "fake";
     table.version = "1";
     table.description = "a test's postprocessor";
-    table.create = [](const camd_host* /*host*/, const char* config, void** instance, camd_error* /*error*/) {
+    table.create = [](const camd_host* camd, const char* config, void** instance, camd_error* /*error*/) {
       const std::uintptr_t address = std::strtoull(config, nullptr, 10);
       *instance = reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
+      static_cast<FakePlugin*>(*instance)->host = camd;
       return static_cast<std::int32_t>(CAMD_OK);
     };
     table.outputs = [](void* instance, const camd_model* /*model*/, camd_needs* needs, camd_error* /*error*/) {
@@ -162,6 +168,8 @@ struct FakePlugin {
       ask(needs->picture, self.picture);
       ask(needs->input, self.input);
       for (int i = 0; i < self.outputs; ++i) ask(needs->outputs[i], self.output);
+      if (self.detections) needs->detections = *self.detections;
+      if (self.when_set_up) self.when_set_up();
       return static_cast<std::int32_t>(CAMD_OK);
     };
     table.process = [](void* instance, const camd_frame* frame, const camd_tensors* tensors, camd_results* results,
@@ -171,8 +179,14 @@ struct FakePlugin {
     table.destroy = [](void* /*instance*/, camd_error* /*error*/) { return static_cast<std::int32_t>(CAMD_OK); };
   }
   // The table is found through the instance, whose address travels as the configuration.
-  void add_to(pipeline::PluginHost& host) { host.add(table, std::to_string(reinterpret_cast<std::uintptr_t>(this))); }
+  void add_to(pipeline::PluginHost& chain) { chain.add(table, std::to_string(reinterpret_cast<std::uintptr_t>(this))); }
 };
+
+// An extension of the host, by its name.
+template <class T>
+const T& extension(const camd_host* host, const char* id) {
+  return *static_cast<const T*>(host->get_extension(host, id));
+}
 
 // A source whose thread runs a function of the tests until that returns or stop().
 class FakeSource final : public capture::FrameSource {
@@ -188,9 +202,10 @@ class FakeSource final : public capture::FrameSource {
       if (!stopping_) listener_.state_changed(camera_, capture::SourceState::kEnded, "body returned");
     });
   }
-  void stop() noexcept override {
-    stopping_ = true;
+  void request_stop() noexcept override { stopping_ = true; }
+  bool join(base::Duration /*patience*/) noexcept override {
     if (thread_.joinable()) thread_.join();
+    return true;
   }
 
  private:
@@ -211,15 +226,16 @@ inline pipeline::CameraSpec fake_camera(const std::string& name, FakeSource::Bod
 }
 
 // Publishes one small picture whose first bytes are its number. False when the ring had no place for it.
-inline bool publish_frame(capture::FrameRing& ring, base::TimePoint now) {
+inline bool publish_frame(capture::FrameRing& ring, base::TimePoint now, const capture::CaptureTime& time) {
   static const base::PictureLayout layout = base::tight_layout(base::PixelFormat::kGray8, 8, 1);
   std::optional<capture::FillLease> lease = ring.begin();
   if (!lease) return false;
   const std::uint64_t sequence = lease->sequence();
   std::memcpy(lease->data(layout), &sequence, sizeof(sequence));
-  lease->publish(now, now);
+  lease->publish(time.captured, now, time.uncertainty);
   return true;
 }
+inline bool publish_frame(capture::FrameRing& ring, base::TimePoint now) { return publish_frame(ring, now, {now, {}}); }
 
 // The model as Session describes it to plug-ins.
 inline void declare(pipeline::PluginHost& plugins, const infer::Engine& engine) {
@@ -229,7 +245,7 @@ inline void declare(pipeline::PluginHost& plugins, const infer::Engine& engine) 
                        pipeline::dl_type(spec.type)});
   }
   camd_model model{};
-  model.size = sizeof(model);
+  model.struct_size = sizeof(model);
   model.path = "fake.onnx";
   model.output_count = static_cast<std::int32_t>(outputs.size());
   model.outputs = outputs.data();

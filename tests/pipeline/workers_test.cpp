@@ -81,7 +81,7 @@ TEST_P(PipelineWorkersTest, LetsNoFrameGoThatALostDeviceStillWorksOn) {
   struct Listener final : PipelineListener {
     explicit Listener(std::atomic<bool>& flag) : told(flag) {}
     void camera_changed(capture::CameraIndex, capture::SourceState, const std::string&) override {}
-    void device_lost(const std::string&) override { told = true; }
+    void device_lost(const std::string&, const std::string&) override { told = true; }
     std::atomic<bool>& told;
   } listener(told);
   Pipeline& pipeline = rig.make({test::fake_camera("door", publishes(rig.clock, 1), true)}, &listener);
@@ -121,7 +121,7 @@ TEST_P(PipelineWorkersTest, TakesAFrameThatCameWhileAnotherCamerasWasDispatched)
 }
 
 // Publishes frames, each when the one before was delivered, until one was dispatched on the source's thread: not every
-// one needs to be, because a worker that is still on its way to bed may take it.
+// one needs to be, because a worker that is about to fall asleep may take it.
 bool source_dispatches(bool lossless) {
   constexpr int kMostFrames = 10'000;  // where it does
   constexpr int kFewFrames = 100;      // where it does not

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstring>
 #include <stdexcept>
 #include <string>
 
@@ -19,9 +20,13 @@ class Puppet final : public camd::plugin::Postprocessor {
     if (wish_ == "throw in create") throw std::invalid_argument("config.path: is needed");
     if (wish_ == "throw a number") throw 7;
     host.log(CAMD_LOG_INFO, "made at " + std::to_string(host.now_mono_ns()));
+    values_ = host.counter(wish_ == "bad counter" ? "a b" : "values");
+    samples_ = host.gauge("level");
+    events_ = host.events();
   }
   void outputs(const camd_model&, camd::plugin::Needs& needs) override {
     if (wish_ == "undeclared output") needs.output(9, CAMD_NEED_HOST);
+    if (wish_ == "many detections") needs.detections(4096);
     needs.output(0, CAMD_NEED_HOST);
   }
   void process(const camd_frame&, const camd::plugin::Tensors& tensors, camd::plugin::Results& results) override {
@@ -32,6 +37,14 @@ class Puppet final : public camd::plugin::Postprocessor {
       if (added != nullptr) added->score = value;
     }
     results.remove_if([](const camd_detection& d) { return d.score < 0.0F; });
+    values_.add(3);
+    if (wish_ == "nameless event") events_.add(camd::plugin::Event(""));
+    while (wish_ == "many events" && events_.add(camd::plugin::Event("enter"))) {
+    }
+  }
+  void sample() override {
+    if (wish_ == "throw in sample") throw std::runtime_error("no gauge");
+    samples_.set(4.5);
   }
   void finish() override {
     if (wish_ == "throw in finish") throw std::runtime_error("out.mp4: No space left on device");
@@ -39,7 +52,18 @@ class Puppet final : public camd::plugin::Postprocessor {
 
  private:
   std::string wish_;
+  camd::plugin::Counter values_;
+  camd::plugin::Gauge samples_;
+  camd::plugin::Events events_;
 };
+
+// Has no sample() of its own.
+class Plain final : public camd::plugin::Postprocessor {
+ public:
+  Plain(camd::plugin::Host, std::string_view) {}
+  void process(const camd_frame&, const camd::plugin::Tensors&, camd::plugin::Results&) override {}
+};
+constexpr camd_plugin kPlain = camd::plugin::make_table<Plain>("plain", "1.0", "does nothing");
 
 constexpr camd_plugin kPuppet = camd::plugin::make_table<Puppet>("puppet", "1.0", "does as it is told");
 
@@ -120,6 +144,97 @@ TEST(Adaptor, AddsNoDetectionBeyondTheCapacity) {
   puppet.results.capacity = 1;
   ASSERT_EQ(puppet.process(model), CAMD_OK);
   EXPECT_EQ(puppet.found().size(), 1U);
+}
+
+TEST(Adaptor, SetsAllOfANewDetectionToZero) {
+  camd_detection stale;
+  std::memset(&stale, 0xFF, sizeof(stale));
+  camd_results list{sizeof(list), 1, 0, &stale};
+  const camd_detection* added = camd::plugin::Results(&list).add();
+  ASSERT_EQ(added, &stale);
+  std::array<unsigned char, sizeof(stale)> bytes{};
+  std::memcpy(bytes.data(), added, sizeof(stale));
+  EXPECT_EQ(bytes, (std::array<unsigned char, sizeof(stale)>{}));
+}
+
+TEST(Adaptor, AsksForRoomForDetections) {
+  FakeModel model = one_output();
+  Instance puppet(&kPuppet);
+  ASSERT_EQ(puppet.create("many detections"), CAMD_OK);
+  ASSERT_EQ(puppet.outputs(model), CAMD_OK);
+  EXPECT_EQ(puppet.need.detections, 4096);
+}
+
+TEST(Adaptor, CountsAndShowsLevels) {
+  FakeModel model = one_output();
+  Instance puppet(&kPuppet);
+  ASSERT_EQ(puppet.create(""), CAMD_OK);
+  ASSERT_EQ(puppet.outputs(model), CAMD_OK);
+  ASSERT_EQ(puppet.process(model), CAMD_OK);
+  ASSERT_EQ(puppet.process(model), CAMD_OK);
+  EXPECT_EQ(puppet.host.number_lines(), (std::vector<std::string>{"values 6", "level 0"}));
+  const auto* counters = static_cast<const camd_plugin_counters*>(kPuppet.get_extension(CAMD_EXTENSION_COUNTERS));
+  ASSERT_NE(counters, nullptr);
+  EXPECT_EQ(counters->sample(puppet.instance, &puppet.problem), CAMD_OK);
+  EXPECT_EQ(puppet.host.number_lines(), (std::vector<std::string>{"values 6", "level 4.5"}));
+}
+
+TEST(Adaptor, OffersToBeSampledOnlyWhereTheClassSamples) {
+  EXPECT_EQ(kPlain.get_extension(CAMD_EXTENSION_COUNTERS), nullptr);
+  EXPECT_NE(kPuppet.get_extension(CAMD_EXTENSION_COUNTERS), nullptr);
+  EXPECT_EQ(kPuppet.get_extension(CAMD_EXTENSION_EVENTS), nullptr);
+}
+
+TEST(Adaptor, TurnsAnExceptionInSampleIntoAnError) {
+  Instance puppet(&kPuppet);
+  ASSERT_EQ(puppet.create("throw in sample"), CAMD_OK);
+  const auto* counters = static_cast<const camd_plugin_counters*>(kPuppet.get_extension(CAMD_EXTENSION_COUNTERS));
+  EXPECT_EQ(counters->sample(puppet.instance, &puppet.problem), CAMD_ERROR_FAILED);
+  EXPECT_EQ(puppet.error(), "no gauge");
+}
+
+TEST(Adaptor, ThrowsWhatCamdSaysOfACounterThatItRefuses) {
+  Instance puppet(&kPuppet);
+  EXPECT_EQ(puppet.create("bad counter"), CAMD_ERROR_CONFIG);
+  EXPECT_EQ(puppet.error(), "'a b' is no name");
+}
+
+TEST(Adaptor, AddsEventsUntilTheFrameIsFullAndThrowsForABadOne) {
+  FakeModel model = one_output();
+  Instance puppet(&kPuppet);
+  ASSERT_EQ(puppet.create("many events"), CAMD_OK);
+  ASSERT_EQ(puppet.outputs(model), CAMD_OK);
+  ASSERT_EQ(puppet.process(model), CAMD_OK);
+  EXPECT_EQ(puppet.host.events.size(), static_cast<std::size_t>(CAMD_MAX_EVENTS));
+  Instance careless(&kPuppet);
+  ASSERT_EQ(careless.create("nameless event"), CAMD_OK);
+  ASSERT_EQ(careless.outputs(model), CAMD_OK);
+  EXPECT_EQ(careless.process(model), CAMD_ERROR_FAILED);
+  EXPECT_EQ(careless.error(),
+            "event '' was refused: it needs a name and finite numbers, and a process() to be added in");
+}
+
+TEST(Adaptor, WorksWithACamdThatKnowsNoExtension) {
+  FakeModel model = one_output();
+  Instance puppet(&kPuppet);
+  puppet.host.has_extensions = false;
+  ASSERT_EQ(puppet.create("many events"), CAMD_OK);
+  ASSERT_EQ(puppet.outputs(model), CAMD_OK);
+  EXPECT_EQ(puppet.process(model), CAMD_OK);
+  EXPECT_TRUE(puppet.host.numbers.empty());
+  EXPECT_TRUE(puppet.host.events.empty());
+}
+
+TEST(EventText, IsCutAtACharacterAndItsNumbersAreCounted) {
+  camd::plugin::Event event(std::string(46, 'a') + "ä");
+  event.zone("porch").track(7).number("dwell_s", 1.5);
+  EXPECT_EQ(std::string(event.get().name), std::string(46, 'a'));
+  EXPECT_STREQ(event.get().zone, "porch");
+  EXPECT_EQ(event.get().track_id, 7U);
+  EXPECT_EQ(event.get().number_count, 1);
+  for (int i = 1; i < CAMD_EVENT_NUMBERS; ++i) event.number("more", i);
+  EXPECT_THROW(event.number("one too many", 0), std::length_error);
+  EXPECT_EQ(event.get().number_count, CAMD_EVENT_NUMBERS);
 }
 
 TEST(ErrorText, IsCutBeforeACharacterThatDoesNotFit) {

@@ -87,13 +87,17 @@ TEST(Allocations, AreNoneInJsonlWhenAFrameHasMoreDetectionsThanAnyBefore) {
   ASSERT_EQ(run.outputs(model), CAMD_OK);
   camd_detection d{};
   d.keypoint_count = 5;
+  d.track_id = 1;
   camd::plugin::copy_text(d.class_name, "marker");
+  camd::plugin::copy_text(d.text, "https://example.com");
+  run.results.capacity = 4096;
   ASSERT_EQ(run.process(model, {d}), CAMD_OK);
-  ASSERT_EQ(run.process(model, std::vector<camd_detection>(400, d)), CAMD_OK);
+  run.items.assign(4096, d);
+  run.results.items = run.items.data();
   run.results.count = 1;
   ASSERT_EQ(run.table->process(run.instance, &run.frame, &run.tensors, &run.results, &run.problem), CAMD_OK);
   const std::uint64_t before = allocations;
-  run.results.count = 400;
+  run.results.count = 4096;
   ASSERT_EQ(run.table->process(run.instance, &run.frame, &run.tensors, &run.results, &run.problem), CAMD_OK);
   EXPECT_EQ(allocations - before, 0U);
 }

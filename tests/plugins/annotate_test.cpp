@@ -15,6 +15,7 @@
 #include "plugins/annotate/gst_writer.hpp"
 #include "plugins/builtin.hpp"
 #include "plugins/camd_plugin.hpp"
+#include "tests/support/paths.hpp"
 
 namespace camd::plugins::testing {
 namespace {
@@ -224,7 +225,7 @@ TEST_F(AnnotateTest, KeepsTheEarlierFilmUntilTheNewOneIsWhole) {
 TEST_F(AnnotateTest, LeavesAFilmThatPlaysWhenKilled) {
   const pid_t child = ::fork();
   if (child == 0) {
-    ::execl(CAMD_BINARY_DIR "/bin/film_until_killed", "film_until_killed", path("film.mp4").c_str(),
+    ::execl((test::binary_dir() + "/bin/film_until_killed").c_str(), "film_until_killed", path("film.mp4").c_str(),
             static_cast<char*>(nullptr));
     ::_exit(1);
   }
@@ -242,6 +243,35 @@ TEST_F(AnnotateTest, RefusesAFilmThatAnotherPostprocessorWrites) {
   ASSERT_EQ(second.create(config("film.mp4")), CAMD_OK);
   EXPECT_EQ(second.outputs(model_), CAMD_ERROR_CONFIG);
   EXPECT_EQ(second.error(), path("film.mp4") + ": is being written by another postprocessor or another camd");
+}
+
+TEST_F(AnnotateTest, WritesAFilmOfItsOwnAfterAReload) {
+  start("film.mp4");
+  feed(1);
+  Instance next(find_builtin("annotate"));
+  next.host.host.reloads = 1;
+  ASSERT_EQ(next.create(config("film.mp4")), CAMD_OK);
+  ASSERT_EQ(next.outputs(model_), CAMD_OK) << next.error();
+  ASSERT_EQ(run_.destroy(), CAMD_OK) << run_.error();
+  set_frame(next, 0);
+  ASSERT_EQ(next.process(model_), CAMD_OK) << next.error();
+  ASSERT_EQ(next.destroy(), CAMD_OK) << next.error();
+  EXPECT_EQ(listing(), (std::vector<std::string>{"film-reload1.mp4", "film.mp4"}));
+}
+
+TEST_F(AnnotateTest, GivesNumberedPicturesNamesOfTheirOwnAfterAReloadAndReplacesTheLatestOne) {
+  for (const auto& [name, written] :
+       {std::pair{"{sequence}.png", "000000-reload2.png"}, {"latest.png", "latest.png"}}) {
+    Instance run(find_builtin("annotate"));
+    run.host.host.reloads = 2;
+    ASSERT_EQ(run.create(config(name)), CAMD_OK);
+    ASSERT_EQ(run.outputs(model_), CAMD_OK) << run.error();
+    set_frame(run, 0);
+    ASSERT_EQ(run.process(model_), CAMD_OK) << run.error();
+    ASSERT_EQ(run.destroy(), CAMD_OK) << run.error();
+    EXPECT_EQ(listing(), std::vector<std::string>{written});
+    std::filesystem::remove(path(written));
+  }
 }
 
 TEST_F(AnnotateTest, NamesFilmsByCameraWhereThereAreSeveral) {

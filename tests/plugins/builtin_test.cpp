@@ -6,12 +6,19 @@
 
 #include <string>
 #include <vector>
+#include "tests/support/paths.hpp"
 
 namespace camd::plugins {
 namespace {
 
 TEST(Builtins, AreListedInAlphabeticalOrder) {
   EXPECT_EQ(builtin_names(), (std::vector<std::string_view>{"annotate", "detections", "jsonl", "tensors"}));
+}
+
+TEST(Builtins, NameTheElementsThatFilmsLeanOn) {
+  std::vector<std::string> names;
+  for (const ElementFinding& element : builtin_elements()) names.push_back(element.element);
+  EXPECT_EQ(names, (std::vector<std::string>{"x264enc", "mp4mux"}));
 }
 
 TEST(Builtins, AreFoundByName) {
@@ -27,7 +34,7 @@ TEST(Builtins, AreFoundByName) {
 
 TEST(Builtins, AreAlsoSharedLibrariesWithOneSymbol) {
   for (const std::string_view name : builtin_names()) {
-    const std::string path = CAMD_BINARY_DIR "/lib/camd_plugin_" + std::string(name) + ".so";
+    const std::string path = test::binary_dir() + "/lib/camd_plugin_" + std::string(name) + ".so";
     void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     ASSERT_NE(library, nullptr) << ::dlerror();
     const auto entry = reinterpret_cast<camd_plugin_entry>(::dlsym(library, CAMD_PLUGIN_SYMBOL));

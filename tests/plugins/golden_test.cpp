@@ -8,6 +8,7 @@
 
 #include "harness.hpp"
 #include "plugins/builtin.hpp"
+#include "tests/support/paths.hpp"
 
 namespace camd::plugins::testing {
 namespace {
@@ -27,7 +28,7 @@ class Generator {
 
 const nlohmann::json& golden() {
   static const nlohmann::json all = [] {
-    std::ifstream file(CAMD_SOURCE_DIR "/tests/plugins/golden/golden.json");
+    std::ifstream file(test::source_dir() + "/tests/plugins/golden/golden.json");
     return nlohmann::json::parse(file);
   }();
   return all;

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdio>
 #include <deque>
 #include <filesystem>
 #include <fstream>
@@ -23,7 +24,7 @@ namespace camd::plugins::testing {
 class FakeHost {
  public:
   FakeHost() {
-    host.size = sizeof(camd_host);
+    host.struct_size = sizeof(camd_host);
     host.camd_version = "0.1.0-test";
     host.log = [](const camd_host* self, camd_log_level level, const char* message) {
       auto* me = reinterpret_cast<const FakeHost*>(self);
@@ -31,11 +32,71 @@ class FakeHost {
       me->lines.push_back(std::to_string(static_cast<int>(level)) + " " + message);
     };
     host.now_mono_ns = [](const camd_host* self) { return reinterpret_cast<const FakeHost*>(self)->now_ns; };
+    host.get_extension = &get_extension;
   }
+  FakeHost(const FakeHost&) = delete;
+  FakeHost& operator=(const FakeHost&) = delete;
+
+  // A counter or a gauge that the plug-in has made; the plug-in's camd_counter is one.
+  struct Number {
+    camd_counter_kind kind;
+    std::string name;
+    double value;
+  };
+  // "detections 9", in the order in which they were made.
+  [[nodiscard]] std::vector<std::string> number_lines() const {
+    std::vector<std::string> texts;
+    for (const Number& number : numbers) {
+      std::ostringstream text;
+      text << number.name << ' ' << number.value;
+      texts.push_back(text.str());
+    }
+    return texts;
+  }
+
   camd_host host{};  // first: the C callbacks find their FakeHost by its address
   std::int64_t now_ns = 0;
   mutable std::mutex mutex;
   mutable std::vector<std::string> lines;
+  // What the extensions work on. `has_extensions` false: a camd that knows none.
+  bool has_extensions = true;
+  mutable std::deque<Number> numbers;
+  mutable std::vector<camd_event> events;  // of the frame; at most CAMD_MAX_EVENTS
+
+ private:
+  static const FakeHost& me(const camd_host* self) { return *reinterpret_cast<const FakeHost*>(self); }
+  static const void* get_extension(const camd_host* self, const char* id) {
+    if (!me(self).has_extensions) return nullptr;
+    static const camd_counters kCounters = {
+        sizeof(camd_counters),
+        [](const camd_host* camd, camd_counter_kind kind, const char* name, camd_counter** counter,
+           camd_error* error) -> std::int32_t {
+          if (std::string(name).find(' ') != std::string::npos) {
+            std::snprintf(error->message, sizeof(error->message), "'%s' is no name", name);
+            return CAMD_ERROR_INVALID;
+          }
+          *counter = reinterpret_cast<camd_counter*>(&me(camd).numbers.emplace_back(Number{kind, name, 0.0}));
+          return CAMD_OK;
+        },
+        [](camd_counter* counter, std::uint64_t amount) {
+          reinterpret_cast<Number*>(counter)->value += static_cast<double>(amount);
+        },
+        [](camd_counter* gauge, double value) { reinterpret_cast<Number*>(gauge)->value = value; }};
+    static const camd_events kEvents = {
+        sizeof(camd_events), [](const camd_host* camd) { return static_cast<std::int32_t>(me(camd).events.size()); },
+        [](const camd_host* camd, std::int32_t index) -> const camd_event* {
+          return &me(camd).events.at(static_cast<std::size_t>(index));
+        },
+        [](const camd_host* camd, const camd_event* event) -> std::int32_t {
+          if (event->name[0] == '\0') return CAMD_ERROR_INVALID;
+          if (me(camd).events.size() == CAMD_MAX_EVENTS) return CAMD_ERROR_FULL;
+          me(camd).events.push_back(*event);
+          return CAMD_OK;
+        }};
+    if (std::string(id) == CAMD_EXTENSION_COUNTERS) return &kCounters;
+    if (std::string(id) == CAMD_EXTENSION_EVENTS) return &kEvents;
+    return nullptr;
+  }
 };
 
 struct FakeTensor {
@@ -67,7 +128,7 @@ class FakeModel {
     names.clear();
     for (const std::string& camera : cameras) names.push_back(camera.c_str());
     described = camd_model{};
-    described.size = sizeof(described);
+    described.struct_size = sizeof(described);
     described.path = "models/fake.onnx";
     described.input = {"input", 4, input_shape.data(), DLDataType{kDLFloat, 32, 1}};
     described.output_count = static_cast<std::int32_t>(specs.size());
@@ -75,6 +136,7 @@ class FakeModel {
     described.card_json = card.c_str();
     described.camera_count = static_cast<std::int32_t>(names.size());
     described.camera_names = names.data();
+    described.channels_last = channels_last ? 1 : 0;
     return described;
   }
 
@@ -82,6 +144,7 @@ class FakeModel {
   std::deque<FakeTensor> outputs;
   std::string card = "{}";
   std::vector<std::string> cameras = {"door"};
+  bool channels_last = false;
   std::vector<camd_tensor_spec> specs;
   std::vector<const char*> names;
   camd_model described{};
@@ -91,9 +154,9 @@ class FakeModel {
 class Instance {
  public:
   explicit Instance(const camd_plugin* plugin) : table(plugin) {
-    results.size = sizeof(results);
+    results.struct_size = sizeof(results);
     results.capacity = 16;
-    frame.size = sizeof(frame);
+    frame.struct_size = sizeof(frame);
     frame.camera = "door";
     frame.width = 640;
     frame.height = 480;
@@ -113,7 +176,7 @@ class Instance {
     problem = {};
     const camd_model& described = model.model();
     needs.assign(static_cast<std::size_t>(described.output_count), CAMD_NEED_NONE);
-    need = {sizeof(camd_needs), needs.data(), CAMD_NEED_NONE, CAMD_NEED_NONE};
+    need = {sizeof(camd_needs), needs.data(), CAMD_NEED_NONE, CAMD_NEED_NONE, CAMD_DEFAULT_DETECTIONS};
     return table->outputs(instance, &described, &need, &problem);
   }
   // Hands over those outputs that the plug-in asked for, and the detections of `found`.
@@ -132,7 +195,7 @@ class Instance {
       pointers.push_back(needs[i] == CAMD_NEED_NONE ? nullptr : &output.tensor);
     }
     tensors = camd_tensors{};
-    tensors.size = sizeof(tensors);
+    tensors.struct_size = sizeof(tensors);
     tensors.output_count = static_cast<std::int32_t>(pointers.size());
     tensors.outputs = pointers.data();
     tensors.input = input;

@@ -4,11 +4,13 @@
 #include <sys/stat.h>
 
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "harness.hpp"
 #include "plugins/builtin.hpp"
@@ -40,6 +42,14 @@ class JsonlTest : public InFolder {
     return d;
   }
 
+  // The sequence numbers of a file's lines.
+  [[nodiscard]] std::vector<int> sequences(const std::string& name) const {
+    std::vector<int> found;
+    std::ifstream file(path(name));
+    for (std::string line; std::getline(file, line);) found.push_back(nlohmann::json::parse(line).at("seq"));
+    return found;
+  }
+
   FakeModel model_{4, 4};
   const camd_plugin* table_ = find_builtin("jsonl");
 };
@@ -49,16 +59,79 @@ TEST_F(JsonlTest, WritesTheFieldsInTheirOrder) {
   jsonl.host.now_ns = 1'000'012'345'678;
   jsonl.frame.sequence = 12;
   jsonl.frame.captured_mono_ns = 1'000'000'000'000;
+  jsonl.frame.captured_uncertainty_ns = 240'000;
   jsonl.frame.captured_unix_ns = 1'795'264'683'831'323'954;
   ASSERT_EQ(jsonl.create(config("a/b/d.jsonl")), CAMD_OK) << jsonl.error();
   ASSERT_EQ(jsonl.outputs(model_), CAMD_OK);
   ASSERT_EQ(jsonl.process(model_, {detection()}), CAMD_OK);
   ASSERT_EQ(jsonl.destroy(), CAMD_OK);
-  EXPECT_EQ(read_file(path("a/b/d.jsonl")),
-            R"({"camera":"door","seq":12,"captured_mono_ns":1000000000000,"time":"2026-11-21T12:38:03.831323Z",)"
-            R"("latency_us":12345,"width":640,"height":480,"detections":[{"class":"qr","class_id":1,"score":0.9877,)"
-            R"("box":[10.5,20,30.13,40],"keypoints":[[1,-2.25],[3,4]]}]})"
+  EXPECT_EQ(
+      read_file(path("a/b/d.jsonl")),
+      R"({"camera":"door","seq":12,"captured_mono_ns":1000000000000,"time":"2026-11-21T12:38:03.831323Z",)"
+      R"("latency_us":12345,"captured_uncertainty_us":240,"width":640,"height":480,"detections":[{"class":"qr","class_id":1,"score":0.9877,)"
+      R"("box":[10.5,20,30.13,40],"keypoints":[[1,-2.25],[3,4]]}]})"
+      "\n");
+}
+
+TEST_F(JsonlTest, TakesTheTimeForExactWhereTheHostTellsNoUncertainty) {
+  Instance jsonl(table_);
+  jsonl.frame.captured_uncertainty_ns = 240'000;
+  jsonl.frame.struct_size = offsetof(camd_frame, captured_uncertainty_ns);
+  ASSERT_EQ(jsonl.create(config("d.jsonl")), CAMD_OK);
+  ASSERT_EQ(jsonl.process(model_, {}), CAMD_OK);
+  EXPECT_NE(read_file(path("d.jsonl")).find("\"captured_uncertainty_us\":0,"), std::string::npos);
+}
+
+TEST_F(JsonlTest, WritesTracksTextsAndEventsWhereThereAreAny) {
+  camd_detection d{};
+  d.track_id = 18'446'744'073'709'551'615U;
+  camd::plugin::copy_text(d.class_name, "qr");
+  camd::plugin::copy_text(d.text, "say \"hi\"\n\\");
+  Instance jsonl(table_);
+  jsonl.host.events.push_back(
+      camd::plugin::Event("enter").zone("T\xC3\xBCr").track(7).number("dwell_s", 1.25).number("count", 2).get());
+  jsonl.host.events.push_back(camd::plugin::Event("night").get());
+  ASSERT_EQ(jsonl.create(config("d.jsonl")), CAMD_OK);
+  ASSERT_EQ(jsonl.process(model_, {d}), CAMD_OK);
+  const std::string line = read_file(path("d.jsonl"));
+  EXPECT_EQ(line.substr(line.find("\"detections\"")),
+            R"("detections":[{"class":"qr","track_id":18446744073709551615,"text":"say \"hi\"\u000a\\","class_id":0,)"
+            R"("score":0.0000,"box":[0,0,0,0],"keypoints":[]}],)"
+            R"("events":[{"name":"enter","track_id":7,"zone":"Tür","numbers":{"dwell_s":1.25,"count":2}},)"
+            R"({"name":"night"}]})"
             "\n");
+}
+
+TEST_F(JsonlTest, ReplacesWhatIsNoUtf8) {
+  struct Case {
+    const char* text;
+    const char* read;  // by whoever parses the line
+  };
+  const Case cases[] = {
+      {"a\xFFz", "a\xEF\xBF\xBDz"},
+      {"\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x9A\x97", "\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x9A\x97"},  // two, three, four bytes
+      {"\xC3", "\xEF\xBF\xBD"},                                                              // cut off
+      {"\xE2\x82z", "\xEF\xBF\xBD\xEF\xBF\xBDz"},                                            // cut off
+      {"\xC0\x80", "\xEF\xBF\xBD\xEF\xBF\xBD"},                                   // longer than it needs to be
+      {"\xED\xA0\x80", "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD"},                   // a surrogate
+      {"\xF4\x90\x80\x80", "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD"}};  // above U+10FFFF
+  for (const Case& one : cases) {
+    camd_detection d{};
+    camd::plugin::copy_text(d.class_name, one.text);
+    std::snprintf(d.text, sizeof(d.text), "%s", one.text);
+    Instance jsonl(table_);
+    jsonl.host.events.push_back(camd::plugin::Event("x").get());
+    std::snprintf(jsonl.host.events[0].zone, CAMD_EVENT_NAME_BYTES, "%s", one.text);
+    const std::string file = path("utf8.jsonl");
+    fs::remove(file);
+    ASSERT_EQ(jsonl.create(config("utf8.jsonl")), CAMD_OK);
+    ASSERT_EQ(jsonl.process(model_, {d}), CAMD_OK);
+    const auto line = nlohmann::json::parse(read_file(file), nullptr, false);
+    ASSERT_FALSE(line.is_discarded()) << read_file(file);
+    EXPECT_EQ(line["detections"][0]["text"], one.read);
+    EXPECT_EQ(line["detections"][0]["class"], one.read);
+    EXPECT_EQ(line["events"][0]["zone"], one.read);
+  }
 }
 
 TEST_F(JsonlTest, WritesALineForAFrameWithoutDetections) {
@@ -185,6 +258,64 @@ TEST_F(JsonlTest, RefusesAFileThatAnotherPostprocessorWrites) {
   Instance first(table_);
   ASSERT_EQ(first.create(config("d.jsonl")), CAMD_OK);
   Instance second(table_);
+  EXPECT_EQ(second.create(config("d.jsonl")), CAMD_ERROR_CONFIG);
+  EXPECT_EQ(second.error(), path("d.jsonl") + ": is being written by another postprocessor or another camd");
+}
+
+// camd makes the instances of the new configuration while those of the old one still write.
+TEST_F(JsonlTest, GoesOnInTheSameFileAfterAReload) {
+  std::ofstream(path("d.jsonl")) << "of an earlier process\n";
+  Instance old(table_);
+  old.frame.sequence = 1;
+  ASSERT_EQ(old.create(config("d.jsonl")), CAMD_OK);
+  ASSERT_EQ(old.process(model_), CAMD_OK);
+  Instance next(table_);
+  next.host.host.reloads = 1;
+  ASSERT_EQ(next.create(config("d.jsonl")), CAMD_OK) << next.error();
+  ASSERT_EQ(next.outputs(model_), CAMD_OK) << next.error();
+  old.frame.sequence = 2;
+  ASSERT_EQ(old.process(model_), CAMD_OK);
+  ASSERT_EQ(old.destroy(), CAMD_OK) << old.error();
+  next.frame.sequence = 3;
+  ASSERT_EQ(next.process(model_), CAMD_OK);
+  ASSERT_EQ(next.destroy(), CAMD_OK) << next.error();
+  EXPECT_EQ(sequences("d.jsonl"), (std::vector<int>{1, 2, 3}));
+}
+
+TEST_F(JsonlTest, LeavesTheFileToTheInstanceThatWritesWhenAReloadIsRefused) {
+  Instance old(table_);
+  ASSERT_EQ(old.create(config("d.jsonl")), CAMD_OK);
+  for (int sequence = 0; sequence < 3; ++sequence) {
+    Instance refused(table_);
+    refused.host.host.reloads = 1;  // the same number each time: none of them came to run
+    ASSERT_EQ(refused.create(config("d.jsonl")), CAMD_OK) << refused.error();
+    ASSERT_EQ(refused.destroy(), CAMD_OK);
+    old.frame.sequence = static_cast<std::uint64_t>(sequence);
+    ASSERT_EQ(old.process(model_), CAMD_OK);
+  }
+  ASSERT_EQ(old.destroy(), CAMD_OK);
+  EXPECT_EQ(sequences("d.jsonl"), (std::vector<int>{0, 1, 2}));
+}
+
+TEST_F(JsonlTest, NeverEmptiesAFileAfterAReload) {
+  std::ofstream(path("d.jsonl")) << R"({"seq":7})"
+                                 << "\n";
+  Instance jsonl(table_);
+  jsonl.host.host.reloads = 1;
+  jsonl.frame.sequence = 8;
+  ASSERT_EQ(jsonl.create(config("d.jsonl")), CAMD_OK);
+  ASSERT_EQ(jsonl.process(model_), CAMD_OK);
+  EXPECT_EQ(sequences("d.jsonl"), (std::vector<int>{7, 8}));
+}
+
+TEST_F(JsonlTest, RefusesTwoPostprocessorsOfOneConfigurationAfterAReloadToo) {
+  Instance old(table_);
+  ASSERT_EQ(old.create(config("d.jsonl")), CAMD_OK);
+  Instance first(table_);
+  first.host.host.reloads = 1;
+  ASSERT_EQ(first.create(config("d.jsonl")), CAMD_OK);
+  Instance second(table_);
+  second.host.host.reloads = 1;
   EXPECT_EQ(second.create(config("d.jsonl")), CAMD_ERROR_CONFIG);
   EXPECT_EQ(second.error(), path("d.jsonl") + ": is being written by another postprocessor or another camd");
 }

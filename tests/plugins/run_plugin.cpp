@@ -1,4 +1,4 @@
-// Loads a plug-in as camd does and runs three frames through it; prints what it logged and left.
+// Loads a plug-in as camd does and runs three frames through it; prints what it logged, counted and left.
 //   run_plugin FILE.so
 #include <dlfcn.h>
 
@@ -28,9 +28,12 @@ int main(int argc, char** argv) {
     good = run.process(model, found) == CAMD_OK;
     std::printf("frame %d:", frame);
     for (const camd_detection& d : run.found()) std::printf(" %g", static_cast<double>(d.box[2]));
+    for (const camd_event& e : run.host.events) std::printf(" %s %s=%g", e.name, e.numbers[0].name, e.numbers[0].value);
+    run.host.events.clear();
     std::printf("\n");
   }
   good = run.destroy() == CAMD_OK && good;
+  for (const std::string& line : run.host.number_lines()) std::printf("counter %s\n", line.c_str());
   for (const std::string& line : run.host.lines) std::printf("log %s\n", line.c_str());
   if (!good) std::printf("error: %s\n", run.error().c_str());
   return good ? 0 : 1;

@@ -41,6 +41,20 @@ TEST_F(TensorsTest, WritesInputAndOutputsWithCleanNames) {
             (std::vector<std::string>{"000030.box-1_2.npy", "000030.head_cls_0.npy", "000030.input.npy"}));
 }
 
+TEST_F(TensorsTest, WritesTheInputAsTheModelTakesIt) {
+  model_.channels_last = true;
+  input_shape_ = {1, 3, 1, 2};
+  const std::array<float, 6> planes{1, 2, 3, 4, 5, 6};
+  input_.data = const_cast<float*>(planes.data());
+  start();
+  ASSERT_EQ(run_.process(model_), CAMD_OK) << run_.error();
+  const std::string file = read_file(path("t/000030.input.npy"));
+  EXPECT_NE(file.find("'shape': (1, 1, 2, 3), }"), std::string::npos);
+  std::array<float, 6> pixels{};
+  std::memcpy(pixels.data(), file.data() + file.size() - sizeof(pixels), sizeof(pixels));
+  EXPECT_EQ(pixels, (std::array<float, 6>{1, 3, 5, 2, 4, 6}));
+}
+
 // The bytes that numpy.save() writes for np.array([1, 2, 3], 'f4').
 TEST_F(TensorsTest, WritesWhatNumpyWrites) {
   start();
@@ -58,6 +72,14 @@ TEST_F(TensorsTest, PadsHeadersToWholeBlocks) {
   for (int ndim = 0; ndim <= 4; ++ndim) EXPECT_EQ(npy_header(shape.data(), ndim).size() % 64, 0U);
   EXPECT_NE(npy_header(shape.data(), 0).find("'shape': (), }"), std::string::npos);
   EXPECT_NE(npy_header(shape.data(), 2).find("'shape': (1, 1234567), }"), std::string::npos);
+}
+
+TEST_F(TensorsTest, WritesIntoAFolderOfItsOwnAfterAReload) {
+  run_.host.host.reloads = 2;
+  start();
+  ASSERT_EQ(run_.process(model_), CAMD_OK) << run_.error();
+  EXPECT_EQ(listing("t"), std::vector<std::string>{"reload2"});
+  EXPECT_EQ(listing("t/reload2").size(), 3U);
 }
 
 TEST_F(TensorsTest, WritesEverySoManyFrames) {

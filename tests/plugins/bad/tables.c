@@ -43,6 +43,7 @@ CAMD_PLUGIN_EXPORT const camd_plugin* camd_plugin_v1(void) {
       BAD_TABLE == 4 ? NULL : outputs,
       process,
       destroy,
+      NULL,
   };
   (void)create, (void)outputs, (void)process, (void)destroy;
   return BAD_TABLE == 3 ? NULL : &table;

@@ -1,0 +1,115 @@
+#include "capture/gst_interrupt.hpp"
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+
+#include "capture/gst_support.hpp"
+
+namespace camd::capture {
+namespace {
+
+constexpr int kMostReads = 1024;  // 64 MB: more than a socket's buffer
+
+// The socket that this thread has connected last. Weak: threads of a pool live long, connections shall not.
+struct LastSocket {
+  GWeakRef socket{};
+  LastSocket() noexcept { g_weak_ref_init(&socket, nullptr); }
+  ~LastSocket() { g_weak_ref_clear(&socket); }
+  LastSocket(const LastSocket&) = delete;
+  LastSocket& operator=(const LastSocket&) = delete;
+};
+thread_local LastSocket last_socket;
+
+// Of GSocketClient's signal "event" (client, event, address, connection).
+gboolean on_client_event(GSignalInvocationHint*, guint count, const GValue* values, gpointer) {
+  if (count < 4 || g_value_get_enum(&values[1]) != G_SOCKET_CLIENT_CONNECTED) return TRUE;
+  const gpointer connection = g_value_get_object(&values[3]);
+  if (connection != nullptr && G_IS_SOCKET_CONNECTION(connection)) {
+    g_weak_ref_set(&last_socket.socket, g_socket_connection_get_socket(G_SOCKET_CONNECTION(connection)));
+  }
+  return TRUE;  // stays
+}
+
+void catch_sockets() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    const gpointer type = g_type_class_ref(G_TYPE_SOCKET_CLIENT);  // kept: its signals exist from now on
+    (void)g_signal_add_emission_hook(g_signal_lookup("event", G_TYPE_FROM_CLASS(type)), 0, &on_client_event, nullptr,
+                                     nullptr);
+  });
+}
+
+// What has been received already could still be read after the shutdown. rtspsrc reads megabytes of it byte by byte.
+void shut(GSocket* socket) noexcept {
+  if (g_socket_is_closed(socket) != FALSE) return;
+  (void)g_socket_shutdown(socket, TRUE, TRUE, nullptr);
+  std::array<char, 65536> bytes{};
+  for (int i = 0; i < kMostReads; ++i) {
+    if (g_socket_receive_with_blocking(socket, bytes.data(), bytes.size(), FALSE, nullptr, nullptr) <= 0) return;
+  }
+}
+
+using Owner = std::shared_ptr<RtspSockets>;
+void let_go(gpointer owner, GClosure*) { delete static_cast<Owner*>(owner); }
+
+}  // namespace
+
+std::shared_ptr<RtspSockets> RtspSockets::watch(GstElement* pipeline) {
+  catch_sockets();
+  const Owner sockets(new RtspSockets);
+  sockets->self_ = sockets;
+  g_signal_connect_data(pipeline, "deep-element-added", G_CALLBACK(&RtspSockets::on_element), new Owner(sockets),
+                        &let_go, static_cast<GConnectFlags>(0));
+  GstIterator* const elements = gst_bin_iterate_recurse(GST_BIN(pipeline));
+  const auto look = [](const GValue* value, gpointer self) {
+    static_cast<RtspSockets*>(self)->look_at(static_cast<GstElement*>(g_value_get_object(value)));
+  };
+  (void)gst_iterator_foreach(elements, look, sockets.get());
+  gst_iterator_free(elements);
+  return sockets;
+}
+
+RtspSockets::~RtspSockets() {
+  for (GSocket* const socket : sockets_) g_object_unref(socket);
+}
+
+void RtspSockets::look_at(GstElement* element) {
+  GstElementFactory* const factory = gst_element_get_factory(element);
+  if (factory == nullptr || !g_str_equal(GST_OBJECT_NAME(factory), "rtspsrc")) return;
+  g_signal_connect_data(element, "before-send", G_CALLBACK(&RtspSockets::on_send), new Owner(self_), &let_go,
+                        static_cast<GConnectFlags>(0));
+}
+
+void RtspSockets::on_element(GstBin*, GstBin*, GstElement* element, gpointer sockets) noexcept {
+  (*static_cast<Owner*>(sockets))->look_at(element);
+}
+
+gboolean RtspSockets::on_send(GstElement*, gpointer, gpointer sockets) noexcept {
+  if (const gpointer socket = g_weak_ref_get(&last_socket.socket)) {
+    (*static_cast<Owner*>(sockets))->add(static_cast<GSocket*>(socket));
+    g_object_unref(socket);
+  }
+  return TRUE;  // send it
+}
+
+void RtspSockets::add(GSocket* socket) noexcept {
+  const base::MutexLock lock(mutex_);
+  std::erase_if(sockets_, [socket](GSocket* known) {
+    const bool gone = known != socket && g_socket_is_closed(known) != FALSE;
+    if (gone) g_object_unref(known);
+    return gone;
+  });
+  if (std::find(sockets_.begin(), sockets_.end(), socket) == sockets_.end()) {
+    sockets_.push_back(static_cast<GSocket*>(g_object_ref(socket)));
+  }
+  if (shut_) shut(socket);
+}
+
+void RtspSockets::shut_down() noexcept {
+  const base::MutexLock lock(mutex_);
+  shut_ = true;
+  for (GSocket* const socket : sockets_) shut(socket);
+}
+
+}  // namespace camd::capture

@@ -1,0 +1,45 @@
+// Interrupting an rtspsrc that hangs on its server.
+//
+// GStreamer cannot: once the first byte of an answer is there, its receive loop looks at nothing but the socket, and a
+// server that sends a header without end holds it, and whoever wants to close it, for ever. So the socket is shut
+// down under it. rtspsrc does not give its socket away. It is caught where GIO connects it, on rtspsrc's own thread,
+// and claimed at the first request that this rtspsrc sends on the same thread.
+//
+// Threads: constructor [setup]; shut_down() [any].
+#pragma once
+
+#include <gio/gio.h>
+#include <gst/gst.h>
+
+#include <memory>
+#include <vector>
+
+#include "base/mutex.hpp"
+
+namespace camd::capture {
+
+class RtspSockets {
+ public:
+  // Watches every rtspsrc that the pipeline has or will have. The pipeline's elements keep what they need of it.
+  [[nodiscard]] static std::shared_ptr<RtspSockets> watch(GstElement* pipeline);
+  ~RtspSockets();
+  RtspSockets(const RtspSockets&) = delete;
+  RtspSockets& operator=(const RtspSockets&) = delete;
+
+  // Every read and write on the sockets fails from now on, also those that have begun and those of later sockets.
+  void shut_down() noexcept;
+
+ private:
+  RtspSockets() = default;
+  static gboolean on_send(GstElement* source, gpointer request, gpointer sockets) noexcept;
+  static void on_element(GstBin* pipeline, GstBin* bin, GstElement* element, gpointer sockets) noexcept;
+  void look_at(GstElement* element);
+  void add(GSocket* socket) noexcept;
+
+  base::Mutex mutex_;
+  std::vector<GSocket*> sockets_ CAMD_GUARDED_BY(mutex_);  // of connections that may be open
+  bool shut_ CAMD_GUARDED_BY(mutex_) = false;
+  std::weak_ptr<RtspSockets> self_;
+};
+
+}  // namespace camd::capture

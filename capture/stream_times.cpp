@@ -1,0 +1,305 @@
+// RTP's packets on their way into and out of the jitter buffer, and which decoded picture they became.
+#include "capture/stream_times.hpp"
+
+#include <cstdlib>
+#include <string_view>
+
+namespace camd::capture {
+namespace {
+
+using base::Duration;
+using base::MutexLock;
+using base::TimePoint;
+
+// The fixed header (RFC 3550, section 5.1).
+struct RtpHeader {
+  bool marker = false;  // the last packet of a picture
+  std::uint16_t sequence = 0;
+  std::uint32_t stamp = 0;
+};
+
+std::uint32_t word_at(const std::uint8_t* bytes) {
+  return std::uint32_t{bytes[0]} << 24 | std::uint32_t{bytes[1]} << 16 | std::uint32_t{bytes[2]} << 8 | bytes[3];
+}
+
+std::optional<RtpHeader> rtp_header(GstBuffer* packet) {
+  std::uint8_t bytes[12];
+  if (gst_buffer_extract(packet, 0, bytes, sizeof bytes) != sizeof bytes || bytes[0] >> 6 != 2) return std::nullopt;
+  return RtpHeader{(bytes[1] & 0x80) != 0, static_cast<std::uint16_t>(bytes[2] << 8 | bytes[3]), word_at(bytes + 4)};
+}
+
+// Which packets begin another picture: another stamp, or another packet behind the last one of a picture.
+class PictureStarts {
+ public:
+  // False for packets out of their order: they belong to a picture that has begun.
+  [[nodiscard]] bool starts(const RtpHeader& header) {
+    const auto ahead = static_cast<std::int16_t>(header.sequence - sequence_);
+    if (begun_ && ahead <= 0 && ahead > -kMisordered) return false;
+    const bool starts = !begun_ || marker_ || header.stamp != stamp_;
+    begun_ = true;
+    sequence_ = header.sequence;
+    stamp_ = header.stamp;
+    marker_ = header.marker;
+    return starts;
+  }
+
+ private:
+  static constexpr int kMisordered = 100;
+  bool begun_ = false;
+  bool marker_ = false;
+  std::uint16_t sequence_ = 0;
+  std::uint32_t stamp_ = 0;
+};
+
+constexpr Duration kSilent = std::chrono::seconds(1);  // of a jitter buffer whose sender has gone
+
+}  // namespace
+
+struct StreamTimes::Connection {
+  std::shared_ptr<StreamTimes> times;
+  std::uint32_t number = 0;
+};
+
+struct StreamTimes::Tap {
+  std::shared_ptr<StreamTimes> times;
+  std::uint32_t connection = 0;
+  std::uint32_t number = 0;  // from 1
+
+  // [arrival] of the streaming thread before the jitter buffer
+  int clock_rate = 0;
+  bool video = true;
+  PictureStarts arriving;
+  // [departure] of the one behind it
+  PictureStarts departing;
+  GstClockTime given_pts = GST_CLOCK_TIME_NONE;
+  GstClockTime same_pts = 0;  // how many pictures before this one had it
+
+  // Under the lock of `times`.
+  bool begun = false;
+  int rate = 0;
+  std::uint32_t last = 0;      // stamp
+  std::int64_t unwrapped = 0;  // of `last`, in ticks since the first
+
+  [[nodiscard]] Duration since_first(std::uint32_t rtp) const {
+    const std::int64_t ticks = unwrapped + static_cast<std::int32_t>(rtp - last);
+    return Duration(ticks / rate * 1'000'000'000 + ticks % rate * 1'000'000'000 / rate);
+  }
+};
+
+namespace {
+
+template <typename T>
+gpointer hold(std::shared_ptr<T> object) {
+  return new std::shared_ptr<T>(std::move(object));
+}
+template <typename T>
+void let_go(gpointer held) {
+  delete static_cast<std::shared_ptr<T>*>(held);
+}
+template <typename T>
+T& held_by(gpointer held) {
+  return **static_cast<std::shared_ptr<T>*>(held);
+}
+
+}  // namespace
+
+// ---- [control]
+
+void StreamTimes::connect(GstElement* pipeline) {
+  auto connection = std::make_shared<Connection>();
+  connection->times = shared_from_this();
+  {
+    const MutexLock lock(mutex_);
+    connection->number = ++connection_;
+    active_tap_ = 0;
+    several_ = false;
+    pictures_.fill({});
+    fresh_ = true;
+  }
+  const auto destroy = [](gpointer held, GClosure*) { let_go<Connection>(held); };
+  g_signal_connect_data(pipeline, "deep-element-added", G_CALLBACK(&StreamTimes::on_element),
+                        hold(std::move(connection)), destroy, static_cast<GConnectFlags>(0));
+}
+
+// ---- GStreamer's threads
+
+void StreamTimes::on_element(GstBin*, GstBin*, GstElement* element, gpointer held) {
+  GstElementFactory* const factory = gst_element_get_factory(element);
+  if (factory == nullptr || std::string_view(GST_OBJECT_NAME(factory)) != "rtpjitterbuffer") return;
+  const Connection& connection = held_by<Connection>(held);
+  StreamTimes& times = *connection.times;
+  auto tap = std::make_shared<Tap>();
+  tap->times = connection.times;
+  tap->connection = connection.number;
+  {
+    const MutexLock lock(times.mutex_);
+    tap->number = ++times.taps_;
+  }
+  const auto type = static_cast<GstPadProbeType>(GST_PAD_PROBE_TYPE_BUFFER | GST_PAD_PROBE_TYPE_BUFFER_LIST);
+  if (GstPad* const sink = gst_element_get_static_pad(element, "sink")) {
+    gst_pad_add_probe(sink, type, &StreamTimes::on_arrival, hold(tap), &let_go<Tap>);
+    gst_object_unref(sink);
+  }
+  if (GstPad* const source = gst_element_get_static_pad(element, "src")) {
+    gst_pad_add_probe(source, GST_PAD_PROBE_TYPE_BUFFER, &StreamTimes::on_departure, hold(tap), &let_go<Tap>);
+    gst_object_unref(source);
+  }
+  const auto destroy = [](gpointer owned, GClosure*) { let_go<Tap>(owned); };
+  g_signal_connect_data(element, "pad-added", G_CALLBACK(&StreamTimes::on_pad), hold(tap), destroy,
+                        static_cast<GConnectFlags>(0));
+}
+
+void StreamTimes::on_pad(GstElement*, GstPad* pad, gpointer held) {
+  if (std::string_view(GST_OBJECT_NAME(pad)) != "sink_rtcp") return;
+  auto tap = *static_cast<std::shared_ptr<Tap>*>(held);
+  gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, &StreamTimes::on_report, hold(std::move(tap)), &let_go<Tap>);
+}
+
+GstPadProbeReturn StreamTimes::on_arrival(GstPad* pad, GstPadProbeInfo* info, gpointer held) {
+  Tap& tap = held_by<Tap>(held);
+  const auto take = [&tap, pad](GstBuffer* packet) {
+    const auto header = rtp_header(packet);
+    if (!header || !tap.arriving.starts(*header)) return;
+    if (tap.clock_rate == 0) {
+      GstCaps* const caps = gst_pad_get_current_caps(pad);
+      if (caps == nullptr) return;
+      const GstStructure* const first = gst_caps_get_structure(caps, 0);
+      const char* const media = gst_structure_get_string(first, "media");
+      tap.video = media == nullptr || std::string_view(media) == "video";
+      if (gst_structure_get_int(first, "clock-rate", &tap.clock_rate) == FALSE) tap.clock_rate = 0;
+      gst_caps_unref(caps);
+    }
+    if (tap.video && tap.clock_rate > 0) tap.times->arrived(tap, header->stamp, tap.times->clock_.now());
+  };
+  if ((GST_PAD_PROBE_INFO_TYPE(info) & GST_PAD_PROBE_TYPE_BUFFER) != 0) {
+    take(GST_PAD_PROBE_INFO_BUFFER(info));
+  } else {
+    GstBufferList* const list = GST_PAD_PROBE_INFO_BUFFER_LIST(info);
+    for (guint i = 0; i < gst_buffer_list_length(list); ++i) take(gst_buffer_list_get(list, i));
+  }
+  return GST_PAD_PROBE_OK;
+}
+
+GstPadProbeReturn StreamTimes::on_departure(GstPad*, GstPadProbeInfo* info, gpointer held) {
+  Tap& tap = held_by<Tap>(held);
+  GstBuffer* packet = GST_PAD_PROBE_INFO_BUFFER(info);
+  const GstClockTime pts = GST_BUFFER_PTS(packet);
+  const auto header = rtp_header(packet);
+  if (!header || !GST_CLOCK_TIME_IS_VALID(pts)) return GST_PAD_PROBE_OK;
+  if (tap.departing.starts(*header)) {
+    tap.same_pts = pts == tap.given_pts ? tap.same_pts + 1 : 0;
+    tap.given_pts = pts;
+    tap.times->departed(tap, header->stamp, pts + tap.same_pts);
+  }
+  if (pts != tap.given_pts + tap.same_pts) {
+    packet = gst_buffer_make_writable(packet);
+    GST_BUFFER_PTS(packet) = tap.given_pts + tap.same_pts;
+    GST_PAD_PROBE_INFO_DATA(info) = packet;
+  }
+  return GST_PAD_PROBE_OK;
+}
+
+GstPadProbeReturn StreamTimes::on_report(GstPad*, GstPadProbeInfo* info, gpointer held) {
+  Tap& tap = held_by<Tap>(held);
+  std::uint8_t bytes[20];
+  GstBuffer* const packet = GST_PAD_PROBE_INFO_BUFFER(info);
+  constexpr std::uint8_t kSenderReport = 200;
+  if (gst_buffer_extract(packet, 0, bytes, sizeof bytes) != sizeof bytes) return GST_PAD_PROBE_OK;
+  if (bytes[0] >> 6 != 2 || bytes[1] != kSenderReport) return GST_PAD_PROBE_OK;
+  const std::uint32_t seconds = word_at(bytes + 8);  // since 1900
+  const std::uint64_t fraction = word_at(bytes + 12);
+  if (seconds == 0) return GST_PAD_PROBE_OK;  // a camera that knows no time says 0
+  constexpr std::int64_t kUnixEpoch = 2'208'988'800;
+  const std::int64_t wall_ns =
+      (std::int64_t{seconds} - kUnixEpoch) * 1'000'000'000 + static_cast<std::int64_t>(fraction * 1'000'000'000 >> 32);
+  tap.times->reported(tap, word_at(bytes + 16), wall_ns);
+  return GST_PAD_PROBE_OK;
+}
+
+// Whether this jitter buffer's packets are the pictures'. When another sender takes over, its packets get another one.
+bool StreamTimes::accepts(Tap& tap, TimePoint now) {
+  if (tap.connection != connection_ || several_) return false;
+  if (tap.number == active_tap_) return true;
+  if (active_tap_ != 0 && now - last_packet_ < kSilent) {
+    several_ = fresh_ = true;
+    return false;
+  }
+  active_tap_ = tap.number;
+  fresh_ = false;
+  times_.reconnected(CameraClock::Stamps::kCameras);
+  return true;
+}
+
+void StreamTimes::arrived(Tap& tap, std::uint32_t rtp, TimePoint now) noexcept {
+  const MutexLock lock(mutex_);
+  if (!accepts(tap, now)) return;
+  last_packet_ = now;
+  tap.rate = tap.clock_rate;
+  if (tap.begun) tap.unwrapped += static_cast<std::int32_t>(rtp - tap.last);
+  constexpr std::int64_t kLongest = 1'000'000'000;  // s; a sender that jumps to and fro does not overflow it
+  if (std::abs(tap.unwrapped) / tap.rate > kLongest) tap.unwrapped = 0;
+  tap.begun = true;
+  tap.last = rtp;
+  pictures_[next_] = {rtp, tap.number, GST_CLOCK_TIME_NONE, times_.observe(tap.since_first(rtp), now)};
+  next_ = (next_ + 1) % kPictures;
+}
+
+void StreamTimes::departed(const Tap& tap, std::uint32_t rtp, GstClockTime pts) noexcept {
+  const MutexLock lock(mutex_);
+  if (tap.number != active_tap_) return;
+  for (std::size_t i = 1; i <= kPictures; ++i) {
+    Picture& one = pictures_[(next_ + kPictures - i) % kPictures];
+    if (one.tap == 0) return;
+    if (one.tap != tap.number || one.rtp != rtp || GST_CLOCK_TIME_IS_VALID(one.pts)) continue;
+    one.pts = pts;
+    return;
+  }
+}
+
+void StreamTimes::reported(Tap& tap, std::uint32_t rtp, std::int64_t wall_ns) noexcept {
+  const TimePoint now = clock_.now();
+  const std::int64_t our_wall_ns = base::unix_now_ns();
+  const MutexLock lock(mutex_);
+  if (tap.number != active_tap_ || !tap.begun) return;
+  times_.report({tap.since_first(rtp), wall_ns, our_wall_ns, now});
+}
+
+// ---- [streaming]
+
+// The picture of that name; else, where a decoder has made up a time, the nearest before it.
+const StreamTimes::Picture* StreamTimes::find(GstClockTime pts) const {
+  const Picture* nearest = nullptr;
+  for (std::size_t i = 1; i <= kPictures; ++i) {
+    const Picture& one = pictures_[(next_ + kPictures - i) % kPictures];
+    if (one.tap == 0) break;
+    if (!GST_CLOCK_TIME_IS_VALID(one.pts)) continue;
+    if (one.pts == pts) return &one;
+    if (one.pts < pts && (nearest == nullptr || one.pts > nearest->pts)) nearest = &one;
+  }
+  return nearest;
+}
+
+CaptureTime StreamTimes::picture(GstClockTime pts, std::optional<TimePoint> stamp, TimePoint arrived) noexcept {
+  const MutexLock lock(mutex_);
+  if (active_tap_ != 0 && !several_) {
+    const Picture* const found = GST_CLOCK_TIME_IS_VALID(pts) ? find(pts) : nullptr;
+    if (found == nullptr) return times_.captured_unstamped(arrived);
+    return times_.captured(found->stamp, arrived);
+  }
+  if (fresh_) times_.reconnected(CameraClock::Stamps::kMonotonic);
+  fresh_ = false;
+  if (!stamp) return times_.captured_unstamped(arrived);
+  return times_.captured(times_.observe(stamp->time_since_epoch(), arrived), arrived);
+}
+
+CaptureTime StreamTimes::known(TimePoint captured, TimePoint arrived) noexcept {
+  const MutexLock lock(mutex_);
+  return times_.known(captured, arrived);
+}
+
+ClockStatus StreamTimes::status() const noexcept {
+  const MutexLock lock(mutex_);
+  return times_.status();
+}
+
+}  // namespace camd::capture

@@ -1,0 +1,79 @@
+// StreamTimes: the times of one live camera's pictures. It feeds the camera's clock (capture/camera_clock.hpp) and says
+// of each decoded picture when it was taken.
+//
+// RTP. Time stamps and arrivals are read from the packets where they enter the jitter buffer (rtpjitterbuffer), before
+// it smooths the stamps towards the arrivals: what it hands on says of a backlog that it is fresh. A picture's arrival
+// is that of its first packet. The PTS that the jitter buffer gives a picture is kept as its name: decoders carry it
+// through unchanged, and by it the decoded picture is known again. Where the jitter buffer gives two pictures one PTS,
+// the later one's is moved by a nanosecond. Sender reports (RFC 3550, section 6.4.1) are read where they enter it, too.
+// This holds for `rtsp`, and for the text of a free pipeline with one video jitter buffer in it.
+//
+// Without RTP the stamp is the PTS on the pipeline's clock, which is CLOCK_MONOTONIC, and the arrival that of the
+// sample.
+//
+// Threads: connect() [control]; picture() [streaming]; status() [any]; packets on GStreamer's threads. One lock, held
+// for arithmetic only, once for each picture and thread [no-alloc]. Invariants: a pipeline that was left behind,
+// because it hung, changes nothing once connect() was called again.
+#pragma once
+
+#include <gst/gst.h>
+
+#include <array>
+#include <memory>
+#include <optional>
+
+#include "base/mutex.hpp"
+#include "capture/camera_clock.hpp"
+
+namespace camd::capture {
+
+class StreamTimes : public std::enable_shared_from_this<StreamTimes> {
+ public:
+  // `clock` must be the system's and outlive what GStreamer leaves behind. Make it with std::make_shared.
+  explicit StreamTimes(const base::Clock& clock) : clock_(clock) {}
+
+  // [control] Before the pipeline leaves the state NULL, once for each connection.
+  void connect(GstElement* pipeline);
+  // [streaming] When the picture of a decoded buffer was taken. `stamp`: its PTS on CLOCK_MONOTONIC, where it has one.
+  [[nodiscard]] CaptureTime picture(GstClockTime pts, std::optional<base::TimePoint> stamp,
+                                    base::TimePoint arrived) noexcept;
+  // [streaming] A time that needs no estimate: a file's.
+  [[nodiscard]] CaptureTime known(base::TimePoint captured, base::TimePoint arrived) noexcept;
+  [[nodiscard]] ClockStatus status() const noexcept;
+
+ private:
+  struct Connection;
+  struct Tap;                                     // one jitter buffer
+  static constexpr std::size_t kPictures = 2048;  // more than wait anywhere: half a minute at 60 pictures a second
+  struct Picture {
+    std::uint32_t rtp = 0;
+    std::uint32_t tap = 0;  // 0: none
+    GstClockTime pts = GST_CLOCK_TIME_NONE;
+    CameraStamp stamp;
+  };
+
+  static void on_element(GstBin* pipeline, GstBin* bin, GstElement* element, gpointer connection);
+  static void on_pad(GstElement* buffer, GstPad* pad, gpointer tap);
+  static GstPadProbeReturn on_arrival(GstPad* pad, GstPadProbeInfo* info, gpointer tap);
+  static GstPadProbeReturn on_departure(GstPad* pad, GstPadProbeInfo* info, gpointer tap);
+  static GstPadProbeReturn on_report(GstPad* pad, GstPadProbeInfo* info, gpointer tap);
+  [[nodiscard]] bool accepts(Tap& tap, base::TimePoint now) CAMD_REQUIRES(mutex_);
+  void arrived(Tap& tap, std::uint32_t rtp, base::TimePoint now) noexcept;
+  void departed(const Tap& tap, std::uint32_t rtp, GstClockTime pts) noexcept;
+  void reported(Tap& tap, std::uint32_t rtp, std::int64_t wall_ns) noexcept;
+  [[nodiscard]] const Picture* find(GstClockTime pts) const CAMD_REQUIRES(mutex_);
+
+  const base::Clock& clock_;
+  mutable base::Mutex mutex_;
+  CameraClock times_ CAMD_GUARDED_BY(mutex_){CameraClock::Stamps::kMonotonic};
+  std::uint32_t connection_ CAMD_GUARDED_BY(mutex_) = 0;
+  std::uint32_t taps_ CAMD_GUARDED_BY(mutex_) = 0;        // made
+  std::uint32_t active_tap_ CAMD_GUARDED_BY(mutex_) = 0;  // whose packets are the pictures'; 0: none yet
+  bool several_ CAMD_GUARDED_BY(mutex_) = false;          // more than one at a time: nobody knows whose pictures come
+  bool fresh_ CAMD_GUARDED_BY(mutex_) = true;             // the connection has shown nothing yet
+  base::TimePoint last_packet_ CAMD_GUARDED_BY(mutex_);
+  std::array<Picture, kPictures> pictures_ CAMD_GUARDED_BY(mutex_);  // the last ones, in a circle
+  std::size_t next_ CAMD_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace camd::capture

@@ -1,0 +1,18 @@
+// Adds the steps of Conv and ConvTranspose to a Program: chooses the form of each (depthwise, dense, Winograd and so
+// on) and packs its weights.
+//
+// Threads: as Builder. Private to infer/cpu/.
+#pragma once
+
+#include "infer/cpu/builder.hpp"
+
+namespace camd::infer::cpu {
+
+// Whether the convolution runs by Winograd's method: its input then needs a halo for whole tiles.
+[[nodiscard]] bool suits_winograd(const Conv& conv, const Shape& in, const Shape& out);
+
+// Both throw Error(kModel) for a batch other than one, and for grouped weights that are too big to make dense.
+void build_conv(Builder& builder, const Op& op, const Conv& conv);
+void build_transposed(Builder& builder, const Op& op, const ConvTranspose& conv);
+
+}  // namespace camd::infer::cpu

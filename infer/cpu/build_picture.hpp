@@ -1,0 +1,15 @@
+// Adds the steps of operators on pictures [1,C,H,W]: pooling, resizing and normalisation.
+//
+// Threads: as Builder. Private to infer/cpu/.
+#pragma once
+
+#include "infer/cpu/builder.hpp"
+
+namespace camd::infer::cpu {
+
+// Where the input is no such picture, the first two add the reference's step.
+void build_pool(Builder& builder, const Op& op, const Pool& pool);
+void build_resize(Builder& builder, const Op& op, const Resize& resize);
+void build_normalization(Builder& builder, const Op& op, const Normalization& normalization);
+
+}  // namespace camd::infer::cpu

@@ -1,0 +1,49 @@
+#include "infer/cpu/build_program.hpp"
+
+#include "infer/cpu/build_conv.hpp"
+#include "infer/cpu/build_elementwise.hpp"
+#include "infer/cpu/build_movement.hpp"
+#include "infer/cpu/build_picture.hpp"
+#include "infer/cpu/build_tensor.hpp"
+#include "infer/cpu/builder.hpp"
+#include "infer/cpu/fusion.hpp"
+
+namespace camd::infer::cpu {
+namespace {
+
+// One function per operator, chosen by std::visit().
+struct Build {
+  Builder& builder;
+  const Op& op;
+
+  void operator()(const Conv& o) const { build_conv(builder, op, o); }
+  void operator()(const ConvTranspose& o) const { build_transposed(builder, op, o); }
+  void operator()(const MatMul&) const { build_matmul(builder, op); }
+  void operator()(const Pool& o) const { build_pool(builder, op, o); }
+  void operator()(const Resize& o) const { build_resize(builder, op, o); }
+  void operator()(const Concat& o) const { build_concat(builder, op, o); }
+  void operator()(const Softmax& o) const { build_softmax(builder, op, o); }
+  void operator()(const Unary& o) const {
+    if (const Normalization* n = builder.normalization_of(op)) return build_normalization(builder, op, *n);
+    build_unary(builder, op, o.function);
+  }
+  void operator()(const Binary& o) const { build_binary(builder, op, o); }
+  void operator()(const Transpose& o) const { build_transpose(builder, op, o); }
+  void operator()(const Reshape&) const { build_reshape(builder, op); }
+  void operator()(const Slice& o) const { build_slice(builder, op, o); }
+  void operator()(const Gather& o) const { build_gather(builder, op, o); }
+  void operator()(const Pad&) const { build_reference(builder, op); }
+  void operator()(const Reduce& o) const { build_reduce(builder, op, o); }
+};
+
+}  // namespace
+
+std::shared_ptr<const Program> build_program(Graph graph, const Kernels& kernels, int threads,
+                                             const std::string& model) {
+  Fusions fusions = fuse(graph);
+  Builder builder(std::move(graph), std::move(fusions), kernels, threads, model);
+  for (const Op& op : builder.graph().ops) std::visit(Build{builder, op}, op.operation);
+  return builder.finish();
+}
+
+}  // namespace camd::infer::cpu

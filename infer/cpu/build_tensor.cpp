@@ -1,0 +1,106 @@
+#include "infer/cpu/build_tensor.hpp"
+
+#include <algorithm>
+
+#include "infer/cpu/build_picture.hpp"
+
+namespace camd::infer::cpu {
+void build_softmax(Builder& builder, const Op& op, const Softmax& softmax) {
+  auto step = std::make_unique<SoftmaxStep>();
+  step->kernels = &builder.kernels();
+  const Shape& s = builder.shape(op.output);
+  step->in = builder.read_plain(op.inputs[0]);
+  step->out = builder.write_plain(op.output);
+  step->log = softmax.log;
+  for (std::size_t d = 0; d < s.size(); ++d) {
+    (d < at(softmax.axis) ? step->outer : d == at(softmax.axis) ? step->size : step->inner) *= s[d];
+  }
+  const int most = parts_for(element_count(s), std::int64_t{2} * builder.threads(), builder.threads());
+  step->by_columns = step->outer < most && step->inner > 1;
+  step->items = number(std::min<std::int64_t>(most, step->by_columns ? step->inner : step->outer));
+  builder.add(std::move(step), &op, step->in, step->out);
+}
+
+void build_matmul(Builder& builder, const Op& op) {
+  const Shape& left = builder.shape(op.inputs[0]);
+  const Shape& right = builder.shape(op.inputs[1]);
+  const Shape& out = builder.shape(op.output);
+  const std::int64_t m = out[out.size() - 2], n = out.back(), k = left.back();
+  const std::int64_t batch = element_count(out) / (m * n);
+  const auto batch_step = [&](const Shape& s, std::int64_t each, bool& fits) {
+    const std::int64_t own = element_count(s) / each;
+    fits = fits && (own == 1 || own == batch);
+    return own == 1 ? std::int64_t{0} : each;
+  };
+  bool fits = true;
+  auto step = std::make_unique<MatMulStep>();
+  step->a_batch = batch_step(left, m * k, fits);
+  step->b_batch = batch_step(right, k * n, fits);
+  const bool has_bias = op.inputs.size() > 2 && op.inputs[2] != kNoValue;
+  if (has_bias) {
+    const Shape& s = builder.shape(op.inputs[2]);
+    const auto strides = broadcast_strides(s, out);
+    for (std::size_t d = 0; d + 2 < out.size(); ++d) fits = fits && strides[d] == 0;
+    step->bias_row = at(strides[out.size() - 2]);
+    step->bias_step = number(strides.back());
+  }
+  if (!fits) return build_reference(builder, op);
+  step->kernels = &builder.kernels();
+  step->function = op.activation;
+  step->requantize = builder.requantize_of(op);
+  step->m = number(m);
+  step->k = number(k);
+  step->n = number(n);
+  step->batch = number(batch);
+  step->a = builder.read_plain(op.inputs[0]);
+  step->b = builder.read_plain(op.inputs[1]);
+  if (has_bias) step->bias = builder.read_plain(op.inputs[2]);
+  step->out = builder.write_plain(op.output);
+  step->bands = number(std::clamp(m / 4, std::int64_t{1}, std::int64_t{2} * builder.threads()));
+  step->items = step->batch * step->bands;
+  builder.add(std::move(step), &op, step->a, step->b, step->bias, step->out);
+}
+
+void build_reduce(Builder& builder, const Op& op, const Reduce& reduce) {
+  using Kind = Reduce::Kind;
+  const Shape& in = builder.shape(op.inputs[0]);
+  const bool over_picture = reduce.axes == std::vector<int>{2, 3};
+  if (over_picture && (reduce.kind == Kind::kMean || reduce.kind == Kind::kMax) &&
+      builder.prefers_blocked(op.inputs[0])) {
+    Pool pool;
+    pool.kind = reduce.kind == Kind::kMean ? Pool::Kind::kAverage : Pool::Kind::kMax;
+    pool.kernel = pool.stride = {number(in[2]), number(in[3])};
+    return build_pool(builder, op, pool);
+  }
+  const bool has_kernel = reduce.kind == Kind::kMean || reduce.kind == Kind::kSum || reduce.kind == Kind::kMax ||
+                          reduce.kind == Kind::kMin || reduce.kind == Kind::kSumSquare;
+  const bool neighbours =
+      !reduce.axes.empty() && reduce.axes.back() - reduce.axes.front() + 1 == static_cast<int>(reduce.axes.size());
+  if (!has_kernel || !neighbours) return build_reference(builder, op);
+  auto step = std::make_unique<ReduceStep>();
+  step->kernels = &builder.kernels();
+  step->kind = reduce.kind;
+  step->in = builder.read_plain(op.inputs[0]);
+  step->out = builder.write_plain(op.output);
+  for (int d = 0; d < static_cast<int>(in.size()); ++d) {
+    (d < reduce.axes.front() ? step->outer : d > reduce.axes.back() ? step->inner : step->size) *= in[at(d)];
+  }
+  step->items = parts_for(element_count(in), step->outer, builder.threads());
+  builder.add(std::move(step), &op, step->in, step->out);
+}
+
+void build_reference(Builder& builder, const Op& op) {
+  auto step = std::make_unique<ReferenceStep>();
+  step->kernels = &builder.kernels();
+  step->op = op;
+  step->requantize = builder.requantize_of(op);
+  step->out_shape = builder.shape(op.output);
+  for (const ValueId id : op.inputs) {
+    step->in_shapes.push_back(id == kNoValue ? Shape{} : builder.shape(id));
+    step->in.push_back(id == kNoValue ? Place{} : builder.read_plain(id));
+  }
+  step->out = builder.write_plain(op.output);
+  builder.add(std::move(step), &op, step->in, step->out);
+}
+
+}  // namespace camd::infer::cpu

@@ -1,0 +1,104 @@
+#include "infer/cpu/cpu_engine.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <fstream>
+
+#include "infer/cpu/build_program.hpp"
+#include "infer/cpu/run.hpp"
+#include "infer/cpu/thread_pool.hpp"
+#include "infer/graph/lower_model.hpp"
+#include "infer/host_execution.hpp"
+#include "infer/onnx/input.hpp"
+
+namespace camd::infer {
+namespace {
+
+// The smaller of the machine's memory and what the control group may take.
+std::uint64_t machine_memory() {
+  std::uint64_t bytes =
+      static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  std::ifstream file("/sys/fs/cgroup/memory.max");
+  std::uint64_t most = 0;
+  if (file >> most) bytes = std::min(bytes, most);
+  return bytes;
+}
+
+// A file of some hundred bytes can ask for gigabytes: a padding is two numbers. Each frame in flight takes all of this,
+// and there are several. The largest detectors of this class stay below 512 MiB.
+void check_memory(const cpu::Program& program, const TensorSpec& input, const std::vector<TensorSpec>& outputs,
+                  int threads, const std::string& path) {
+  constexpr std::uint64_t kMiB = std::uint64_t{1} << 20U;
+  std::uint64_t tensors = input.size_bytes();
+  for (const TensorSpec& output : outputs) tensors += output.size_bytes();
+  const std::uint64_t arena =
+      (program.arena_floats + program.scratch_floats * static_cast<std::size_t>(threads)) * sizeof(float);
+  const std::uint64_t most = std::clamp(machine_memory() / 32, 512 * kMiB, 1024 * kMiB);
+  if (tensors + arena <= most) return;
+  throw ModelTooLarge(fmt::format(
+      "{}: each frame in flight would take {} MiB ({} for the input and the outputs, {} between them); at most {} MiB "
+      "can be had, a thirty-second of the machine's memory within 512 and 1024 MiB",
+      path, (tensors + arena) / kMiB, tensors / kMiB, arena / kMiB, most / kMiB));
+}
+
+class CpuExecution final : public HostExecution {
+ public:
+  CpuExecution(const Engine& engine, device::Device& device, std::shared_ptr<const cpu::Program> program,
+               cpu::ThreadPool& threads)
+      : HostExecution(engine, device), run_(std::move(program), threads) {
+    for (std::size_t i = 0; i < engine.outputs().size(); ++i) {
+      outputs_.push_back(reinterpret_cast<float*>(output_data(i)));
+    }
+    std::fill_n(input_data(), element_count(engine.input().shape), 0.0F);
+    run_network();  // touches all memory once, so that the first frame is as fast as the others
+  }
+
+ private:
+  void run_network() override { run_(input_data(), outputs_); }
+
+  cpu::Run run_;
+  std::vector<float*> outputs_;
+};
+
+class CpuEngine final : public Engine {
+ public:
+  CpuEngine(const OnnxFile& file, const EngineOptions& options, device::Device& device)
+      : device_(device), model_(describe_model(file)), options_(options.input), threads_(options.threads) {
+    input_ = resolve_input(model_, options_);
+    Graph graph = lower_model(file, input_);
+    for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
+      outputs_.push_back({model_.outputs[i].name, graph.shape(graph.outputs[i]), DataType::kF32});
+    }
+    program_ = cpu::build_program(std::move(graph), cpu::kernels(), threads_.size(), model_.path);
+    check_memory(*program_, input_, outputs_, threads_.size(), model_.path);
+  }
+
+  [[nodiscard]] std::string_view name() const noexcept override { return "cpu"; }
+  [[nodiscard]] const ModelDescription& model() const noexcept override { return model_; }
+  [[nodiscard]] const InputOptions& input_options() const noexcept override { return options_; }
+  [[nodiscard]] const TensorSpec& input() const noexcept override { return input_; }
+  [[nodiscard]] const std::vector<TensorSpec>& outputs() const noexcept override { return outputs_; }
+  [[nodiscard]] std::unique_ptr<Execution> make_execution() override {
+    return std::make_unique<CpuExecution>(*this, device_, program_, threads_);
+  }
+
+ private:
+  device::Device& device_;
+  ModelDescription model_;
+  InputOptions options_;
+  TensorSpec input_;
+  std::vector<TensorSpec> outputs_;
+  cpu::ThreadPool threads_;
+  std::shared_ptr<const cpu::Program> program_;
+};
+
+}  // namespace
+
+std::unique_ptr<Engine> make_cpu_engine(const OnnxFile& file, const EngineOptions& options, device::Device& device) {
+  return std::make_unique<CpuEngine>(file, options, device);
+}
+
+}  // namespace camd::infer

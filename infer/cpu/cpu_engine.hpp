@@ -1,0 +1,30 @@
+// The CPU engine: runs a Graph with camd's own kernels on the host device.
+//
+// Threads: as Engine. The network runs in the compute stream's order on the thread that runs the stream and on the
+// engine's ThreadPool (EngineOptions::threads in all). When several networks of one engine run at the same time, as
+// with a stream per frame, one of them has the pool and the others run on their own thread alone. Memory: packed
+// weights once; an arena for activations per Execution. Nothing is allocated per frame.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/error.hpp"
+#include "infer/engine.hpp"
+#include "infer/onnx/file.hpp"
+
+namespace camd::infer {
+
+// No engine shall run this model on this machine.
+class ModelTooLarge final : public base::Error {
+ public:
+  explicit ModelTooLarge(const std::string& message) : Error(base::ErrorKind::kModel, message) {}
+};
+
+// [setup] [blocks] Throws Error(kModel) naming the operator and node that this engine cannot run; ModelTooLarge, with
+// the numbers and before anything is allocated for frames, where one frame in flight would take more than a
+// thirty-second of the machine's memory (512 MiB at least, 1 GiB at most).
+[[nodiscard]] std::unique_ptr<Engine> make_cpu_engine(const OnnxFile& file, const EngineOptions& options,
+                                                      device::Device& device);
+
+}  // namespace camd::infer

@@ -1,0 +1,13 @@
+// infer/cpu/kernels.inc compiled for AVX-512.
+//
+// Threads: [any]. Private to infer/cpu/.
+#pragma once
+
+namespace camd::infer::cpu {
+
+struct Kernels;
+
+// Only where the machine has these instructions: kernel_sets() asks.
+[[nodiscard]] const Kernels& avx512_kernels() noexcept;
+
+}  // namespace camd::infer::cpu

@@ -1,0 +1,274 @@
+// Convolution of any kernel, stride, dilation and group count. Sums are f32. The bias is added after the products:
+// added to a large bias, they would lose digits.
+#include "infer/cuda/kernels/generic_conv.hpp"
+
+#include "infer/cuda/kernels/activation.cuh"
+#include "infer/cuda/kernels/image.cuh"
+#include "infer/cuda/kernels/launch.cuh"
+
+namespace camd::infer::cuda {
+namespace {
+
+CAMD_DEVICE int columns_of(const GenericConvArguments& p) {
+  return (p.y.c + kGenericConvColumns - 1) / kGenericConvColumns * kGenericConvColumns;
+}
+
+// Four neighbouring channels.
+CAMD_DEVICE void load4(float (&to)[4], const float* from) {
+  const float4 v = *reinterpret_cast<const float4*>(from);
+  to[0] = v.x;
+  to[1] = v.y;
+  to[2] = v.z;
+  to[3] = v.w;
+}
+CAMD_DEVICE void load4(float (&to)[4], const __half* from) {
+  for (float& v : to) v = 0.0F;
+  add_halfs(to, from);
+}
+CAMD_DEVICE void store4(float* to, const float (&v)[4]) {
+  *reinterpret_cast<float4*>(to) = make_float4(v[0], v[1], v[2], v[3]);
+}
+CAMD_DEVICE void store4(__half* to, const float (&v)[4]) { *reinterpret_cast<uint2*>(to) = pack_halfs(v); }
+
+// What follows the sums of four channels of one pixel.
+template <typename T>
+CAMD_DEVICE void finish4(const GenericConvArguments& p, float (&sum)[4], int y, int x, int c) {
+  float other[4];
+  load4(other, p.bias + c);
+  for (int i = 0; i < 4; ++i) sum[i] += other[i];
+  if (p.residual.data != nullptr) load4(other, at<T>(p.residual, y, x, c));
+  for (int i = 0; i < 4; ++i) {
+    if (p.activation_first) sum[i] = activate_any(p.activation, sum[i]);
+    if (p.residual.data != nullptr) sum[i] += other[i];
+    if (!p.activation_first) sum[i] = activate_any(p.activation, sum[i]);
+  }
+  store4(at<T>(p.y, y, x, c), sum);
+}
+
+// ---- Dense: a product of a matrix of pixels with one of output channels, tap after tap. A thread sums 4 pixels of 4
+// channels.
+
+constexpr int kDenseThreads = 128;
+constexpr int kStages = 4;  // what is multiplied, and what travels meanwhile
+
+// kDepth: input channels of one tap in a stage.
+template <typename T, int kChannels, int kDepth>
+struct DenseTile {
+  static constexpr int kLanesOfChannels = kChannels / 4;
+  static constexpr int kLanesOfPixels = kDenseThreads / kLanesOfChannels;
+  static constexpr int kPixels = 4 * kLanesOfPixels;
+  static constexpr int kVector = 16 / static_cast<int>(sizeof(T));
+  static constexpr int kRow = kDepth + kVector;  // neighbouring rows begin in different banks
+  static constexpr int kVectorsOfRow = kDepth / kVector;
+  static constexpr int kVectors = kPixels * kVectorsOfRow;
+  static constexpr int kCopies = (kVectors + kDenseThreads - 1) / kDenseThreads;  // a thread's
+  T pixels[kStages][kPixels * kRow];
+  float weights[kStages][kDepth * kChannels];
+};
+
+template <typename T, int kChannels, int kDepth>
+CAMD_KERNEL(kDenseThreads, 1)
+dense_kernel(const GenericConvArguments p) {
+  using Tile = DenseTile<T, kChannels, kDepth>;
+  CAMD_SHARED(memory);
+  Tile& tile = *reinterpret_cast<Tile*>(memory);
+  const int thread = static_cast<int>(threadIdx.x);
+  const int first_pixel = static_cast<int>(blockIdx.x) * Tile::kPixels;
+  const int first_channel = static_cast<int>(blockIdx.y) * kChannels;
+  const int pixels = p.y.h * p.y.w;
+  const int weight_pitch = columns_of(p);
+  const int slices = (p.x.c + kDepth - 1) / kDepth;
+  const int tap_size = (p.x.c + kGenericConvRows - 1) / kGenericConvRows * kGenericConvRows * weight_pitch;
+
+  // The pixels whose channels this thread copies, by where their first tap lies.
+  int top[Tile::kCopies], left[Tile::kCopies];
+#pragma unroll
+  for (int i = 0; i < Tile::kCopies; ++i) {
+    const int pixel = first_pixel + (thread + i * kDenseThreads) / Tile::kVectorsOfRow;
+    top[i] = pixel < pixels ? pixel / p.y.w * p.stride.y - p.pad_top : -0x40000000;  // outside of every image
+    left[i] = pixel % p.y.w * p.stride.x - p.pad_left;
+  }
+  int ky = 0, kx = 0, slice = 0;  // of what is copied next
+  const float* tap = p.weights + first_channel;
+  const auto copy_next = [&](int stage) {
+#pragma unroll
+    for (int i = 0; i < Tile::kCopies; ++i) {
+      const int v = thread + i * kDenseThreads;
+      if (Tile::kVectors % kDenseThreads != 0 && v >= Tile::kVectors) break;
+      const int part = v % Tile::kVectorsOfRow * Tile::kVector;
+      const int y = top[i] + ky * p.dilation.y, x = left[i] + kx * p.dilation.x;
+      const int c = slice * kDepth + part;
+      const bool inside = y >= 0 && y < p.x.h && x >= 0 && x < p.x.w && c < padded(p.x.c);
+      copy16_async(&tile.pixels[stage][v / Tile::kVectorsOfRow * Tile::kRow + part],
+                   inside ? at<T>(p.x, y, x, c) : static_cast<const T*>(p.x.data), inside);
+    }
+    if (thread < kDepth * kChannels / 4) {
+      const int row = thread / Tile::kLanesOfChannels, column = thread % Tile::kLanesOfChannels * 4;
+      copy16_async(&tile.weights[stage][row * kChannels + column], tap + (slice * kDepth + row) * weight_pitch + column,
+                   true);
+    }
+    if (++slice == slices) {
+      slice = 0;
+      tap += tap_size;
+      if (++kx == p.kernel.x) {
+        kx = 0;
+        ++ky;
+      }
+    }
+  };
+
+  let_next_kernel_start();
+  wait_for_previous_kernel();
+  const int steps = p.kernel.y * p.kernel.x * slices;
+  const int channel = thread % Tile::kLanesOfChannels * 4;
+  const int pixel = thread / Tile::kLanesOfChannels;
+  for (int step = 0; step < kStages - 1; ++step) {
+    if (step < steps) copy_next(step);
+    copy_commit();
+  }
+  float sum[4][4] = {};
+  for (int step = 0; step < steps; ++step) {
+    const int stage = step % kStages;
+    copy_wait_but<kStages - 2>();
+    block_sync();
+    if (step + kStages - 1 < steps) copy_next((step + kStages - 1) % kStages);
+    copy_commit();
+#pragma unroll
+    for (int k = 0; k < kDepth; k += 4) {
+      float values[4][4];
+#pragma unroll
+      for (int j = 0; j < 4; ++j)
+        load4(values[j], &tile.pixels[stage][(pixel + j * Tile::kLanesOfPixels) * Tile::kRow + k]);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        float w[4];
+        load4(w, &tile.weights[stage][(k + i) * kChannels + channel]);
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+#pragma unroll
+          for (int n = 0; n < 4; ++n) sum[j][n] = fmaf(values[j][i], w[n], sum[j][n]);
+        }
+      }
+    }
+  }
+  if (first_channel + channel >= padded(p.y.c)) return;
+#pragma unroll
+  for (int j = 0; j < 4; ++j) {
+    const int o = first_pixel + pixel + j * Tile::kLanesOfPixels;
+    if (o < pixels) finish4<T>(p, sum[j], o / p.y.w, o % p.y.w, first_channel + channel);
+  }
+}
+
+// ---- Depthwise: a thread makes 4 channels of a pixel.
+
+constexpr int kThreads = 256;
+
+CAMD_DEVICE std::int64_t element_index() {
+  return static_cast<std::int64_t>(blockIdx.x) * kThreads + static_cast<std::int64_t>(threadIdx.x);
+}
+
+template <typename T>
+CAMD_KERNEL(kThreads, 1)
+depthwise_kernel(const GenericConvArguments p) {
+  let_next_kernel_start();
+  wait_for_previous_kernel();
+  const std::int64_t i = element_index();
+  const int groups = padded(p.y.c) / 4;
+  const int pixel = static_cast<int>(i / groups), c = static_cast<int>(i % groups) * 4;
+  if (pixel >= p.y.h * p.y.w) return;
+  const int oy = pixel / p.y.w, ox = pixel % p.y.w;
+  const int weight_pitch = columns_of(p);
+  float sum[4] = {};
+  for (int ky = 0; ky < p.kernel.y; ++ky) {
+    const int y = oy * p.stride.y - p.pad_top + ky * p.dilation.y;
+    if (y < 0 || y >= p.x.h) continue;
+#pragma unroll 5
+    for (int kx = 0; kx < p.kernel.x; ++kx) {
+      const int x = ox * p.stride.x - p.pad_left + kx * p.dilation.x;
+      if (x < 0 || x >= p.x.w) continue;
+      float v[4], w[4];
+      load4(v, at<T>(p.x, y, x, c));
+      load4(w, p.weights + (ky * p.kernel.x + kx) * weight_pitch + c);
+      for (int n = 0; n < 4; ++n) sum[n] = fmaf(v[n], w[n], sum[n]);
+    }
+  }
+  finish4<T>(p, sum, oy, ox, c);
+}
+
+// ---- Any other: a thread makes one output element.
+
+template <typename T>
+CAMD_KERNEL(kThreads, 1)
+any_kernel(const GenericConvArguments p) {
+  let_next_kernel_start();
+  wait_for_previous_kernel();
+  const std::int64_t i = element_index();
+  const int channels = padded(p.y.c);
+  const int pixel = static_cast<int>(i / channels), channel = static_cast<int>(i % channels);
+  if (pixel >= p.y.h * p.y.w) return;
+  const int oy = pixel / p.y.w, ox = pixel % p.y.w;
+  T* const to = at<T>(p.y, oy, ox, channel);
+  if (channel >= p.y.c) {
+    *to = from_float<T>(0.0F);  // padding, which weights of zero may read
+    return;
+  }
+  const int in_group = p.x.c / p.groups;
+  const int group = channel / (p.y.c / p.groups);
+  const int weight_pitch = columns_of(p);
+  float sum = 0.0F;
+  for (int ky = 0; ky < p.kernel.y; ++ky) {
+    for (int kx = 0; kx < p.kernel.x; ++kx) {
+      int y, x;
+      if (p.transposed) {
+        y = oy + p.pad_top - ky * p.dilation.y;
+        x = ox + p.pad_left - kx * p.dilation.x;
+        if (y < 0 || x < 0 || y % p.stride.y != 0 || x % p.stride.x != 0) continue;
+        y /= p.stride.y;
+        x /= p.stride.x;
+      } else {
+        y = oy * p.stride.y - p.pad_top + ky * p.dilation.y;
+        x = ox * p.stride.x - p.pad_left + kx * p.dilation.x;
+      }
+      if (y < 0 || y >= p.x.h || x < 0 || x >= p.x.w) continue;
+      const T* const from = at<T>(p.x, y, x, group * in_group);
+      const float* const w = p.weights + static_cast<std::ptrdiff_t>(ky * p.kernel.x + kx) * in_group * weight_pitch;
+      for (int c = 0; c < in_group; ++c) sum = fmaf(to_float(from[c]), w[c * weight_pitch + channel], sum);
+    }
+  }
+  sum += p.bias[channel];
+  if (p.activation_first) sum = activate_any(p.activation, sum);
+  if (p.residual.data != nullptr) sum += to_float(*at<T>(p.residual, oy, ox, channel));
+  if (!p.activation_first) sum = activate_any(p.activation, sum);
+  *to = from_float<T>(sum);
+}
+
+template <typename T, int kChannels, int kDepth>
+int dense(const GenericConvArguments& p, const LaunchContext& context) {
+  using Tile = DenseTile<T, kChannels, kDepth>;
+  const auto blocks = [](int count, int size) { return static_cast<unsigned>((count + size - 1) / size); };
+  const dim3 grid(blocks(p.y.h * p.y.w, Tile::kPixels), blocks((p.y.c + 7) / 8 * 8, kChannels), 1);
+  return launch(dense_kernel<T, kChannels, kDepth>, grid, kDenseThreads, sizeof(Tile), context, p);
+}
+
+template <typename T>
+int of_type(const GenericConvArguments& p, const LaunchContext& context) {
+  const GenericConvKind kind = generic_conv_kind(p.groups, p.x.c, p.y.c, p.transposed);
+  if (kind == GenericConvKind::kDense) {
+    if (p.x.c <= 8) return p.y.c <= 16 ? dense<T, 16, 8>(p, context) : dense<T, 32, 8>(p, context);
+    return p.y.c <= 16 ? dense<T, 16, 16>(p, context) : dense<T, 32, 16>(p, context);
+  }
+  const int channels = (p.y.c + 7) / 8 * 8;
+  const std::int64_t threads =
+      static_cast<std::int64_t>(p.y.h) * p.y.w * (kind == GenericConvKind::kDepthwise ? channels / 4 : channels);
+  const dim3 grid(static_cast<unsigned>((threads + kThreads - 1) / kThreads), 1, 1);
+  if (kind == GenericConvKind::kDepthwise) return launch(depthwise_kernel<T>, grid, kThreads, 0, context, p);
+  return launch(any_kernel<T>, grid, kThreads, 0, context, p);
+}
+
+}  // namespace
+
+int generic_conv(const GenericConvArguments& p, const LaunchContext& context) {
+  return p.type == DataType::kF32 ? of_type<float>(p, context) : of_type<__half>(p, context);
+}
+
+}  // namespace camd::infer::cuda

@@ -1,0 +1,46 @@
+// generic_conv(): convolution of any kernel, stride, dilation and group count, with sums in f32. It takes what the
+// tensor-core kernels do not, and everything in f32 mode. No CUDA header is needed to include this one.
+//
+// Threads: as infer/cuda/kernels/launch.hpp says.
+#pragma once
+
+#include <cstdint>
+
+#include "infer/cuda/kernels/image.hpp"
+#include "infer/cuda/kernels/launch.hpp"
+#include "infer/graph/graph.hpp"
+#include "infer/tensor.hpp"
+
+namespace camd::infer::cuda {
+
+// Which of the three kernels runs it: kDense for one group, kDepthwise for one input and one output channel a group,
+// kAny for the rest and for every transposed convolution. `c` and `n`: input and output channels.
+enum class GenericConvKind : std::uint8_t { kDense, kDepthwise, kAny };
+[[nodiscard]] inline GenericConvKind generic_conv_kind(int groups, int c, int n, bool transposed) noexcept {
+  if (transposed) return GenericConvKind::kAny;
+  if (groups == 1) return GenericConvKind::kDense;
+  return groups == c && c == n ? GenericConvKind::kDepthwise : GenericConvKind::kAny;
+}
+inline constexpr int kGenericConvColumns = 32;  // output channels in a row of weights are rounded up to it
+inline constexpr int kGenericConvRows = 16;     // rows (input channels) that a dense one takes at a time
+
+// As Conv or ConvTranspose of infer/graph/graph.hpp.
+struct GenericConvArguments {
+  Image x, y;
+  DataType type = DataType::kF32;  // of x, y and residual
+  // [kh * kw][rows][columns], zeros where there is no weight. Columns are output channels, rounded up to
+  // kGenericConvColumns. Rows are the input channels
+  // of a group; for a dense convolution they are rounded up to kGenericConvRows.
+  const float* weights = nullptr;
+  const float* bias = nullptr;  // [columns]
+  Image residual;               // of y's size; none where its data is null
+  Pair2 kernel, stride{1, 1}, dilation{1, 1};
+  int pad_top = 0, pad_left = 0;
+  int groups = 1;
+  bool transposed = false;
+  bool activation_first = false;
+  Activation activation;
+};
+int generic_conv(const GenericConvArguments& arguments, const LaunchContext& context);
+
+}  // namespace camd::infer::cuda

@@ -1,0 +1,240 @@
+// Kernels on tensors of any rank, layout and type, one thread for each output element.
+#include "infer/cuda/kernels/generic_tensor.hpp"
+
+#include "infer/cuda/kernels/activation.cuh"
+#include "infer/cuda/kernels/launch.cuh"
+
+namespace camd::infer::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+CAMD_DEVICE float load(const Strided& t, std::int64_t at) {
+  if (t.type == DataType::kF32) return static_cast<const float*>(t.data)[at];
+  return __half2float(static_cast<const __half*>(t.data)[at]);
+}
+CAMD_DEVICE void store(const Strided& t, std::int64_t at, float value) {
+  if (t.type == DataType::kF32)
+    static_cast<float*>(t.data)[at] = value;
+  else
+    static_cast<__half*>(t.data)[at] = __float2half_rn(value);
+}
+
+// Splits this thread's number into one index a dimension, the last one fastest; false beyond the last element.
+CAMD_DEVICE bool indices_of(const std::int64_t* shape, int rank, std::int64_t (&index)[kMaxRank]) {
+  std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + static_cast<std::int64_t>(threadIdx.x);
+  for (int d = kMaxRank - 1; d >= 0; --d) {
+    if (d >= rank) continue;
+    index[d] = i % shape[d];
+    i /= shape[d];
+  }
+  return i == 0;
+}
+
+std::int64_t count_of(const std::int64_t* shape, int rank) {
+  std::int64_t count = 1;
+  for (int d = 0; d < rank; ++d) count *= shape[d];
+  return count;
+}
+
+dim3 blocks_for(std::int64_t elements) {
+  return dim3(static_cast<unsigned>((elements + kThreads - 1) / kThreads), 1, 1);
+}
+
+CAMD_KERNEL(kThreads, 1) move_kernel(const MoveArguments p) {
+  let_next_kernel_start();
+  wait_for_previous_kernel();
+  std::int64_t index[kMaxRank];
+  if (!indices_of(p.shape, p.rank, index)) return;
+  std::int64_t from = 0, to = 0;
+  bool outside = false;
+  for (int d = 0; d < kMaxRank; ++d) {
+    if (d >= p.rank) continue;
+    to += index[d] * p.y.strides[d];
+    std::int64_t i = d == p.table_axis ? p.table[index[d]] : p.start[d] + index[d] * p.step[d];
+    if (i < 0 || i >= p.size[d]) {
+      if (p.pad_mode == Pad::Mode::kReflect)
+        i = i < 0 ? -i : 2 * (p.size[d] - 1) - i;
+      else if (p.pad_mode == Pad::Mode::kEdge)
+        i = i < 0 ? 0 : p.size[d] - 1;
+      else
+        outside = true;
+    }
+    from += i * p.x.strides[d];
+  }
+  store(p.y, to, activate_any(p.activation, outside ? p.pad_value : load(p.x, from)));
+}
+
+CAMD_DEVICE float apply(Binary::Kind kind, float a, float b) {
+  switch (kind) {
+    case Binary::Kind::kAdd: return a + b;
+    case Binary::Kind::kSub: return a - b;
+    case Binary::Kind::kMul: return a * b;
+    case Binary::Kind::kDiv: return a / b;
+    case Binary::Kind::kMin: return fminf(a, b);
+    case Binary::Kind::kMax: return fmaxf(a, b);
+    case Binary::Kind::kPow: return powf(a, b);
+    case Binary::Kind::kPrelu: return a < 0.0F ? a * b : a;
+  }
+  return a;
+}
+
+CAMD_KERNEL(kThreads, 1) binary_kernel(const BinaryArguments p) {
+  let_next_kernel_start();
+  wait_for_previous_kernel();
+  std::int64_t index[kMaxRank];
+  if (!indices_of(p.shape, p.rank, index)) return;
+  std::int64_t a = 0, b = 0, y = 0;
+  for (int d = 0; d < kMaxRank; ++d) {
+    if (d >= p.rank) continue;
+    a += index[d] * p.a.strides[d];
+    b += index[d] * p.b.strides[d];
+    y += index[d] * p.y.strides[d];
+  }
+  store(p.y, y, activate_any(p.activation, apply(p.kind, load(p.a, a), load(p.b, b))));
+}
+
+CAMD_KERNEL(kThreads, 1) softmax_kernel(const SoftmaxArguments p) {
+  let_next_kernel_start();
+  wait_for_previous_kernel();
+  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + static_cast<std::int64_t>(threadIdx.x);
+  if (i >= p.outer * p.inner) return;
+  const std::int64_t base = i / p.inner * p.axis * p.inner + i % p.inner;
+  const float* const x = p.x + base;
+  float* const y = p.y + base;
+  float largest = -INFINITY;
+  for (std::int64_t j = 0; j < p.axis; ++j) largest = fmaxf(largest, x[j * p.inner]);
+  float sum = 0.0F;
+  for (std::int64_t j = 0; j < p.axis; ++j) sum += expf(x[j * p.inner] - largest);
+  const float log_sum = logf(sum);
+  for (std::int64_t j = 0; j < p.axis; ++j) {
+    const float v = x[j * p.inner] - largest;
+    y[j * p.inner] = p.log ? v - log_sum : expf(v) / sum;
+  }
+}
+
+CAMD_DEVICE float start_of(Reduce::Kind kind) {
+  if (kind == Reduce::Kind::kMax) return -INFINITY;
+  if (kind == Reduce::Kind::kMin) return INFINITY;
+  return kind == Reduce::Kind::kProduct ? 1.0F : 0.0F;
+}
+CAMD_DEVICE float fold(Reduce::Kind kind, float sum, float v, float largest) {
+  switch (kind) {
+    case Reduce::Kind::kMean:
+    case Reduce::Kind::kSum: return sum + v;
+    case Reduce::Kind::kMax: return fmaxf(sum, v);
+    case Reduce::Kind::kMin: return fminf(sum, v);
+    case Reduce::Kind::kProduct: return sum * v;
+    case Reduce::Kind::kL1: return sum + fabsf(v);
+    case Reduce::Kind::kL2:
+    case Reduce::Kind::kSumSquare: return fmaf(v, v, sum);
+    case Reduce::Kind::kLogSumExp: return sum + expf(v - largest);
+  }
+  return sum;
+}
+// Two partial results of fold().
+CAMD_DEVICE float join(Reduce::Kind kind, float a, float b) {
+  if (kind == Reduce::Kind::kMax) return fmaxf(a, b);
+  if (kind == Reduce::Kind::kMin) return fminf(a, b);
+  return kind == Reduce::Kind::kProduct ? a * b : a + b;
+}
+
+constexpr int kReduceThreads = 128;
+
+// One block for each output element: its threads take every 128th input and add their sums in shared memory.
+CAMD_KERNEL(kReduceThreads, 1) reduce_kernel(const ReduceArguments p) {
+  CAMD_SHARED(memory);
+  auto* const partial = reinterpret_cast<float*>(memory);
+  let_next_kernel_start();
+  wait_for_previous_kernel();
+  const int thread = static_cast<int>(threadIdx.x);
+  std::int64_t rest = static_cast<std::int64_t>(blockIdx.x);
+  std::int64_t from = 0, to = 0, count = 1;
+  for (int d = kMaxRank - 1; d >= 0; --d) {
+    if (d >= p.rank) continue;
+    const std::int64_t index = rest % p.shape[d];
+    rest /= p.shape[d];
+    from += p.count[d] > 1 ? 0 : index * p.x.strides[d];
+    to += index * p.y.strides[d];
+    count *= p.count[d];
+  }
+  const auto element = [&](std::int64_t i) {
+    std::int64_t position = from;
+    for (int d = kMaxRank - 1; d >= 0; --d) {
+      if (d >= p.rank) continue;
+      position += i % p.count[d] * p.x.strides[d];
+      i /= p.count[d];
+    }
+    return load(p.x, position);
+  };
+  const auto over_block = [&](Reduce::Kind kind, float mine) {
+    partial[thread] = mine;
+    block_sync();
+    for (int half = kReduceThreads / 2; half > 0; half /= 2) {
+      if (thread < half) partial[thread] = join(kind, partial[thread], partial[thread + half]);
+      block_sync();
+    }
+    const float result = partial[0];
+    block_sync();
+    return result;
+  };
+  float largest = 0.0F;
+  if (p.kind == Reduce::Kind::kLogSumExp) {
+    float mine = -INFINITY;
+    for (std::int64_t i = thread; i < count; i += kReduceThreads) mine = fmaxf(mine, element(i));
+    largest = over_block(Reduce::Kind::kMax, mine);
+  }
+  float sum = start_of(p.kind);
+  for (std::int64_t i = thread; i < count; i += kReduceThreads) sum = fold(p.kind, sum, element(i), largest);
+  float result = over_block(p.kind, sum);
+  if (thread != 0) return;
+  if (p.kind == Reduce::Kind::kMean) result /= static_cast<float>(count);
+  if (p.kind == Reduce::Kind::kL2) result = sqrtf(result);
+  if (p.kind == Reduce::Kind::kLogSumExp) result = logf(result) + largest;
+  store(p.y, to, result);
+}
+
+CAMD_KERNEL(kThreads, 1) matmul_kernel(const MatMulArguments p) {
+  let_next_kernel_start();
+  wait_for_previous_kernel();
+  std::int64_t index[kMaxRank];
+  if (!indices_of(p.shape, p.rank, index)) return;
+  std::int64_t a = 0, b = 0, y = 0, bias = 0;
+  for (int d = 0; d < kMaxRank; ++d) {
+    if (d >= p.rank) continue;
+    a += index[d] * p.a.strides[d];
+    b += index[d] * p.b.strides[d];
+    y += index[d] * p.y.strides[d];
+    bias += index[d] * p.bias.strides[d];
+  }
+  float sum = 0.0F;
+  for (std::int64_t k = 0; k < p.k; ++k)
+    sum = fmaf(load(p.a, a + k * p.a_k_stride), load(p.b, b + k * p.b_k_stride), sum);
+  if (p.bias.data != nullptr) sum += load(p.bias, bias);
+  store(p.y, y, activate_any(p.activation, sum));
+}
+
+}  // namespace
+
+int move(const MoveArguments& p, const LaunchContext& context) {
+  return launch(move_kernel, blocks_for(count_of(p.shape, p.rank)), kThreads, 0, context, p);
+}
+
+int binary(const BinaryArguments& p, const LaunchContext& context) {
+  return launch(binary_kernel, blocks_for(count_of(p.shape, p.rank)), kThreads, 0, context, p);
+}
+
+int softmax(const SoftmaxArguments& p, const LaunchContext& context) {
+  return launch(softmax_kernel, blocks_for(p.outer * p.inner), kThreads, 0, context, p);
+}
+
+int reduce(const ReduceArguments& p, const LaunchContext& context) {
+  const dim3 grid(static_cast<unsigned>(count_of(p.shape, p.rank)), 1, 1);
+  return launch(reduce_kernel, grid, kReduceThreads, kReduceThreads * sizeof(float), context, p);
+}
+
+int matmul(const MatMulArguments& p, const LaunchContext& context) {
+  return launch(matmul_kernel, blocks_for(count_of(p.shape, p.rank)), kThreads, 0, context, p);
+}
+
+}  // namespace camd::infer::cuda

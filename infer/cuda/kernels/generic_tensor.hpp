@@ -1,0 +1,83 @@
+// Kernels on tensors of any rank, layout and type: move(), binary(), softmax(), reduce(), matmul(). No CUDA header is
+// needed to include this one.
+//
+// Threads: as infer/cuda/kernels/launch.hpp says.
+#pragma once
+
+#include <cstdint>
+
+#include "infer/cuda/kernels/launch.hpp"
+#include "infer/graph/graph.hpp"
+#include "infer/tensor.hpp"
+
+namespace camd::infer::cuda {
+
+inline constexpr int kMaxRank = 6;
+
+// A tensor of any layout. Its strides count elements, one for each of the model's dimensions; a stride of 0 repeats.
+struct Strided {
+  void* data = nullptr;
+  DataType type = DataType::kF32;  // f32 or f16
+  std::int64_t strides[kMaxRank] = {};
+};
+
+// y[i0, i1, ..] = activation(x[p0, p1, ..]) with p = start + i * step, or p = table[i] along `table_axis`. `pad_mode`
+// says what is read where p lies outside of [0, size). This one kernel copies, changes layout and type, transposes,
+// slices, gathers, pads and applies functions of one argument.
+struct MoveArguments {
+  Strided x, y;
+  int rank = 0;
+  std::int64_t shape[kMaxRank] = {};  // of y
+  std::int64_t start[kMaxRank] = {};
+  std::int64_t step[kMaxRank] = {};
+  std::int64_t size[kMaxRank] = {};  // of x, in y's order of dimensions
+  int table_axis = -1;
+  const std::int64_t* table = nullptr;
+  Pad::Mode pad_mode = Pad::Mode::kConstant;
+  float pad_value = 0.0F;
+  Activation activation;
+};
+int move(const MoveArguments& arguments, const LaunchContext& context);
+
+// y = activation(a op b), with a and b broadcast to y's shape.
+struct BinaryArguments {
+  Binary::Kind kind = Binary::Kind::kAdd;
+  Strided a, b, y;
+  int rank = 0;
+  std::int64_t shape[kMaxRank] = {};
+  Activation activation;
+};
+int binary(const BinaryArguments& arguments, const LaunchContext& context);
+
+// Over the middle dimension of [outer][axis][inner]; f32.
+struct SoftmaxArguments {
+  const float* x = nullptr;
+  float* y = nullptr;
+  std::int64_t outer = 1, axis = 1, inner = 1;
+  bool log = false;
+};
+int softmax(const SoftmaxArguments& arguments, const LaunchContext& context);
+
+// y has as many dimensions as x. Along dimension d, `count[d]` elements of x become one; 1 where nothing is reduced.
+struct ReduceArguments {
+  Reduce::Kind kind = Reduce::Kind::kMean;
+  Strided x, y;
+  int rank = 0;
+  std::int64_t shape[kMaxRank] = {};  // of y
+  std::int64_t count[kMaxRank] = {};
+};
+int reduce(const ReduceArguments& arguments, const LaunchContext& context);
+
+// y[.., m, n] = activation(sum over k of a[.., m, k] b[.., k, n] + bias); a, b and bias are broadcast to y's shape.
+struct MatMulArguments {
+  Strided a, b, y;
+  Strided bias;  // data may be null
+  int rank = 0;
+  std::int64_t shape[kMaxRank] = {};  // of y
+  std::int64_t k = 0;
+  std::int64_t a_k_stride = 0, b_k_stride = 0;
+  Activation activation;
+};
+int matmul(const MatMulArguments& arguments, const LaunchContext& context);
+
+}  // namespace camd::infer::cuda

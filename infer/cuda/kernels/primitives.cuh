@@ -1,0 +1,248 @@
+// The machine instructions that the kernels use: asynchronous copies to shared memory, loads and products of matrices
+// on the tensor cores, programmatic dependent launch. No other file knows which architecture has which.
+//
+// It is compiled in three ways. nvcc for sm_80 and later emits the instructions themselves. nvcc for sm_75 emits older
+// ones: no asynchronous copies, and matrix products of half the depth. A C++ compiler with CAMD_CUDA_EMULATION takes
+// infer/cuda/kernels/emulation.cuh instead, which runs the same kernels on the CPU, so that tests need no GPU.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "infer/cuda/kernels/divider.hpp"
+
+#if defined(CAMD_CUDA_EMULATION)
+#include "infer/cuda/kernels/emulation.cuh"
+#else
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#define CAMD_KERNEL(threads, blocks) __global__ void __launch_bounds__(threads, blocks)
+#define CAMD_DEVICE __device__ __forceinline__
+#define CAMD_GRID_CONSTANT __grid_constant__
+#define CAMD_SHARED(name) extern __shared__ __align__(16) unsigned char name[]
+
+namespace camd::infer::cuda {
+
+CAMD_DEVICE void block_sync() { __syncthreads(); }
+
+// Copies 16 bytes from global to shared memory, or writes zeros when `valid` is false (then `from` is not read).
+CAMD_DEVICE void copy16_async(void* to, const void* from, bool valid) {
+#if __CUDA_ARCH__ >= 800
+  const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(to));
+  const int bytes = valid ? 16 : 0;
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(address), "l"(from), "r"(bytes));
+#else
+  *static_cast<uint4*>(to) = valid ? *static_cast<const uint4*>(from) : make_uint4(0, 0, 0, 0);
+#endif
+}
+// Waits until the calling thread's copies so far have arrived; other threads see them after block_sync().
+CAMD_DEVICE void copy_wait_all() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_all;\n" ::: "memory");
+#endif
+}
+
+// Ends a group of the calling thread's copies. copy_wait_but<n>() waits for all groups except the last n.
+CAMD_DEVICE void copy_commit() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.commit_group;\n" ::: "memory");
+#endif
+}
+template <int kGroups>
+CAMD_DEVICE void copy_wait_but() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_group %0;\n" ::"n"(kGroups) : "memory");
+#endif
+}
+
+// Waits until the kernels before this one in the stream have finished and their writes can be read.
+CAMD_DEVICE void wait_for_previous_kernel() {
+#if __CUDA_ARCH__ >= 900
+  // Never true, which the compiler does not know. It moves no work across this branch, so what stands before the wait
+  // stays before it.
+  if (gridDim.z == 0) return;
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+// Makes the compiler compute `value` here, before a wait that follows, and not where it is used.
+CAMD_DEVICE void compute_here(int& value) { asm volatile("" : "+r"(value)); }
+// Lets the next kernel of the stream start as soon as there is room for its blocks.
+CAMD_DEVICE void let_next_kernel_start() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+// An address in shared memory. Bytes can be added to it.
+using SharedAddress = unsigned;
+CAMD_DEVICE SharedAddress shared_address(const void* pointer) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
+}
+
+// Copies a block's weights to shared memory. From sm_90 on the copy engine does it, with one instruction for each
+// piece; before, all threads do.
+class BulkCopies {
+ public:
+  // Called by all threads. `barrier`: 16 bytes of shared memory.
+  CAMD_DEVICE explicit BulkCopies(void* barrier) : barrier_(shared_address(barrier)) {
+#if __CUDA_ARCH__ >= 900
+    if (threadIdx.x == 0) {
+      asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\n" ::"r"(barrier_) : "memory");
+      asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
+    }
+    __syncwarp();
+#endif
+  }
+  // Called by all threads. Addresses, pitches and row_bytes are multiples of 16.
+  CAMD_DEVICE void copy(void* to, int to_pitch, const void* from, int from_pitch, int rows, int row_bytes) const {
+#if __CUDA_ARCH__ >= 900
+    if (threadIdx.x >= 32) return;
+    if (threadIdx.x == 0) {
+      asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;\n" ::"r"(barrier_), "r"(rows * row_bytes)
+                   : "memory");
+    }
+    if (to_pitch == row_bytes && from_pitch == row_bytes) {
+      row_bytes *= rows;
+      rows = 1;
+    }
+    const SharedAddress first = shared_address(to);
+#pragma unroll 1
+    for (int row = static_cast<int>(threadIdx.x); row < rows; row += 32) {
+      asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];\n" ::"r"(
+                       first + row * to_pitch),
+                   "l"(static_cast<const unsigned char*>(from) + row * from_pitch), "r"(row_bytes), "r"(barrier_)
+                   : "memory");
+    }
+#else
+    for (int row = 0; row < rows; ++row) {
+      for (int i = static_cast<int>(threadIdx.x) * 16; i < row_bytes; i += static_cast<int>(blockDim.x) * 16) {
+        copy16_async(static_cast<unsigned char*>(to) + row * to_pitch + i,
+                     static_cast<const unsigned char*>(from) + row * from_pitch + i, true);
+      }
+    }
+#endif
+  }
+  CAMD_DEVICE void copy(void* to, const void* from, int bytes) const { copy(to, 0, from, 0, 1, bytes); }
+  // Called by all threads, after the last copy().
+  CAMD_DEVICE void end() const {
+#if __CUDA_ARCH__ >= 900
+    if (threadIdx.x == 0) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];\n" ::"r"(barrier_) : "memory");
+#endif
+  }
+  // Waits until the copies have arrived. Called after end(), then copy_wait_all(), then block_sync().
+  CAMD_DEVICE void wait() const {
+#if __CUDA_ARCH__ >= 900
+    asm volatile(
+        "{\n"
+        ".reg .pred there;\n"
+        "again: mbarrier.try_wait.parity.shared::cta.b64 there, [%0], 0;\n"
+        "@!there bra again;\n"
+        "}\n" ::"r"(barrier_)
+        : "memory");
+#endif
+  }
+
+ private:
+  SharedAddress barrier_;
+};
+
+// Loads four 8x8 matrices of halfs. Lane l gives the address of row l % 8 of matrix l / 8. Lane l receives two elements
+// of each matrix: row l / 4, columns 2 * (l % 4) and 2 * (l % 4) + 1.
+CAMD_DEVICE void load_matrices(unsigned (&to)[4], SharedAddress row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];\n"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(row));
+}
+
+// The same, with each matrix transposed: lane l receives of each the elements at column l / 4, rows 2 * (l % 4) and
+// 2 * (l % 4) + 1.
+CAMD_DEVICE void load_matrices_transposed(unsigned (&to)[4], SharedAddress row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];\n"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(row));
+}
+
+// c += a * b with a 16x16, b 16x8, c 16x8 (f16 in, f32 sums). With g = lane / 4 and t = lane % 4 a lane holds
+//   a: {(g, 2t), (g+8, 2t), (g, 2t+8), (g+8, 2t+8)}, each with the element to its right
+//   b: {(2t, g), (2t+8, g)}, each with the element below
+//   c: {(g, 2t), (g, 2t+1), (g+8, 2t), (g+8, 2t+1)}
+CAMD_DEVICE void multiply_add(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};\n"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+#else
+  asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};\n"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+               : "r"(a[0]), "r"(a[1]), "r"(b0));
+  asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};\n"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+               : "r"(a[2]), "r"(a[3]), "r"(b1));
+#endif
+}
+
+}  // namespace camd::infer::cuda
+#endif
+
+namespace camd::infer::cuda {
+
+CAMD_DEVICE int lane_index() { return static_cast<int>(threadIdx.x) & 31; }
+CAMD_DEVICE int warp_index() { return static_cast<int>(threadIdx.x) >> 5; }
+
+// 0 <= value < end.
+CAMD_DEVICE bool within(int value, int end) { return static_cast<unsigned>(value) < static_cast<unsigned>(end); }
+
+CAMD_DEVICE int divide(int value, const Divider& by) {
+  return by.magic == 0 ? value : static_cast<int>(__umulhi(static_cast<unsigned>(value), by.magic));
+}
+
+union Half8 {
+  uint4 bits;
+  __half2 pair[4];
+};
+
+// Adds the 4 halfs that begin at `from`, which is aligned to 8 bytes.
+CAMD_DEVICE void add_halfs(float (&v)[4], const void* from) {
+  const uint2 bits = *reinterpret_cast<const uint2*>(from);
+  const float2 low = __half22float2(*reinterpret_cast<const __half2*>(&bits.x));
+  const float2 high = __half22float2(*reinterpret_cast<const __half2*>(&bits.y));
+  v[0] += low.x;
+  v[1] += low.y;
+  v[2] += high.x;
+  v[3] += high.y;
+}
+
+CAMD_DEVICE unsigned pack_halfs(float low, float high) {
+  const __half2 both = __floats2half2_rn(low, high);
+  return *reinterpret_cast<const unsigned*>(&both);
+}
+
+CAMD_DEVICE uint4 pack_halfs(const float (&v)[8]) {
+  return make_uint4(pack_halfs(v[0], v[1]), pack_halfs(v[2], v[3]), pack_halfs(v[4], v[5]), pack_halfs(v[6], v[7]));
+}
+
+// The difference that rounding to f16 takes away.
+CAMD_DEVICE float rest_of_half(float value) { return value - __half2float(__float2half_rn(value)); }
+
+CAMD_DEVICE uint2 pack_halfs(const float (&v)[4]) { return make_uint2(pack_halfs(v[0], v[1]), pack_halfs(v[2], v[3])); }
+CAMD_DEVICE uint2 pack_rests_of_halfs(const float (&v)[4]) {
+  return make_uint2(pack_halfs(rest_of_half(v[0]), rest_of_half(v[1])),
+                    pack_halfs(rest_of_half(v[2]), rest_of_half(v[3])));
+}
+
+CAMD_DEVICE float to_float(float value) { return value; }
+CAMD_DEVICE float to_float(__half value) { return __half2float(value); }
+template <typename T>
+CAMD_DEVICE T from_float(float value);
+template <>
+CAMD_DEVICE float from_float<float>(float value) {
+  return value;
+}
+template <>
+CAMD_DEVICE __half from_float<__half>(float value) {
+  return __float2half_rn(value);
+}
+
+}  // namespace camd::infer::cuda

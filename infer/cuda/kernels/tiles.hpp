@@ -1,0 +1,177 @@
+// The tiles that separable(), stem_block() and conv() can make in a block, how each uses shared memory, and which tile
+// a layer gets. The planner uses it, which knows no CUDA, and so do the kernels, which are instantiated from these
+// tables.
+//
+// Threads: functions of their arguments, [any].
+#pragma once
+
+#include <cstddef>
+
+#include "infer/cuda/kernels/conv.hpp"
+#include "infer/cuda/kernels/divider.hpp"
+#include "infer/cuda/kernels/separable.hpp"
+
+namespace camd::infer::cuda {
+
+struct SeparableTile {
+  int ty, tx;  // output pixels of a block
+  int nt;      // groups of 8 output channels that a warp makes
+  int run;     // groups of 16 pixels for which a warp keeps its depthwise weights in registers
+  int blocks;  // a multiprocessor shall hold at least so many; this bounds the registers of a thread
+  bool pairs;  // also built for images of pairs (SeparableArguments), which first layers with few channels have
+  static constexpr int kThreads = 256;
+  // So many warps share the pixels; each makes mt() groups of 16.
+  [[nodiscard]] constexpr int warp_rows() const { return ty * tx / 16 < 8 ? ty * tx / 16 : 8; }
+  [[nodiscard]] constexpr int mt() const { return ty * tx / 16 / warp_rows(); }
+  [[nodiscard]] constexpr int channels() const { return kThreads / 32 / warp_rows() * nt * 8; }
+};
+inline constexpr SeparableTile kSeparableTiles[] = {
+    {16, 16, 2, 4, 4, true}, {8, 16, 4, 2, 4, true}, {8, 16, 4, 4, 4, true},
+    {8, 8, 4, 2, 2, false},  {4, 8, 4, 2, 2, false}, {4, 8, 2, 2, 2, false},
+};
+inline constexpr int kSeparableTileCount = static_cast<int>(sizeof(kSeparableTiles) / sizeof(kSeparableTiles[0]));
+
+// Shared memory of a block, in bytes, in the order in which its parts lie.
+struct SeparableMemory {
+  int groups;       // of 8 input channels
+  int halo_groups;  // of 8 halfs of an input pixel: twice `groups` where the input is of pairs
+  int k_steps;      // of 16 input channels
+  int left_steps;   // of the depthwise results: twice `k_steps` where the output is of pairs
+  int halo_bytes;   // the input tile
+  int left_bytes;   // the depthwise results
+  int right_bytes;  // the packed 1x1 weights
+  int taps_bytes;   // the depthwise weights, then their bias, then a barrier
+  Divider by_groups, by_halo_groups;
+  // Eight pixels side by side must not lie in the same banks. So the groups of a pixel are permuted: group g lies where
+  // group g ^ exchange(column) would.
+  int exchange_shift, exchange_mask;
+  [[nodiscard]] constexpr int exchange(int column) const { return column >> exchange_shift & exchange_mask; }
+  [[nodiscard]] constexpr std::size_t total() const {
+    const int bytes = halo_bytes + left_bytes + right_bytes + taps_bytes;
+    return static_cast<std::size_t>(bytes);
+  }
+};
+[[nodiscard]] constexpr SeparableMemory separable_memory(const SeparableTile& tile, int stride, int c, bool x_pairs,
+                                                         bool y_pairs) {
+  SeparableMemory m{};
+  m.groups = (c + 7) / 8;
+  m.halo_groups = x_pairs ? 2 * m.groups : m.groups;
+  m.k_steps = (c + 15) / 16;
+  m.left_steps = y_pairs ? 2 * m.k_steps : m.k_steps;
+  m.halo_bytes = ((tile.ty - 1) * stride + 3) * ((tile.tx - 1) * stride + 3) * m.halo_groups * 16;
+  m.left_bytes = tile.ty * tile.tx * (m.left_steps * 32 + 16);
+  m.right_bytes = m.k_steps * (tile.channels() / 16) * 512;
+  m.taps_bytes = 11 * m.groups * 16 + 16;
+  m.by_groups = make_divider(m.groups);
+  m.by_halo_groups = make_divider(m.halo_groups);
+  const int together = m.halo_groups & -m.halo_groups;  // the largest power of two that divides halo_groups
+  m.exchange_mask = (together < 8 ? together : 8) - 1;
+  m.exchange_shift = together == 1 ? 0 : together == 2 ? 2 : together == 4 ? 1 : stride - 1;
+  return m;
+}
+
+// A tile of the picture in shared memory (stem_tile.cuh). Its width is odd. A row has room for a multiple of four
+// pixels. stem_tile_bytes() counts the tile twice: the values, and what rounding them to f16 took away.
+[[nodiscard]] constexpr int stem_tile_row_words(int columns) { return (columns + 4) / 4 * 6; }
+[[nodiscard]] constexpr int stem_tile_bytes(int rows, int columns) {
+  return (2 * rows * stem_tile_row_words(columns) * 4 + 15) / 16 * 16;
+}
+// The camera's bytes that such a tile is made of, where one chroma sample stands for four pixels. stem_picture_rows():
+// rows of luma, with one in front for tiles that begin between two chroma samples; chroma has half as many rows and one
+// more. stem_picture_pieces(): pieces of 16 bytes that cover a row, wherever it begins.
+[[nodiscard]] constexpr int stem_picture_rows(int rows) { return (rows + 2) / 2 * 2; }
+[[nodiscard]] constexpr int stem_picture_pieces(int columns) { return ((columns + 4) / 4 * 4 + 2 + 15 + 15) / 16; }
+[[nodiscard]] constexpr int stem_picture_bytes(int rows, int columns) {
+  return (stem_picture_rows(rows) / 2 * 3 + 1) * stem_picture_pieces(columns) * 16;
+}
+
+// In stem_block() a block makes stem_block_rows() rows of kStemBlockColumns pixels. `groups`: of 8 channels of the
+// first convolution.
+inline constexpr int kMostStemBlockChannels = 16;  // of the first convolution
+inline constexpr int kStemBlockColumns = 32;
+// The higher tile is for one group only: with two, four blocks of it would not fit a multiprocessor.
+[[nodiscard]] constexpr int stem_block_rows(int groups) { return groups == 1 ? 16 : 8; }
+
+struct StemBlockMemory {
+  int n16;          // of 16 output channels
+  int first_bytes;  // the picture's tile; later the depthwise results
+  int halo_bytes;   // the first convolution's results
+  int right_bytes;  // the packed 1x1 weights
+  int taps_bytes;   // the depthwise weights, then their bias, then the bias of the 1x1
+  [[nodiscard]] constexpr std::size_t total() const {
+    return static_cast<std::size_t>(first_bytes) + static_cast<std::size_t>(halo_bytes) +
+           static_cast<std::size_t>(right_bytes) + static_cast<std::size_t>(taps_bytes);
+  }
+};
+// `c`: channels of the first convolution. `n`: channels of the 1x1.
+[[nodiscard]] constexpr StemBlockMemory stem_block_memory(int c, int n) {
+  StemBlockMemory m{};
+  const int groups = (c + 7) / 8;
+  const int rows = stem_block_rows(groups) + 2, columns = kStemBlockColumns + 2;  // of the first convolution
+  m.n16 = (n + 15) / 16;
+  const int picture_bytes = stem_tile_bytes(rows * 2 + 1, columns * 2 + 1);
+  const int left_bytes = stem_block_rows(groups) * kStemBlockColumns * (groups * 32 + 16);
+  m.first_bytes = left_bytes > picture_bytes ? left_bytes : picture_bytes;
+  const int bytes = stem_picture_bytes(rows * 2 + 1, columns * 2 + 1);  // used up before these are written
+  m.halo_bytes = rows * columns * groups * 32 > bytes ? rows * columns * groups * 32 : bytes;
+  m.right_bytes = 2 * m.n16 * 512;
+  m.taps_bytes = 10 * groups * 32 + m.n16 * 64;
+  return m;
+}
+
+struct ConvTile {
+  int kernel, stride;
+  int ty, tx;
+  int mt;  // groups of 16 pixels that a warp makes
+  int wn;  // warps that share the output channels
+  int nt;  // groups of 8 output channels that a warp makes
+  [[nodiscard]] constexpr int warp_rows() const { return ty * tx / (16 * mt); }
+  [[nodiscard]] constexpr int threads() const { return warp_rows() * wn * 32; }
+  [[nodiscard]] constexpr int channels() const { return wn * nt * 8; }
+};
+inline constexpr ConvTile kConvTiles[] = {
+    {3, 1, 8, 16, 2, 2, 4}, {3, 1, 8, 8, 1, 2, 4}, {3, 1, 4, 8, 1, 2, 4}, {3, 1, 8, 8, 1, 3, 2}, {3, 1, 4, 8, 1, 3, 2},
+    {3, 1, 8, 8, 1, 2, 2},  {3, 1, 4, 8, 1, 2, 2}, {3, 1, 8, 8, 1, 1, 2}, {3, 1, 4, 8, 1, 1, 2}, {3, 2, 8, 8, 1, 2, 4},
+    {3, 2, 4, 8, 1, 2, 2},  {1, 1, 8, 8, 1, 2, 4}, {1, 1, 4, 8, 1, 2, 4}, {1, 1, 4, 8, 1, 2, 2}, {1, 2, 4, 8, 1, 2, 4},
+};
+inline constexpr int kConvTileCount = static_cast<int>(sizeof(kConvTiles) / sizeof(kConvTiles[0]));
+inline constexpr int kConvPieceSteps = 4;  // weights are fetched in pieces of so many steps of 16 input channels
+
+struct ConvMemory {
+  int k_steps;      // of 16 input channels, per tap
+  int steps;        // over all taps
+  int pieces;       // of weights, over all taps
+  int slots;        // pieces that shared memory holds at a time; 0: the layer does not fit
+  int pixel_bytes;  // of the input tile, padded
+  int halo_bytes;
+  int piece_bytes;
+  Divider by_words;  // 16-byte words of a pixel
+  [[nodiscard]] constexpr std::size_t total() const {
+    const int bytes = halo_bytes + slots * piece_bytes;
+    return static_cast<std::size_t>(bytes);
+  }
+};
+// A block uses no more, whatever it may have, so that two fit on a multiprocessor of sm_90.
+inline constexpr std::size_t kMostConvMemory = std::size_t{110} * 1024;
+[[nodiscard]] constexpr ConvMemory conv_memory(const ConvTile& tile, int c, std::size_t limit) {
+  ConvMemory m{};
+  m.k_steps = (c + 15) / 16;
+  m.steps = m.k_steps * tile.kernel * tile.kernel;
+  m.pieces = (m.steps + kConvPieceSteps - 1) / kConvPieceSteps;
+  m.pixel_bytes = m.k_steps * 32 + 16;  // an odd number of 16-byte words: no bank conflicts
+  m.halo_bytes =
+      ((tile.ty - 1) * tile.stride + tile.kernel) * ((tile.tx - 1) * tile.stride + tile.kernel) * m.pixel_bytes;
+  m.piece_bytes = kConvPieceSteps * (tile.channels() / 16) * 512;
+  m.by_words = make_divider(m.k_steps * 2);
+  const std::size_t most = limit < kMostConvMemory ? limit : kMostConvMemory;
+  const auto halo = static_cast<std::size_t>(m.halo_bytes);
+  const std::size_t room = most > halo ? (most - halo) / static_cast<std::size_t>(m.piece_bytes) : 0;
+  m.slots = room < static_cast<std::size_t>(m.pieces) ? static_cast<int>(room) : m.pieces;
+  return m;
+}
+
+// The index of the tile for a layer, in kSeparableTiles and kConvTiles, or -1 when none fits `shared_bytes`.
+[[nodiscard]] int choose_tile(const SeparableArguments& arguments, std::size_t shared_bytes);
+[[nodiscard]] int choose_tile(const ConvArguments& arguments, std::size_t shared_bytes);
+
+}  // namespace camd::infer::cuda

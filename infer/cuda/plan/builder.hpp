@@ -1,0 +1,124 @@
+// PlanBuilder: makes the steps of a plan, operator by operator. Private to the planner.
+//
+// builder.cpp has the order of the steps, values and memory. builder_operators.cpp has emit(), which makes the step of
+// an operator. Before, find_fusions() decides which operators share a kernel; afterwards schedule() gives the steps
+// lanes and the buffers memory.
+//
+// Threads: used by one thread at a time.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "infer/cuda/plan/fusion.hpp"
+#include "infer/cuda/plan/packing.hpp"
+#include "infer/cuda/plan/plan.hpp"
+#include "infer/cuda/plan/tile_layout.hpp"
+#include "infer/graph/graph.hpp"
+
+namespace camd::infer::cuda {
+
+// The weights of a tile program's layer, for all its output channels.
+struct TileWeights {
+  std::vector<Half> packed;
+  std::vector<float> bias;
+};
+
+// How a value lies in memory. A value may exist in several forms.
+struct Form {
+  int buffer = -1;
+  std::size_t offset_bytes = 0;
+  DataType type = DataType::kF32;
+  bool image = false;  // true: channels-last with `pitch`; false: row-major
+  int pitch = 0;
+};
+
+class PlanBuilder {
+ public:
+  // `path` is for messages.
+  PlanBuilder(Graph graph, const PlanOptions& options, std::string path);
+  // Once. Throws Error(kModel) for what no kernel takes.
+  [[nodiscard]] Plan build();
+
+ private:
+  void assign_concat_slices();
+  void emit(const Op& op, int index);
+  void emit(const Op& op, const Conv& conv, int index);
+  void emit(const Op& op, const ConvTranspose& conv, int index);
+  void emit(const Op& op, const Pool& pool, int index);
+  void emit(const Op& op, const Resize& resize, int index);
+  void emit(const Op& op, const Concat& concat, int index);
+  void emit(const Op& op, const Softmax& softmax, int index);
+  void emit(const Op& op, const Unary& unary, int index);
+  void emit(const Op& op, const Binary& binary, int index);
+  void emit(const Op& op, const Transpose& transpose, int index);
+  void emit(const Op& op, const Reshape& reshape, int index);
+  void emit(const Op& op, const Slice& slice, int index);
+  void emit(const Op& op, const Gather& gather, int index);
+  void emit(const Op& op, const Pad& pad, int index);
+  void emit(const Op& op, const Reduce& reduce, int index);
+  void emit(const Op& op, const MatMul& matmul, int index);
+
+  void emit_stem(const Op& op);
+  void emit_stem_block(const Op& first, const Op& depthwise, const Op& pointwise);
+  // The arguments for the first convolution, without `y`.
+  [[nodiscard]] StemArguments stem_arguments(const Op& op);
+  void add_stem(const StemArguments& arguments, const std::string& origin);
+  void emit_separable(const Op& depthwise, const Op& pointwise);
+  void emit_program(const TileProgramPlan& program);
+  // Completes stage `at` of `stages` and its part of `a`. Returns the layer's weights.
+  [[nodiscard]] TileWeights emit_layer(const TileProgramPlan& program, std::size_t at, std::vector<TileStage>& stages,
+                                       TileProgramArguments& a);
+  void emit_tensor_core_conv(const std::vector<int>& members);
+  void emit_generic_conv(const Op& op, const GenericConvArguments& geometry);
+  void finish_outputs();
+
+  // ---- Values
+  [[nodiscard]] const Shape& shape(ValueId id) const { return graph_.shape(id); }
+  [[nodiscard]] bool is_picture(ValueId id) const;  // [1,C,H,W]: may have the form of an image
+  [[nodiscard]] bool has_image(ValueId id) const;
+  // The value as an image of type_; a step converts it where it has no such form yet.
+  [[nodiscard]] Image image(ValueId id);
+  // Memory for a value that an op is to make, as an image; inside of the Concat that reads it, if there is one.
+  [[nodiscard]] Image make_image(ValueId id, bool kernel_writes_padding);
+  // The value as row-major f32; a step converts it where it has no such form yet.
+  [[nodiscard]] Form tensor(ValueId id);
+  // Memory for a value that an op is to make, row-major; a network output is made in the output's own memory.
+  [[nodiscard]] Form make_tensor(ValueId id, bool any_type);
+  // The value in the form that it has, with a stride for each of its dimensions. Constants have one too.
+  [[nodiscard]] Strided strided(ValueId id);
+  [[nodiscard]] Strided strided(ValueId id, const Form& form) const;
+  // Memory for a value that an op is to make, as an image where that is wanted and possible.
+  [[nodiscard]] Strided make_strided(ValueId id, bool as_image);
+  // The value broadcast to shape `to`, as numpy does.
+  [[nodiscard]] Strided broadcast(ValueId id, const Shape& to);
+
+  // ---- Memory and steps
+  [[nodiscard]] int new_buffer(BufferKind kind, std::size_t size_bytes);
+  template <typename T>
+  [[nodiscard]] const T* constant(const std::vector<T>& values);
+  [[nodiscard]] const float* constant_floats(ValueId id);
+  [[nodiscard]] const float* padded_bias(const std::vector<float>& bias, int multiple);
+  void add_step(const Arguments& arguments, const std::string& origin);
+  void add_move(const Strided& x, const Strided& y, const Shape& to, const Shape& from, const std::string& origin);
+  [[nodiscard]] std::vector<float> floats(ValueId id) const;
+  void require_rank(const Op& op, const Shape& shape) const;
+
+  [[nodiscard]] DataType type_of_op(int index) const;
+
+  Graph graph_;
+  const PlanOptions options_;
+  const std::string path_;
+  DataType type_ = DataType::kF32;  // of the images that the op being made reads and writes
+  Fusion fusion_;
+  Plan plan_;
+  std::vector<std::vector<Form>> forms_;               // of each value
+  std::map<ValueId, std::pair<ValueId, int>> slices_;  // value -> (concatenated value, first channel)
+  std::map<ValueId, int> output_buffers_;              // value -> output buffer that it may be made in
+  std::map<ValueId, const float*> constants_;          // constants that lie in the plan already
+};
+
+}  // namespace camd::infer::cuda

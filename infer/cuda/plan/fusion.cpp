@@ -1,0 +1,332 @@
+// Looks at the graph for operators that one kernel can compute together.
+#include "infer/cuda/plan/fusion.hpp"
+
+#include <algorithm>
+
+#include "infer/cuda/kernels/activation.hpp"
+#include "infer/cuda/kernels/tiles.hpp"
+#include "infer/cuda/plan/groups.hpp"
+#include "infer/cuda/plan/packing.hpp"
+
+namespace camd::infer::cuda {
+namespace {
+
+class Finder {
+ public:
+  Finder(Graph& graph, const PlanOptions& options) : graph_(graph), options_(options) { index(); }
+
+  Fusion find() {
+    if (!options_.fuse) return {};
+    move_activations_before_concats();
+    index();
+    if (options_.type != DataType::kF16) return {};
+    find_f32_ops();
+    find_enlarged_residuals();
+    find_stem();
+    find_separables();
+    find_stem_block();
+    find_pairs();
+    find_heads();
+    find_programs();
+    find_siblings();
+    return std::move(fusion_);
+  }
+
+ private:
+  void index() {
+    uses_ = use_counts(graph_);
+    readers_.assign(graph_.values.size(), {});
+    maker_.assign(graph_.values.size(), -1);
+    for (int i = 0; i < static_cast<int>(graph_.ops.size()); ++i) {
+      const Op& op = graph_.ops[static_cast<std::size_t>(i)];
+      maker_[static_cast<std::size_t>(op.output)] = i;
+      for (const ValueId in : op.inputs) {
+        if (in != kNoValue) readers_[static_cast<std::size_t>(in)].push_back(i);
+      }
+    }
+  }
+  [[nodiscard]] const Op& op(int i) const { return graph_.ops[static_cast<std::size_t>(i)]; }
+  [[nodiscard]] Op& op(int i) { return graph_.ops[static_cast<std::size_t>(i)]; }
+  [[nodiscard]] int uses(ValueId id) const { return uses_[static_cast<std::size_t>(id)]; }
+  [[nodiscard]] int maker(ValueId id) const { return maker_[static_cast<std::size_t>(id)]; }
+  [[nodiscard]] const Conv* conv(int i) const { return std::get_if<Conv>(&op(i).operation); }
+  [[nodiscard]] bool is_output(ValueId id) const {
+    return std::find(graph_.outputs.begin(), graph_.outputs.end(), id) != graph_.outputs.end();
+  }
+
+  // f(concat(a, b)) = concat(f(a), f(b)), and a and b are convolutions that apply f for nothing.
+  void move_activations_before_concats() {
+    for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
+      const auto* unary = std::get_if<Unary>(&graph_.ops[i].operation);
+      if (unary == nullptr) continue;
+      const ValueId joined = graph_.ops[i].inputs[0];
+      const int concat = maker(joined);
+      if (concat < 0 || uses(joined) != 1 || !std::holds_alternative<Concat>(op(concat).operation)) continue;
+      const auto takes_it = [&](ValueId in) {
+        const int make = maker(in);
+        if (make < 0 || uses(in) != 1 || op(make).activation.function != Function::kNone) return false;
+        const Conv* c = conv(make);
+        return c != nullptr && (op(make).inputs.size() < 4 || op(make).inputs[3] == kNoValue || !c->activation_first);
+      };
+      const std::vector<ValueId> inputs = op(concat).inputs;
+      if (!std::all_of(inputs.begin(), inputs.end(), takes_it)) continue;
+      for (const ValueId in : inputs) op(maker(in)).activation = unary->function;
+      op(concat).output = graph_.ops[i].output;
+      graph_.ops.erase(graph_.ops.begin() + static_cast<std::ptrdiff_t>(i));
+      --i;
+      index();
+    }
+  }
+
+  void find_f32_ops() {
+    if (options_.f32_convolutions == 0) return;
+    int left = options_.f32_convolutions;
+    const auto ops = static_cast<int>(graph_.ops.size());
+    while (fusion_.f32_ops < ops && (conv(fusion_.f32_ops) == nullptr || left-- > 0)) ++fusion_.f32_ops;
+  }
+  [[nodiscard]] bool in_f32(int i) const { return i < fusion_.f32_ops; }
+
+  [[nodiscard]] bool batch_of_one(ValueId id) const {
+    const Shape& s = graph_.shape(id);
+    return s.size() == 4 && s[0] == 1;
+  }
+  [[nodiscard]] static bool square(const Conv& c, int kernel) {
+    return c.kernel == Pair2{kernel, kernel} && c.dilation == Pair2{1, 1} && c.stride.y == c.stride.x;
+  }
+  [[nodiscard]] ValueId residual(int i) const { return residual_of(op(i)); }
+  [[nodiscard]] bool single_picture(int i) const { return batch_of_one(op(i).inputs[0]) && batch_of_one(op(i).output); }
+
+  // A dense convolution that conv() takes, shared memory aside.
+  [[nodiscard]] bool dense(int i) const {
+    const Conv* c = conv(i);
+    if (c == nullptr || in_f32(i) || c->groups != 1 || !single_picture(i)) return false;
+    if (!square(*c, 1) && !square(*c, 3)) return false;
+    if (c->stride.y != 1 && c->stride.y != 2) return false;
+    return tensor_core_activation(op(i).activation.function);
+  }
+
+  void find_enlarged_residuals() {
+    for (int i = 0; i < static_cast<int>(graph_.ops.size()); ++i) {
+      if (!dense(i) || residual(i) == kNoValue) continue;
+      const int make = maker(residual(i));
+      if (make < 0 || in_f32(make) || uses(residual(i)) != 1) continue;
+      const auto* resize = std::get_if<Resize>(&op(make).operation);
+      if (resize == nullptr || !batch_of_one(op(make).inputs[0])) continue;
+      const Shape& from = graph_.shape(op(make).inputs[0]);
+      const Shape& to = graph_.shape(op(make).output);
+      // conv() reads row y * from / to: the same as the table, or not fused.
+      const auto same = [](const ResizeAxis& axis, std::int64_t in, std::int64_t out) {
+        if (axis.taps != 1) return false;
+        for (std::int64_t j = 0; j < out; ++j) {
+          const auto at = static_cast<std::size_t>(j);
+          if (axis.index[at] != j * in / out || axis.weight[at] != 1.0F) return false;
+        }
+        return true;
+      };
+      if (!same(resize->y, from[2], to[2]) || !same(resize->x, from[3], to[3])) continue;
+      if (adds_nothing_behind(i) && read_by_one_convolution(op(i).output)) {
+        sum_where_it_is_read(i, op(make).inputs[0]);
+      } else {
+        fusion_.enlarged_residual[i] = op(make).inputs[0];
+        fusion_.absorbed.insert(make);
+      }
+    }
+  }
+  [[nodiscard]] bool adds_nothing_behind(int i) const {
+    return conv(i)->activation_first || op(i).activation.function == Function::kNone;
+  }
+  // And by nothing else; one that can be in a tile program.
+  [[nodiscard]] bool read_by_one_convolution(ValueId id) const {
+    if (uses(id) != 1 || is_output(id)) return false;
+    const int reader = readers_[static_cast<std::size_t>(id)][0];
+    return dense(reader) && op(reader).inputs[0] == id;
+  }
+  // Of a pyramid: the convolution does not wait for the level above, whose enlarged image is added where the sum is
+  // read.
+  void sum_where_it_is_read(int i, ValueId small) {
+    const ValueId sum = op(i).output, residual = op(i).inputs[3];
+    const auto own = static_cast<ValueId>(graph_.values.size());
+    graph_.values.push_back(Value{graph_.value(sum).name + " before its sum", graph_.shape(sum), nullptr});
+    op(i).output = own;
+    op(i).inputs.resize(3);
+    Op add;
+    add.operation = Binary{Binary::Kind::kAdd};
+    add.inputs = {own, residual};
+    add.output = sum;
+    add.origin = op(i).origin;
+    graph_.ops.insert(graph_.ops.begin() + i + 1, std::move(add));
+    fusion_.sums[sum] = {own, small};
+    index();
+  }
+
+  void find_stem() {
+    if (uses(graph_.input) != 1 || readers_[static_cast<std::size_t>(graph_.input)].size() != 1) return;
+    const int i = readers_[static_cast<std::size_t>(graph_.input)][0];
+    const Conv* c = conv(i);
+    if (c == nullptr || in_f32(i) || !single_picture(i) || c->groups != 1 || !square(*c, 3) || c->stride.y != 2) return;
+    if (graph_.shape(graph_.input)[1] != 3 || residual(i) != kNoValue) return;
+    if (!tensor_core_activation(op(i).activation.function)) return;
+    fusion_.stem = i;
+  }
+
+  // Of the kernel for pointwise op `point` and depthwise op `deep`: what its tile depends on.
+  [[nodiscard]] SeparableArguments separable_sizes(int point, int deep) const {
+    SeparableArguments a;
+    const Shape& out = graph_.shape(op(point).output);
+    a.x.c = static_cast<int>(graph_.shape(op(deep).inputs[0])[1]);
+    a.y.c = static_cast<int>(out[1]);
+    a.y.h = static_cast<int>(out[2]);
+    a.y.w = static_cast<int>(out[3]);
+    a.stride = conv(deep)->stride.y;
+    return a;
+  }
+
+  void find_separables() {
+    for (int i = 0; i < static_cast<int>(graph_.ops.size()); ++i) {
+      const Conv* point = conv(i);
+      if (point == nullptr || !dense(i) || !square(*point, 1) || point->stride.y != 1 || point->pads != Pads{})
+        continue;
+      if (residual(i) != kNoValue || is_head(i)) continue;
+      const int d = maker(op(i).inputs[0]);
+      if (d < 0 || uses(op(d).output) != 1) continue;
+      const Conv* deep = conv(d);
+      if (deep == nullptr || in_f32(d) || !single_picture(d) || !square(*deep, 3) || residual(d) != kNoValue) continue;
+      const std::int64_t channels = graph_.shape(op(d).inputs[0])[1];
+      if (deep->groups != channels || graph_.shape(op(d).output)[1] != channels) continue;
+      if (deep->stride.y != 1 && deep->stride.y != 2) continue;
+      if (!tensor_core_activation(op(d).activation.function)) continue;
+      if (choose_tile(separable_sizes(i, d), options_.shared_bytes) < 0) continue;
+      fusion_.depthwise_of[i] = d;
+      fusion_.absorbed.insert(d);
+    }
+  }
+
+  // The first depthwise block, where nothing but it reads the first convolution.
+  void find_stem_block() {
+    if (fusion_.stem < 0) return;
+    const ValueId between = op(fusion_.stem).output;
+    if (uses(between) != 1 || is_output(between)) return;
+    for (const auto& [point, deep] : fusion_.depthwise_of) {
+      const Conv& c = *conv(deep);
+      if (op(deep).inputs[0] != between || c.stride.y != 1 || c.pads != Pads{1, 1, 1, 1}) continue;
+      const auto channels = static_cast<int>(graph_.shape(between)[1]);
+      const auto n = static_cast<int>(graph_.shape(op(point).output)[1]);
+      if (channels > kMostStemBlockChannels || stem_block_memory(channels, n).total() > options_.shared_bytes) return;
+      fusion_.stem_block = point;
+      fusion_.absorbed.insert(fusion_.stem);
+      return;
+    }
+  }
+
+  // What the second depthwise block hands to the third: there f16 would take more from a network that looks at
+  // differences than everywhere behind together (adr/0014).
+  void find_pairs() {
+    if (fusion_.stem_block < 0) return;
+    const auto only_reader = [&](ValueId id) {  // the pointwise op of the only block that reads it, or -1
+      if (uses(id) != 1 || is_output(id)) return -1;
+      for (const auto& [point, deep] : fusion_.depthwise_of) {
+        if (op(deep).inputs[0] == id) return point;
+      }
+      return -1;
+    };
+    const int second = only_reader(op(fusion_.stem_block).output);
+    const int third = second < 0 ? -1 : only_reader(op(second).output);
+    if (third < 0) return;
+    SeparableArguments makes = separable_sizes(second, fusion_.depthwise_of.at(second));
+    SeparableArguments reads = separable_sizes(third, fusion_.depthwise_of.at(third));
+    makes.y_pairs = reads.x_pairs = true;
+    const bool fits = choose_tile(makes, options_.shared_bytes) >= 0 && choose_tile(reads, options_.shared_bytes) >= 0;
+    if (fits) fusion_.pairs.insert(op(second).output);
+  }
+
+  // A 1x1 convolution whose result is a network output and nothing else.
+  [[nodiscard]] bool is_head(int i) const {
+    const Conv* c = conv(i);
+    return c != nullptr && dense(i) && square(*c, 1) && c->stride.y == 1 && c->pads == Pads{} &&
+           residual(i) == kNoValue && is_output(op(i).output) && uses(op(i).output) == 1;
+  }
+
+  void find_heads() {
+    for (int i = 0; i < static_cast<int>(graph_.ops.size()); ++i) {
+      if (!is_head(i) || fusion_.head_of.count(i) != 0 || fusion_.stem == i) continue;
+      std::vector<int> members;
+      for (const int j : readers_[static_cast<std::size_t>(op(i).inputs[0])]) {
+        if (!is_head(j) || static_cast<int>(members.size()) == kMaxPlaneSinks) continue;
+        if (fusion_.head_of.emplace(j, i).second) members.push_back(j);
+      }
+      fusion_.head_groups[i] = members;
+    }
+  }
+
+  void find_programs() {
+    std::vector<std::vector<int>> seeds;
+    for (int i = 0; i < static_cast<int>(graph_.ops.size()); ++i) {
+      if (!dense(i) || fusion_.stem == i || fusion_.depthwise_of.count(i) != 0) continue;
+      const auto head = fusion_.head_of.find(i);
+      if (head != fusion_.head_of.end()) {
+        if (head->second == i) seeds.push_back(fusion_.head_groups.at(i));
+        continue;
+      }
+      std::vector<int> seed{i};
+      if (fusion_.enlarged_residual.count(i) != 0) seed.push_back(maker(residual(i)));
+      const ValueId in = op(i).inputs[0];
+      if (fusion_.sums.count(in) != 0) seed.insert(seed.end(), {maker(in), maker(op(maker(in)).inputs[1])});
+      std::sort(seed.begin(), seed.end());
+      seeds.push_back(seed);
+    }
+    group_layers(graph_, options_, seeds, fusion_);
+  }
+
+  [[nodiscard]] bool free_for_conv(int i) const {
+    return dense(i) && fusion_.absorbed.count(i) == 0 && fusion_.stem != i && fusion_.depthwise_of.count(i) == 0 &&
+           fusion_.program_at.count(i) == 0;
+  }
+
+  void find_siblings() {
+    for (int i = 0; i < static_cast<int>(graph_.ops.size()); ++i) {
+      if (!free_for_conv(i)) continue;
+      const Conv& c = *conv(i);
+      std::vector<int> members{i};
+      if (residual(i) == kNoValue) {
+        for (const int j : readers_[static_cast<std::size_t>(op(i).inputs[0])]) {
+          if (j <= i || !free_for_conv(j) || residual(j) != kNoValue) continue;
+          const Conv& other = *conv(j);
+          if (!(other.kernel == c.kernel) || !(other.stride == c.stride) || !(other.pads == c.pads)) continue;
+          if (static_cast<int>(members.size()) < kMaxSinks) members.push_back(j);
+        }
+      }
+      if (!fits(members)) {
+        members.resize(1);
+        if (!fits(members)) continue;  // by its generic kernel
+      }
+      for (const int j : members) fusion_.absorbed.insert(j);
+      fusion_.absorbed.erase(i);
+      fusion_.siblings[i] = members;
+    }
+  }
+
+  [[nodiscard]] bool fits(const std::vector<int>& members) const {
+    ConvArguments a;
+    const Shape& out = graph_.shape(op(members[0]).output);
+    a.x.c = static_cast<int>(graph_.shape(op(members[0]).inputs[0])[1]);
+    a.kernel = conv(members[0])->kernel.y;
+    a.stride = conv(members[0])->stride.y;
+    a.h = static_cast<int>(out[2]);
+    a.w = static_cast<int>(out[3]);
+    for (const int j : members) a.n += round_up(static_cast<int>(graph_.shape(op(j).output)[1]), 16);
+    return choose_tile(a, options_.shared_bytes) >= 0;
+  }
+
+  Graph& graph_;
+  const PlanOptions& options_;
+  Fusion fusion_;
+  std::vector<int> uses_;
+  std::vector<std::vector<int>> readers_;
+  std::vector<int> maker_;
+};
+
+}  // namespace
+
+Fusion find_fusions(Graph& graph, const PlanOptions& options) { return Finder(graph, options).find(); }
+
+}  // namespace camd::infer::cuda

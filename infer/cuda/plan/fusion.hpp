@@ -1,0 +1,55 @@
+// find_fusions(): which operators of a graph share a kernel. Private to the planner.
+//
+// Threads: a function of its arguments, [any].
+#pragma once
+
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "infer/cuda/plan/plan.hpp"
+#include "infer/cuda/plan/tile_layout.hpp"
+#include "infer/graph/graph.hpp"
+
+namespace camd::infer::cuda {
+
+// The value that a convolution adds to its sums, or kNoValue.
+[[nodiscard]] inline ValueId residual_of(const Op& op) noexcept {
+  return op.inputs.size() > 3 ? op.inputs[3] : kNoValue;
+}
+
+// Operators that one tile program computes. An op is named by its index in Graph::ops.
+struct TileProgramPlan {
+  std::vector<int> ops;  // ascending, absorbed ones included
+  TileGroup group;
+  std::vector<ValueId> image_values;        // the value of each of the group's images
+  std::vector<ValueId> part_values;         // the value of each of the group's parts
+  std::vector<ValueId> image_sums;          // for each image what is added, enlarged, when it is loaded, or kNoValue
+  std::vector<std::vector<int>> layer_ops;  // the convolutions of each layer; heads are several in one layer
+  TileLayout layout;
+};
+
+// An op is named by its index in Graph::ops.
+struct Fusion {
+  int f32_ops = 0;                              // ops before this one are computed in f32, whatever the plan's type
+  int stem = -1;                                // the convolution that reads the picture
+  int stem_block = -1;                          // the pointwise op of the block that shares the stem's kernel
+  std::map<int, int> depthwise_of;              // pointwise op -> its depthwise op
+  std::set<int> absorbed;                       // ops that the kernel of another op computes
+  std::set<ValueId> pairs;                      // images of pairs of f16 (SeparableArguments)
+  std::map<int, std::vector<int>> siblings;     // first op -> all convolutions of its conv(), itself included
+  std::map<int, std::vector<int>> head_groups;  // first op -> 1x1 convolutions of one input that make network outputs
+  std::map<int, int> head_of;                   // each of them -> the first
+  std::map<int, ValueId> enlarged_residual;     // convolution -> the small image that is enlarged to its residual
+  // Sum -> the two values that it adds; the second is enlarged to the first. The sum is computed where it is read.
+  std::map<ValueId, std::pair<ValueId, ValueId>> sums;
+  std::vector<TileProgramPlan> programs;
+  std::map<int, int> program_at;  // op at which a program is run -> the program's index
+  std::vector<int> order;         // the order in which ops are computed; empty: the graph's
+};
+
+// `graph` may be changed: activations move from behind a Concat to in front of it.
+[[nodiscard]] Fusion find_fusions(Graph& graph, const PlanOptions& options);
+
+}  // namespace camd::infer::cuda

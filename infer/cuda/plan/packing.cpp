@@ -1,0 +1,123 @@
+// Rounding and reordering of weights.
+#include "infer/cuda/plan/packing.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "infer/cuda/kernels/generic_conv.hpp"
+#include "infer/half.hpp"
+
+namespace camd::infer::cuda {
+namespace {
+
+float rounded(float value) { return half_to_float(float_to_half(value)); }
+
+// The distance between neighbouring halfs at `value`.
+float spacing(float value) {
+  constexpr float kLeastNormal = 6.103515625e-05F;
+  return std::ldexp(1.0F, std::ilogb(std::max(std::abs(value), kLeastNormal)) - 10);
+}
+
+}  // namespace
+
+std::vector<float> round_keeping_sums(std::vector<float> weights, int taps) {
+  const auto n = static_cast<std::size_t>(taps);
+  std::vector<std::size_t> order(n);
+  for (std::size_t first = 0; first + n <= weights.size(); first += n) {
+    float* const filter = &weights[first];
+    double missing = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      const float half = rounded(filter[i]);
+      missing += static_cast<double>(filter[i]) - static_cast<double>(half);
+      filter[i] = half;
+      order[i] = i;
+    }
+    if (n == 1 || !std::isfinite(missing)) continue;
+    // From the coarsest tap to the finest: each takes what it can in one step of its own, the finest all that is left.
+    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      return std::abs(filter[a]) != std::abs(filter[b]) ? std::abs(filter[a]) > std::abs(filter[b]) : a < b;
+    });
+    for (const std::size_t i : order) {
+      const double step = spacing(filter[i]);
+      double steps = std::nearbyint(missing / step);
+      if (i != order.back()) steps = std::clamp(steps, -1.0, 1.0);
+      const float moved = rounded(static_cast<float>(filter[i] + steps * step));
+      missing -= static_cast<double>(moved) - static_cast<double>(filter[i]);
+      filter[i] = moved;
+    }
+  }
+  return weights;
+}
+
+std::vector<Half> pack_right(int n, int k, const WeightAt& at) {
+  std::vector<Half> packed;
+  packed.reserve(static_cast<std::size_t>(round_up(n, 16)) * static_cast<std::size_t>(round_up(k, 16)));
+  const auto value = [&](int nn, int kk) { return nn < n && kk < k ? at(nn, kk) : 0.0F; };
+  for (int k0 = 0; k0 < k; k0 += 16) {
+    for (int n0 = 0; n0 < n; n0 += 16) {
+      for (int lane = 0; lane < 32; ++lane) {
+        const int g = lane / 4, t = lane % 4;
+        for (int e = 0; e < 2; ++e) {
+          const int channel = n0 + g / 2 * 4 + e * 2 + g % 2;
+          for (const int row : {2 * t, 2 * t + 1, 2 * t + 8, 2 * t + 9})
+            packed.push_back(float_to_half(value(channel, k0 + row)));
+        }
+      }
+    }
+  }
+  return packed;
+}
+
+std::vector<Half> pack_taps(int n, int c, int taps, const std::function<float(int n, int tap, int c)>& at) {
+  std::vector<Half> packed;
+  for (int tap = 0; tap < taps; ++tap) {
+    const std::vector<Half> one = pack_right(n, c, [&](int nn, int cc) { return at(nn, tap, cc); });
+    packed.insert(packed.end(), one.begin(), one.end());
+  }
+  return packed;
+}
+
+std::vector<Half> pack_stem(int n, const std::function<float(int n, int ky, int kx, int c)>& at) {
+  std::vector<Half> packed;
+  const auto value = [&](int nn, int k) {
+    const int eight = k / 8, word = k % 8 / 2;
+    const int ky = eight < 3 ? eight : word;
+    const int half = (eight < 3 ? word : 4) * 2 + k % 2;
+    return nn < n && ky < 3 && half < 9 ? at(nn, ky, half / 3, half % 3) : 0.0F;
+  };
+  for (int n0 = 0; n0 < n; n0 += 8) {
+    for (int k0 = 0; k0 < 32; k0 += 16) {
+      for (int lane = 0; lane < 32; ++lane) {
+        const int g = lane / 4, t = lane % 4;
+        for (const int row : {2 * t, 2 * t + 1, 2 * t + 8, 2 * t + 9})
+          packed.push_back(float_to_half(value(n0 + g, k0 + row)));
+      }
+    }
+  }
+  return packed;
+}
+
+std::vector<float> pack_generic(int n, int rows, int taps, const std::function<float(int n, int tap, int row)>& at) {
+  std::vector<float> packed;
+  const int columns = round_up(n, kGenericConvColumns);
+  packed.reserve(static_cast<std::size_t>(taps) * static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns));
+  for (int tap = 0; tap < taps; ++tap) {
+    for (int row = 0; row < rows; ++row) {
+      for (int column = 0; column < columns; ++column) packed.push_back(column < n ? at(column, tap, row) : 0.0F);
+    }
+  }
+  return packed;
+}
+
+std::vector<Half> pack_depthwise(int c, const std::function<float(int tap, int c)>& at) {
+  std::vector<Half> packed;
+  for (int first = 0; first < c; first += 8) {
+    for (int tap = 0; tap < 9; ++tap) {
+      for (int channel = first; channel < first + 8; ++channel)
+        packed.push_back(float_to_half(channel < c ? at(tap, channel) : 0.0F));
+    }
+  }
+  return packed;
+}
+
+}  // namespace camd::infer::cuda

@@ -1,0 +1,39 @@
+// make_plan() checks that kernels take all ranks; PlanBuilder does the rest.
+#include "infer/cuda/plan/plan.hpp"
+
+#include "base/error.hpp"
+#include "infer/cuda/plan/builder.hpp"
+
+namespace camd::infer::cuda {
+
+Plan make_plan(const Graph& graph, const PlanOptions& options, const std::string& path) {
+  for (const Op& op : graph.ops) {
+    for (const ValueId in : op.inputs) {
+      if (in != kNoValue && !graph.is_constant(in) && graph.shape(in).size() > kMaxRank) {
+        throw base::Error(base::ErrorKind::kModel, path + ": " + op.origin + " reads a tensor of " +
+                                                       std::to_string(graph.shape(in).size()) +
+                                                       " dimensions, engine cuda takes " + std::to_string(kMaxRank) +
+                                                       ": engine opencv on device host may run this model");
+      }
+    }
+  }
+  return PlanBuilder(graph, options, path).build();
+}
+
+std::string Plan::summary() const {
+  int fast = 0, generic_convolutions = 0;
+  for (const Step& step : steps) {
+    const bool tensor_cores = std::holds_alternative<SeparableArguments>(step.arguments) ||
+                              std::holds_alternative<TileProgramArguments>(step.arguments) ||
+                              std::holds_alternative<ConvArguments>(step.arguments) ||
+                              std::holds_alternative<StemArguments>(step.arguments);
+    if (tensor_cores) ++fast;
+    if (std::holds_alternative<GenericConvArguments>(step.arguments)) ++generic_convolutions;
+  }
+  return std::to_string(steps.size()) + " kernels in " + std::to_string(lane_count) + " lanes (" +
+         std::to_string(fast) + " on tensor cores, " + std::to_string(generic_convolutions) +
+         " generic convolutions), " + std::to_string((arena_bytes + output_bytes) / 1024) + " KiB a frame, " +
+         std::to_string(constants.size() / 1024) + " KiB of weights";
+}
+
+}  // namespace camd::infer::cuda

@@ -1,0 +1,109 @@
+// Plan: a Graph as a list of steps, each a kernel with its arguments. It is made on the host, without a GPU; tests run
+// it under emulation.
+//
+// Addresses: memory does not exist yet when a plan is made. A pointer in a step's arguments is a handle (buffer number
+// and byte offset), and bind() (handles.hpp) replaces it by an address. Every execution binds a copy of the steps.
+//
+// Threads: plain values; make_plan() is a function of its arguments, [any].
+// Invariants of a Plan:
+//  - The steps are in an order in which they can run one after the other. A step may also start as soon as the step
+//    before it in its lane and all steps in its `waits` are done: memory is laid out for that.
+//  - Arena buffers that share bytes are never in use at the same time, in any order that lanes and waits allow.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "infer/cuda/kernels/conv.hpp"
+#include "infer/cuda/kernels/generic_conv.hpp"
+#include "infer/cuda/kernels/generic_image.hpp"
+#include "infer/cuda/kernels/generic_tensor.hpp"
+#include "infer/cuda/kernels/separable.hpp"
+#include "infer/cuda/kernels/stem.hpp"
+#include "infer/cuda/kernels/tile_program.hpp"
+#include "infer/graph/graph.hpp"
+#include "infer/tensor.hpp"
+
+namespace camd::infer::cuda {
+
+struct PlanOptions {
+  DataType type = DataType::kF16;                     // of activations; kF32: generic kernels only, for comparison
+  DataType output_type = DataType::kF32;              // of the network's outputs: kF32 or kF16
+  std::size_t shared_bytes = std::size_t{48} * 1024;  // shared memory that a block may have on this GPU
+  bool fuse = true;                                   // false: one step for each operator, generic kernels only
+  // Mixed precision: the first so many convolutions, and all operators before the last of them, are computed in f32 by
+  // generic kernels. For networks that amplify the rounding of their first layers (mixed_precision.hpp).
+  int f32_convolutions = 0;
+  // At most so many steps run beside each other. With four, libcuda allocates at every launch of their graph
+  // (test_pipeline_gpu_steady).
+  int lanes = 3;
+};
+
+enum class BufferKind : std::uint8_t {
+  kConstants,  // weights and tables, shared by all executions
+  kInput,      // planes [3][H][W] of f32
+  kArena,      // activations
+  kOutput,     // one of the network's outputs
+};
+
+struct Buffer {
+  BufferKind kind = BufferKind::kArena;
+  std::size_t size_bytes = 0;
+  std::size_t offset_bytes = 0;  // within the arena, or within the outputs' memory
+  // Shares its bytes with no other buffer and is zero before the first run: an image whose padding no kernel writes.
+  bool exclusive = false;
+};
+// The bytes that a buffer takes among others: each begins at a multiple of 256, as cudaMalloc()'s do.
+[[nodiscard]] constexpr std::size_t aligned(std::size_t bytes) noexcept { return (bytes + 255) / 256 * 256; }
+
+inline constexpr int kConstantsBuffer = 0;
+inline constexpr int kInputBuffer = 1;
+
+using Arguments = std::variant<SeparableArguments, TileProgramArguments, ConvArguments, StemArguments,
+                               GenericConvArguments, PoolArguments, ResizeArguments, MoveArguments, BinaryArguments,
+                               SoftmaxArguments, ReduceArguments, MatMulArguments>;
+
+inline constexpr double kUsualCycles = 6000;  // of a step whose time is not estimated
+
+struct Step {
+  Arguments arguments;
+  std::string origin;              // the operators that it computes, for messages
+  std::vector<int> reads, writes;  // buffers, without the constants
+  double cycles = kUsualCycles;    // estimated, alone on one H200; tells which chain of steps is the longest
+  int lane = 0;
+  std::vector<int> waits;         // steps of other lanes that must be done before this one starts
+  bool signals = false;           // a step of another lane, or an output's reader, waits for this one
+  bool overlap_previous = false;  // LaunchContext::overlap_previous
+};
+
+struct PlannedOutput {
+  TensorSpec spec;  // type is PlanOptions::output_type
+  int buffer = -1;
+  int step = -1;  // the last step that writes it; it waits for all others that do
+};
+
+struct Plan {
+  DataType type = DataType::kF16;
+  int f32_convolutions = 0;  // PlanOptions::f32_convolutions
+  std::vector<std::byte> constants;
+  std::vector<Buffer> buffers;
+  std::size_t arena_bytes = 0;
+  std::size_t output_bytes = 0;  // of all outputs, in their order, each aligned()
+  std::vector<Step> steps;
+  int lane_count = 1;
+  std::vector<PlannedOutput> outputs;
+  // The step that can read the camera's picture instead of the input's planes (StemArguments), or -1. It is step 0, and
+  // no other step reads the input.
+  int stem = -1;
+
+  // For the log: "31 kernels in 3 lanes (29 on tensor cores, 1 generic convolutions), 12595 KiB a frame, ...".
+  [[nodiscard]] std::string summary() const;
+};
+
+// Throws Error(kModel) for what no kernel takes (tensors of more than kMaxRank dimensions); `path` is for messages.
+[[nodiscard]] Plan make_plan(const Graph& graph, const PlanOptions& options, const std::string& path);
+
+}  // namespace camd::infer::cuda

@@ -1,0 +1,44 @@
+// Which launch function is for which arguments.
+#include "infer/cuda/plan/run.hpp"
+
+namespace camd::infer::cuda {
+namespace {
+
+struct Runner {
+  const LaunchContext& context;
+  int operator()(const SeparableArguments& a) const { return separable(a, context); }
+  int operator()(const TileProgramArguments& a) const { return tile_program(a, context); }
+  int operator()(const ConvArguments& a) const { return conv(a, context); }
+  int operator()(const StemArguments& a) const { return stem(a, context); }
+  int operator()(const GenericConvArguments& a) const { return generic_conv(a, context); }
+  int operator()(const PoolArguments& a) const { return pool(a, context); }
+  int operator()(const ResizeArguments& a) const { return resize(a, context); }
+  int operator()(const MoveArguments& a) const { return move(a, context); }
+  int operator()(const BinaryArguments& a) const { return binary(a, context); }
+  int operator()(const SoftmaxArguments& a) const { return softmax(a, context); }
+  int operator()(const ReduceArguments& a) const { return reduce(a, context); }
+  int operator()(const MatMulArguments& a) const { return matmul(a, context); }
+};
+
+struct Namer {
+  const char* operator()(const SeparableArguments&) const { return "separable"; }
+  const char* operator()(const TileProgramArguments&) const { return "tiles"; }
+  const char* operator()(const ConvArguments&) const { return "conv"; }
+  const char* operator()(const StemArguments&) const { return "stem"; }
+  const char* operator()(const GenericConvArguments&) const { return "generic_conv"; }
+  const char* operator()(const PoolArguments&) const { return "pool"; }
+  const char* operator()(const ResizeArguments&) const { return "resize"; }
+  const char* operator()(const MoveArguments&) const { return "move"; }
+  const char* operator()(const BinaryArguments&) const { return "binary"; }
+  const char* operator()(const SoftmaxArguments&) const { return "softmax"; }
+  const char* operator()(const ReduceArguments&) const { return "reduce"; }
+  const char* operator()(const MatMulArguments&) const { return "matmul"; }
+};
+
+}  // namespace
+
+int run(const Arguments& arguments, const LaunchContext& context) { return std::visit(Runner{context}, arguments); }
+
+std::string_view kernel_name(const Arguments& arguments) noexcept { return std::visit(Namer{}, arguments); }
+
+}  // namespace camd::infer::cuda

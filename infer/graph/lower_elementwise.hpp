@@ -1,0 +1,14 @@
+// Handlers of the elementwise node types and of the reductions.
+//
+// Threads: as Lowering, one thread during lower_model(). Private to infer/graph/.
+#pragma once
+
+#include <vector>
+
+#include "infer/graph/lowering.hpp"
+
+namespace camd::infer {
+
+[[nodiscard]] const std::vector<HandlerEntry>& elementwise_handlers();
+
+}  // namespace camd::infer

@@ -1,0 +1,430 @@
+#include "infer/graph/lowering.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <unordered_set>
+
+#include "base/error.hpp"
+#include "infer/graph/lower_control.hpp"
+#include "infer/graph/lower_elementwise.hpp"
+#include "infer/graph/lower_indexing.hpp"
+#include "infer/graph/lower_movement.hpp"
+#include "infer/graph/lower_network.hpp"
+#include "infer/graph/lower_normalization.hpp"
+#include "infer/graph/lower_quantized.hpp"
+#include "infer/graph/lower_resize.hpp"
+#include "infer/graph/read_tensor.hpp"
+#include "infer/graph/reference.hpp"
+#include "infer/onnx/cut.hpp"
+#include "infer/onnx/input.hpp"
+
+namespace camd::infer {
+namespace {
+
+using base::Error;
+using base::ErrorKind;
+
+// Elements that evaluate() reads and writes for `op`; a double, since the factors come from the file.
+double folding_steps(const Graph& graph, const Op& op, const Shape& shape) {
+  const auto product = [](const Shape& s, std::size_t from) {
+    double p = 1;
+    for (std::size_t d = from; d < s.size(); ++d) p *= static_cast<double>(s[d]);
+    return p;
+  };
+  const auto area = [](const Pair2& kernel) { return static_cast<double>(kernel.y) * static_cast<double>(kernel.x); };
+  const auto of = [&](std::size_t i) -> const Shape& { return graph.shape(op.inputs[i]); };
+  double each = 1;
+  if (std::holds_alternative<Conv>(op.operation)) each = product(of(1), 1);
+  if (const auto* c = std::get_if<ConvTranspose>(&op.operation)) {
+    each = static_cast<double>(of(0)[1]) / c->groups * area(c->kernel);
+  }
+  if (std::holds_alternative<MatMul>(op.operation)) each = static_cast<double>(of(0).back());
+  if (const auto* p = std::get_if<Pool>(&op.operation)) each = area(p->kernel);
+  if (const auto* r = std::get_if<Resize>(&op.operation)) each = static_cast<double>(r->y.taps) * r->x.taps;
+  double steps = product(shape, 0) * each;
+  for (const ValueId id : op.inputs) {
+    if (id != kNoValue) steps += product(graph.shape(id), 0);
+  }
+  return steps;
+}
+
+}  // namespace
+
+const std::map<std::string_view, HandlerEntry>& handlers() {
+  static const std::map<std::string_view, HandlerEntry> kHandlers = [] {
+    std::map<std::string_view, HandlerEntry> table;
+    for (const auto* family :
+         {&network_handlers(), &normalization_handlers(), &quantized_handlers(), &resize_handlers(),
+          &elementwise_handlers(), &movement_handlers(), &indexing_handlers(), &control_handlers()}) {
+      for (const HandlerEntry& entry : *family) table.emplace(entry.type, entry);
+    }
+    return table;
+  }();
+  return kHandlers;
+}
+
+Lowering::Lowering(const OnnxFile& file, const TensorSpec& input) : file_(file), input_(input), opset_(file.opset()) {
+  for (const auto& tensor : file.proto.graph().initializer()) initializers_.emplace(tensor.name(), &tensor);
+}
+
+// ---- Names and values
+
+ValueId Lowering::add_value(Value value) {
+  graph_.values.push_back(std::move(value));
+  return static_cast<ValueId>(graph_.values.size()) - 1;
+}
+
+ValueId Lowering::find(const std::string& name) {
+  if (const auto known = names_.find(name); known != names_.end()) return known->second;
+  if (const auto weight = initializers_.find(name); weight != initializers_.end()) {
+    const ValueId id = constant(*weight->second);
+    graph_.values[static_cast<std::size_t>(id)].name = name;
+    names_.emplace(name, id);
+    return id;
+  }
+  refuse(fmt::format("'{}' is not made before it is read", printable(name)));
+}
+
+bool Lowering::has_input(std::size_t i) const noexcept {
+  return i < input_count() && !node_->input(static_cast<int>(i)).empty();
+}
+
+ValueId Lowering::input(std::size_t i) {
+  if (!has_input(i)) refuse(fmt::format("its input {} is missing", i));
+  return find(node_->input(static_cast<int>(i)));
+}
+
+const Constant* Lowering::constant_input(std::size_t i) { return graph_.value(input(i)).constant.get(); }
+
+const std::vector<std::int64_t>& Lowering::integers_input(std::size_t i, std::string_view what) {
+  const Constant* c = constant_input(i);
+  if (c == nullptr) refuse(fmt::format("its {} depends on the picture, camd needs it beforehand", what));
+  if (c->type != DataType::kI64) refuse(fmt::format("its {} is not of an integer type", what));
+  return c->i64;
+}
+
+const Constant& Lowering::weights_input(std::size_t i, std::string_view what) {
+  const Constant* c = constant_input(i);
+  if (c == nullptr) refuse(fmt::format("its {} depends on the picture, camd needs it beforehand", what));
+  if (c->type != DataType::kF32) refuse(fmt::format("its {} is not of a floating type", what));
+  return *c;
+}
+
+bool Lowering::output_wanted(std::size_t i) const {
+  if (i >= output_count()) return false;
+  const auto read = reads_.find(node_->output(static_cast<int>(i)));
+  return read != reads_.end() && read->second > 0;
+}
+
+void Lowering::set_output(std::size_t i, ValueId value) {
+  if (i >= output_count() || node_->output(static_cast<int>(i)).empty()) return;
+  const std::string& name = node_->output(static_cast<int>(i));
+  names_[name] = value;
+  Value& v = graph_.values[static_cast<std::size_t>(value)];
+  if (v.name.empty()) v.name = name;
+}
+
+int Lowering::element_type(ValueId id, int otherwise) const {
+  const auto known = element_types_.find(id);
+  return known == element_types_.end() ? otherwise : known->second;
+}
+
+// ---- Attributes
+
+const onnx::AttributeProto* Lowering::attribute(std::string_view name) const {
+  for (const auto& a : node_->attribute()) {
+    if (a.name() == name) return &a;
+  }
+  return nullptr;
+}
+
+std::int64_t Lowering::integer(std::string_view name, std::int64_t otherwise) const {
+  const auto* a = attribute(name);
+  return a != nullptr && a->has_i() ? a->i() : otherwise;
+}
+
+float Lowering::number(std::string_view name, float otherwise) const {
+  const auto* a = attribute(name);
+  return a != nullptr && a->has_f() ? a->f() : otherwise;
+}
+
+std::string Lowering::text(std::string_view name, std::string_view otherwise) const {
+  const auto* a = attribute(name);
+  return a != nullptr && a->has_s() ? a->s() : std::string(otherwise);
+}
+
+std::optional<std::vector<std::int64_t>> Lowering::integers(std::string_view name) const {
+  const auto* a = attribute(name);
+  if (a == nullptr) return std::nullopt;
+  return std::vector<std::int64_t>(a->ints().begin(), a->ints().end());
+}
+
+int Lowering::axis(std::int64_t given, int rank) const {
+  const std::int64_t positive = given < 0 ? given + rank : given;
+  if (positive < 0 || positive >= rank) refuse(fmt::format("axis {} is outside a tensor of rank {}", given, rank));
+  return static_cast<int>(positive);
+}
+
+std::vector<int> Lowering::axes_from(int first, int rank) {
+  std::vector<int> axes;
+  for (int i = first; i < rank; ++i) axes.push_back(i);
+  return axes;
+}
+
+std::vector<int> Lowering::axes(const std::vector<std::int64_t>& given, int rank) const {
+  std::vector<int> result;
+  for (const std::int64_t a : given) result.push_back(axis(a, rank));
+  std::sort(result.begin(), result.end());
+  require(std::adjacent_find(result.begin(), result.end()) == result.end(), "an axis is given twice");
+  return result;
+}
+
+// ---- Making ops
+
+ValueId Lowering::emit(Operation operation, std::vector<ValueId> inputs, Shape shape, Activation activation) {
+  std::int64_t count = 1;
+  for (const std::int64_t d : shape) {
+    require(d >= 0, fmt::format("its output would be {}", to_string(shape)));
+    require(d == 0 || count <= kMaxValueElements / d,
+            fmt::format("its output {} has more than {} elements", to_string(shape), kMaxValueElements));
+    count *= d;
+  }
+  bool folds = true;
+  for (const ValueId id : inputs) {
+    if (id == kNoValue) continue;
+    require(element_count(graph_.shape(id)) > 0, "one of its inputs has no elements");
+    folds = folds && graph_.is_constant(id);
+  }
+  Op op{std::move(operation), std::move(inputs), kNoValue, activation, node_ != nullptr ? node_text(*node_) : ""};
+  if (folds) {
+    require(count <= kMaxFoldedElements, fmt::format("folding it would make a constant of {} elements", count));
+    folding_steps_ += folding_steps(graph_, op, shape);
+    require(folding_steps_ <= static_cast<double>(kMaxFoldingSteps),
+            "folding the model's constants up to here takes too long");
+    std::vector<const Constant*> constants;
+    for (const ValueId id : op.inputs) constants.push_back(id == kNoValue ? nullptr : graph_.value(id).constant.get());
+    try {
+      return constant(evaluate(op, constants, shape));
+    } catch (const Error& error) {
+      throw Error(ErrorKind::kModel, fmt::format("{}: {}", file_.path, error.what()));
+    }
+  }
+  require(count > 0, fmt::format("its output {} has no elements", to_string(shape)));
+  for (const ValueId id : op.inputs) {
+    if (id != kNoValue && graph_.is_constant(id)) {
+      require(graph_.value(id).constant->type == DataType::kF32,
+              "integers that depend on the picture are not supported");
+    }
+  }
+  op.output = add_value({"", std::move(shape), nullptr});
+  graph_.ops.push_back(std::move(op));
+  return graph_.ops.back().output;
+}
+
+ValueId Lowering::emit_pictures(const Operation& operation, const std::vector<ValueId>& inputs, const Shape& to) {
+  const ValueId x = inputs[0];
+  const Shape in = shape(x);
+  if (in[0] == 1 || graph_.is_constant(x)) return emit(operation, inputs, to);
+  constexpr std::int64_t kLargestBatch = 64;
+  require(in[0] <= kLargestBatch, fmt::format("its batch of {} is more than {}", in[0], kLargestBatch));
+  Shape one_in = in;
+  Shape one_out = to;
+  one_in[0] = one_out[0] = 1;
+  std::vector<ValueId> pictures;
+  for (std::int64_t n = 0; n < in[0]; ++n) {
+    std::vector<ValueId> of_one = inputs;
+    std::vector<std::int64_t> start(in.size(), 0);
+    start[0] = n;
+    of_one[0] = slice(x, start, std::vector<std::int64_t>(in.size(), 1), one_in);
+    pictures.push_back(emit(operation, of_one, one_out));
+  }
+  return concat(pictures, 0);
+}
+
+ValueId Lowering::constant(Constant c) {
+  constant_elements_ += element_count(c.shape);
+  require(constant_elements_ <= kMaxConstantElements,
+          fmt::format("the model's constants up to here have more than {} elements", kMaxConstantElements));
+  Shape shape = c.shape;
+  return add_value({"", std::move(shape), std::make_shared<const Constant>(std::move(c))});
+}
+
+ValueId Lowering::constant(const onnx::TensorProto& tensor) {
+  const ValueId id = constant(read_tensor(*this, tensor));
+  element_types_.emplace(id, tensor.data_type());
+  return id;
+}
+
+ValueId Lowering::constant(float value) { return constant(Constant{DataType::kF32, {}, {value}, {}}); }
+
+ValueId Lowering::reshape(ValueId x, Shape to) {
+  if (to == shape(x)) return x;
+  std::int64_t count = 1;
+  for (const std::int64_t d : to) {
+    require(d >= 0 && (d == 0 || count <= kMaxValueElements / d), "the new shape is out of bounds");
+    count *= d;
+  }
+  require(count == element_count(shape(x)),
+          fmt::format("{} cannot take the shape {}", to_string(shape(x)), to_string(to)));
+  return emit(Reshape{}, {x}, std::move(to));
+}
+
+ValueId Lowering::transpose(ValueId x, std::vector<int> permutation) {
+  Shape to;
+  std::vector<bool> seen(shape(x).size(), false);
+  require(permutation.size() == seen.size(), "its permutation does not fit its input");
+  for (const int p : permutation) {
+    require(p >= 0 && p < rank(x) && !seen[static_cast<std::size_t>(p)], "its permutation is none");
+    seen[static_cast<std::size_t>(p)] = true;
+    to.push_back(shape(x)[static_cast<std::size_t>(p)]);
+  }
+  return emit(Transpose{std::move(permutation)}, {x}, std::move(to));
+}
+
+ValueId Lowering::slice(ValueId x, std::vector<std::int64_t> start, std::vector<std::int64_t> step, Shape to) {
+  return emit(Slice{std::move(start), std::move(step)}, {x}, std::move(to));
+}
+
+ValueId Lowering::unary(ValueId x, Activation function) { return emit(Unary{function}, {x}, shape(x)); }
+
+ValueId Lowering::binary(Binary::Kind kind, ValueId a, ValueId b) {
+  return emit(Binary{kind}, {a, b}, broadcast(*this, shape(a), shape(b)));
+}
+
+ValueId Lowering::reduce(Reduce::Kind kind, ValueId x, std::vector<int> axes) {
+  Shape to = shape(x);
+  for (const int a : axes) to[static_cast<std::size_t>(a)] = 1;
+  return emit(Reduce{kind, std::move(axes)}, {x}, std::move(to));
+}
+
+ValueId Lowering::concat(const std::vector<ValueId>& parts, int axis) {
+  Shape to = shape(parts[0]);
+  const auto i = static_cast<std::size_t>(axis);
+  for (std::size_t p = 1; p < parts.size(); ++p) {
+    Shape other = shape(parts[p]);
+    require(other.size() == to.size(), "its inputs differ in rank");
+    const std::int64_t size = other[i];
+    other[i] = to[i];
+    require(other == to, fmt::format("{} and {} differ beside axis {}", to_string(shape(parts[0])),
+                                     to_string(shape(parts[p])), axis));
+    require(size <= kMaxValueElements, "its output is too large");
+    to[i] += size;
+  }
+  return parts.size() == 1 ? parts[0] : emit(Concat{axis}, parts, std::move(to));
+}
+
+void Lowering::refuse(const std::string& why) const {
+  throw Error(ErrorKind::kModel, node_ == nullptr ? fmt::format("{}: {}", file_.path, why)
+                                                  : fmt::format("{}: {}: {}", file_.path, node_text(*node_), why));
+}
+
+// ---- The whole graph
+
+void Lowering::lower(const onnx::NodeProto& node) {
+  const onnx::NodeProto* const around = node_;
+  node_ = &node;
+  const auto handler = handlers().find(node.op_type());
+  if (handler == handlers().end()) refuse("camd's own engines do not have this operator");
+  handler->second.handler(*this);
+  for (std::size_t o = 0; o < output_count(); ++o) {
+    if (output_wanted(o) && names_.count(node.output(static_cast<int>(o))) == 0) {
+      refuse(fmt::format("its output {} is not supported", o));
+    }
+  }
+  node_ = around;
+}
+
+std::vector<ValueId> Lowering::lower_inner(const onnx::GraphProto& graph) {
+  for (const auto& tensor : graph.initializer()) {
+    initializers_.insert_or_assign(tensor.name(), &tensor);
+    names_.erase(tensor.name());  // a sibling's graph may use the same name
+  }
+  for (const auto& node : graph.node()) lower(node);
+  std::vector<ValueId> results;
+  for (const auto& output : graph.output()) results.push_back(find(output.name()));
+  return results;
+}
+
+std::vector<bool> Lowering::begin() {
+  const onnx::GraphProto& graph = file_.proto.graph();
+  graph_.input = add_value({input_.name, input_.shape, nullptr});
+  names_.emplace(input_.name, graph_.input);
+  const std::vector<bool> needed = needed_nodes(graph);
+  for (const auto& output : graph.output()) ++reads_[output.name()];
+  for (int i = 0; i < graph.node_size(); ++i) {
+    if (needed[static_cast<std::size_t>(i)]) {
+      for_each_read(graph.node(i), [this](const std::string& name) { ++reads_[name]; });
+    }
+  }
+  for (const auto& declared : graph.input()) {
+    if (declared.name() == input_.name && takes_pixels_last(declared_shape(declared)) && input_.shape.size() == 4 &&
+        input_.shape[1] == 3) {
+      names_[input_.name] = transpose(graph_.input, {0, 2, 3, 1});
+    }
+  }
+  const auto count = std::count(needed.begin(), needed.end(), true);
+  require(count <= kMaxNodes, fmt::format("the model has {} nodes, camd takes at most {}", count, kMaxNodes));
+  return needed;
+}
+
+LoweredShapes Lowering::shapes() {
+  const onnx::GraphProto& graph = file_.proto.graph();
+  const std::vector<bool> needed = begin();
+  LoweredShapes result;
+  for (int i = 0; i < graph.node_size(); ++i) {
+    if (!needed[static_cast<std::size_t>(i)]) continue;
+    try {
+      lower(graph.node(i));
+    } catch (const Error& error) {
+      node_ = nullptr;
+      result.lost.push_back(i);
+      if (result.refused.empty()) result.refused = error.what();
+    }
+  }
+  for (const auto& node : graph.node()) {
+    for (const auto& name : node.output()) {
+      const auto known = names_.find(name);
+      if (known != names_.end() && !graph_.is_constant(known->second)) result.shapes[name] = shape(known->second);
+    }
+  }
+  return result;
+}
+
+Graph Lowering::run() {
+  const onnx::GraphProto& graph = file_.proto.graph();
+  const std::vector<bool> needed = begin();
+  for (int i = 0; i < graph.node_size(); ++i) {
+    if (needed[static_cast<std::size_t>(i)]) lower(graph.node(i));
+  }
+  std::int64_t output_elements = 0;
+  for (const auto& output : graph.output()) {
+    ValueId id = find(output.name());
+    if (id == graph_.input || graph_.is_constant(id)) {
+      if (graph_.is_constant(id))
+        refuse(fmt::format("output '{}' does not depend on the picture", printable(output.name())));
+      graph_.ops.push_back({Reshape{}, {id}, add_value({output.name(), shape(id), nullptr}), {}, "output"});
+      id = graph_.ops.back().output;
+    }
+    output_elements += element_count(shape(id));
+    require(output_elements <= kMaxOutputElements,
+            fmt::format("its outputs have more than {} elements", kMaxOutputElements));
+    graph_.outputs.push_back(id);
+  }
+  return std::move(graph_);
+}
+
+Shape broadcast(const Lowering& l, const Shape& a, const Shape& b) {
+  Shape result(std::max(a.size(), b.size()), 1);
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    const std::int64_t da = i < a.size() ? a[a.size() - 1 - i] : 1;
+    const std::int64_t db = i < b.size() ? b[b.size() - 1 - i] : 1;
+    l.require(da == db || da == 1 || db == 1,
+              fmt::format("{} and {} do not broadcast to one shape", to_string(a), to_string(b)));
+    result[result.size() - 1 - i] = da == 1 ? db : da;
+  }
+  return result;
+}
+
+}  // namespace camd::infer

@@ -1,0 +1,25 @@
+// The passes of lower_model(). Each changes a Graph so that it computes the same with less work.
+//
+// Threads: functions of their arguments, [any]. Private to infer/ but for its tests.
+// Invariants: the graph's input, its outputs (order, shapes, meaning) and the invariants of infer/graph/graph.hpp stay.
+#pragma once
+
+#include "infer/graph/lower_model.hpp"
+
+namespace camd::infer {
+
+// All passes in their order, or only remove_unused() when !options.optimize.
+void run_passes(Graph& graph, const LowerOptions& options);
+
+// Multiplication and addition per channel after a Conv, ConvTranspose or MatMul go into its weight and bias.
+void fold_channel_arithmetic(Graph& graph);
+// Zero padding goes into the convolution or average pooling that reads it.
+void fold_padding(Graph& graph);
+// x*sigmoid(x), x*clip(x+3, 0, 6)/6 and their like become one function.
+void recognise_functions(Graph& graph);
+// Op::activation.
+void fuse_activations(Graph& graph);
+// Conv's residual.
+void fuse_residuals(Graph& graph);
+
+}  // namespace camd::infer

@@ -1,0 +1,539 @@
+#include "infer/graph/reference.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "base/error.hpp"
+
+namespace camd::infer {
+namespace {
+
+using Index = std::int64_t;
+using Inputs = std::vector<const Constant*>;
+
+std::size_t at(Index i) noexcept { return static_cast<std::size_t>(i); }
+
+std::vector<Index> strides_of(const Shape& shape) {
+  std::vector<Index> strides(shape.size(), 1);
+  for (std::size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * shape[i];
+  return strides;
+}
+
+// Calls visit(flat output index, output coordinates) for every element, in order.
+template <typename Visit>
+void for_each_index(const Shape& shape, Visit visit) {
+  const Index count = element_count(shape);
+  std::vector<Index> where(shape.size(), 0);
+  for (Index flat = 0; flat < count; ++flat) {
+    visit(flat, where);
+    for (std::size_t d = shape.size(); d-- > 0;) {
+      if (++where[d] < shape[d]) break;
+      where[d] = 0;
+    }
+  }
+}
+
+template <typename T>
+const std::vector<T>& data(const Constant& c) {
+  if constexpr (std::is_same_v<T, float>)
+    return c.f32;
+  else
+    return c.i64;
+}
+template <typename T>
+std::vector<T>& data(Constant& c) {
+  if constexpr (std::is_same_v<T, float>)
+    return c.f32;
+  else
+    return c.i64;
+}
+
+template <typename T>
+Constant make_result(const Shape& shape) {
+  Constant result;
+  result.type = std::is_same_v<T, float> ? DataType::kF32 : DataType::kI64;
+  result.shape = shape;
+  data<T>(result).resize(at(element_count(shape)));
+  return result;
+}
+
+[[noreturn]] void wrong_type(const Op& op) {
+  throw base::Error(base::ErrorKind::kModel, op.origin + ": not possible on integers");
+}
+
+// ---- Data movement: source(where) gives the flat index of input 0 to read.
+template <typename T, typename Source>
+Constant move(const Constant& x, const Shape& shape, Source source) {
+  Constant result = make_result<T>(shape);
+  for_each_index(shape, [&](Index flat, const std::vector<Index>& where) {
+    data<T>(result)[at(flat)] = data<T>(x)[at(source(where))];
+  });
+  return result;
+}
+
+template <typename T>
+Constant run(const Transpose& o, const Inputs& in, const Shape& shape) {
+  const auto strides = strides_of(in[0]->shape);
+  return move<T>(*in[0], shape, [&](const std::vector<Index>& where) {
+    Index i = 0;
+    for (std::size_t d = 0; d < where.size(); ++d) i += where[d] * strides[at(o.permutation[d])];
+    return i;
+  });
+}
+
+template <typename T>
+Constant run(const Reshape&, const Inputs& in, const Shape& shape) {
+  Constant result = *in[0];
+  result.shape = shape;
+  return result;
+}
+
+template <typename T>
+Constant run(const Slice& o, const Inputs& in, const Shape& shape) {
+  const auto strides = strides_of(in[0]->shape);
+  return move<T>(*in[0], shape, [&](const std::vector<Index>& where) {
+    Index i = 0;
+    for (std::size_t d = 0; d < where.size(); ++d) i += (o.start[d] + where[d] * o.step[d]) * strides[d];
+    return i;
+  });
+}
+
+template <typename T>
+Constant run(const Gather& o, const Inputs& in, const Shape& shape) {
+  const auto strides = strides_of(in[0]->shape);
+  return move<T>(*in[0], shape, [&](const std::vector<Index>& where) {
+    Index i = 0;
+    for (std::size_t d = 0; d < where.size(); ++d) {
+      i += (static_cast<int>(d) == o.axis ? o.indices[at(where[d])] : where[d]) * strides[d];
+    }
+    return i;
+  });
+}
+
+template <typename T>
+Constant run(const Concat& o, const Inputs& in, const Shape& shape) {
+  Constant result = make_result<T>(shape);
+  const auto strides = strides_of(shape);
+  Index offset = 0;
+  for (const Constant* part : in) {
+    for_each_index(part->shape, [&](Index flat, const std::vector<Index>& where) {
+      Index i = offset * strides[at(o.axis)];
+      for (std::size_t d = 0; d < where.size(); ++d) i += where[d] * strides[d];
+      data<T>(result)[at(i)] = data<T>(*part)[at(flat)];
+    });
+    offset += part->shape[at(o.axis)];
+  }
+  return result;
+}
+
+template <typename T>
+Constant run(const Pad& o, const Inputs& in, const Shape& shape) {
+  const Constant& x = *in[0];
+  const auto strides = strides_of(x.shape);
+  const T fill = std::is_integral_v<T> && !(std::abs(o.value) < 9.2e18F) ? T{0} : static_cast<T>(o.value);
+  Constant result = make_result<T>(shape);
+  for_each_index(shape, [&](Index flat, const std::vector<Index>& where) {
+    Index i = 0;
+    bool outside = false;
+    for (std::size_t d = 0; d < where.size(); ++d) {
+      Index w = where[d] - o.before[d];
+      const Index size = x.shape[d];
+      if (o.mode == Pad::Mode::kConstant) outside = outside || w < 0 || w >= size;
+      if (o.mode == Pad::Mode::kReflect && size > 1) {
+        while (w < 0 || w >= size) w = w < 0 ? -w : 2 * (size - 1) - w;
+      }
+      i += std::clamp<Index>(w, 0, size - 1) * strides[d];
+    }
+    data<T>(result)[at(flat)] = outside ? fill : data<T>(x)[at(i)];
+  });
+  return result;
+}
+
+// ---- Elementwise
+template <typename T>
+T combine(Binary::Kind kind, T a, T b) {
+  // Integers come from the file and may overflow: they wrap, which whoever uses the result finds out of range.
+  using W = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::type_identity<T>>::type;
+  const auto wa = static_cast<W>(a);
+  const auto wb = static_cast<W>(b);
+  switch (kind) {
+    case Binary::Kind::kAdd: return static_cast<T>(wa + wb);
+    case Binary::Kind::kSub: return static_cast<T>(wa - wb);
+    case Binary::Kind::kMul: return static_cast<T>(wa * wb);
+    case Binary::Kind::kDiv:
+      if constexpr (std::is_integral_v<T>) {
+        if (b == 0) return 0;
+        return b == -1 ? static_cast<T>(W{0} - wa) : a / b;
+      } else {
+        return a / b;
+      }
+    case Binary::Kind::kMin: return std::min(a, b);
+    case Binary::Kind::kMax: return std::max(a, b);
+    case Binary::Kind::kPow: {
+      const double power = std::pow(static_cast<double>(a), static_cast<double>(b));
+      if constexpr (std::is_integral_v<T>) return std::abs(power) < 9.2e18 ? static_cast<T>(power) : T{0};
+      return static_cast<T>(power);
+    }
+    case Binary::Kind::kPrelu: return a < 0 ? a * b : a;
+  }
+  return a;
+}
+
+// Flat index into a tensor that broadcasts to coordinates `where`.
+Index broadcast_index(const std::vector<Index>& where, const Shape& shape, const std::vector<Index>& strides) {
+  Index i = 0;
+  const std::size_t skip = where.size() - shape.size();
+  for (std::size_t d = 0; d < shape.size(); ++d) i += shape[d] == 1 ? 0 : where[d + skip] * strides[d];
+  return i;
+}
+
+template <typename T>
+Constant run(const Binary& o, const Inputs& in, const Shape& shape) {
+  const Constant& a = *in[0];
+  const Constant& b = *in[1];
+  const auto sa = strides_of(a.shape);
+  const auto sb = strides_of(b.shape);
+  Constant result = make_result<T>(shape);
+  for_each_index(shape, [&](Index flat, const std::vector<Index>& where) {
+    data<T>(result)[at(flat)] = combine<T>(o.kind, data<T>(a)[at(broadcast_index(where, a.shape, sa))],
+                                           data<T>(b)[at(broadcast_index(where, b.shape, sb))]);
+  });
+  return result;
+}
+
+Constant run_float(const Unary& o, const Inputs& in, const Shape& shape) {
+  Constant result = make_result<float>(shape);
+  for (std::size_t i = 0; i < result.f32.size(); ++i) {
+    result.f32[i] = static_cast<float>(apply(o.function, static_cast<double>(in[0]->f32[i])));
+  }
+  return result;
+}
+
+// ---- Networks
+Constant run_float(const Conv& o, const Inputs& in, const Shape& shape) {
+  const Constant& x = *in[0];
+  const Constant& w = *in[1];
+  Constant result = make_result<float>(shape);
+  const Index channels = w.shape[1];
+  const Index height = x.shape[2], width = x.shape[3];
+  const Index per_group = shape[1] / o.groups;
+  std::vector<double> row(at(shape[3]));
+  for (Index n = 0; n < shape[0]; ++n) {
+    for (Index m = 0; m < shape[1]; ++m) {
+      for (Index y = 0; y < shape[2]; ++y) {
+        std::fill(row.begin(), row.end(), static_cast<double>(in[2]->f32[at(m)]));
+        for (Index c = 0; c < channels; ++c) {
+          const Index plane = (n * x.shape[1] + m / per_group * channels + c) * height;
+          for (Index ky = 0; ky < o.kernel.y; ++ky) {
+            const Index iy = y * o.stride.y - o.pads.top + ky * o.dilation.y;
+            if (iy < 0 || iy >= height) continue;
+            const float* const source = x.f32.data() + (plane + iy) * width;
+            for (Index kx = 0; kx < o.kernel.x; ++kx) {
+              const auto weight =
+                  static_cast<double>(w.f32[at(((m * channels + c) * o.kernel.y + ky) * o.kernel.x + kx)]);
+              for (Index i = 0; i < shape[3]; ++i) {
+                const Index ix = i * o.stride.x - o.pads.left + kx * o.dilation.x;
+                if (ix >= 0 && ix < width) row[at(i)] += weight * static_cast<double>(source[ix]);
+              }
+            }
+          }
+        }
+        for (Index i = 0; i < shape[3]; ++i) {
+          result.f32[at(((n * shape[1] + m) * shape[2] + y) * shape[3] + i)] = static_cast<float>(row[at(i)]);
+        }
+      }
+    }
+  }
+  return result;
+}
+
+Constant run_float(const ConvTranspose& o, const Inputs& in, const Shape& shape) {
+  const Constant& x = *in[0];
+  const Constant& w = *in[1];
+  Constant result = make_result<float>(shape);
+  const Index per_group = w.shape[1];
+  const Index in_per_group = x.shape[1] / o.groups;
+  for_each_index(shape, [&](Index flat, const std::vector<Index>& where) {
+    const Index m = where[1];
+    auto sum = static_cast<double>(in[2]->f32[at(m)]);
+    for (Index c = m / per_group * in_per_group; c < (m / per_group + 1) * in_per_group; ++c) {
+      for (Index ky = 0; ky < o.kernel.y; ++ky) {
+        const Index ty = where[2] + o.pads.top - ky * o.dilation.y;
+        if (ty < 0 || ty % o.stride.y != 0 || ty / o.stride.y >= x.shape[2]) continue;
+        for (Index kx = 0; kx < o.kernel.x; ++kx) {
+          const Index tx = where[3] + o.pads.left - kx * o.dilation.x;
+          if (tx < 0 || tx % o.stride.x != 0 || tx / o.stride.x >= x.shape[3]) continue;
+          const Index i = ((where[0] * x.shape[1] + c) * x.shape[2] + ty / o.stride.y) * x.shape[3] + tx / o.stride.x;
+          const Index j = ((c * per_group + m % per_group) * o.kernel.y + ky) * o.kernel.x + kx;
+          sum += static_cast<double>(x.f32[at(i)]) * static_cast<double>(w.f32[at(j)]);
+        }
+      }
+    }
+    result.f32[at(flat)] = static_cast<float>(sum);
+  });
+  return result;
+}
+
+Constant run_float(const MatMul&, const Inputs& in, const Shape& shape) {
+  const Constant& a = *in[0];
+  const Constant& b = *in[1];
+  Constant result = make_result<float>(shape);
+  const auto sa = strides_of(a.shape);
+  const auto sb = strides_of(b.shape);
+  const Index inner = a.shape.back();
+  for_each_index(shape, [&](Index flat, const std::vector<Index>& where) {
+    std::vector<Index> of_a = where;
+    std::vector<Index> of_b = where;
+    of_a.back() = 0;
+    of_b[of_b.size() - 2] = 0;
+    const Index row = broadcast_index(of_a, a.shape, sa);
+    const Index column = broadcast_index(of_b, b.shape, sb);
+    const Index step = sb[sb.size() - 2];
+    double sum = 0;
+    for (Index k = 0; k < inner; ++k) {
+      sum += static_cast<double>(a.f32[at(row + k)]) * static_cast<double>(b.f32[at(column + k * step)]);
+    }
+    if (in.size() > 2 && in[2] != nullptr) {
+      sum += static_cast<double>(in[2]->f32[at(broadcast_index(where, in[2]->shape, strides_of(in[2]->shape)))]);
+    }
+    result.f32[at(flat)] = static_cast<float>(sum);
+  });
+  return result;
+}
+
+Constant run_float(const Pool& o, const Inputs& in, const Shape& shape) {
+  const Constant& x = *in[0];
+  Constant result = make_result<float>(shape);
+  const Index height = x.shape[2], width = x.shape[3];
+  for_each_index(shape, [&](Index flat, const std::vector<Index>& where) {
+    const float* const plane = x.f32.data() + (where[0] * x.shape[1] + where[1]) * height * width;
+    double sum = 0;
+    float largest = -std::numeric_limits<float>::infinity();
+    Index inside = 0, padded = 0;
+    for (Index ky = 0; ky < o.kernel.y; ++ky) {
+      for (Index kx = 0; kx < o.kernel.x; ++kx) {
+        const Index y = where[2] * o.stride.y - o.pads.top + ky * o.dilation.y;
+        const Index i = where[3] * o.stride.x - o.pads.left + kx * o.dilation.x;
+        if (y < height + o.pads.bottom && i < width + o.pads.right) ++padded;
+        if (y < 0 || y >= height || i < 0 || i >= width) continue;
+        ++inside;
+        sum += static_cast<double>(plane[y * width + i]);
+        largest = std::max(largest, plane[y * width + i]);
+      }
+    }
+    const auto divisor = static_cast<double>(o.count_pads ? padded : inside);
+    result.f32[at(flat)] = o.kind == Pool::Kind::kMax ? largest : static_cast<float>(sum / divisor);
+  });
+  return result;
+}
+
+Constant run_float(const Resize& o, const Inputs& in, const Shape& shape) {
+  const Constant& x = *in[0];
+  Constant result = make_result<float>(shape);
+  for_each_index(shape, [&](Index flat, const std::vector<Index>& where) {
+    const float* const plane = x.f32.data() + (where[0] * x.shape[1] + where[1]) * x.shape[2] * x.shape[3];
+    double sum = 0;
+    for (Index j = 0; j < o.y.taps; ++j) {
+      const std::size_t ty = at(where[2] * o.y.taps + j);
+      for (Index i = 0; i < o.x.taps; ++i) {
+        const std::size_t tx = at(where[3] * o.x.taps + i);
+        sum += static_cast<double>(o.y.weight[ty]) * static_cast<double>(o.x.weight[tx]) *
+               static_cast<double>(plane[o.y.index[ty] * x.shape[3] + o.x.index[tx]]);
+      }
+    }
+    result.f32[at(flat)] = static_cast<float>(sum);
+  });
+  return result;
+}
+
+Constant run_float(const Softmax& o, const Inputs& in, const Shape& shape) {
+  const Constant& x = *in[0];
+  Constant result = make_result<float>(shape);
+  const auto strides = strides_of(shape);
+  const Index step = strides[at(o.axis)];
+  const Index size = shape[at(o.axis)];
+  for_each_index(shape, [&](Index flat, const std::vector<Index>& where) {
+    if (where[at(o.axis)] != 0) return;
+    double largest = -std::numeric_limits<double>::infinity();
+    for (Index i = 0; i < size; ++i) largest = std::max(largest, static_cast<double>(x.f32[at(flat + i * step)]));
+    double sum = 0;
+    for (Index i = 0; i < size; ++i) sum += std::exp(static_cast<double>(x.f32[at(flat + i * step)]) - largest);
+    for (Index i = 0; i < size; ++i) {
+      const double shifted = static_cast<double>(x.f32[at(flat + i * step)]) - largest;
+      result.f32[at(flat + i * step)] = static_cast<float>(o.log ? shifted - std::log(sum) : std::exp(shifted) / sum);
+    }
+  });
+  return result;
+}
+
+template <typename T>
+Constant run(const Reduce& o, const Inputs& in, const Shape& shape) {
+  using Kind = Reduce::Kind;
+  const Constant& x = *in[0];
+  const auto strides = strides_of(shape);
+  const double start = o.kind == Kind::kMax       ? -std::numeric_limits<double>::infinity()
+                       : o.kind == Kind::kMin     ? std::numeric_limits<double>::infinity()
+                       : o.kind == Kind::kProduct ? 1.0
+                                                  : 0.0;
+  std::vector<double> sums(at(element_count(shape)), start);
+  const auto target = [&](const std::vector<Index>& where) { return at(broadcast_index(where, shape, strides)); };
+  std::vector<double> shift(sums.size(), -std::numeric_limits<double>::infinity());
+  if (o.kind == Kind::kLogSumExp) {
+    for_each_index(x.shape, [&](Index flat, const std::vector<Index>& where) {
+      double& s = shift[target(where)];
+      s = std::max(s, static_cast<double>(data<T>(x)[at(flat)]));
+    });
+  }
+  for_each_index(x.shape, [&](Index flat, const std::vector<Index>& where) {
+    const auto v = static_cast<double>(data<T>(x)[at(flat)]);
+    double& sum = sums[target(where)];
+    switch (o.kind) {
+      case Kind::kMean:
+      case Kind::kSum: sum += v; break;
+      case Kind::kMax: sum = std::max(sum, v); break;
+      case Kind::kMin: sum = std::min(sum, v); break;
+      case Kind::kProduct: sum *= v; break;
+      case Kind::kL1: sum += std::abs(v); break;
+      case Kind::kL2:
+      case Kind::kSumSquare: sum += v * v; break;
+      case Kind::kLogSumExp: sum += std::exp(v - shift[target(where)]); break;
+    }
+  });
+  const double share =
+      sums.empty() ? 1.0 : static_cast<double>(sums.size()) / static_cast<double>(element_count(x.shape));
+  Constant result = make_result<T>(shape);
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    double v = sums[i];
+    if (o.kind == Kind::kMean) v *= share;
+    if (o.kind == Kind::kL2) v = std::sqrt(v);
+    if (o.kind == Kind::kLogSumExp) v = shift[i] + std::log(v);
+    // An integer out of range is as good as any other: whoever uses it finds it out of bounds.
+    data<T>(result)[i] = std::is_integral_v<T> && !(std::abs(v) < 9.2e18) ? T{0} : static_cast<T>(v);
+  }
+  return result;
+}
+
+// Conv's residual and the activation, whose order the op decides.
+void finish(const Op& op, const Inputs& in, Constant& result) {
+  const auto* conv = std::get_if<Conv>(&op.operation);
+  const Constant* residual = conv != nullptr && in.size() > 3 ? in[3] : nullptr;
+  if (residual == nullptr && op.activation.function == Function::kNone) return;
+  for (std::size_t i = 0; i < result.f32.size(); ++i) {
+    auto v = static_cast<double>(result.f32[i]);
+    const double r = residual != nullptr ? static_cast<double>(residual->f32[i]) : 0.0;
+    v = conv != nullptr && conv->activation_first ? apply(op.activation, v) + r : apply(op.activation, v + r);
+    result.f32[i] = static_cast<float>(v);
+  }
+}
+
+template <typename O>
+concept MovesAnyType = requires(const O& o, const Inputs& in, const Shape& s) {
+  run<std::int64_t>(o, in, s);
+};
+
+Constant run_integer(const Op& op, const Unary& o, const Inputs& in, const Shape& shape) {
+  Constant result = make_result<std::int64_t>(shape);
+  const auto negated = [](std::int64_t v) { return static_cast<std::int64_t>(-static_cast<std::uint64_t>(v)); };
+  for (std::size_t i = 0; i < result.i64.size(); ++i) {
+    const std::int64_t v = in[0]->i64[i];
+    switch (o.function.function) {
+      case Function::kNone: result.i64[i] = v; break;
+      case Function::kRelu: result.i64[i] = std::max<std::int64_t>(v, 0); break;
+      case Function::kAbs: result.i64[i] = v < 0 ? negated(v) : v; break;
+      case Function::kNegate: result.i64[i] = negated(v); break;
+      case Function::kSign: result.i64[i] = v < 0 ? -1 : v > 0 ? 1 : 0; break;
+      default: wrong_type(op);
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+double apply(const Activation& f, double x) noexcept {
+  const auto a = static_cast<double>(f.a);
+  const auto b = static_cast<double>(f.b);
+  const auto sigmoid = [](double v) { return 1.0 / (1.0 + std::exp(-v)); };
+  const auto softplus = [](double v) { return v > 30 ? v : std::log1p(std::exp(v)); };
+  switch (f.function) {
+    case Function::kNone: return x;
+    case Function::kRelu: return std::max(x, 0.0);
+    case Function::kLeakyRelu: return x < 0 ? a * x : x;
+    case Function::kClip: return std::min(std::max(x, a), b);
+    case Function::kSigmoid: return sigmoid(x);
+    case Function::kSilu: return x * sigmoid(x);
+    case Function::kHardSigmoid: return std::min(std::max(a * x + b, 0.0), 1.0);
+    case Function::kHardSwish: return x * std::min(std::max(x / 6 + 0.5, 0.0), 1.0);
+    case Function::kTanh: return std::tanh(x);
+    case Function::kElu: return x < 0 ? a * std::expm1(x) : x;
+    case Function::kSelu: return b * (x <= 0 ? a * std::expm1(x) : x);
+    case Function::kSoftplus: return softplus(x);
+    case Function::kSoftsign: return x / (1 + std::abs(x));
+    case Function::kMish: return x * std::tanh(softplus(x));
+    case Function::kGelu: return x / 2 * (1 + std::erf(x / std::sqrt(2.0)));
+    case Function::kErf: return std::erf(x);
+    case Function::kExp: return std::exp(x);
+    case Function::kLog: return std::log(x);
+    case Function::kSqrt: return std::sqrt(x);
+    case Function::kReciprocal: return 1 / x;
+    case Function::kAbs: return std::abs(x);
+    case Function::kNegate: return -x;
+    case Function::kFloor: return std::floor(x);
+    case Function::kCeil: return std::ceil(x);
+    case Function::kRound: return std::nearbyint(x);
+    case Function::kSign: return x < 0 ? -1.0 : x > 0 ? 1.0 : 0.0;
+    case Function::kSin: return std::sin(x);
+    case Function::kCos: return std::cos(x);
+  }
+  return x;
+}
+
+Constant evaluate(const Op& op, const Inputs& inputs, const Shape& output_shape) {
+  bool integer = false, floating = false;
+  for (const Constant* input : inputs) {
+    if (input == nullptr) continue;
+    (input->type == DataType::kI64 ? integer : floating) = true;
+  }
+  if (integer && floating) throw base::Error(base::ErrorKind::kModel, op.origin + ": mixes integers and numbers");
+  Constant result = std::visit(
+      [&](const auto& o) -> Constant {
+        using O = std::decay_t<decltype(o)>;
+        if constexpr (MovesAnyType<O>) {
+          return integer ? run<std::int64_t>(o, inputs, output_shape) : run<float>(o, inputs, output_shape);
+        } else {
+          if constexpr (std::is_same_v<O, Unary>) {
+            if (integer) return run_integer(op, o, inputs, output_shape);
+          }
+          if (integer) wrong_type(op);
+          return run_float(o, inputs, output_shape);
+        }
+      },
+      op.operation);
+  if (!integer) finish(op, inputs, result);
+  return result;
+}
+
+std::vector<Constant> run_reference(const Graph& graph, const std::vector<float>& input) {
+  std::vector<Constant> made(graph.values.size());
+  made[static_cast<std::size_t>(graph.input)] = {DataType::kF32, graph.shape(graph.input), input, {}};
+  std::vector<int> uses = use_counts(graph);
+  for (const Op& op : graph.ops) {
+    Inputs inputs;
+    for (const ValueId id : op.inputs) {
+      inputs.push_back(id == kNoValue          ? nullptr
+                       : graph.is_constant(id) ? graph.value(id).constant.get()
+                                               : &made[static_cast<std::size_t>(id)]);
+    }
+    made[static_cast<std::size_t>(op.output)] = evaluate(op, inputs, graph.shape(op.output));
+    for (const ValueId id : op.inputs) {
+      if (id != kNoValue && --uses[static_cast<std::size_t>(id)] == 0) made[static_cast<std::size_t>(id)] = {};
+    }
+  }
+  std::vector<Constant> outputs;
+  for (const ValueId id : graph.outputs) outputs.push_back(made[static_cast<std::size_t>(id)]);
+  return outputs;
+}
+
+}  // namespace camd::infer

@@ -1,0 +1,253 @@
+#include "infer/onnx/file.hpp"
+
+#include <fmt/format.h>
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/stubs/logging.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <unordered_set>
+
+#include "base/error.hpp"
+#include "base/sha256.hpp"
+#include "infer/onnx/cut.hpp"
+#include "infer/onnx/wire.hpp"
+
+namespace camd::infer {
+namespace {
+
+[[noreturn]] void refuse(const std::string& path, const std::string& cause) {
+  throw base::Error(base::ErrorKind::kModel, fmt::format("{}: {}", path, cause));
+}
+
+std::string read_bytes(const std::string& path) {
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (!std::filesystem::exists(status)) refuse(path, "no such model file");
+  if (!std::filesystem::is_regular_file(status)) refuse(path, "not a regular file, so not a model");
+  const auto size = std::filesystem::file_size(path, error);
+  if (error) refuse(path, fmt::format("cannot read the model: {}", error.message()));
+  if (size == 0) refuse(path, "the model file is empty");
+  if (size > kMaxModelBytes) {
+    refuse(path, fmt::format("the model has {} bytes, camd reads at most {}", size, kMaxModelBytes));
+  }
+  std::ifstream file(path, std::ios::binary);
+  if (!file) refuse(path, fmt::format("cannot read the model: {}", std::strerror(errno)));
+  std::string bytes(static_cast<std::size_t>(size), '\0');
+  file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  if (static_cast<std::size_t>(file.gcount()) != bytes.size()) refuse(path, "the model changed while it was read");
+  return bytes;
+}
+
+// Bytes that an initializer's typed fields hold for one element, as onnx.proto's TensorProto lays them out.
+std::int64_t typed_elements(const onnx::TensorProto& tensor) {
+  using T = onnx::TensorProto;
+  switch (tensor.data_type()) {
+    case T::FLOAT: return tensor.float_data_size();
+    case T::DOUBLE: return tensor.double_data_size();
+    case T::INT64: return tensor.int64_data_size();
+    case T::UINT32:
+    case T::UINT64: return tensor.uint64_data_size();
+    case T::INT32:
+    case T::INT16:
+    case T::INT8:
+    case T::UINT8:
+    case T::UINT16:
+    case T::BOOL:
+    case T::FLOAT16:
+    case T::BFLOAT16: return tensor.int32_data_size();
+    case T::STRING: return tensor.string_data_size();
+    default: return -1;
+  }
+}
+
+void check_tensor(const std::string& path, const onnx::TensorProto& tensor, std::string_view owner) {
+  std::int64_t count = 1;
+  for (const std::int64_t dimension : tensor.dims()) {
+    if (dimension < 0) refuse(path, fmt::format("{} has a negative dimension", owner));
+    if (dimension > 0 && count > kMaxTensorElements / dimension) {
+      refuse(path, fmt::format("{} has more than {} elements", owner, kMaxTensorElements));
+    }
+    count *= dimension;
+  }
+  if (tensor.data_location() == onnx::TensorProto::EXTERNAL) return;  // looked at by whoever reads it
+  const std::size_t size = onnx_type_size(tensor.data_type());
+  if (size == 0 && tensor.data_type() != onnx::TensorProto::STRING) {
+    refuse(path, fmt::format("{} is of unknown type {}", owner, tensor.data_type()));
+  }
+  if (tensor.has_raw_data()) {
+    if (tensor.raw_data().size() != static_cast<std::size_t>(count) * size) {
+      refuse(path, fmt::format("{} needs {} bytes, the file holds {}", owner, static_cast<std::size_t>(count) * size,
+                               tensor.raw_data().size()));
+    }
+  } else if (typed_elements(tensor) != count) {
+    refuse(path, fmt::format("{} needs {} elements, the file holds {}", owner, count, typed_elements(tensor)));
+  }
+}
+
+using Names = std::unordered_set<std::string_view>;  // of the file, which outlives them
+
+// Names that nodes of a graph may read: its own and those of the graphs around it. A chain and not a copy, so that a
+// file full of nested graphs costs no more than its size.
+struct Scope {
+  const Scope* outer = nullptr;
+  Names names;
+
+  [[nodiscard]] bool has(std::string_view name) const {
+    for (const Scope* scope = this; scope != nullptr; scope = scope->outer) {
+      if (scope->names.count(name) > 0) return true;
+    }
+    return false;
+  }
+};
+
+// Every name that some node of the graph makes, to tell "never" from "later".
+Names all_outputs(const onnx::GraphProto& graph) {
+  Names names;
+  for (const auto& node : graph.node()) names.insert(node.output().begin(), node.output().end());
+  return names;
+}
+
+// NOLINTNEXTLINE(misc-no-recursion): protobuf has refused messages nested deeper than 64
+void check_graph(const std::string& path, const onnx::GraphProto& graph, const Scope* outer) {
+  Scope known{outer, {}};
+  for (const auto& input : graph.input()) known.names.insert(input.name());
+  for (const auto& tensor : graph.initializer()) {
+    check_tensor(path, tensor, fmt::format("weight '{}'", printable(tensor.name())));
+    known.names.insert(tensor.name());
+  }
+  for (const auto& tensor : graph.sparse_initializer()) {
+    refuse(path, fmt::format("sparse weight '{}' is not supported", printable(tensor.values().name())));
+  }
+  const Names later = all_outputs(graph);
+  Names made;
+  for (const auto& node : graph.node()) {
+    if (!node.domain().empty() && node.domain() != "ai.onnx") {
+      refuse(path, fmt::format("{} is of the foreign operator domain '{}', camd runs ai.onnx only", node_text(node),
+                               printable(node.domain())));
+    }
+    for (const auto& name : node.input()) {
+      if (name.empty() || known.has(name)) continue;
+      refuse(path, fmt::format("{} reads '{}', which {}", node_text(node), printable(name),
+                               later.count(name) > 0 ? "is made only after it (a cycle, or nodes out of order)"
+                                                     : "nothing makes"));
+    }
+    for (const auto& attribute : node.attribute()) {
+      if (attribute.has_t()) {
+        check_tensor(path, attribute.t(), fmt::format("'{}' of {}", printable(attribute.name()), node_text(node)));
+      }
+      if (attribute.has_g()) check_graph(path, attribute.g(), &known);
+      for (const auto& inner : attribute.graphs()) check_graph(path, inner, &known);
+    }
+    for (const auto& name : node.output()) {
+      if (name.empty()) continue;
+      if (!made.insert(name).second) {
+        refuse(path, fmt::format("{} makes '{}' a second time", node_text(node), printable(name)));
+      }
+      known.names.insert(name);
+    }
+  }
+  for (const auto& output : graph.output()) {
+    if (!known.has(output.name())) {
+      refuse(path, fmt::format("output '{}' is made by no node", printable(output.name())));
+    }
+  }
+}
+
+}  // namespace
+
+int OnnxFile::opset() const {
+  int version = 0;
+  for (const auto& set : proto.opset_import()) {
+    if (set.domain().empty() || set.domain() == "ai.onnx") {
+      const auto limit = static_cast<std::int64_t>(std::numeric_limits<int>::max());
+      version = static_cast<int>(std::min(std::max<std::int64_t>(set.version(), 0), limit));
+    }
+  }
+  return version;
+}
+
+OnnxFile parse_onnx(std::string_view bytes, const std::string& path, const std::vector<std::string>& cut_at) {
+  if (bytes.empty()) refuse(path, "the model file is empty");
+  if (const std::string cause = check_onnx_wire(bytes, kMaxModelFields); !cause.empty()) refuse(path, cause);
+  OnnxFile file;
+  file.path = path;
+  google::protobuf::io::CodedInputStream stream(reinterpret_cast<const std::uint8_t*>(bytes.data()),
+                                                static_cast<int>(bytes.size()));
+  {
+    // protobuf writes its own lines to stderr; ours says all there is to say.
+    const google::protobuf::LogSilencer silence;
+    if (!file.proto.ParseFromCodedStream(&stream) || !stream.ConsumedEntireMessage()) {
+      refuse(path, "not an ONNX file, or damaged: its messages cannot be read");
+    }
+  }
+  if (!file.proto.has_graph() || file.proto.graph().node_size() == 0) {
+    refuse(path, "not an ONNX model: it holds no graph with nodes");
+  }
+  if (file.proto.functions_size() > 0) refuse(path, "model-local functions are not supported");
+  if (file.opset() < 1) refuse(path, "the model does not say which operator set of ai.onnx it uses");
+  if (!cut_at.empty()) cut_graph(path, *file.proto.mutable_graph(), cut_at);
+  if (file.proto.graph().output_size() == 0) refuse(path, "the model has no output");
+  check_graph(path, file.proto.graph(), nullptr);
+  file.sha256 = base::sha256(bytes);
+  return file;
+}
+
+OnnxFile read_onnx_file(const std::string& path, const std::vector<std::string>& cut_at) {
+  return parse_onnx(read_bytes(path), path, cut_at);
+}
+
+std::string printable(std::string_view name) {
+  constexpr std::size_t kLongest = 96;
+  std::string text;
+  for (const char c : name.substr(0, kLongest)) text += c >= ' ' && c < '\x7f' ? c : '?';
+  if (name.size() > kLongest) text += "...";
+  return text;
+}
+
+std::string node_text(const onnx::NodeProto& node) {
+  if (!node.name().empty()) return fmt::format("{} (node '{}')", printable(node.op_type()), printable(node.name()));
+  const std::string output = node.output_size() > 0 ? node.output(0) : "";
+  return fmt::format("{} (node that makes '{}')", printable(node.op_type()), printable(output));
+}
+
+Shape declared_shape(const onnx::ValueInfoProto& value) {
+  Shape shape;
+  for (const auto& dimension : value.type().tensor_type().shape().dim()) {
+    shape.push_back(dimension.has_dim_value() && dimension.dim_value() > 0 ? dimension.dim_value() : -1);
+  }
+  return shape;
+}
+
+std::string onnx_type_name(int type) {
+  return onnx::TensorProto::DataType_IsValid(type)
+             ? onnx::TensorProto::DataType_Name(static_cast<onnx::TensorProto::DataType>(type))
+             : fmt::format("{}", type);
+}
+
+std::size_t onnx_type_size(int type) {
+  using T = onnx::TensorProto;
+  switch (type) {
+    case T::FLOAT:
+    case T::INT32:
+    case T::UINT32: return 4;
+    case T::DOUBLE:
+    case T::INT64:
+    case T::UINT64:
+    case T::COMPLEX64: return 8;
+    case T::FLOAT16:
+    case T::BFLOAT16:
+    case T::INT16:
+    case T::UINT16: return 2;
+    case T::INT8:
+    case T::UINT8:
+    case T::BOOL: return 1;
+    case T::COMPLEX128: return 16;
+    default: return 0;
+  }
+}
+
+}  // namespace camd::infer

@@ -1,0 +1,91 @@
+#include "infer/onnx/input.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include "base/error.hpp"
+
+namespace camd::infer {
+namespace {
+
+using base::Error;
+using base::ErrorKind;
+
+constexpr std::int64_t kMaxInputSide = 16384;
+
+// One side of the input: what the model fixes and what the configuration asks for must agree.
+std::int64_t resolve_side(const ModelDescription& model, std::int64_t fixed, int asked, std::string_view name) {
+  if (fixed > 0 && asked > 0 && fixed != asked) {
+    throw Error(ErrorKind::kModel, fmt::format("{}: model.input.{} is {}, but the model's input '{}' is {}: its {} is "
+                                               "fixed at {}",
+                                               model.path, name, asked, printable(model.inputs[0].name),
+                                               to_string(model.inputs[0].shape), name, fixed));
+  }
+  const std::int64_t side = fixed > 0 ? fixed : asked;
+  if (side <= 0) {
+    throw Error(ErrorKind::kModel, fmt::format("{}: the model leaves its input's {} open ({}): set model.input.{}",
+                                               model.path, name, to_string(model.inputs[0].shape), name));
+  }
+  if (side > kMaxInputSide) {
+    throw Error(ErrorKind::kModel,
+                fmt::format("{}: an input {} of {} is more than {}", model.path, name, side, kMaxInputSide));
+  }
+  return side;
+}
+
+}  // namespace
+
+TensorSpec resolve_input(const ModelDescription& model, InputOptions& options) {
+  if (model.inputs.size() != 1) {
+    std::string names;
+    for (const TensorSpec& input : model.inputs) names += (names.empty() ? "'" : ", '") + printable(input.name) + "'";
+    throw Error(ErrorKind::kModel, fmt::format("{}: the model has {} inputs ({}), camd feeds exactly one picture",
+                                               model.path, model.inputs.size(), names));
+  }
+  const TensorSpec& declared = model.inputs[0];
+  const auto does_not_fit = [&](std::string_view why) {
+    return Error(ErrorKind::kModel, fmt::format("{}: input '{}' is {} {}: {}", model.path, printable(declared.name),
+                                                to_string(declared.type), to_string(declared.shape), why));
+  };
+  // Engines compute in types of their own, so these differ in their range only.
+  if (declared.type != DataType::kF32 && declared.type != DataType::kF16 && declared.type != DataType::kU8) {
+    throw does_not_fit("camd feeds f32, f16 or u8");
+  }
+  constexpr std::string_view kForms = "[1,3,height,width] or [1,height,width,3]";
+  if (declared.shape.size() != 4) throw does_not_fit(fmt::format("camd feeds pictures as {}", kForms));
+  if (declared.shape[0] > 1) throw does_not_fit("camd runs one picture at a time, so the batch must be 1");
+  const bool last = takes_pixels_last(declared.shape);
+  if (!last && declared.shape[1] > 0 && declared.shape[1] != 3) {
+    throw does_not_fit(fmt::format("camd feeds three channels, as {}", kForms));
+  }
+  const bool bytes = std::all_of(options.scale.begin(), options.scale.end(), [](float s) { return s == 1.0F; }) &&
+                     std::all_of(options.mean.begin(), options.mean.end(), [](float m) { return m == 0.0F; });
+  if (declared.type == DataType::kU8 && !bytes) {
+    throw does_not_fit("it takes pixels of 0 to 255: set model.input.scale to 1 and leave mean at 0");
+  }
+  TensorSpec input = declared;
+  input.type = DataType::kF32;
+  input.shape = {1, 3, resolve_side(model, declared.shape[last ? 1 : 2], options.height, "height"),
+                 resolve_side(model, declared.shape[last ? 2 : 3], options.width, "width")};
+  if (element_count(input.shape) > kMaxValueElements) {
+    throw Error(ErrorKind::kModel, fmt::format("{}: an input of {} has more than {} elements", model.path,
+                                               to_string(input.shape), kMaxValueElements));
+  }
+  options.height = static_cast<int>(input.shape[2]);
+  options.width = static_cast<int>(input.shape[3]);
+  return input;
+}
+
+void fix_input_shape(OnnxFile& file, const TensorSpec& input) {
+  for (auto& value : *file.proto.mutable_graph()->mutable_input()) {
+    if (value.name() != input.name) continue;
+    auto* shape = value.mutable_type()->mutable_tensor_type()->mutable_shape();
+    shape->clear_dim();
+    for (const std::int64_t dimension : input.shape) shape->add_dim()->set_dim_value(dimension);
+  }
+}
+
+}  // namespace camd::infer

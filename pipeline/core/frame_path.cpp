@@ -1,0 +1,366 @@
+// A frame's work, enqueued on streams or captured as a graph, and the times of its stages.
+#include "pipeline/core/frame_path.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace camd::pipeline {
+namespace {
+
+using base::Status;
+using device::CopyKind;
+using device::DeviceInfo;
+using device::DeviceKind;
+using device::StreamRef;
+
+// Graphs that a frame in flight keeps. More than so many layouts no set of cameras has; a stream whose pictures change
+// their size all the time shall not fill the device's memory. In mapped memory each slot of each camera has one.
+constexpr std::size_t kMostCapturedLayouts = 64;
+constexpr std::size_t kMostCapturedPictures = 512;
+
+// Returns early with the first failure; per-frame code throws nothing.
+#define CAMD_TRY(expression)                                          \
+  do {                                                                \
+    if (Status status_ = (expression); !status_.ok()) return status_; \
+  } while (false)
+
+// DLPack's shape pointer is not const, though nobody writes through it.
+DLTensor dl_tensor(const infer::TensorSpec& spec, void* data, DLDevice device) {
+  DLTensor tensor{};
+  tensor.data = data;
+  tensor.device = device;
+  tensor.ndim = static_cast<std::int32_t>(spec.shape.size());
+  tensor.dtype = dl_type(spec.type);
+  tensor.shape = const_cast<std::int64_t*>(spec.shape.data());  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+  return tensor;
+}
+
+// DLPack's names for a device's own memory and for host memory that it reaches.
+DLDevice dl_device(const DeviceInfo& info) noexcept {
+  switch (info.kind) {
+    case DeviceKind::kHost: return {kDLCPU, 0};
+    case DeviceKind::kCuda: return {kDLCUDA, info.index};
+  }
+  return {kDLCPU, 0};
+}
+
+DLDevice dl_host_of(const DeviceInfo& info) noexcept {
+  return {info.kind == DeviceKind::kCuda ? kDLCUDAHost : kDLCPU, 0};
+}
+
+}  // namespace
+
+std::string_view to_string(Transfer transfer) noexcept {
+  switch (transfer) {
+    case Transfer::kPageable: return "pageable";
+    case Transfer::kPinned: return "pinned";
+    case Transfer::kDirect: return "direct";
+    case Transfer::kMapped: return "mapped";
+  }
+  return "?";
+}
+
+device::HostMemory picture_memory(Transfer transfer) noexcept {
+  switch (transfer) {
+    case Transfer::kPageable: return device::HostMemory::kPageable;
+    case Transfer::kMapped: return device::HostMemory::kMapped;
+    case Transfer::kPinned:
+    case Transfer::kDirect: break;
+  }
+  return device::HostMemory::kPinned;
+}
+
+DLDataType dl_type(infer::DataType type) noexcept {
+  switch (type) {
+    case infer::DataType::kF32: return {kDLFloat, 32, 1};
+    case infer::DataType::kF16: return {kDLFloat, 16, 1};
+    case infer::DataType::kU8: return {kDLUInt, 8, 1};
+    case infer::DataType::kI32: return {kDLInt, 32, 1};
+    case infer::DataType::kI64: return {kDLInt, 64, 1};
+  }
+  return {kDLFloat, 32, 1};
+}
+
+FramePath::FramePath(device::Device& device, infer::Engine& engine, PostprocessorChain& postprocessors,
+                     const FramePathOptions& options)
+    : device_(device),
+      engine_(engine),
+      postprocessors_(postprocessors),
+      options_(options),
+      copies_(!device.info().works_in_host_memory && options.transfer != Transfer::kMapped),
+      upload_ends_where_preprocessing_begins_(copies_ && options.streams != StreamStrategy::kSplit),
+      signals_(copies_ && options.graph && device.supports_signals()),
+      copy_stream_(device.make_stream("copy")),
+      compute_stream_(device.make_urgent_stream("compute")),
+      download_stream_(device.make_stream("download")),
+      mark_stream_(device.make_urgent_stream("mark")),
+      marked_(device.make_event()) {
+  if (options.graph && !device.supports_graphs()) {
+    throw base::Error(base::ErrorKind::kDevice, "this device cannot capture graphs: choose another strategy");
+  }
+}
+
+std::unique_ptr<InFlight> FramePath::make_in_flight() {
+  auto made = std::make_unique<InFlight>(device_, engine_.make_execution(), postprocessors_.needs().detections);
+  if (options_.streams == StreamStrategy::kPerFrame) {
+    made->own_stream = std::make_unique<device::Stream>(device_.make_urgent_stream("frame"));
+  }
+  if (signals_) made->picture_there = device_.make_signal();
+
+  const bool in_place = device_.info().works_in_host_memory;
+  const DLDevice host_device = dl_host_of(device_.info());
+  const DLDevice own_device = dl_device(device_.info());
+  const MergedNeeds& needs = postprocessors_.needs();
+  const std::vector<infer::TensorSpec>& outputs = engine_.outputs();
+  if (needs.input == CAMD_NEED_HOST) made->execution->keep_input();
+  const std::vector<std::byte*> on_host = in_place ? std::vector<std::byte*>() : plan_copies(*made);
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    void* on_device = made->execution->output(i).data;
+    made->tensors.host.push_back(dl_tensor(outputs[i], in_place ? on_device : on_host[i], host_device));
+    made->tensors.device.push_back(dl_tensor(outputs[i], on_device, own_device));
+  }
+  void* input = made->execution->input().data;
+  if (!in_place && needs.input == CAMD_NEED_HOST) {
+    made->host_input = device_.allocate_host(device::HostMemory::kPinned, engine_.input().size_bytes());
+    made->d2h_bytes += engine_.input().size_bytes();
+    input = made->host_input.data();
+  }
+  made->tensors.input = dl_tensor(engine_.input(), input, host_device);
+  made->tensors.stream = made->own_stream ? made->own_stream->ref().native() : compute_stream_.ref().native();
+  made->postprocessing = postprocessors_.prepare(made->tensors);
+  return made;
+}
+
+// Host memory for the outputs that plug-ins read there, and the copies that fill it. Returns where each output will be
+// (null: nowhere). Mapped or direct, the network writes them there by itself, where its engine can. In a graph outputs
+// that lie side by side on the device travel as one copy: on one H200 that takes less than sending the early ones off
+// while later ones are computed (docs/experiments.md).
+std::vector<std::byte*> FramePath::plan_copies(InFlight& in_flight) {
+  constexpr std::ptrdiff_t kLargestGap = 512;  // bytes; engines align each output
+  const std::vector<infer::TensorSpec>& outputs = engine_.outputs();
+  std::vector<std::byte*> on_host(outputs.size(), nullptr);
+  std::vector<std::size_t> copied;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (postprocessors_.needs().outputs[i] != CAMD_NEED_HOST) continue;
+    if (options_.transfer == Transfer::kMapped || options_.transfer == Transfer::kDirect) {
+      device::HostBuffer buffer = device_.allocate_host(device::HostMemory::kMapped, outputs[i].size_bytes());
+      if (in_flight.execution->bind_output(i, buffer.device_data())) {
+        on_host[i] = buffer.data();
+        in_flight.host_outputs.push_back(std::move(buffer));
+        continue;
+      }
+    }
+    copied.push_back(i);
+  }
+  const auto from = [&in_flight](std::size_t i) {
+    return static_cast<const std::byte*>(in_flight.execution->output(i).data);
+  };
+  std::sort(copied.begin(), copied.end(), [&from](std::size_t a, std::size_t b) { return from(a) < from(b); });
+  for (const std::size_t i : copied) {
+    CopyBack* last = in_flight.copies.empty() ? nullptr : &in_flight.copies.back();
+    if (options_.graph && last != nullptr && from(i) - (last->from + last->size_bytes) <= kLargestGap) {
+      last->size_bytes = static_cast<std::size_t>(from(i) - last->from) + outputs[i].size_bytes();
+      last->outputs.push_back(i);
+    } else {
+      in_flight.copies.push_back({nullptr, from(i), outputs[i].size_bytes(), {i}});
+    }
+  }
+  // In the model's order again where each travels by itself, so that early heads come first.
+  std::sort(in_flight.copies.begin(), in_flight.copies.end(),
+            [](const CopyBack& a, const CopyBack& b) { return a.outputs.front() < b.outputs.front(); });
+  for (CopyBack& copy : in_flight.copies) {
+    in_flight.host_outputs.push_back(device_.allocate_host(picture_memory(options_.transfer), copy.size_bytes));
+    copy.to = in_flight.host_outputs.back().data();
+    for (const std::size_t i : copy.outputs) on_host[i] = copy.to + (from(i) - copy.from);
+    in_flight.d2h_bytes += copy.size_bytes;
+  }
+  return on_host;
+}
+
+Status FramePath::enqueue(InFlight& in_flight) {
+  CAMD_TRY(make_room(in_flight));
+  if (options_.graph) return enqueue_graph(in_flight);
+  const StreamRef compute = in_flight.own_stream ? in_flight.own_stream->ref() : compute_stream_.ref();
+  const bool split = options_.streams == StreamStrategy::kSplit;
+  const StreamRef copy = split ? copy_stream_.ref() : compute;
+  // Where nothing travels back (the host device, mapped memory) a stream for it would only be one more to wait for.
+  const StreamRef back = split && in_flight.d2h_bytes > 0 ? download_stream_.ref() : compute;
+  const infer::PictureView picture = picture_of(in_flight);
+  CAMD_TRY(upload(in_flight, copy));
+  if (copies_ && split) {
+    CAMD_TRY(device_.record(in_flight.uploaded, copy));
+    CAMD_TRY(device_.wait(in_flight.uploaded, compute));
+  }
+  CAMD_TRY(enqueue_work(in_flight, picture, compute));
+  CAMD_TRY(download(in_flight, compute, back));
+  if (in_flight.d2h_bytes > 0) CAMD_TRY(device_.record(in_flight.times.download_end, back));
+  return device_.record(in_flight.downloaded, back);
+}
+
+// The upload stays outside: so the graph is the same for every slot, and the slot is free as soon as it was read. The
+// graph is launched while the picture travels, and waits for it itself where the device has signals. Where copies end
+// the graph, their time is taken inside: a timed event behind them delays what comes after it (docs/experiments.md).
+Status FramePath::enqueue_graph(InFlight& in_flight) {
+  const StreamRef stream = in_flight.own_stream ? in_flight.own_stream->ref() : compute_stream_.ref();
+  const infer::PictureView picture = picture_of(in_flight);
+  std::vector<CapturedPath>& captured = in_flight.captured;
+  auto found = std::find_if(captured.begin(), captured.end(), [&](const CapturedPath& path) {
+    return path.picture == picture.data && path.layout == picture.layout;
+  });
+  if (found == captured.end()) {
+    if (captured.size() == (copies_ ? kMostCapturedLayouts : kMostCapturedPictures)) captured.pop_back();
+    // Before the upload: a signal that is raised for a frame without a graph would let the next one go too early.
+    CAMD_TRY(capture(in_flight, picture, stream));
+    found = captured.end() - 1;
+  }
+  std::rotate(captured.begin(), found, found + 1);  // the one used last is the first
+  if (!copies_ && kernels_alone(in_flight)) CAMD_TRY(device_.record(in_flight.times.upload_end, stream));
+  CAMD_TRY(upload(in_flight, signals_ ? copy_stream_.ref() : stream));
+  CAMD_TRY(device_.launch(captured.front().graph, stream));
+  if (!copies_) CAMD_TRY(device_.record(in_flight.slot_read, stream));
+  CAMD_TRY(device_.record(in_flight.downloaded, stream));
+  if (!kernels_alone(in_flight)) return {};
+  // Behind what the completion waits for: it need not wait for this.
+  CAMD_TRY(device_.record(in_flight.times.infer_end, stream));
+  return device_.record(in_flight.timed, stream);
+}
+
+Status FramePath::capture(InFlight& in_flight, const infer::PictureView& picture, StreamRef stream) {
+  CapturedPath path{picture.data, picture.layout, {}};
+  CAMD_TRY(device_.begin_capture(stream));
+  Status status = signals_ ? device_.await(in_flight.picture_there, stream) : Status();
+  if (status.ok()) status = enqueue_work(in_flight, picture, stream);
+  if (status.ok()) status = download(in_flight, stream, stream);
+  if (status.ok()) status = mark(in_flight, in_flight.times.download_end, stream);
+  if (!kernels_alone(in_flight)) {
+    // A capture ends with all its streams joined; nothing comes after that would wait.
+    if (status.ok()) status = device_.record(marked_, mark_stream_);
+    if (status.ok()) status = device_.wait(marked_, stream);
+  }
+  Status ended = device_.end_capture(stream, path.graph);
+  if (!status.ok()) return status;
+  if (!ended.ok()) return ended;
+  in_flight.captured.push_back(std::move(path));
+  return {};
+}
+
+// Whether no copy ends the frame's graph. Times are then taken around it: with a branch for them beside three lanes of
+// kernels, and no copy in which all end, libcuda allocates whenever an event is recorded behind the graph
+// (test_pipeline_gpu_steady).
+bool FramePath::kernels_alone(const InFlight& in_flight) const noexcept {
+  return options_.graph && in_flight.d2h_bytes == 0;
+}
+
+// Takes the time at which the work of `stream` so far has ended. In a graph that happens on a branch of its own:
+// between two kernels it would keep the second from starting before the first has ended. [dispatch] Does not block.
+Status FramePath::mark(InFlight& in_flight, device::TimedEvent& event, StreamRef stream) {
+  if (!options_.graph) return device_.record(event, stream);
+  if (kernels_alone(in_flight)) return {};
+  CAMD_TRY(device_.record(marked_, stream));
+  CAMD_TRY(device_.wait(marked_, mark_stream_));
+  return device_.record(event, mark_stream_);
+}
+
+// Memory for the picture; outside of any capture, where nothing may be allocated.
+Status FramePath::make_room(InFlight& in_flight) {
+  const std::size_t size = in_flight.frame.layout.size_bytes;
+  in_flight.h2d_bytes = copies_ ? size : 0;
+  if (!copies_ || in_flight.picture.size_bytes() >= size) return {};
+  in_flight.captured.clear();  // they upload to the old place
+  try {
+    in_flight.picture = device_.allocate_device(size);
+  } catch (const base::Error& error) {
+    return {error.kind(), error.what()};
+  }
+  return {};
+}
+
+Status FramePath::enqueue_work(InFlight& in_flight, const infer::PictureView& picture, StreamRef compute) {
+  // On one stream preprocessing begins where the upload ends: a second event there would only cost its time.
+  if (!upload_ends_where_preprocessing_begins_) {
+    CAMD_TRY(mark(in_flight, in_flight.times.preprocess_begin, compute));
+  }
+  CAMD_TRY(in_flight.execution->enqueue_preprocess(picture, compute));
+  CAMD_TRY(mark(in_flight, in_flight.times.preprocess_end, compute));
+  // In mapped memory the slot itself is what preprocessing reads.
+  if (!copies_) CAMD_TRY(device_.record(in_flight.slot_read, compute));
+  CAMD_TRY(in_flight.execution->enqueue_network(compute));
+  return mark(in_flight, in_flight.times.infer_end, compute);
+}
+
+// Where preprocessing reads the picture.
+infer::PictureView FramePath::picture_of(const InFlight& in_flight) const {
+  infer::PictureView picture{in_flight.picture.data(), in_flight.frame.layout, signals_};
+  if (!copies_) {
+    const std::byte* mapped = in_flight.lease.device_pixels();
+    picture.data = mapped != nullptr ? mapped : in_flight.frame.pixels.data();
+  }
+  return picture;
+}
+
+Status FramePath::upload(InFlight& in_flight, StreamRef stream) {
+  const capture::Frame& frame = in_flight.frame;
+  if (!copies_) return {};
+  CAMD_TRY(device_.record(in_flight.times.upload_begin, stream));
+  CAMD_TRY(device_.copy(in_flight.picture.data(), frame.pixels.data(), frame.layout.size_bytes, CopyKind::kHostToDevice,
+                        stream));
+  if (signals_) CAMD_TRY(device_.raise(in_flight.picture_there, stream));
+  if (options_.wait_each) CAMD_TRY(device_.synchronize(stream));
+  CAMD_TRY(device_.record(in_flight.times.upload_end, stream));
+  return device_.record(in_flight.slot_read, stream);
+}
+
+Status FramePath::download(InFlight& in_flight, StreamRef compute, StreamRef stream) {
+  const bool own_stream = &stream.state() != &compute.state();
+  for (const CopyBack& copy : in_flight.copies) {
+    if (own_stream) {
+      for (const std::size_t i : copy.outputs) CAMD_TRY(device_.wait(in_flight.execution->output_ready(i), stream));
+    }
+    CAMD_TRY(device_.copy(copy.to, copy.from, copy.size_bytes, CopyKind::kDeviceToHost, stream));
+    if (options_.wait_each) CAMD_TRY(device_.synchronize(stream));
+  }
+  if (own_stream) {
+    // Outputs that nobody reads are waited for too: the frame is complete when the network is.
+    CAMD_TRY(device_.record(in_flight.computed, compute));
+    CAMD_TRY(device_.wait(in_flight.computed, stream));
+  }
+  if (in_flight.host_input.size_bytes() == 0) return {};
+  return device_.copy(in_flight.host_input.data(), in_flight.execution->input().data, in_flight.host_input.size_bytes(),
+                      CopyKind::kDeviceToHost, stream);
+}
+
+void FramePath::finish(const InFlight& in_flight) {
+  for (const StreamRef stream : {copy_stream_.ref(), compute_stream_.ref(), download_stream_.ref()}) {
+    (void)device_.synchronize(stream);  // whatever it says, it has waited
+  }
+  if (in_flight.own_stream) (void)device_.synchronize(in_flight.own_stream->ref());
+}
+
+void FramePath::stage_times(const InFlight& in_flight, StageTimes& times) {
+  const StageEvents& events = in_flight.times;
+  const auto at = [&times](Stage stage) -> base::Duration& { return times[static_cast<std::size_t>(stage)]; };
+  const auto span = [this](const device::TimedEvent& from, const device::TimedEvent& to) {
+    return std::max(device_.elapsed(from, to), base::Duration::zero());
+  };
+  const base::Duration on_device = in_flight.completed - in_flight.dispatched;
+  at(Stage::kH2d) = copies_ ? span(events.upload_begin, events.upload_end) : base::Duration::zero();
+  if (kernels_alone(in_flight)) {
+    // On its way when `downloaded` was reached. A device that is lost instead has no times.
+    if (!device_.synchronize(in_flight.timed).ok()) return;
+    at(Stage::kPreprocess) = base::Duration::zero();
+    at(Stage::kInfer) = span(events.upload_end, events.infer_end);
+  } else {
+    at(Stage::kPreprocess) = span(upload_ends_where_preprocessing_begins_ ? events.upload_end : events.preprocess_begin,
+                                  events.preprocess_end);
+    at(Stage::kInfer) = span(events.preprocess_end, events.infer_end);
+  }
+  // Early outputs travel while later ones are computed: only what is left after the network's end is a cost.
+  at(Stage::kD2h) = in_flight.d2h_bytes > 0 ? span(events.infer_end, events.download_end) : base::Duration::zero();
+  const base::Duration explained = at(Stage::kH2d) + at(Stage::kPreprocess) + at(Stage::kInfer) + at(Stage::kD2h);
+  at(Stage::kCapture) = in_flight.frame.arrived - in_flight.frame.captured;
+  at(Stage::kQueue) =
+      (in_flight.dispatched - in_flight.frame.arrived) + std::max(on_device - explained, base::Duration::zero());
+}
+
+}  // namespace camd::pipeline

@@ -1,0 +1,266 @@
+// Which job is possible, who gets it, and who is woken for the next.
+#include "pipeline/core/job_queue.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace camd::pipeline {
+
+using base::MutexLock;
+using capture::CameraIndex;
+
+namespace {
+
+// Each camera's plug-ins, one dispatch and one completion.
+std::size_t jobs_at_once(const std::vector<int>& limits) {
+  return 2 + static_cast<std::size_t>(std::count_if(limits.begin(), limits.end(), [](int limit) { return limit > 0; }));
+}
+
+}  // namespace
+
+JobQueue::JobQueue(const Options& options)
+    : device_depth_(static_cast<std::size_t>(options.device_depth)),
+      frames_(static_cast<std::size_t>(options.frames)),
+      most_workers_(jobs_at_once(options.limits)),
+      limits_(options.limits),
+      published_(options.limits.size(), options.limits.size(), 0),
+      unused_(frames_) {
+  for (const int limit : options.limits) {
+    announcements_.push_back(std::make_unique<Announcement>(published_));
+    Camera& camera = cameras_.emplace_back();
+    if (options.adopted) camera.limit = limit;
+    camera.completed.reserve(static_cast<std::size_t>(limit));
+  }
+  asleep_.reserve(most_workers_);
+  free_.reserve(frames_);
+  on_device_.reserve(frames_);
+}
+
+bool JobQueue::publish(CameraIndex camera, bool take, Job& job) {
+  if (sleepers_.load() == 0) {  // all are busy, and look at published_ before they fall asleep
+    // Once is enough: whoever finds the camera there takes its newest frame.
+    Announcement& announcement = *announcements_[camera];
+    if (announcement.pending.exchange(true)) return false;
+    announced_.fetch_add(1);
+    (void)published_.try_enqueue(announcement.producer, camera);  // has room for every camera
+    // Read as part of a change, so that it comes before or after that of a worker who falls asleep: either the worker
+    // looks at published_ once more, or it is seen here.
+    if (sleepers_.fetch_add(0) == 0) return false;
+  }
+  base::Semaphore* sleeper = nullptr;
+  {
+    const MutexLock lock(mutex_);
+    take_published();
+    note_frame(cameras_[camera]);
+    if (take) return take_dispatch(job);
+    if (to_dispatch() == kNoCamera) return false;  // whoever makes it possible will look
+    sleeper = take_sleeper();
+  }
+  if (sleeper != nullptr) sleeper->release();
+  return false;
+}
+
+void JobQueue::finish(Job& job) {
+  base::Semaphore* sleeper = nullptr;
+  {
+    const MutexLock lock(mutex_);
+    settle(job);
+    if (draining_ && all_done()) wake_all();
+    if (something_to_do()) sleeper = take_sleeper();
+  }
+  if (sleeper != nullptr) sleeper->release();
+}
+
+JobQueue::Next JobQueue::next(base::Semaphore& wake_up, Job& job) {
+  base::Semaphore* other = nullptr;
+  {
+    const MutexLock lock(mutex_);
+    settle(job);
+    take_published();
+    if (!take_job(job)) {
+      ++sleepers_;
+      take_published();  // what a source published that did not see this one sleep
+      if (!take_job(job)) {
+        if (!draining_ || !all_done()) {
+          asleep_.push_back(&wake_up);
+          return Next::kSleep;
+        }
+        --sleepers_;
+        wake_all();
+        return Next::kEnd;
+      }
+      --sleepers_;
+    }
+    if (something_to_do()) other = take_sleeper();
+  }
+  if (other != nullptr) other->release();
+  return Next::kJob;
+}
+
+void JobQueue::watch(base::Semaphore* done) {
+  const MutexLock lock(mutex_);
+  done_ = done;
+}
+
+void JobQueue::adopt(CameraIndex camera) {
+  base::Semaphore* sleeper = nullptr;
+  {
+    const MutexLock lock(mutex_);
+    Camera& adopted = cameras_[camera];
+    adopted.limit = limits_[camera];
+    adopted.postprocessing = true;
+    note_frame(adopted);
+    if (something_to_do()) sleeper = take_sleeper();
+  }
+  if (sleeper != nullptr) sleeper->release();
+}
+
+void JobQueue::release(CameraIndex camera) {
+  base::Semaphore* sleeper = nullptr;
+  {
+    const MutexLock lock(mutex_);
+    cameras_[camera].postprocessing = false;
+    if (something_to_do()) sleeper = take_sleeper();
+  }
+  if (sleeper != nullptr) sleeper->release();
+}
+
+void JobQueue::leave(CameraIndex camera) {
+  const MutexLock lock(mutex_);
+  cameras_[camera].limit = 0;
+  cameras_[camera].has_frame = false;
+}
+
+bool JobQueue::dispatching(CameraIndex camera) const {
+  const MutexLock lock(mutex_);
+  return dispatches(camera);
+}
+
+bool JobQueue::busy(CameraIndex camera) {
+  const MutexLock lock(mutex_);
+  take_published();
+  return cameras_[camera].has_frame || cameras_[camera].on_the_way > 0 || dispatches(camera);
+}
+
+void JobQueue::drain() {
+  const MutexLock lock(mutex_);
+  draining_ = true;
+  wake_all();
+}
+
+// What a job that was done has changed.
+void JobQueue::settle(Job& job) {
+  switch (std::exchange(job.kind, Job::Kind::kNone)) {
+    case Job::Kind::kNone: break;
+    case Job::Kind::kDispatch:
+      dispatching_ = false;
+      if (job.more) note_frame(cameras_[job.camera]);
+      if (job.dispatched) {
+        on_device_.push_back({job.camera, job.frame});
+        ++cameras_[job.camera].on_the_way;
+      } else if (job.frame == static_cast<int>(unused_)) {
+        ++unused_;  // no frame has had it yet: it must not end up below those that are taken again and again
+      } else {
+        free_.push_back(job.frame);
+      }
+      break;
+    case Job::Kind::kComplete:
+      completing_ = false;
+      on_device_.erase(on_device_.begin());
+      cameras_[job.camera].completed.push_back(job.frame);
+      break;
+    case Job::Kind::kPostprocess:
+      cameras_[job.camera].postprocessing = false;
+      --cameras_[job.camera].on_the_way;
+      free_.push_back(job.frame);
+      break;
+  }
+  if (done_ != nullptr) done_->release();
+}
+
+// Not inlined, and to_dispatch() neither: copies at each call would be more code to fetch after a pause.
+[[gnu::noinline]] void JobQueue::take_published() {
+  CameraIndex camera = 0;
+  while (announced_.load() > 0 && published_.try_dequeue(camera)) {
+    announced_.fetch_sub(1);
+    announcements_[camera]->pending = false;  // first: what is published from now on is announced again
+    note_frame(cameras_[camera]);
+  }
+}
+
+bool JobQueue::take_dispatch(Job& job) {
+  const std::size_t i = to_dispatch();
+  if (i == kNoCamera) return false;
+  job = {Job::Kind::kDispatch, static_cast<CameraIndex>(i), take_free()};
+  dispatching_ = true;
+  cameras_[i].has_frame = false;
+  last_camera_ = i;
+  return true;
+}
+
+bool JobQueue::take_job(Job& job) {
+  if (take_dispatch(job)) return true;
+  if (const std::size_t i = to_postprocess(); i != kNoCamera) {
+    Camera& camera = cameras_[i];
+    job = {Job::Kind::kPostprocess, static_cast<CameraIndex>(i), camera.completed.front()};
+    camera.completed.erase(camera.completed.begin());
+    camera.postprocessing = true;
+    return true;
+  }
+  if (can_complete()) {
+    job = {Job::Kind::kComplete, on_device_.front().camera, on_device_.front().frame};
+    completing_ = true;
+    return true;
+  }
+  return false;
+}
+
+// Those that no frame has had come first, so that the first frames warm up them all.
+int JobQueue::take_free() {
+  if (unused_ > 0) return static_cast<int>(--unused_);
+  const int last = free_.back();
+  free_.pop_back();
+  return last;
+}
+
+base::Semaphore* JobQueue::take_sleeper() {
+  if (asleep_.empty()) return nullptr;
+  base::Semaphore* const last = asleep_.back();
+  asleep_.pop_back();
+  --sleepers_;
+  return last;
+}
+
+void JobQueue::wake_all() {
+  while (base::Semaphore* const sleeper = take_sleeper()) sleeper->release();
+}
+
+// Room first, frame second: what is taken once there is room is the newest there is.
+[[gnu::noinline]] std::size_t JobQueue::to_dispatch() const {
+  if (dispatching_ || on_device_.size() >= device_depth_ || free_.size() + unused_ == 0) return kNoCamera;
+  for (std::size_t turn = 1; turn <= cameras_.size(); ++turn) {
+    const std::size_t i = (last_camera_ + turn) % cameras_.size();
+    if (cameras_[i].has_frame && cameras_[i].on_the_way < cameras_[i].limit) return i;
+  }
+  return kNoCamera;
+}
+
+std::size_t JobQueue::to_postprocess() const {
+  for (std::size_t i = 0; i < cameras_.size(); ++i) {
+    if (!cameras_[i].postprocessing && !cameras_[i].completed.empty()) return i;
+  }
+  return kNoCamera;
+}
+
+bool JobQueue::can_complete() const { return !completing_ && !on_device_.empty(); }
+
+bool JobQueue::something_to_do() const {
+  return to_dispatch() != kNoCamera || to_postprocess() != kNoCamera || can_complete();
+}
+
+bool JobQueue::all_done() const {
+  return free_.size() + unused_ == frames_ &&
+         std::none_of(cameras_.begin(), cameras_.end(), [](const Camera& camera) { return camera.has_frame; });
+}
+
+}  // namespace camd::pipeline

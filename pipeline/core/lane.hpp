@@ -1,0 +1,72 @@
+// Lane: one device with all that works for it: the engine, the way of a frame through the device, the frames in flight
+// and the queue of jobs on them. Every camera belongs to one lane; lanes share nothing with each other. There is one
+// lane, and a second one while a reload moves the cameras to it.
+//
+// Threads: constructor, accessors of parts [any]; complete() [completion]; lost() [any].
+// Invariants: as many frames in flight as it takes for every camera to have one with its plug-ins while the device is
+//          full, all made in the constructor. A device that was lost stays lost. Device, engine, postprocessors and
+//          clock outlive the lane.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "device/device.hpp"
+#include "infer/engine.hpp"
+#include "pipeline/core/frame_path.hpp"
+#include "pipeline/core/in_flight.hpp"
+#include "pipeline/core/job_queue.hpp"
+#include "pipeline/core/postprocessor_chain.hpp"
+
+namespace camd::pipeline {
+
+struct LaneOptions {
+  FramePathOptions path;
+  int device_depth = 1;     // the most frames on the device at once
+  std::vector<int> limits;  // JobQueue::Options::limits
+  bool adopted = true;      // JobQueue::Options::adopted
+};
+
+class Lane {
+ public:
+  // [setup] Allocates everything. Throws Error(kDevice | kModel).
+  Lane(device::Device& device, infer::Engine& engine, PostprocessorChain& postprocessors, const base::Clock& clock,
+       const LaneOptions& options);
+  Lane(const Lane&) = delete;
+  Lane& operator=(const Lane&) = delete;
+
+  [[nodiscard]] device::Device& device() const noexcept { return device_; }
+  [[nodiscard]] const infer::Engine& engine() const noexcept { return engine_; }
+  [[nodiscard]] FramePath& path() noexcept { return path_; }
+  [[nodiscard]] JobQueue& jobs() noexcept { return jobs_; }
+  // Job::frame.
+  [[nodiscard]] InFlight& frame(int index) noexcept { return *frames_[static_cast<std::size_t>(index)]; }
+
+  // Whether a source's thread may hand its frame to the device itself (docs/adr/0020-sources-dispatch.md).
+  [[nodiscard]] bool sources_dispatch() const noexcept { return sources_dispatch_; }
+  // Whether plug-ins read the picture, so that its slot is held until they have returned.
+  [[nodiscard]] bool holds_pictures() const noexcept { return holds_pictures_; }
+
+  // [completion] [blocks] until the device has done the frame, which gets its status and the time of its completion.
+  // Frees its slot as soon as the device has read it, unless plug-ins read the picture. True: the device is lost, and
+  // nobody has been told so before.
+  [[nodiscard]] bool complete(InFlight& in_flight);
+  // Whether complete() has found the device lost.
+  [[nodiscard]] bool lost() const noexcept { return lost_.load(); }
+
+ private:
+  device::Device& device_;
+  infer::Engine& engine_;
+  const base::Clock& clock_;
+  const bool sources_dispatch_;
+  const bool holds_pictures_;
+  std::atomic<bool> lost_{false};
+  FramePath path_;
+  std::vector<std::unique_ptr<InFlight>> frames_;
+  JobQueue jobs_;
+};
+
+}  // namespace camd::pipeline

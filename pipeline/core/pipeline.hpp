@@ -1,0 +1,228 @@
+// Pipeline: carries frames from cameras to plug-ins. It owns the cameras, the lanes that compute their frames, the
+// workers and the accounting, and starts and stops them in order.
+//
+//   Idle -> Starting -> Running -> Draining -> Stopped        Failed: start() threw
+//
+// Sources fill slots and publish them, on threads of their own. What follows are three jobs for each frame, and not
+// threads: the workers of a lane are equal, and take whatever its queue gives out (job_queue.hpp says in which order).
+// So a frame that meets an idle pipeline wakes one worker and not one for each job (docs/adr/0013-jobs-not-threads.md).
+//
+//   [dispatch]    takes the newest frame of a camera and enqueues it on the device
+//   [completion]  waits for the device, in the order of dispatch; frees slots
+//   [post]        runs the plug-ins, in the order of dispatch; closes the frame
+//
+// Where the device works by itself, a live source that finds a worker asleep dispatches its frame itself before it
+// wakes that worker (docs/adr/0020-sources-dispatch.md).
+//
+// Cameras outlive the lane that computes their frames: each stays in its slot, with its ring, sequence numbers and
+// accounting. reload() makes a new lane beside the one that runs, for other cameras, other plug-ins, another network or
+// another device, and moves the cameras to it between two of their frames. What a camera published before is
+// postprocessed by the old lane before anything of it in the new one. The first start is a reload from nothing
+// (docs/adr/0025-reload-between-frames.md).
+//
+// Back-pressure: a frame is taken from its ring only when the device has room (device_depth) and its camera has fewer
+// than the allowed number of frames on the way. Until then it waits in the ring, where a newer one supersedes it: the
+// newest wins, nothing grows.
+//
+// Threads: constructor, start(), reload(), stop(), set_frame_limit() [setup], one thread; the rest [any].
+// Invariants: every captured frame is closed in the ledger exactly once; after stop() nothing is in flight. A camera's
+// frames are postprocessed one at a time and in their order, across reloads too. A reload that throws has changed
+// nothing for cameras that it does not alter. Clock and listener outlive the pipeline; device, engine and
+// postprocessors do so until a reload that replaced them has returned.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "base/mutex.hpp"
+#include "capture/frame_source.hpp"
+#include "device/device.hpp"
+#include "infer/engine.hpp"
+#include "pipeline/core/frame_path.hpp"
+#include "pipeline/core/in_flight.hpp"
+#include "pipeline/core/job_queue.hpp"
+#include "pipeline/core/lane.hpp"
+#include "pipeline/core/ledger.hpp"
+#include "pipeline/core/metrics.hpp"
+#include "pipeline/core/postprocessor_chain.hpp"
+
+namespace camd::pipeline {
+
+enum class PipelineState : std::uint8_t { kIdle, kStarting, kRunning, kDraining, kStopped, kFailed };
+[[nodiscard]] std::string_view to_string(PipelineState state) noexcept;
+
+// Makes a camera's source. Called once, in start().
+using SourceFactory = std::function<std::unique_ptr<capture::FrameSource>(
+    capture::CameraIndex camera, capture::FrameRing& ring, capture::SourceListener& listener)>;
+
+struct CameraSpec {
+  std::string name;
+  bool lossless = false;  // takes pictures as fast as they are used and drops none
+  SourceFactory make_source;
+};
+
+struct PipelineOptions {
+  FramePathOptions path;
+  int slots = 3;                                            // of each ring; more are added while plug-ins hold pictures
+  base::Duration max_age = std::chrono::milliseconds(200);  // lossless cameras are exempt
+  int device_depth = 0;  // the most frames on a device at once; 0: DeviceInfo::default_depth
+
+  friend bool operator==(const PipelineOptions&, const PipelineOptions&) = default;
+};
+
+// What reload() shall bring about. Memory for pictures that a camera already has belongs to a device and a kind
+// (picture_memory()): where one of them changes, every camera that stays must be altered.
+struct PipelineChange {
+  struct Camera {
+    capture::CameraIndex slot = 0;  // a free one: the camera is added; a taken one: it is altered
+    CameraSpec spec;
+  };
+  // What all frames go through from now on; may be what they go through already.
+  device::Device& device;
+  infer::Engine& engine;
+  PostprocessorChain& postprocessors;
+  PipelineOptions options;
+  std::vector<Camera> cameras;
+  std::vector<capture::CameraIndex> removed;  // slots
+  // Called once, when nothing can be refused any more and no new frame has gone the new way. May be empty. Must not
+  // throw.
+  std::function<void()> accepted;
+};
+
+// A camera as it is at this moment.
+struct CameraView {
+  capture::CameraIndex index = 0;  // its slot: stays the same as long as the camera has its name
+  std::string name;
+};
+
+struct CameraStatus {
+  capture::SourceState state = capture::SourceState::kStarting;
+  std::string reason;
+};
+
+// Why wait_for_end() returned.
+enum class EndReason : std::uint8_t {
+  kTimeout,        // the deadline has passed
+  kRequested,      // request_end()
+  kSourcesEnded,   // every source has ended or failed, at least one ended, and their frames are closed
+  kSourcesFailed,  // every source has failed for good
+  kFrameLimit,     // the wanted number of frames was delivered
+  kDeviceLost,     // a lane has lost its device
+};
+
+// Hears of changes of state. [source] or [completion]: must be quick and must not call the pipeline.
+class PipelineListener {
+ public:
+  virtual ~PipelineListener() = default;
+  virtual void camera_changed(capture::CameraIndex camera, capture::SourceState state, const std::string& reason) = 0;
+  // Once for each device. `device` is its name.
+  virtual void device_lost(const std::string& device, const std::string& reason) = 0;
+  // [setup] A reload has removed the camera; all its frames are closed.
+  virtual void camera_removed(const std::string& /*name*/, const Totals& /*totals*/) {}
+};
+
+class Pipeline final {
+ public:
+  // [setup] Allocates everything, and makes one lane for all cameras. Throws Error(kDevice | kModel). `listener` may be
+  // null.
+  Pipeline(device::Device& device, infer::Engine& engine, PostprocessorChain& postprocessors, const base::Clock& clock,
+           std::vector<CameraSpec> cameras, const PipelineOptions& options, PipelineListener* listener);
+  ~Pipeline();  // stop(false)
+  Pipeline(const Pipeline&) = delete;
+  Pipeline& operator=(const Pipeline&) = delete;
+
+  // [setup] Idle -> Running. Throws what a source throws when it can never work; then the state is Failed and all is
+  // stopped.
+  void start();
+  // [setup] [blocks] Running -> Running, with `change`. Cameras that it neither alters nor removes lose no frame by it.
+  // A removed camera's last frames are delivered; so are those of an altered one, which keeps its sequence numbers and
+  // its account. Returns when the frames of before have passed the plug-ins and nothing of the old lane is left. Throws
+  // Error(kDevice | kModel | kSource | kConfig): all is as it was, except that a camera that it would have altered may
+  // have been opened anew. In other states: Error(kState).
+  void reload(const PipelineChange& change);
+  // [setup] [blocks] Running -> Stopped: sources, then what is on the way, then the workers. With `deliver_ready`
+  // frames that wait in the rings are still delivered, else they are dropped as shutdown. In other states: nothing.
+  void stop(bool deliver_ready);
+
+  // [any] [blocks] until something ends the run, or `deadline` on the pipeline's clock.
+  [[nodiscard]] EndReason wait_for_end(base::TimePoint deadline);
+  void request_end();                             // [any]
+  void forget_request();                          // [any] undoes request_end()
+  void set_frame_limit(std::uint64_t delivered);  // before start(); 0: none
+
+  [[nodiscard]] PipelineState state() const noexcept { return state_.load(); }
+  [[nodiscard]] const Ledger& ledger() const noexcept { return ledger_; }
+  [[nodiscard]] Metrics& metrics() noexcept { return metrics_; }
+  // In the order of their slots.
+  [[nodiscard]] std::vector<CameraView> cameras() const;
+  [[nodiscard]] CameraStatus camera_status(capture::CameraIndex camera) const;
+  // What the camera's capture times rest on, now or last.
+  [[nodiscard]] capture::ClockStatus camera_clock(capture::CameraIndex index) const;
+  // Bytes that the lanes' devices have taken, but for devices that work in host memory.
+  [[nodiscard]] std::size_t device_memory() const;
+  // Ok, or the failure of the first device that has one.
+  [[nodiscard]] base::Status device_status() const;
+
+ private:
+  struct Camera;
+  struct Crew;
+  struct Next;
+  struct Slot {
+    std::string name;  // empty: nobody has it
+    CameraStatus status;
+    const capture::FrameSource* source = nullptr;  // asked by camera_clock() under mutex_
+    capture::ClockStatus clock;                    // the last one of a source that is gone
+  };
+
+  [[nodiscard]] Next build(const PipelineChange& change);
+  void move_to(Next next);
+  void take_slot(Camera& camera);
+  void show_source(const Camera& camera);
+  void leave_slot(capture::CameraIndex slot);
+  void restore(const std::vector<capture::CameraIndex>& slots);
+  void close(const std::vector<capture::CameraIndex>& slots, bool deliver_ready);
+  void state_changed(const Camera& camera, capture::SourceState state, const std::string& reason);
+  void frame_ready(Camera& camera);
+
+  void publish(Crew& crew, Camera& camera);
+  void work_loop(Crew& crew);
+  void dispatch(Crew& crew, Job& job);
+  [[nodiscard]] bool take_frame(Crew& crew, Camera& camera, InFlight& in_flight);
+  void complete(Crew& crew, InFlight& in_flight);
+  void postprocess(Crew& crew, Camera& camera, InFlight& in_flight);
+  void fill_frame(const Crew& crew, Camera& camera, const InFlight& in_flight, camd_frame& frame,
+                  camd_picture& picture) const;
+  void changed();
+  void closed_one();
+
+  const base::Clock& clock_;
+  PipelineListener* const listener_;
+
+  Ledger ledger_;
+  Metrics metrics_;
+  std::atomic<PipelineState> state_{PipelineState::kIdle};
+  std::vector<std::unique_ptr<Camera>> cameras_;  // [setup] by slot; null: a free one
+  std::size_t workers_made_ = 0;                  // [setup] of all lanes so far
+  std::atomic<std::size_t> live_sources_{0};      // that have neither ended nor failed
+  std::uint64_t frame_limit_ = 0;                 // before start()
+  std::unique_ptr<Next> first_;                   // [setup] until start()
+  Crew* crew_ = nullptr;                          // [setup] the one that works
+
+  mutable base::Mutex mutex_;
+  base::CondVar changed_;  // something that may end the run
+  bool end_requested_ CAMD_GUARDED_BY(mutex_) = false;
+  std::vector<Slot> slots_ CAMD_GUARDED_BY(mutex_);
+  // The one that works, and during a reload the one before it. Destroyed before the cameras, whose slots their frames
+  // may hold.
+  std::vector<std::unique_ptr<Crew>> crews_ CAMD_GUARDED_BY(mutex_);
+};
+
+}  // namespace camd::pipeline

@@ -1,0 +1,56 @@
+// PostprocessorChain: the interface through which the pipeline runs the postprocessors behind the network. It is
+// implemented by the plug-in host (pipeline/run/plugin_host.hpp), so that the pipeline's core knows no plug-ins.
+//
+//   function                         thread
+//   needs(), prepare()               [setup]
+//   FramePostprocessing::process()   [post], for several frames at once
+//
+// Invariants: needs() never changes. Chain and tensors outlive what prepare() returns.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/error.hpp"
+#include "plugins/camd_plugin.h"
+
+namespace camd::pipeline {
+
+// What all postprocessors together want.
+struct MergedNeeds {
+  std::vector<camd_need> outputs;    // by output: NONE, SHAPE or HOST, the strongest wish of all
+  std::vector<bool> device_outputs;  // by output: somebody wants it where the engine left it, too
+  camd_need input = CAMD_NEED_NONE;
+  bool picture = false;
+  std::int32_t detections = CAMD_DEFAULT_DETECTIONS;  // that a frame has room for
+};
+
+// The tensors of one frame in flight, on the host and on the device. Their addresses never change, so that each
+// postprocessor's view of them is made once.
+struct FrameTensors {
+  std::vector<DLTensor> host;    // per output; data is null where only the shape is known
+  std::vector<DLTensor> device;  // per output
+  DLTensor input{};
+  void* stream = nullptr;
+};
+
+// The chain as one frame in flight sees it.
+class FramePostprocessing {
+ public:
+  virtual ~FramePostprocessing() = default;
+  // [post] Runs the postprocessors in their order. `results.count` is 0 on entry; the frame has no events then. Stops
+  // at the first one that fails: kPlugin with its name and message. `frame.picture` is handed only to those that asked
+  // for it.
+  virtual base::Status process(const camd_frame& frame, camd_results& results) noexcept = 0;
+};
+
+class PostprocessorChain {
+ public:
+  virtual ~PostprocessorChain() = default;
+  [[nodiscard]] virtual const MergedNeeds& needs() const noexcept = 0;
+  // [setup] For one frame in flight. `tensors` and this chain outlive what is returned; `tensors` must not move.
+  [[nodiscard]] virtual std::unique_ptr<FramePostprocessing> prepare(const FrameTensors& tensors) = 0;
+};
+
+}  // namespace camd::pipeline

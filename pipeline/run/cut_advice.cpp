@@ -1,0 +1,134 @@
+// Trying parts of a graph until one can be run and read.
+#include "pipeline/run/cut_advice.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <stdexcept>
+#include <vector>
+
+#include "base/error.hpp"
+#include "device/make_device.hpp"
+#include "infer/model_report.hpp"
+#include "pipeline/run/layout_check.hpp"
+#include "pipeline/run/plain_model.hpp"
+#include "plugins/builtin.hpp"
+
+namespace camd::pipeline {
+namespace {
+
+using Subset = std::vector<infer::TensorSpec>;
+
+constexpr std::size_t kMostTensors = 32;  // of a graph that are looked at
+constexpr int kMostRuns = 8;
+
+std::int64_t elements(const Subset& subset) {
+  std::int64_t sum = 0;
+  for (const infer::TensorSpec& spec : subset) sum += infer::element_count(spec.shape);
+  return sum;
+}
+
+bool may_be_boxes(const infer::TensorSpec& spec) {
+  return std::find(spec.shape.begin(), spec.shape.end(), 4) != spec.shape.end();
+}
+
+// All tensors, each pair of what may be boxes with another one, and each tensor alone. The larger ones come first, so
+// that the scores of all classes are tried before the best of each box; of the same size the pairs, whose boxes and
+// scores the graph tells apart.
+std::vector<Subset> subsets_of(const std::vector<infer::TensorSpec>& tensors) {
+  std::vector<Subset> some;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    for (std::size_t j = 0; j < tensors.size(); ++j) {
+      if (i != j && may_be_boxes(tensors[i])) some.push_back({tensors[i], tensors[j]});
+    }
+  }
+  for (const infer::TensorSpec& tensor : tensors) some.push_back({tensor});
+  std::stable_sort(some.begin(), some.end(),
+                   [](const Subset& a, const Subset& b) { return elements(a) > elements(b); });
+  some.insert(some.begin(), tensors);
+  return some;
+}
+
+bool needs_logits(const plugins::LayoutSuggestion& suggestion) {
+  return suggestion.config.find("scores: logits") != std::string::npos;
+}
+
+std::string config_of_detections(const config::Config& config) {
+  for (const config::Postprocessor& entry : config.postprocess) {
+    if (entry.plugin == "detections") return entry.config_json;
+  }
+  return "{}";
+}
+
+std::vector<plugins::LayoutSuggestion> layouts_of(const config::Config& config, const infer::TensorSpec& input,
+                                                  const Subset& outputs, const plugins::OutputValues* values) {
+  const std::string path = config.model.path.string();
+  const std::vector<std::string> names;
+  const PlainModel plain(input, outputs, path, config.model.card_json, names);
+  try {
+    return plugins::suggest_layouts(plain.model(), config_of_detections(config), values);
+  } catch (const std::invalid_argument&) {
+    return {};  // the plug-in's own keys are wrong, which it says itself
+  }
+}
+
+// As a list in YAML.
+std::string list_text(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) {
+    const bool plain = name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-") ==
+                       std::string::npos;
+    text += (text.empty() ? "" : ", ") + (plain ? name : '"' + name + '"');
+  }
+  return "[" + text + "]";
+}
+
+std::string advice(const config::Config& config, infer::EngineOptions options) {
+  const std::string path = config.model.path.string();
+  options.kind = infer::EngineKind::kCpu;
+  infer::CutCandidates candidates = infer::cut_candidates(path, options);
+  if (candidates.tensors.empty()) return {};
+  if (candidates.tensors.size() > kMostTensors) candidates.tensors.resize(kMostTensors);
+  const auto host = device::make_device("host");
+  std::set<std::vector<std::string>> tried;
+  int runs = 0;
+  for (const Subset& subset : subsets_of(candidates.tensors)) {
+    const auto fitting = layouts_of(config, candidates.input, subset, nullptr);
+    if (fitting.empty()) continue;
+    std::vector<std::string> names;
+    std::vector<int> outputs = fitting.front().outputs;
+    std::sort(outputs.begin(), outputs.end());
+    names.reserve(outputs.size());
+    for (const int i : outputs) names.push_back(subset[static_cast<std::size_t>(i)].name);
+    if (!tried.insert(names).second) continue;
+    if (++runs > kMostRuns) break;
+    try {
+      options.cut_at = names;
+      const auto engine = infer::make_engine(path, options, *host);
+      const auto values = outputs_of_noise(*host, *engine);
+      auto reading = layouts_of(config, engine->input(), engine->outputs(), &values);
+      // Numbers from the middle of a network would do for logits.
+      reading.erase(std::remove_if(reading.begin(), reading.end(), needs_logits), reading.end());
+      if (!reading.empty()) {
+        return fmt::format("; `model.cut_at: {}` leaves that out, then `detections` reads it with {{{}}}",
+                           list_text(names), reading.front().config);
+      }
+    } catch (const base::Error&) {
+      continue;  // that part cannot be run either
+    }
+  }
+  return "; nothing in front of it looks like boxes and scores, so no model.cut_at helps: export the model without it";
+}
+
+}  // namespace
+
+std::string cut_advice(const config::Config& config, const infer::EngineOptions& options) {
+  try {
+    return advice(config, options);
+  } catch (const base::Error&) {
+    return {};
+  }
+}
+
+}  // namespace camd::pipeline

@@ -1,0 +1,72 @@
+// The metrics lines of stdout: one JSON object a line, schema 1 (docs/metrics.md).
+//
+// Threads: functions of their arguments, [any].
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "capture/camera_clock.hpp"
+#include "infer/model.hpp"
+#include "pipeline/core/ledger.hpp"
+#include "pipeline/core/metrics.hpp"
+#include "pipeline/run/plugin_host.hpp"
+#include "pipeline/run/process_stats.hpp"
+
+namespace camd::pipeline {
+
+struct StartLine {
+  std::string version, device, engine, transfer, streams, choice;  // `choice`: the measured figures behind transfer
+  infer::ModelDescription model;
+  std::vector<infer::TensorSpec> inputs, outputs;  // as resolved by the engine
+  std::string config_sha256;
+};
+
+struct CameraLine {
+  std::string camera;
+  std::string state;
+  double period_s = 0;
+  Totals totals;
+  double captured_fps = 0;
+  double delivered_fps = 0;
+  capture::ClockStatus clock;
+  CameraMetrics metrics;
+};
+
+struct ReloadLine {
+  base::Duration duration{0};        // from the request until the new configuration runs, or is refused
+  std::vector<std::string> changed;  // what the new configuration changes: config::Difference::names()
+  std::string config_sha256;         // of what runs now
+  std::optional<StartLine> start;    // where device, model or path are others now
+  std::vector<std::string> errors;   // why it was refused, a line each; empty: it was accepted
+};
+
+struct StopLine {
+  struct Camera {
+    std::string name;
+    Totals totals;
+  };
+  std::vector<Camera> cameras;
+  Totals removed;  // of cameras that reloads have removed
+  Totals totals;   // of all
+  double uptime_s = 0;
+  int exit_code = 0;
+  std::string reason;
+};
+
+// Each returns one line without its newline. `now` is stamped as "time" (RFC 3339, UTC) and "mono_ns".
+[[nodiscard]] std::string start_line(const StartLine& line, base::TimePoint now);
+[[nodiscard]] std::string camera_line(const CameraLine& line, base::TimePoint now);
+// `index` is the plug-in's place in the chain, from 0.
+[[nodiscard]] std::string plugin_line(std::size_t index, const PluginNumbers& plugin, base::TimePoint now);
+[[nodiscard]] std::string process_line(const ProcessStats& stats, std::size_t gpu_memory_bytes, base::TimePoint now);
+// `what` is "camera" (then `name` is the camera's) or "device".
+[[nodiscard]] std::string state_line(const std::string& what, const std::string& name, const std::string& state,
+                                     const std::string& reason, base::TimePoint now);
+[[nodiscard]] std::string reload_line(const ReloadLine& line, base::TimePoint now);
+[[nodiscard]] std::string stop_line(const StopLine& line, base::TimePoint now);
+
+}  // namespace camd::pipeline

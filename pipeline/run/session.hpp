@@ -1,0 +1,107 @@
+// Session: what `camd run` runs, one configuration after the other.
+//
+// A reload is a transaction. The new configuration is compared with the one that runs. What differs is built beside
+// what runs: device, engine, plug-ins, cameras. Only when everything could be built, frames take the new way, each
+// camera's between two of them (Pipeline::reload()). What does not differ stays: the other cameras lose no frame,
+// plug-ins whose entry is the same keep their instance, totals go on. The first start builds everything, by the same
+// functions.
+//
+// Threads: constructor, destructor, start(), reload(), wait(), forget_request(), stop() [setup] one thread;
+// request_end(), stuck_line() [any].
+// Invariants: a reload that is refused leaves what runs as it was. A camera that cannot be opened refuses nothing: it
+// is `failed` or `reconnecting`. Once stopped, every frame is accounted for and every plug-in has finished its files.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/mutex.hpp"
+#include "config/config.hpp"
+#include "infer/engine.hpp"
+#include "pipeline/core/pipeline.hpp"
+#include "pipeline/run/plugin_host.hpp"
+#include "pipeline/run/reporter.hpp"
+
+namespace camd::pipeline {
+
+// Reads a configuration. Throws Error(kConfig).
+using ConfigLoader = std::function<config::Config()>;
+
+struct SessionOptions {
+  std::uint64_t frame_limit = 0;  // delivered frames after which the run ends; 0: none
+  // Told that a drain begins (true) and that all is stopped (false). May be empty. [setup]
+  std::function<void(bool)> draining;
+  // Told that a reload begins (true) and that it is over, accepted or not (false). May be empty. [setup]
+  std::function<void(bool)> reloading;
+};
+
+class Session {
+ public:
+  // Builds nothing yet. The clock outlives the session.
+  Session(ConfigLoader load, SessionOptions options, const base::Clock& clock, LineSink sink);
+  ~Session();  // stop(), if something runs
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // [blocks] Loads, builds, starts the cameras and the metrics. Nothing runs yet. Throws Error(kConfig | kDevice |
+  // kModel | kPlugin | kSource) with the place in the configuration where there is one; nothing runs then either.
+  void start();
+  // [blocks] Brings what runs to what the configuration says now. Cameras that have failed for good are opened anew.
+  // Logs the outcome and writes it as a `reload` line. False: it was refused, with all mistakes in one message, and
+  // what runs goes on. Something must run.
+  bool reload();
+  [[nodiscard]] bool running() const noexcept { return run_ != nullptr; }
+
+  // [blocks] until what runs ends, or something was asked for, or the deadline has passed. Something must run.
+  [[nodiscard]] EndReason wait(base::TimePoint deadline);
+  // Makes wait() return kRequested, now or at its next call.
+  void request_end();
+  // A request has been looked at: wait() goes on. One that comes later ends it again.
+  void forget_request();
+  // [blocks] Stops everything and returns the exit code: 0; 3 a plug-in could not finish; 4 every camera failed; 5
+  // device lost. The stop line carries it and `why`.
+  int stop(EndReason why);
+  // Where a drain that takes too long is stuck: what is in flight, by camera.
+  [[nodiscard]] std::string stuck_line() const;
+
+ private:
+  struct Parts;  // what one configuration names
+  class Run;     // what runs: its parts may change
+  [[nodiscard]] std::unique_ptr<Parts> build(config::Config config, const Run* run) const;
+  void place_cameras(Parts& next, const Run* running) const;
+  void show(Run* run);
+
+  const ConfigLoader load_;
+  const SessionOptions options_;
+  const base::Clock& clock_;
+  const LineSink sink_;
+  // camd_host.reloads of an instance that is made now.
+  [[nodiscard]] std::uint32_t reloads() const noexcept { return starts_; }
+
+  std::uint32_t starts_ = 0;  // the first one, and reloads that changed something
+  std::unique_ptr<Run> run_;  // [setup]
+  mutable base::Mutex mutex_;
+  Run* shown_ CAMD_GUARDED_BY(mutex_) = nullptr;  // run_, for [any]
+  bool end_requested_ CAMD_GUARDED_BY(mutex_) = false;
+};
+
+[[nodiscard]] std::string_view to_string(EndReason reason) noexcept;
+
+// Why a second model does not fit beside the one that runs, which has taken `taken_bytes` of the device's memory;
+// empty: it does, or nobody knows.
+[[nodiscard]] std::string no_room_for_two(std::optional<std::size_t> free_bytes, std::size_t taken_bytes);
+
+// Tells the plug-ins what runs. Throws what PluginHost::declare() throws.
+void declare_model(PluginHost& plugins, const infer::Engine& engine, const std::string& path,
+                   const std::string& card_json, const std::vector<std::string>& camera_names);
+
+// What a configuration asks of the engine.
+[[nodiscard]] infer::EngineOptions engine_options(const config::Model& model);
+
+}  // namespace camd::pipeline

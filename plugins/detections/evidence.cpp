@@ -1,0 +1,210 @@
+// Ranges of scores and boxes over all cells of one frame, and what they rule out.
+#include "plugins/detections/evidence.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <vector>
+
+namespace camd::plugins {
+namespace {
+
+// Of all values of one class, or of the objectness.
+struct Range {
+  float low = std::numeric_limits<float>::infinity();
+  float high = -std::numeric_limits<float>::infinity();
+  bool whole = true;  // every value is a whole number
+
+  void add(float value) noexcept {
+    if (!std::isfinite(value)) return;
+    low = std::min(low, value);
+    high = std::max(high, value);
+    whole = whole && value == std::floor(value);
+  }
+  void add(const Range& other) noexcept {
+    low = std::min(low, other.low);
+    high = std::max(high, other.high);
+    whole = whole && other.whole;
+  }
+  [[nodiscard]] bool empty() const noexcept { return low > high; }
+  [[nodiscard]] bool is_probability() const noexcept { return low >= -kRounding && high <= 1.0F + kRounding; }
+
+  static constexpr float kRounding = 0.002F;
+};
+
+std::string number(float value) {
+  char text[32];
+  std::snprintf(text, sizeof(text), std::abs(value) < 10.0F ? "%.2g" : "%.0f", static_cast<double>(value));
+  return text;
+}
+
+std::string range_text(const Range& range) { return number(range.low) + " to " + number(range.high); }
+
+template <class Visit>
+void for_each_anchor(const Decoder& decoder, Visit&& visit) {
+  for (std::size_t l = 0; l < decoder.levels().size(); ++l) {
+    const Level& level = decoder.levels()[l];
+    for (std::int64_t cell = 0; cell < level.cells(); ++cell) {
+      for (int a = 0; a < level.anchors; ++a) {
+        visit(level, Candidate{1.0F, 0, static_cast<std::int32_t>(l), a, static_cast<std::int32_t>(cell)});
+      }
+    }
+  }
+}
+
+// The objectness first, where there is one, then each class.
+std::vector<Range> score_ranges(const Decoder& decoder, const TensorSet& tensors) {
+  std::vector<Range> ranges;
+  for (const Role role : {Role::kObj, Role::kCls}) {
+    const std::size_t first = ranges.size();
+    const int channels = decoder.levels().front().head(role).channels;
+    ranges.resize(first + static_cast<std::size_t>(std::max(channels, 0)));
+    for_each_anchor(decoder, [&](const Level& level, const Candidate& c) {
+      const Head& head = level.head(role);
+      if (!head.bound()) return;
+      const float* values = tensors.data(head.output) + head.at(c.cell, c.anchor);
+      for (int k = 0; k < channels; ++k) ranges[first + static_cast<std::size_t>(k)].add(values[k * head.channel_step]);
+    });
+  }
+  return ranges;
+}
+
+// Rows of boxes that the graph chose: a score, then the number of a class.
+bool looks_chosen(const std::vector<Range>& ranges) {
+  return ranges.size() == 2 && ranges[0].is_probability() && ranges[1].whole && ranges[1].low >= 0.0F &&
+         ranges[1].high > 1.0F;
+}
+
+std::optional<ScoreForm> form_of(const std::vector<Range>& ranges) {
+  constexpr float kLargestLogit = 1000.0F, kLargestPercent = 101.0F, kSmallPercent = 20.0F, kSurePercent = 99.0F;
+  Range all;
+  std::size_t probabilities = 0;
+  for (const Range& range : ranges) {
+    all.add(range);
+    if (range.is_probability()) ++probabilities;
+  }
+  if (all.empty() || probabilities == ranges.size()) return ScoreForm::kProbability;
+  if (looks_chosen(ranges)) return std::nullopt;
+  if (all.low >= -Range::kRounding) {
+    // Most of what is seen is no object. Only the one class of a detector of one class may be certain everywhere.
+    const bool reach_down = std::all_of(ranges.begin(), ranges.end(),
+                                        [](const Range& r) { return r.low < kSmallPercent || r.low > kSurePercent; });
+    return all.high <= kLargestPercent && reach_down ? std::optional(ScoreForm::kPercent) : std::nullopt;
+  }
+  // Some are probabilities and some are not: the rows hold more than boxes and scores.
+  if (probabilities > 0) return std::nullopt;
+  return std::max(-all.low, all.high) <= kLargestLogit ? std::optional(ScoreForm::kLogits) : std::nullopt;
+}
+
+std::optional<std::string> objection_to_scores(const std::vector<Range>& ranges, ScoreForm configured) {
+  const std::optional<ScoreForm> seen = form_of(ranges);
+  Range all;
+  for (const Range& range : ranges) all.add(range);
+  if (all.empty() || seen == configured) return std::nullopt;
+  if (looks_chosen(ranges)) {
+    return "its rows end with a score and the number of a class: the graph has chosen the boxes already";
+  }
+  if (!seen) return "its scores run from " + range_text(all) + ": not all of them are scores";
+  if (*seen == ScoreForm::kProbability) {
+    // Percent that stays below 1, as no object is there.
+    if (configured == ScoreForm::kPercent) return std::nullopt;
+    return "its scores run from " + range_text(all) + ": they are probabilities already";
+  }
+  return "its scores run from " + range_text(all) +
+         (*seen == ScoreForm::kPercent ? ": they are percent" : ": they are logits");
+}
+
+// How many of a decoder's boxes are none.
+struct Boxes {
+  std::size_t count = 0;
+  std::size_t turned = 0;   // end before they begin, or are not finite
+  std::size_t far = 0;      // reach farther out of the picture than objects do
+  std::size_t corners = 0;  // centre and size that would do as corners inside the picture
+  float reach = 0.0F;       // the largest coordinate, network pixels
+  // From the centre to the cell's, in sides of the picture: with the anchors of a cell side by side, and, as YOLOv5
+  // has them, with all cells of the first anchor first. What is decoded does not need to know.
+  std::vector<float> off, off_by_anchor;
+
+  [[nodiscard]] float share(std::size_t of) const noexcept {
+    return count == 0 ? 0.0F : static_cast<float>(of) / static_cast<float>(count);
+  }
+};
+
+float median(std::vector<float>& values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+Boxes look_at_boxes(const Decoder& decoder, const TensorSet& tensors, float width, float height) {
+  constexpr float kFar = 4.0F;  // sides of the picture
+  const float side = std::max(width, height);
+  Boxes boxes;
+  for_each_anchor(decoder, [&](const Level& level, const Candidate& c) {
+    const Box box = decoder.box(tensors, c);
+    ++boxes.count;
+    const float reach = std::max({std::abs(box.x0), std::abs(box.y0), std::abs(box.x1), std::abs(box.y1)});
+    if (!std::isfinite(box.x0 + box.y0 + box.x1 + box.y1)) {
+      ++boxes.turned;
+      return;
+    }
+    boxes.reach = std::max(boxes.reach, reach);
+    if (reach > kFar * side) ++boxes.far;
+    if (box.x1 < box.x0 || box.y1 < box.y0) {
+      ++boxes.turned;
+      return;
+    }
+    const float x = 0.5F * (box.x0 + box.x1), y = 0.5F * (box.y0 + box.y1), w = box.x1 - box.x0, h = box.y1 - box.y0;
+    if (w >= x && h >= y && x >= -0.1F * width && y >= -0.1F * height && w <= 1.1F * width && h <= 1.1F * height) {
+      ++boxes.corners;
+    }
+    const auto off = [&](std::int64_t cell) {
+      const auto stride = static_cast<float>(level.stride);
+      const std::int64_t column = cell % level.width, row = cell / level.width;
+      const float centre_x = (static_cast<float>(column) + 0.5F) * stride;
+      const float centre_y = (static_cast<float>(row) + 0.5F) * stride;
+      return 0.5F * (std::abs(x - centre_x) / width + std::abs(y - centre_y) / height);
+    };
+    boxes.off.push_back(off(c.cell));
+    const std::int64_t place = static_cast<std::int64_t>(c.cell) * level.anchors + c.anchor;
+    boxes.off_by_anchor.push_back(off(place % level.cells()));
+  });
+  return boxes;
+}
+
+}  // namespace
+
+std::optional<ScoreForm> score_form(const Decoder& decoder, const TensorSet& tensors) {
+  return form_of(score_ranges(decoder, tensors));
+}
+
+std::optional<std::string> objection(const Decoder& decoder, const Options& options, const camd_model& model,
+                                     const TensorSet& tensors, float most) {
+  const auto width = static_cast<float>(model.input.shape[3]), height = static_cast<float>(model.input.shape[2]);
+  Boxes boxes = look_at_boxes(decoder, tensors, width, height);
+  const bool list = options.layout == Layout::kSsd && options.boxes != BoxForm::kPriors;
+  const bool relative = list && options.relative.value_or(true);
+  if (boxes.share(boxes.far) > most) {
+    return relative ? "its boxes reach " + number(boxes.reach / std::max(width, height)) +
+                          ": they are pixels, not parts of the picture"
+                    : std::string("most of its boxes lie far outside the picture");
+  }
+  if (boxes.share(boxes.turned) > most) return "most of its boxes end before they begin";
+  // Pixels near the upper left corner, all of them: parts of the picture were taken for pixels.
+  constexpr float kSmall = 4.0F;
+  if (((list && !relative) || options.decoded) && boxes.reach <= kSmall && std::min(width, height) > 8.0F * kSmall) {
+    return "its boxes reach " + number(boxes.reach) + ": they are parts of the picture, not pixels";
+  }
+  if (list && options.boxes == BoxForm::kCentre && boxes.share(boxes.corners) >= 0.98F) {
+    return std::string("its boxes are corners, not centre and size");
+  }
+  if (options.layout == Layout::kYolox && options.decoded && !boxes.off.empty()) {
+    if (std::min(median(boxes.off), median(boxes.off_by_anchor)) > 0.25F) {
+      return std::string("its boxes do not follow the cells: the graph has not decoded them");
+    }
+  }
+  return objection_to_scores(score_ranges(decoder, tensors), options.scores);
+}
+
+}  // namespace camd::plugins

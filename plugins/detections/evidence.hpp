@@ -1,0 +1,28 @@
+// What a model's values say about a layout. A layout is chosen by shapes, and shapes alone cannot tell pixels from
+// parts of the picture, or probabilities from logits. The values of one frame can, whatever the frame shows: noise will
+// do.
+//
+// Threads: [setup], functions of their arguments.
+// Invariants: speaks only where the values cannot be what the layout takes them for; what is merely unusual passes.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "plugins/camd_plugin.h"
+#include "plugins/detections/decoder.hpp"
+#include "plugins/detections/options.hpp"
+#include "plugins/detections/tensor_set.hpp"
+
+namespace camd::plugins {
+
+// Why `decoder`, made with `options` for `model`, cannot be right about these tensors, as the end of a sentence ("its
+// boxes reach 612: they are pixels, not parts of the picture"); nothing when the tensors fit. `most`: the share of
+// boxes, 0..1, that may be wrong before it counts.
+[[nodiscard]] std::optional<std::string> objection(const Decoder& decoder, const Options& options,
+                                                   const camd_model& model, const TensorSet& tensors, float most);
+
+// What the scores are by their range, whatever `options.scores` of the decoder says; nothing when they are no scores.
+[[nodiscard]] std::optional<ScoreForm> score_form(const Decoder& decoder, const TensorSet& tensors);
+
+}  // namespace camd::plugins

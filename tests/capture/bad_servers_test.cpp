@@ -1,0 +1,114 @@
+// Servers that misbehave: each camera's tries cost the same, however many there are.
+#include <glib.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "bad_server.hpp"
+#include "base/log.hpp"
+#include "capture/gst_source.hpp"
+#include "source_fixture.hpp"
+
+namespace camd::capture {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::BadServer;
+using testing::Misbehaviour;
+
+// More of them in a run by hand: CAMD_TRIES=10000 build/dev/bin/test_capture --gtest_filter='*BadServer*'
+int wanted_tries() {
+  const char* const text = std::getenv("CAMD_TRIES");
+  return text != nullptr ? std::atoi(text) : 2;
+}
+
+struct Footprint {
+  std::ptrdiff_t threads;
+  std::ptrdiff_t descriptors;
+  [[nodiscard]] static Footprint now() {
+    const auto count = [](const char* folder) {
+      return std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator());
+    };
+    return {count("/proc/self/task"), count("/proc/self/fd")};
+  }
+};
+
+config::Recovery hasty() {
+  config::Recovery recovery;
+  recovery.timeout = milliseconds(100);
+  recovery.reconnect_initial = milliseconds(10);
+  recovery.reconnect_max = milliseconds(10);
+  return recovery;
+}
+
+class BadServerTest : public testing::SourceTest, public ::testing::WithParamInterface<Misbehaviour> {
+ protected:
+  // Once the source has gone nothing of its tries is left.
+  void expect_no_growth(const std::function<config::Source(int port)>& source) {
+    base::log().info("the log's thread is no growth either");
+    g_thread_pool_set_max_idle_time(50);  // threads that GStreamer keeps for later are no growth
+    const BadServer server(GetParam().behaviour);
+    // GStreamer's own pools are made by the first tries.
+    bool warm = false;
+    for (const int tries : {1, wanted_tries()}) {
+      const Footprint before = Footprint::now();
+      const int tried = server.tries();
+      config::Camera camera;
+      camera.name = "cam";
+      camera.source = source(server.port());
+      make(camera.source);  // for its ring
+      source_ = make_gst_source(camera, 0, *ring_, states_, base::system_clock(), milliseconds(300));
+      source_->start();
+      EXPECT_TRUE(testing::eventually([&] { return server.tries() >= tried + tries; }, std::chrono::seconds(60)))
+          << server.tries() << " tries: " << states_.last_reason();
+      EXPECT_TRUE(source_->stop());
+      source_.reset();
+      const auto is_back = [&] {
+        const Footprint after = Footprint::now();
+        return after.threads <= before.threads && after.descriptors <= before.descriptors;
+      };
+      // What the first tries leave for good is not waited for.
+      const bool back = testing::eventually(is_back, std::chrono::seconds(warm ? 10 : 1));
+      const Footprint after = Footprint::now();
+      EXPECT_TRUE(back || !warm) << "threads " << before.threads << " -> " << after.threads << ", descriptors "
+                                 << before.descriptors << " -> " << after.descriptors;
+      warm = true;
+    }
+    for (const SourceState state : states_.states()) {
+      EXPECT_TRUE(state == SourceState::kStarting || state == SourceState::kReconnecting) << to_string(state);
+    }
+  }
+};
+
+class BadRtspServerTest : public BadServerTest {};
+TEST_P(BadRtspServerTest, TriesLeaveNothingBehind) {
+  expect_no_growth([](int port) {
+    config::RtspSource source;
+    source.url = "rtsp://user:pass@127.0.0.1:" + std::to_string(port) + "/x";
+    source.recovery = hasty();
+    return source;
+  });
+}
+INSTANTIATE_TEST_SUITE_P(Kinds, BadRtspServerTest, ::testing::ValuesIn(testing::bad_rtsp_servers()),
+                         [](const auto& one) { return one.param.name; });
+
+class BadHttpServerTest : public BadServerTest {};
+TEST_P(BadHttpServerTest, TriesLeaveNothingBehind) {
+  if (std::getenv("CAMD_TRIES") == nullptr) {
+    GTEST_SKIP() << "libsoup 3.2 crashes now and then, on a thread of souphttpsrc, when a request is cancelled "
+                    "just while its answer arrives: set CAMD_TRIES to run it";
+  }
+  expect_no_growth([](int port) {
+    config::GStreamerSource source;
+    source.pipeline = "souphttpsrc location=http://127.0.0.1:" + std::to_string(port) + "/x ! jpegdec";
+    source.recovery = hasty();
+    return source;
+  });
+}
+INSTANTIATE_TEST_SUITE_P(Kinds, BadHttpServerTest, ::testing::ValuesIn(testing::bad_http_servers()),
+                         [](const auto& one) { return one.param.name; });
+
+}  // namespace
+}  // namespace camd::capture

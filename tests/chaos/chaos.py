@@ -1,0 +1,96 @@
+#!/usr/bin/python3
+"""Faults on purpose: drives the built camd through the cases of cases.py and checks their bounds.
+
+usage: chaos.py [--build DIR] [--quick | --all | --soak MINUTES] [--case TEXT]... [--seed N] [--repeat N]
+                [--json FILE] [--write-docs] [--keep] [--again] [--list]
+
+  --build DIR      the build folder [build/dev]
+  --quick          the subset of CI, each once: about two minutes (the default)
+  --all            every case, with its repetitions
+  --soak MINUTES   random faults from the seed on one camd, with a slope test on what may grow
+  --case TEXT      only cases whose name holds the text (may be repeated)
+  --seed N         repeats the durations and choices of an earlier run [the time]
+  --repeat N       repetitions of each case
+  --json FILE      leaves the results there
+  --write-docs     writes them into docs/reliability.md, between its markers
+  --keep           leaves the folder of a case that failed
+  --again          runs a case that failed up to twice more, and says so: for a machine that is shared with others
+  --list           names the cases
+Exit 1 when a bound was not kept, 0 otherwise. Cases marked as not met yet run with --all and do not count.
+"""
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+
+import report
+import soak
+from bench import calm, run_case, stop_on_signals
+from cases import CASES
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def arguments():
+    parser = argparse.ArgumentParser(usage=argparse.SUPPRESS, add_help=False)
+    parser.add_argument("-h", "--help", action="store_true")
+    parser.add_argument("--build", type=Path, default=ROOT / "build/dev")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--quick", action="store_true")
+    which.add_argument("--all", action="store_true")
+    which.add_argument("--soak", type=float, metavar="MINUTES")
+    parser.add_argument("--case", action="append", default=[])
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--repeat", type=int)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--write-docs", action="store_true")
+    parser.add_argument("--keep", action="store_true")
+    parser.add_argument("--again", action="store_true")
+    parser.add_argument("--list", action="store_true")
+    return parser.parse_args()
+
+
+def chosen(options):
+    if options.case:
+        return [case for case in CASES if any(text in case.name for text in options.case)]
+    return list(CASES) if options.all or options.list else [case for case in CASES if case.quick and not case.not_yet]
+
+
+def main():
+    options = arguments()
+    if options.help:
+        print(__doc__.strip())
+        return 0
+    cases = chosen(options)
+    if options.list:
+        for case in cases:
+            print(f"{'quick ' if case.quick else '      '}{case.name}: {case.cause}"
+                  f"{'  (not met yet: ' + case.not_yet + ')' if case.not_yet else ''}")
+        return 0
+    seed = options.seed if options.seed is not None else int(time.time())
+    print(f"seed {seed}", flush=True)
+    calm()
+    stop_on_signals()
+    build = options.build.resolve()
+    if options.soak is not None:
+        return soak.run(build, options.soak, seed, options.json)
+    results = []
+    for case in cases:
+        repeat = options.repeat or (case.repeat if options.all else 1)
+        results.append(run_case(case, build, seed, repeat, options.keep, options.again))
+        print(report.line(results[-1]), flush=True)
+    if options.json:
+        options.json.write_text(json.dumps([report.record(result) for result in results], indent=1) + "\n")
+    if options.write_docs:
+        report.write_docs(ROOT / "docs/reliability.md", results)
+    failed = [result for result in results if result.problems and not result.case.not_yet]
+    skipped = [result for result in results if result.skipped]
+    print(f"{len(results)} cases, {len(failed)} failed, {len(skipped)} skipped, "
+          f"{sum(result.seconds for result in results):.0f} s, seed {seed}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,290 @@
+"""A hundred kinds of servers that misbehave: KINDS is the table, name -> function of a parts.Connection.
+
+Most of them are a true RTSP camera up to one request (OPTIONS, DESCRIBE, SETUP, PLAY), where they do something else.
+"""
+
+import struct
+import threading
+import time
+
+STAGES = ("OPTIONS", "DESCRIBE", "SETUP", "PLAY")
+
+
+class Gone(Exception):
+    """The other side has closed the connection."""
+
+
+def read_message(sock, rest):
+    """One RTSP message: (head, body, what follows)."""
+    while True:
+        while rest[:1] == b"$" and len(rest) >= 4 and len(rest) >= 4 + struct.unpack(">H", rest[2:4])[0]:
+            rest = rest[4 + struct.unpack(">H", rest[2:4])[0]:]  # RTP between the messages
+        end = rest.find(b"\r\n\r\n")
+        if end >= 0 and rest[:1] != b"$":
+            head = rest[:end + 4]
+            length = 0
+            for line in head.split(b"\r\n"):
+                if line.lower().startswith(b"content-length:"):
+                    length = int(line.split(b":")[1])
+            if len(rest) >= end + 4 + length:
+                return head, rest[end + 4:end + 4 + length], rest[end + 4 + length:]
+        data = sock.recv(65536)
+        if not data:
+            raise Gone
+        rest += data
+
+
+def cseq(head):
+    for line in head.split(b"\r\n"):
+        if line.lower().startswith(b"cseq:"):
+            return line.split(b":")[1].strip()
+    return b"1"
+
+
+def until_gone(connection):
+    """Takes what comes, answers nothing."""
+    while connection.client.recv(65536):
+        pass
+
+
+def answer(connection, head, text, body=b""):
+    connection.client.sendall(b"RTSP/1.0 " + text + b"\r\nCSeq: " + cseq(head) + b"\r\n" + body)
+
+
+def endless(connection, chunk):
+    while True:
+        connection.client.sendall(chunk)
+
+
+def slowly(connection, data, pause=0.05):
+    for byte in data:
+        connection.client.sendall(bytes([byte]))
+        time.sleep(pause)
+
+
+# ---- What is done instead of an answer: function(connection, head of the request, the true answer)
+
+def silence(connection, head, true):
+    until_gone(connection)
+
+
+def close(connection, head, true):
+    pass
+
+
+def reset(connection, head, true):
+    connection.close(reset=True)
+
+
+def garbage(connection, head, true):
+    connection.client.sendall(connection.proxy.random.randbytes(4096))
+    until_gone(connection)
+
+
+def zeros(connection, head, true):
+    endless(connection, bytes(4096))
+
+
+def endless_header(connection, head, true):
+    connection.client.sendall(b"RTSP/1.0 200 OK\r\nCSeq: " + cseq(head) + b"\r\n")
+    endless(connection, b"X-More: " + b"m" * 1000 + b"\r\n")
+
+
+def endless_line(connection, head, true):
+    connection.client.sendall(b"RTSP/1.0 200 OK\r\nX-Long: ")
+    endless(connection, b"m" * 4096)
+
+
+def huge_body(connection, head, true):
+    answer(connection, head, b"200 OK", b"Content-Type: application/sdp\r\nContent-Length: 4294967295\r\n\r\nv=0\r\n")
+    until_gone(connection)
+
+
+def huge_body_sent(connection, head, true):
+    answer(connection, head, b"200 OK", b"Content-Type: application/sdp\r\nContent-Length: 2000000000\r\n\r\n")
+    endless(connection, b"a=more:" + b"m" * 4000 + b"\r\n")
+
+
+def negative_body(connection, head, true):
+    answer(connection, head, b"200 OK", b"Content-Length: -1\r\n\r\n")
+    until_gone(connection)
+
+
+def body_is_no_number(connection, head, true):
+    answer(connection, head, b"200 OK", b"Content-Length: many\r\n\r\n")
+    until_gone(connection)
+
+
+def slow_bytes(connection, head, true):
+    slowly(connection, true)
+
+
+def half(connection, head, true):
+    connection.client.sendall(true[:len(true) // 2])
+
+
+def half_and_silence(connection, head, true):
+    connection.client.sendall(true[:len(true) // 2])
+    until_gone(connection)
+
+
+def refusal(status):
+    def deed(connection, head, true):
+        answer(connection, head, status, b"\r\n")
+        until_gone(connection)
+    return deed
+
+
+def login(connection, head, true):
+    rest = b""
+    while True:  # whatever the login
+        answer(connection, head, b"401 Unauthorized", b'WWW-Authenticate: Digest realm="r", nonce="n"\r\n\r\n')
+        head, _, rest = read_message(connection.client, rest)
+
+
+def redirect_to_itself(connection, head, true):
+    url = b"rtsp://127.0.0.1:" + str(connection.proxy.port).encode() + b"/live"
+    answer(connection, head, b"302 Found", b"Location: " + url + b"\r\n\r\n")
+    until_gone(connection)
+
+
+def another_number(connection, head, true):
+    answer(connection, b"CSeq: 999999", b"200 OK", b"\r\n")
+    until_gone(connection)
+
+
+def another_protocol(connection, head, true):
+    connection.client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
+    until_gone(connection)
+
+
+def another_version(connection, head, true):
+    connection.client.sendall(b"RTSP/9.9 200 OK\r\nCSeq: " + cseq(head) + b"\r\n\r\n")
+    until_gone(connection)
+
+
+def not_text(connection, head, true):
+    connection.client.sendall(true.replace(b"RTSP", b"\xff\x00\xfe\r"))
+    until_gone(connection)
+
+
+def request_instead(connection, head, true):
+    endless(connection, b"OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n\r\n")
+
+
+def channels_instead(connection, head, true):
+    endless(connection, b"$\x07\x04\x00" + bytes(1024))
+
+
+DEEDS = {
+    "silence": silence, "close": close, "reset": reset, "garbage": garbage, "zeros": zeros,
+    "endless header": endless_header, "endless line": endless_line, "4 GB body announced": huge_body,
+    "2 GB body sent": huge_body_sent, "negative body": negative_body, "body's length is no number": body_is_no_number,
+    "slow bytes": slow_bytes, "half an answer, closed": half, "half an answer, silence": half_and_silence,
+    "404": refusal(b"404 Not Found"), "453": refusal(b"453 Not Enough Bandwidth"),
+    "500": refusal(b"500 Internal Server Error"), "503": refusal(b"503 Service Unavailable"),
+    "status without a number": refusal(b"OK"), "login never right": login, "redirect to itself": redirect_to_itself,
+    "answer of another request": another_number, "HTTP": another_protocol, "another version": another_version,
+    "no text": not_text, "requests instead": request_instead, "endless channels": channels_instead,
+}
+
+
+def at(stage, deed):
+    """A true camera up to the request `stage`."""
+
+    def serve(connection):
+        try:
+            connection.open_upstream()
+            rest, upstream_rest = b"", b""
+            while True:
+                head, body, rest = read_message(connection.client, rest)
+                connection.upstream.sendall(head + body)
+                answer_head, answer_body, upstream_rest = read_message(connection.upstream, upstream_rest)
+                if head.split(b" ", 1)[0] == stage.encode():
+                    deed(connection, head, answer_head + answer_body)
+                    return
+                connection.client.sendall(answer_head + answer_body)
+        except Gone:
+            pass
+    return serve
+
+
+# ---- What is sent instead of a stream, after PLAY
+
+def bytes_then(data, then=until_gone):
+    def deed(connection, head, true):
+        connection.client.sendall(true + data)
+        then(connection)
+    return deed
+
+
+def spoilt_stream(spoil):
+    """Every RTP packet of the true camera, as `spoil` makes it."""
+
+    def deed(connection, head, true):
+        connection.client.sendall(true)
+        threading.Thread(target=forward_requests, args=(connection,), daemon=True).start()
+        rest = b""
+        while data := connection.upstream.recv(65536):
+            rest += data
+            while len(rest) >= 4:
+                length = 4 + struct.unpack(">H", rest[2:4])[0]
+                if rest[:1] != b"$" or len(rest) < length:
+                    break
+                packet, rest = rest[:length], rest[length:]
+                connection.client.sendall(spoil(packet))
+    return deed
+
+
+def forward_requests(connection):
+    try:
+        while data := connection.client.recv(65536):
+            connection.upstream.sendall(data)
+    except OSError:
+        pass
+
+
+STREAMS = {
+    "silence": bytes_then(b""), "garbage": bytes_then(bytes(range(256)) * 16),
+    "half a packet": bytes_then(b"$\x00\xff\xff" + bytes(100)), "empty packets": bytes_then(b"$\x00\x00\x00" * 1000),
+    "packets of no channel": bytes_then(b"$\xfe\x00\x04abcd" * 1000),
+    "endless garbage": bytes_then(b"", lambda connection: endless(connection, b"\x00\xff" * 2048)),
+    "RTP of another version": spoilt_stream(lambda packet: packet[:4] + b"\x40" + packet[5:]),
+    "RTP of another kind": spoilt_stream(lambda packet: packet[:5] + b"\x7f" + packet[6:]),
+    "RTP cut short": spoilt_stream(lambda packet: packet[:2] + b"\x00\x0c" + packet[4:16] if len(packet) > 16 else packet),
+    "RTP of zeros": spoilt_stream(lambda packet: packet[:16] + bytes(len(packet) - 16) if len(packet) > 16 else packet),
+    "one picture's number for all": spoilt_stream(lambda packet: packet[:6] + b"\x00\x01" + packet[8:]),
+}
+
+
+# ---- Servers that are no RTSP at all
+
+def nothing(connection):
+    until_gone(connection)
+
+
+def closed_at_once(connection):
+    pass
+
+
+def reset_at_once(connection):
+    connection.close(reset=True)
+
+
+def speaks_first(connection):
+    connection.client.sendall(b"SSH-2.0-OpenSSH_9.2\r\n")
+    until_gone(connection)
+
+
+def echo(connection):
+    while data := connection.client.recv(65536):
+        connection.client.sendall(data)
+
+
+KINDS = {"nothing": nothing, "closed at once": closed_at_once, "reset at once": reset_at_once,
+         "speaks first": speaks_first, "echo": echo}
+for _stage in STAGES:
+    for _name, _deed in DEEDS.items():
+        KINDS[f"{_stage}: {_name}"] = at(_stage, _deed)
+for _name, _deed in STREAMS.items():
+    KINDS[f"stream: {_name}"] = at("PLAY", _deed)

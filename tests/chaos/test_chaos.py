@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""Tests of the chaos harness's own parts: what judges must be right first."""
+
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import misdeeds
+import report
+import soak
+from bench import Case, Result
+from cases import CASES
+from parts import Truth, balance, percentile
+
+
+class Slope(unittest.TestCase):
+    def test_a_leak_grows_and_noise_does_not(self):
+        times = list(range(600))
+        noise = [((i * 7919) % 101) / 10 for i in times]
+        self.assertFalse(soak.slope(times, noise).grows(1))
+        leak = [value + 0.05 * i for i, value in enumerate(noise)]
+        found = soak.slope(times, leak)
+        self.assertTrue(found.grows(1))
+        self.assertAlmostEqual(found.growth, 0.05 * 580, delta=1)
+
+    def test_growth_below_the_bound_is_none(self):
+        times = list(range(600))
+        self.assertFalse(soak.slope(times, [0.001 * i for i in times]).grows(1))
+
+    def test_too_few_samples_say_nothing(self):
+        self.assertIsNone(soak.slope([1, 2, 3], [1, 2, 3]))
+
+    def test_students_quantile_is_that_of_the_tables(self):
+        self.assertAlmostEqual(soak.student_t(28), 2.467, delta=0.002)
+        self.assertAlmostEqual(soak.student_t(10), 2.764, delta=0.01)
+
+
+class Parts(unittest.TestCase):
+    def test_the_ledger_misses_a_lost_frame(self):
+        totals = {"captured": 10, "delivered": 7, "in_flight": 1, "dropped": {"superseded": 1, "too_old": 0}}
+        self.assertEqual(balance(totals), 1)
+
+    def test_percentile_is_the_nearest_rank(self):
+        self.assertEqual(percentile([3, 1, 2], 99), 3)
+        self.assertEqual(percentile(range(1, 101), 50), 50)
+
+    def test_truth_is_read_as_it_grows(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "truth.txt"
+            truth = Truth(path)
+            self.assertEqual(truth.update(), [])
+            path.write_text("door 0 100 110 120 7 99 320 240 -\ndoor 1 2")
+            self.assertEqual(len(truth.of("door")), 1)
+            with path.open("a") as file:
+                file.write("00 210 220 - - 320 240 5\n")
+            self.assertEqual([frame.true for frame in truth.of("door")], [99, None])
+            self.assertEqual(truth.frames[1].captured, 200)
+
+    def test_a_message_ends_with_its_body(self):
+        class Socket:
+            def __init__(self, data):
+                self.data = data
+
+            def recv(self, _):
+                first, self.data = self.data[:5], self.data[5:]
+                return first
+        stream = b"$\x00\x00\x02ab" + b"RTSP/1.0 200 OK\r\nContent-Length: 3\r\n\r\nabcRTSP"
+        head, body, rest = misdeeds.read_message(Socket(stream), b"")
+        self.assertEqual((head, body), (b"RTSP/1.0 200 OK\r\nContent-Length: 3\r\n\r\n", b"abc"))
+        self.assertTrue(b"RTSP".startswith(rest))
+
+    def test_there_are_a_hundred_kinds_of_misbehaving_servers(self):
+        self.assertGreaterEqual(len(misdeeds.KINDS), 100)
+
+
+class Table(unittest.TestCase):
+    def test_every_case_has_a_name_of_its_own(self):
+        names = [case.name for case in CASES]
+        self.assertEqual(len(names), len(set(names)))
+
+    def test_a_bound_that_is_not_kept_is_said_in_the_table(self):
+        case = Case("x", "y", None)
+        result = Result(case, recoveries_s=[3.0], problems=["recovery p99 3.00 s, bound 1 s"], exit_code=0)
+        self.assertIn("**not yet**: recovery p99 3.00 s, bound 1 s", report.row(result))
+        self.assertIn("| yes |", report.row(Result(case, recoveries_s=[0.5], exit_code=0)))
+
+    def test_the_docs_keep_what_is_outside_the_markers(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "reliability.md"
+            path.write_text(f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n")
+            report.write_docs(path, [Result(Case("x", "y", None), recoveries_s=[0.5], exit_code=0)])
+            text = path.read_text()
+            self.assertTrue(text.startswith("before\n") and text.endswith("\nafter\n"))
+            self.assertNotIn("old", text)
+            self.assertIn("| x: y | 1 | 0.50 s (bound 1 s) |", text)
+
+
+if __name__ == "__main__":
+    unittest.main()

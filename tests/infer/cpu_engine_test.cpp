@@ -1,0 +1,461 @@
+#include "infer/cpu/cpu_engine.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <thread>
+
+#include "base/error.hpp"
+#include "conformance.hpp"
+#include "device/host_device.hpp"
+#include "infer/cpu/build_program.hpp"
+#include "infer/cpu/run.hpp"
+#include "infer/cpu/thread_pool.hpp"
+#include "infer/graph/lower_model.hpp"
+#include "infer/graph/reference.hpp"
+#include "onnx_builder.hpp"
+#include "tests/support/paths.hpp"
+#include "two_executions.hpp"
+
+namespace camd::infer {
+namespace {
+
+using test::OnnxBuilder;
+using ::testing::HasSubstr;
+
+std::vector<float> noise(std::int64_t count, unsigned seed = 5) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<float> uniform(-1.0F, 1.0F);
+  std::vector<float> values(static_cast<std::size_t>(count));
+  for (float& v : values) v = uniform(random);
+  return values;
+}
+
+std::vector<std::vector<float>> run(const Graph& graph, const std::vector<float>& input, const cpu::Kernels& kernels,
+                                    cpu::ThreadPool& threads, int times = 1) {
+  cpu::Run runner(cpu::build_program(graph, kernels, threads.size(), "test.onnx"), threads);
+  std::vector<std::vector<float>> outputs;
+  std::vector<float*> pointers;
+  for (const ValueId id : graph.outputs) {
+    outputs.emplace_back(static_cast<std::size_t>(element_count(graph.shape(id))), std::nanf(""));
+  }
+  for (auto& output : outputs) pointers.push_back(output.data());
+  for (int i = 0; i < times; ++i) runner(input.data(), pointers);
+  return outputs;
+}
+
+// 231 bytes took 6.7 GB.
+TEST(CpuEngine, RefusesAModelWhoseFramesWouldFillTheMachine) {
+  const auto refusal = [](EngineKind kind) {
+    const Shape input{1, 3, 64, 64}, padded{1, 3, 6670, 6670};
+    const test::TemporaryFolder folder;
+    const std::string path = folder.write("pad.onnx", OnnxBuilder()
+                                                          .opset(10)
+                                                          .input("x", input)
+                                                          .node("Pad", {"x"}, {"y"})
+                                                          .ints("pads", {0, 0, 0, 0, 0, 0, 6670 - 64, 6670 - 64})
+                                                          .node("Relu", {"y"}, {"z"})
+                                                          .output("z", padded)
+                                                          .output("y", padded)
+                                                          .bytes());
+    const auto device = device::make_host_device(base::system_clock());
+    EngineOptions options;
+    options.kind = kind;
+    try {
+      (void)make_engine(path, options, *device);
+    } catch (const base::Error& error) {
+      EXPECT_EQ(error.kind(), base::ErrorKind::kModel);
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  for (const EngineKind kind : {EngineKind::kCpu, EngineKind::kAuto}) {
+    EXPECT_THAT(refusal(kind), ::testing::MatchesRegex(
+                                   ".*pad.onnx: each frame in flight would take [0-9]+ MiB \\(1018 for the input and "
+                                   "the outputs, [0-9]+ between them\\); at most [0-9]+ MiB can be had, a "
+                                   "thirty-second of the machine's memory within 512 and 1024 MiB"));
+  }
+}
+
+// Against the reference, relative to the output's largest value.
+void expect_like_reference(const Graph& graph, const std::vector<float>& input, const cpu::Kernels& kernels,
+                           cpu::ThreadPool& threads, const std::string& what, float tolerance = 2e-5F) {
+  const auto want = run_reference(graph, input);
+  const auto got = run(graph, input, kernels, threads, 2);  // the second run must not see what the first left behind
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    float largest = 1e-3F, worst = 0;
+    for (std::size_t k = 0; k < want[i].f32.size(); ++k) {
+      largest = std::max(largest, std::abs(want[i].f32[k]));
+      const float d = std::abs(want[i].f32[k] - got[i][k]);
+      worst = std::isnan(d) ? std::numeric_limits<float>::infinity() : std::max(worst, d);
+    }
+    EXPECT_LE(worst, tolerance * largest) << what << " output " << i << " with " << kernels.name;
+  }
+}
+
+class Kernels : public ::testing::TestWithParam<const cpu::Kernels*> {
+ protected:
+  cpu::ThreadPool threads_{3};
+};
+
+TEST_P(Kernels, ConvolutionsOfEveryKindEqualTheReference) {
+  struct Case {
+    std::int64_t channels, outputs, height, width, kernel;
+    int stride, pad, dilation, groups;
+  };
+  const Case cases[] = {
+      {3, 8, 17, 23, 3, 2, 1, 1, 1},    {3, 12, 9, 9, 3, 1, 1, 1, 1},     {1, 5, 7, 8, 5, 1, 2, 1, 1},
+      {8, 16, 12, 13, 1, 1, 0, 1, 1},   {20, 7, 11, 5, 3, 1, 1, 1, 1},    {16, 40, 9, 17, 3, 2, 1, 1, 1},
+      {5, 3, 8, 9, 3, 1, 2, 2, 1},      {24, 24, 15, 14, 3, 1, 1, 1, 24}, {10, 10, 9, 16, 3, 2, 1, 1, 10},
+      {16, 16, 13, 13, 5, 1, 2, 1, 16}, {16, 16, 14, 15, 5, 2, 2, 1, 16}, {8, 8, 12, 12, 3, 1, 2, 2, 8},
+      {16, 32, 9, 9, 3, 1, 1, 1, 2},    {6, 9, 8, 8, 3, 1, 1, 1, 3},      {4, 8, 8, 8, 3, 1, 1, 1, 4},
+      {64, 64, 6, 10, 3, 1, 1, 1, 1},   {12, 20, 1, 1, 1, 1, 0, 1, 1},    {7, 9, 5, 4, 7, 1, 3, 1, 1},
+      {20, 36, 13, 18, 3, 1, 1, 1, 1},  {16, 16, 8, 9, 3, 1, 0, 1, 1},    {32, 24, 9, 31, 3, 1, 2, 1, 1},
+  };
+  for (const Case& c : cases) {
+    for (const char* activation : {"", "Relu", "Sigmoid"}) {
+      const Shape shape = {1, c.channels, c.height, c.width};
+      // A first 1x1 convolution makes the tested one read blocked storage too.
+      for (const bool blocked : {false, true}) {
+        OnnxBuilder model;
+        model.input("x", shape);
+        const std::int64_t weights = c.outputs * c.channels / c.groups * c.kernel * c.kernel;
+        model.weight("w", {c.outputs, c.channels / c.groups, c.kernel, c.kernel}, noise(weights));
+        model.weight("b", {c.outputs}, noise(c.outputs, 9));
+        model.weight("w0", {c.channels, c.channels, 1, 1}, noise(c.channels * c.channels, 4));
+        if (blocked) model.node("Conv", {"x", "w0"}, {"in"});
+        model.node("Conv", {blocked ? "in" : "x", "w", "b"}, {"c"}).integer("group", c.groups);
+        model.ints("pads", {c.pad, c.pad, c.pad, c.pad}).ints("strides", {c.stride, c.stride});
+        model.ints("dilations", {c.dilation, c.dilation});
+        if (*activation != '\0')
+          model.node(activation, {"c"}, {"y"}).output("y", {});
+        else
+          model.output("c", {});
+        const Graph graph = lower_model(model.file(), {"x", shape, DataType::kF32});
+        expect_like_reference(graph, noise(element_count(shape)), *GetParam(), threads_,
+                              std::to_string(&c - cases) + activation + (blocked ? " blocked" : " plain"),
+                              1e-4F);  // Winograd's rounding, which a sigmoid of large sums shows
+      }
+    }
+  }
+}
+
+// Squeeze and excitation: the crash was a step that knew constant gains only.
+TEST_P(Kernels, ChannelsWeighedByWhatThePictureSaysEqualTheReference) {
+  for (const std::int64_t channels : {3, 8, 20}) {
+    for (const bool gain_first : {false, true}) {
+      OnnxBuilder b;
+      b.input("x", {1, channels, 7, 9}).weight("w", {channels, channels, 1, 1}, noise(channels * channels));
+      b.node("Conv", {"x", "w"}, {"c"}).node("GlobalAveragePool", {"c"}, {"mean"});
+      b.node("Conv", {"mean", "w"}, {"gain"}).node("HardSigmoid", {"gain"}, {"s"});
+      const std::vector<std::string> sides =
+          gain_first ? std::vector<std::string>{"s", "c"} : std::vector<std::string>{"c", "s"};
+      b.node("Mul", sides, {"y"}).output("y", {});
+      const Shape shape = {1, channels, 7, 9};
+      expect_like_reference(lower_model(b.file(), {"x", shape, DataType::kF32}), noise(element_count(shape)),
+                            *GetParam(), threads_, std::to_string(channels));
+    }
+  }
+}
+
+TEST_P(Kernels, ResidualsBeforeAndAfterTheActivationEqualTheReference) {
+  for (const std::int64_t groups : {1, 2, 20}) {
+    for (const bool after : {false, true}) {
+      OnnxBuilder b;
+      b.input("x", {1, 20, 9, 11})
+          .weight("w0", {20, 20, 1, 1}, noise(400))
+          .weight("w", {20, 20 / groups, 3, 3}, noise(3600 / groups));
+      b.node("Conv", {"x", "w0"}, {"r"});
+      b.node("Conv", {"r", "w"}, {"c"}).ints("pads", {1, 1, 1, 1}).integer("group", groups);
+      if (after)
+        b.node("LeakyRelu", {"c"}, {"a"}).node("Add", {"a", "r"}, {"y"});
+      else
+        b.node("Add", {"r", "c"}, {"a"}).node("Relu", {"a"}, {"y"});
+      const Graph graph = lower_model(b.output("y", {}).file(), {"x", {1, 20, 9, 11}, DataType::kF32});
+      ASSERT_EQ(graph.ops.size(), 2U);
+      expect_like_reference(graph, noise(20 * 99), *GetParam(), threads_, after ? "after" : "before");
+    }
+  }
+}
+
+// Beside the bias f32 tells eighths apart: each product is less than half of that, all together are four.
+TEST_P(Kernels, ALargeBiasTakesNothingFromTheProducts) {
+  struct Case {
+    const char* node;
+    std::int64_t channels, kernel, groups;
+  };
+  for (const Case& c : {Case{"Conv", 16, 1, 1}, {"Conv", 3, 3, 1}, {"Conv", 16, 3, 16}, {"ConvTranspose", 16, 1, 1}}) {
+    const Shape shape = {1, c.channels, 5, 13};
+    const std::int64_t products = c.channels / c.groups * c.kernel * c.kernel;
+    OnnxBuilder b;
+    b.input("x", shape)
+        .weight("w", {c.channels, c.channels / c.groups, c.kernel, c.kernel},
+                std::vector<float>(static_cast<std::size_t>(c.channels * products), 1.0F));
+    b.weight("b", {c.channels}, std::vector<float>(static_cast<std::size_t>(c.channels), 1048576.0F));
+    b.node(c.node, {"x", "w", "b"}, {"y"}).integer("group", c.groups).output("y", {});
+    const Graph graph = lower_model(b.file(), {"x", shape, DataType::kF32});
+    const float product = 0.5F / static_cast<float>(products);
+    const std::vector<float> input(static_cast<std::size_t>(element_count(shape)), product);
+    const auto outputs = run(graph, input, *GetParam(), threads_);
+    for (const float y : outputs.at(0)) ASSERT_EQ(y, 1048576.5F) << c.node << " of " << products << " products";
+  }
+}
+
+// Groups of one channel, of parts of a block, of whole blocks and of what is neither.
+TEST_P(Kernels, NormalisationsRunAsOneStepAndEqualTheReference) {
+  struct Case {
+    std::int64_t channels, groups;
+  };
+  for (const Case& c : {Case{5, 5}, {16, 16}, {16, 4}, {32, 2}, {24, 2}, {12, 2}, {6, 1}}) {
+    const Shape shape = {1, c.channels, 7, 9};
+    OnnxBuilder b;
+    b.input("x", shape).weight("w", {c.channels, c.channels, 1, 1}, noise(c.channels * c.channels));
+    b.weight("gain", {c.channels, 1, 1}, noise(c.channels, 2))
+        .weight("offset", {c.channels, 1, 1}, noise(c.channels, 3));
+    b.weight("ones", {c.groups}, noise(c.groups, 4)).weight("zeros", {c.groups}, noise(c.groups, 5));
+    b.integers("flat", {3}, {1, c.groups, -1}).integers("picture", {4}, {1, c.channels, 7, 9});
+    b.node("Conv", {"x", "w"}, {"c"});
+    // As PyTorch exports GroupNorm.
+    const bool by_channel = c.groups == c.channels;
+    if (!by_channel) b.node("Reshape", {"c", "flat"}, {"f"});
+    b.node("InstanceNormalization", {by_channel ? "c" : "f", "ones", "zeros"}, {"n"}).number("epsilon", 1e-3F);
+    if (!by_channel) b.node("Reshape", {"n", "picture"}, {"p"});
+    b.node("Mul", {by_channel ? "n" : "p", "gain"}, {"g"}).node("Add", {"g", "offset"}, {"o"});
+    b.node("Relu", {"o"}, {"y"}).output("y", {});
+    const Graph graph = lower_model(b.file(), {"x", shape, DataType::kF32});
+    const std::string what = std::to_string(c.channels) + " channels in " + std::to_string(c.groups);
+    // The input made blocked, the convolution, the normalisation, the output made plain.
+    EXPECT_EQ(cpu::build_program(graph, *GetParam(), 2, "test.onnx")->steps.size(), 4U) << what;
+    expect_like_reference(graph, noise(element_count(shape)), *GetParam(), threads_, what);
+  }
+}
+
+TEST_P(Kernels, ANormalisationThatAnotherOpReadsIntoStaysWhole) {
+  OnnxBuilder b;
+  b.input("x", {1, 8, 5, 5}).weight("s", {8}, noise(8)).weight("t", {8}, noise(8, 2));
+  b.node("InstanceNormalization", {"x", "s", "t"}, {"n"}).node("Mul", {"n", "n"}, {"y"}).output("y", {});
+  const Graph graph = lower_model(b.output("n", {}).file(), {"x", {1, 8, 5, 5}, DataType::kF32});
+  expect_like_reference(graph, noise(200), *GetParam(), threads_, "n is an output too");
+}
+
+// Inputs, weights and scales are sums of few powers of two, so that every order of adding gives the same float.
+TEST_P(Kernels, PairsOfQuantisationEndTheStepsOfTheOpsBeforeThem) {
+  OnnxBuilder b;
+  const Shape shape = {1, 8, 6, 7};
+  const auto coarse = [](std::int64_t count, std::uint32_t seed) {
+    std::vector<float> values = noise(count, seed);
+    for (float& v : values) v = std::nearbyint(v * 4) / 4;
+    return values;
+  };
+  b.input("x", shape).weight("w", {8, 8, 3, 3}, coarse(8 * 72, 2)).weight("s", {}, {0.125F});
+  b.integers("z", {}, {-5}, onnx::TensorProto::INT8);
+  const auto pair = [&b](const std::string& from, const std::string& to) {
+    b.node("QuantizeLinear", {from, "s", "z"}, {to + "_q"}).node("DequantizeLinear", {to + "_q", "s", "z"}, {to});
+  };
+  b.node("Conv", {"x", "w"}, {"c"}).ints("pads", {1, 1, 1, 1}).ints("strides", {2, 2});
+  b.node("Relu", {"c"}, {"r"});
+  pair("r", "a");
+  b.node("Abs", {"a"}, {"abs"});
+  pair("abs", "d");
+  b.node("Add", {"a", "d"}, {"sum"});
+  pair("sum", "y");
+  const Graph graph = lower_model(b.output("y", {}).file(), {"x", shape, DataType::kF32});
+  // The input made blocked, the convolution, the function, the sum, the output made plain.
+  EXPECT_EQ(cpu::build_program(graph, *GetParam(), 2, "test.onnx")->steps.size(), 5U);
+  expect_like_reference(graph, coarse(element_count(shape), 7), *GetParam(), threads_, "pairs", 0.0F);
+}
+
+TEST_P(Kernels, ProductsOfAllWidthsEqualTheReference) {
+  for (const std::int64_t rows : {1, 5, 17}) {
+    for (const std::int64_t columns : {1, 7, 8, 23, 33, 70}) {
+      OnnxBuilder b;
+      b.input("x", {2, rows, 19})
+          .weight("w", {2, 19, columns}, noise(38 * columns))
+          .weight("v", {columns}, noise(columns));
+      b.node("MatMul", {"x", "w"}, {"p"}).node("Add", {"p", "v"}, {"y"}).output("y", {});
+      const Graph graph = lower_model(b.file(), {"x", {2, rows, 19}, DataType::kF32});
+      expect_like_reference(graph, noise(38 * rows), *GetParam(), threads_,
+                            std::to_string(rows) + " x " + std::to_string(columns));
+    }
+  }
+}
+
+TEST_P(Kernels, SoftmaxReductionsAndTranspositionsOfOddSizesEqualTheReference) {
+  const Shape shape = {2, 3, 37, 43};
+  for (const char* node :
+       {"Softmax", "LogSoftmax", "ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceSumSquare", "ReduceL2"}) {
+    for (const std::int64_t axis : {1, 2, 3}) {
+      OnnxBuilder b;
+      b.input("x", shape).integers("axes", {1}, {axis});
+      const std::string type = node;
+      const bool softmax = type.find("Softmax") != std::string::npos;
+      if (type == "ReduceSum")
+        b.node(type, {"x", "axes"}, {"y"});
+      else
+        b.node(type, {"x"}, {"y"});
+      if (softmax) b.integer("axis", axis);
+      if (!softmax && type != "ReduceSum") b.ints("axes", {axis});
+      const Graph graph = lower_model(b.output("y", {}).file(), {"x", shape, DataType::kF32});
+      expect_like_reference(graph, noise(element_count(shape)), *GetParam(), threads_, type + std::to_string(axis));
+    }
+  }
+  for (const std::vector<std::int64_t>& order :
+       std::vector<std::vector<std::int64_t>>{{0, 1, 3, 2}, {0, 2, 3, 1}, {0, 3, 1, 2}, {3, 2, 1, 0}, {2, 0, 3, 1}}) {
+    OnnxBuilder b;
+    b.input("x", shape).node("Transpose", {"x"}, {"y"}).ints("perm", order).output("y", {});
+    const Graph graph = lower_model(b.file(), {"x", shape, DataType::kF32});
+    expect_like_reference(graph, noise(element_count(shape)), *GetParam(), threads_, "a transposition", 0.0F);
+  }
+}
+
+TEST_P(Kernels, PoolingAtAllEdgesEqualsTheReference) {
+  struct Case {
+    const char* node;
+    std::int64_t kernel, stride, pad, dilation, ceil, count_pads;
+  };
+  for (const Case& c : {Case{"MaxPool", 3, 2, 1, 1, 0, 0},
+                        {"MaxPool", 5, 1, 2, 1, 0, 0},
+                        {"MaxPool", 3, 2, 0, 2, 1, 0},
+                        {"MaxPool", 3, 3, 1, 3, 0, 0},
+                        {"AveragePool", 3, 2, 1, 1, 1, 0},
+                        {"AveragePool", 3, 2, 1, 1, 1, 1},
+                        {"AveragePool", 17, 2, 8, 1, 0, 1}}) {
+    const Shape shape = {1, 11, 18, 21};
+    OnnxBuilder b;
+    b.input("x", shape).node(c.node, {"x"}, {"y"}).ints("kernel_shape", {c.kernel, c.kernel});
+    b.ints("strides", {c.stride, c.stride}).ints("pads", {c.pad, c.pad, c.pad, c.pad}).integer("ceil_mode", c.ceil);
+    if (c.dilation > 1) b.ints("dilations", {c.dilation, c.dilation});
+    if (c.count_pads > 0) b.integer("count_include_pad", c.count_pads);
+    const Graph graph = lower_model(b.output("y", {}).file(), {"x", shape, DataType::kF32});
+    expect_like_reference(graph, noise(element_count(shape)), *GetParam(), threads_,
+                          std::string(c.node) + std::to_string(c.kernel));
+  }
+}
+
+TEST_P(Kernels, EveryConformanceCaseHolds) {
+  const auto cases = test::conformance_cases();
+  if (cases.empty()) GTEST_SKIP() << "python3-onnx is not here";
+  EXPECT_GT(cases.size(), 300U);
+  for (const auto& c : cases) {
+    const Graph graph = lower_model(c.file, c.input);
+    const auto outputs = run(graph, c.values, *GetParam(), threads_);
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      EXPECT_EQ(test::difference(c.expected[i], outputs[i].data(), graph.shape(graph.outputs[i])), "") << c.name;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cpu, Kernels, ::testing::ValuesIn(cpu::kernel_sets()),
+                         [](const auto& parameter) { return std::string(parameter.param->name); });
+
+// A stage whose items say who ran them.
+class Counting final : public cpu::StageRunner {
+ public:
+  explicit Counting(std::size_t stages) : sums(stages) {}
+  void run_item(int stage, int item, int) noexcept override {
+    // Every earlier stage must be complete.
+    if (stage > 0 && sums[static_cast<std::size_t>(stage) - 1].load() != 100 * 99 / 2) ordered = false;
+    sums[static_cast<std::size_t>(stage)].fetch_add(item);
+  }
+  std::vector<std::atomic<int>> sums;
+  std::atomic<bool> ordered{true};
+};
+
+TEST(ThreadPool, RunsEveryItemOnceAndStagesInOrder) {
+  cpu::ThreadPool threads(4);
+  const std::vector<int> items(50, 100);
+  std::vector<std::atomic<int>> done(items.size());
+  for (int round = 0; round < 50; ++round) {
+    Counting counting(items.size());
+    threads.run(counting, items, done);
+    EXPECT_TRUE(counting.ordered);
+    for (const auto& sum : counting.sums) EXPECT_EQ(sum.load(), 100 * 99 / 2);
+  }
+}
+
+TEST(ThreadPool, CallersAtOnceDoNotMix) {
+  cpu::ThreadPool threads(3);
+  const auto caller = [&threads] {
+    const std::vector<int> items(20, 100);
+    std::vector<std::atomic<int>> done(items.size());
+    for (int round = 0; round < 50; ++round) {
+      Counting counting(items.size());
+      threads.run(counting, items, done);
+      EXPECT_TRUE(counting.ordered);
+      for (const auto& sum : counting.sums) EXPECT_EQ(sum.load(), 100 * 99 / 2);
+    }
+  };
+  std::thread other(caller);
+  caller();
+  other.join();
+}
+
+class CpuEngineTest : public ::testing::Test {
+ protected:
+  test::TemporaryFolder folder_;
+  std::unique_ptr<device::HostDevice> device_ = device::make_host_device(base::system_clock());
+};
+
+TEST_F(CpuEngineTest, IsTheHostsChoiceWhereItCanRunTheModel) {
+  const auto engine = make_engine(folder_.write("m.onnx", test::tiny_conv().bytes()), {}, *device_);
+  EXPECT_EQ(engine->name(), "cpu");
+  EXPECT_EQ(engine->outputs()[0].name, "y");
+}
+
+TEST_F(CpuEngineTest, LeavesWhatItCannotRunToOpenCv) {
+  OnnxBuilder b;
+  b.input("x", {1, 3, 8, 8}).node("LRN", {"x"}, {"y"}).integer("size", 3).output("y", {});
+  const auto engine = make_engine(folder_.write("m.onnx", b.bytes()), {}, *device_);
+  EXPECT_EQ(engine->name(), "opencv");
+}
+
+TEST_F(CpuEngineTest, WhatNobodyRunsIsOneErrorWithBothReasons) {
+  OnnxBuilder b = test::tiny_conv();
+  b.node("FlyToTheMoon", {"y"}, {"z"}, "apollo").output("z", {1});
+  try {
+    (void)make_engine(folder_.write("m.onnx", b.bytes()), {}, *device_);
+    FAIL();
+  } catch (const base::Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("camd's own engines do not have this operator"));
+    EXPECT_THAT(error.what(), HasSubstr("engine opencv cannot run"));
+    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
+  }
+}
+
+TEST_F(CpuEngineTest, ExecutionsOnStreamsOfTheirOwnDoNotDisturbEachOther) {
+  EngineOptions options;
+  options.threads = 2;
+  const auto engine = make_engine(folder_.write("m.onnx", test::tiny_conv().bytes()), options, *device_);
+  test::expect_undisturbed_executions(*device_, *engine, 50);
+}
+
+void expect_model_like_reference(const std::string& path, int width, int height, float mean, float spread) {
+  cpu::ThreadPool threads(2);
+  const OnnxFile file = read_onnx_file(path);
+  TensorSpec input;
+  input.shape = {1, 3, height, width};
+  input.name = describe_model(file).inputs.at(0).name;
+  std::vector<float> x = noise(element_count(input.shape));
+  for (float& v : x) v = mean + spread * v;
+  expect_like_reference(lower_model(file, input), x, cpu::kernels(), threads, path, 1e-4F);
+}
+
+TEST_F(CpuEngineTest, RealModelsEqualTheReference) {
+  for (const auto& shared : test::shared_models()) {
+    const std::string path = camd::test::shared_dir() + "/models/" + shared.file;
+    if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is not here";
+    expect_model_like_reference(path, shared.width, shared.height, 128.0F, 100.0F);
+  }
+}
+
+TEST_F(CpuEngineTest, ReferenceDetectorEqualsTheReference) {
+  const std::string path = camd::test::source_dir() + "/models/marker-640x360.onnx";
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is not here";
+  expect_model_like_reference(path, 640, 360, 0.5F, 0.5F);
+}
+
+}  // namespace
+}  // namespace camd::infer

@@ -1,0 +1,344 @@
+// What exporters write and ONNX's own cases do not show: inputs of other forms, indices, branches, 8-bit networks, and
+// models that would take all time or memory.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <numeric>
+
+#include "base/error.hpp"
+#include "infer/graph/lower_model.hpp"
+#include "infer/graph/reference.hpp"
+#include "infer/onnx/input.hpp"
+#include "lowered.hpp"
+#include "onnx_builder.hpp"
+
+namespace camd::infer {
+namespace {
+
+using test::lower;
+using test::OnnxBuilder;
+using test::refusal;
+using ::testing::ElementsAre;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using Floats = std::vector<float>;
+
+Floats count_up(std::int64_t count) {
+  Floats values(static_cast<std::size_t>(count));
+  std::iota(values.begin(), values.end(), 0.0F);
+  return values;
+}
+
+// The first output for an input of 0, 1, 2, ...
+Floats result(const OnnxBuilder& builder, const Shape& shape) {
+  return run_reference(lower(builder, shape), count_up(element_count(shape)))[0].f32;
+}
+
+TensorSpec resolved(const OnnxBuilder& builder, InputOptions options) {
+  return resolve_input(describe_model(builder.file()), options);
+}
+
+InputOptions pixels() {
+  InputOptions options;
+  options.scale = {1, 1, 1};
+  return options;
+}
+
+TEST(Inputs, ChannelsLastAreTurnedRoundInTheGraph) {
+  OnnxBuilder b;
+  b.input("x", {1, 2, 4, 3}, onnx::TensorProto::UINT8);
+  b.node("Cast", {"x"}, {"f"}).integer("to", onnx::TensorProto::FLOAT);
+  b.node("Transpose", {"f"}, {"y"}).ints("perm", {0, 3, 1, 2}).output("y", {});
+  const TensorSpec input = resolved(b, pixels());
+  EXPECT_EQ(input.shape, (Shape{1, 3, 2, 4}));
+  EXPECT_EQ(input.type, DataType::kF32);
+  const Graph graph = lower_model(b.file(), input);
+  EXPECT_EQ(graph.ops.size(), 1U) << "the model's own transposition meets ours and both vanish";
+  EXPECT_EQ(run_reference(graph, count_up(24))[0].f32, count_up(24));
+}
+
+TEST(Inputs, BytesNeedPixelsThatWereNotScaled) {
+  OnnxBuilder b;
+  b.input("x", {1, 3, 4, 4}, onnx::TensorProto::UINT8);
+  b.node("Cast", {"x"}, {"y"}).integer("to", onnx::TensorProto::FLOAT);
+  b.output("y", {});
+  try {
+    (void)resolved(b, {});
+    FAIL();
+  } catch (const base::Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("set model.input.scale to 1"));
+  }
+  EXPECT_EQ(resolved(b, pixels()).type, DataType::kF32);
+}
+
+TEST(Inputs, HalfPrecisionModelsAreFedAndComputedInF32) {
+  OnnxBuilder b;
+  b.input("x", {1, 3, 1, 2}, onnx::TensorProto::FLOAT16);
+  b.weight("half", {}, {0.5F}).node("Mul", {"x", "half"}, {"y"}).output("y", {}, onnx::TensorProto::FLOAT16);
+  auto* weight = b.proto().mutable_graph()->mutable_initializer(0);
+  weight->clear_float_data();
+  weight->set_data_type(onnx::TensorProto::FLOAT16);
+  weight->set_raw_data(std::string("\x00\x38", 2));
+  EXPECT_EQ(resolved(b, {}).type, DataType::kF32);
+  EXPECT_THAT(result(b, {1, 3, 1, 2}), ElementsAre(0, 0.5F, 1, 1.5F, 2, 2.5F));
+}
+
+TEST(Inputs, MoreThanMemoryShouldHoldAreRefused) {
+  OnnxBuilder b;
+  b.input("x", {1, 3, -1, -1}).node("Relu", {"x"}, {"y"}).output("y", {});
+  InputOptions options;
+  options.width = options.height = 16384;
+  EXPECT_THROW((void)resolved(b, options), base::Error);
+}
+
+// Engines take one picture at a time; the CUDA engine read the second as if it were not there.
+TEST(Batches, InsideANetworkBecomeAnOperatorForEachPicture) {
+  OnnxBuilder b;
+  b.input("x", {1, 2, 1, 3}).integers("two", {4}, {2, 1, 1, 3}).weight("w", {1, 1, 1, 1}, {2});
+  b.node("Reshape", {"x", "two"}, {"r"}).node("Conv", {"r", "w"}, {"c"});
+  b.node("MaxPool", {"c"}, {"y"}).ints("kernel_shape", {1, 2}).output("y", {});
+  const Graph graph = lower(b, {1, 2, 1, 3});
+  for (const Op& op : graph.ops) {
+    const bool on_picture = std::holds_alternative<Conv>(op.operation) || std::holds_alternative<Pool>(op.operation);
+    EXPECT_TRUE(!on_picture || graph.shape(op.output)[0] == 1) << op.origin;
+  }
+  EXPECT_EQ(graph.shape(graph.outputs[0]), (Shape{2, 1, 1, 2}));
+  EXPECT_THAT(result(b, {1, 2, 1, 3}), ElementsAre(2, 4, 8, 10));
+}
+
+TEST(Indexing, ElementsAndTuplesOfIndicesBecomePickedRows) {
+  OnnxBuilder elements;
+  elements.input("x", {1, 2, 3}).integers("i", {1, 2, 2}, {2, -3, 1, 1});
+  elements.node("GatherElements", {"x", "i"}, {"y"}).integer("axis", 2).output("y", {});
+  EXPECT_THAT(result(elements, {1, 2, 3}), ElementsAre(2, 0, 4, 4));
+
+  OnnxBuilder tuples;
+  tuples.input("x", {2, 2, 2}).integers("i", {2, 2}, {0, 1, -1, 0});
+  tuples.node("GatherND", {"x", "i"}, {"y"}).output("y", {});
+  EXPECT_THAT(result(tuples, {2, 2, 2}), ElementsAre(2, 3, 4, 5));
+
+  OnnxBuilder batched;
+  batched.input("x", {2, 2, 2}).integers("i", {2, 1}, {1, 0});
+  batched.node("GatherND", {"x", "i"}, {"y"}).integer("batch_dims", 1).output("y", {});
+  EXPECT_THAT(result(batched, {2, 2, 2}), ElementsAre(2, 3, 4, 5));
+}
+
+// y[..., 0:2] = 2 * x[..., 0:2]: how older exporters write YOLO's decoding.
+TEST(Indexing, WritingIntoASliceTakesTheRestFromWhatWasThere) {
+  OnnxBuilder b;
+  b.input("x", {1, 2, 3}).weight("two", {}, {2}).integers("first", {1}, {0}).integers("end", {1}, {2});
+  b.integers("last", {1}, {2}).integers("i", {1, 2, 2, 3}, {0, 0, 0, 0, 0, 1, 0, 1, 0, 0, 1, 1});
+  b.node("Slice", {"x", "first", "end", "last"}, {"xy"}).node("Mul", {"xy", "two"}, {"new"});
+  b.node("ScatterND", {"x", "i", "new"}, {"y"}).output("y", {});
+  EXPECT_THAT(result(b, {1, 2, 3}), ElementsAre(0, 2, 2, 6, 8, 5));
+}
+
+TEST(Indexing, AConditionThatIsKnownChoosesElementByElement) {
+  OnnxBuilder b;
+  b.input("x", {2, 2}).integers("c", {2, 1}, {1, 0}).weight("low", {1}, {-INFINITY});
+  b.node("Where", {"c", "x", "low"}, {"y"}).output("y", {});
+  EXPECT_THAT(result(b, {2, 2}), ElementsAre(0, 1, -INFINITY, -INFINITY));
+}
+
+TEST(Indexing, IndicesOutsideAreRefusedByNode) {
+  OnnxBuilder b;
+  b.input("x", {1, 2, 3}).integers("i", {1, 1}, {7}).node("GatherND", {"x", "i"}, {"y"}, "pick").output("y", {});
+  EXPECT_THAT(refusal(b, {1, 2, 3}), HasSubstr("GatherND (node 'pick'): its index 7 is outside 1"));
+}
+
+TEST(Control, TheBranchThatAShapeChoosesIsLoweredAndTheOtherIsNotLookedAt) {
+  OnnxBuilder b;
+  b.input("x", {1, 2}).node("Shape", {"x"}, {"s"}).integers("two", {}, {2}).integers("at", {}, {1});
+  b.node("Gather", {"s", "at"}, {"width"}).node("Equal", {"width", "two"}, {"c"});
+  b.node("If", {"c"}, {"y"}, "if").output("y", {});
+  auto* node = b.proto().mutable_graph()->mutable_node(b.proto().graph().node_size() - 1);
+  for (const char* name : {"then_branch", "else_branch"}) {
+    auto* branch = node->add_attribute();
+    branch->set_name(name);
+    branch->set_type(onnx::AttributeProto::GRAPH);
+    auto* inner = branch->mutable_g()->add_node();
+    inner->set_op_type(std::string(name) == "then_branch" ? "Neg" : "FlyToTheMoon");
+    inner->add_input("x");
+    inner->add_output("inside");
+    branch->mutable_g()->add_output()->set_name("inside");
+  }
+  EXPECT_THAT(result(b, {1, 2}), ElementsAre(0, -1));
+  EXPECT_THAT(refusal(b, {1, 3}), HasSubstr("FlyToTheMoon (node that makes 'inside'): camd's own engines do not have"));
+}
+
+TEST(Quantized, ActivationsAreRoundedAsTheirPairsSay) {
+  OnnxBuilder b;
+  b.input("x", {1, 1, 1, 5}).weight("s", {}, {0.75F}).integers("z", {}, {-1});
+  auto* zero = b.proto().mutable_graph()->mutable_initializer(1);
+  zero->set_data_type(onnx::TensorProto::INT8);
+  zero->clear_int64_data();
+  zero->add_int32_data(-1);
+  b.node("QuantizeLinear", {"x", "s", "z"}, {"q"}).node("DequantizeLinear", {"q", "s", "z"}, {"y"}).output("y", {});
+  EXPECT_THAT(result(b, {1, 1, 1, 5}), ElementsAre(0, 0.75F, 2.25F, 3, 3.75F));
+}
+
+TEST(Quantized, WeightsOfEightBitsBecomeNumbersChannelByChannel) {
+  OnnxBuilder b;
+  b.input("x", {1, 1, 1, 2}).weight("s", {2}, {0.5F, 2}).integers("q", {2, 1, 1, 1}, {3, -4});
+  auto* weight = b.proto().mutable_graph()->mutable_initializer(1);
+  weight->set_data_type(onnx::TensorProto::INT8);
+  weight->clear_int64_data();
+  weight->add_int32_data(3);
+  weight->add_int32_data(-4);
+  b.node("DequantizeLinear", {"q", "s"}, {"w"}).integer("axis", 0);
+  b.node("Conv", {"x", "w"}, {"y"}).output("y", {});
+  EXPECT_THAT(result(b, {1, 1, 1, 2}), ElementsAre(0, 1.5F, 0, -8));
+}
+
+TEST(Hostile, ChoosingBoxesInTheGraphIsRefusedByName) {
+  OnnxBuilder b;
+  b.input("x", {1, 3, 4, 4}).integers("k", {1}, {2}).node("TopK", {"x", "k"}, {"y", "i"}, "best").output("y", {});
+  EXPECT_THAT(refusal(b, {1, 3, 4, 4}), EndsWith("TopK (node 'best'): camd's own engines do not have this operator"));
+}
+
+TEST(Hostile, FoldingThatWouldTakeForeverIsRefused) {
+  OnnxBuilder b;
+  b.integers("size", {4}, {1, 1, 2048, 2048}).node("ConstantOfShape", {"size"}, {"c"});
+  b.node("MaxPool", {"c"}, {"p"}).ints("kernel_shape", {1000, 1000});
+  b.input("x", {1, 1, 1, 1}).node("Add", {"x", "p"}, {"y"}).output("y", {});
+  EXPECT_THAT(refusal(b, {1, 1, 1, 1}), HasSubstr("folding the model's constants up to here takes too long"));
+}
+
+TEST(Hostile, ManyLargeConstantsAreRefusedTogether) {
+  OnnxBuilder b;
+  b.input("x", {1, 1, 1, 1}).integers("n", {1}, {1 << 24});
+  for (int i = 0; i < 40; ++i) {
+    b.node("ConstantOfShape", {"n"}, {"c" + std::to_string(i)});
+    b.node("ReduceMax", {"c" + std::to_string(i)}, {"m" + std::to_string(i)}).integer("keepdims", 0);
+    b.node("Add", {i == 0 ? "x" : "y" + std::to_string(i - 1), "m" + std::to_string(i)}, {"y" + std::to_string(i)});
+  }
+  b.output("y39", {});
+  EXPECT_THAT(refusal(b, {1, 1, 1, 1}), HasSubstr("the model's constants up to here"));
+}
+
+TEST(Hostile, TheSameLargeOutputManyTimesIsRefused) {
+  OnnxBuilder b;
+  b.input("x", {1, 3, 1024, 1024}).node("Relu", {"x"}, {"y"});
+  for (int i = 0; i < 100; ++i) b.output("y", {});
+  EXPECT_THAT(refusal(b, {1, 3, 1024, 1024}), HasSubstr("its outputs have more than"));
+}
+
+TEST(Hostile, ResizingToAnAbsurdSizeIsRefused) {
+  OnnxBuilder b;
+  b.opset(13).input("x", {1, 1, 1, 1}).integers("sizes", {4}, {1, 1, 1, 1 << 26});
+  b.node("Resize", {"x", "", "", "sizes"}, {"y"}, "grow").output("y", {});
+  EXPECT_THAT(refusal(b, {1, 1, 1, 1}), HasSubstr("Resize (node 'grow'): its output would be"));
+}
+
+// The fuzzer's: nothing to resize, but not nearest, so that the last dimension of none was looked at.
+TEST(Hostile, ResizingANumberChangesNothing) {
+  OnnxBuilder b;
+  b.input("x", {1}).weight("scales", {0}, {});
+  b.node("Squeeze", {"x"}, {"number"}).node("Resize", {"number", "", "scales"}, {"y"}).text("mode", "cubic");
+  b.output("y", {});
+  EXPECT_EQ(result(b, {1}), Floats{0});
+}
+
+TEST(Resize, AScaleThatLeavesTheSizeAsItIsStillMovesWhatIsShown) {
+  for (const char* const mode : {"nearest", "linear"}) {
+    OnnxBuilder b;
+    b.input("x", {1, 1, 1, 4}).weight("scales", {4}, {1, 1, 1, 1.2F}).node("Resize", {"x", "", "scales"}, {"y"});
+    b.text("mode", mode)
+        .text("coordinate_transformation_mode", "asymmetric")
+        .text("nearest_mode", "floor")
+        .output("y", {});
+    const Floats got = result(b, {1, 1, 1, 4});
+    const Floats want = std::string(mode) == "nearest" ? Floats{0, 0, 1, 2} : Floats{0, 0.8333333F, 1.6666666F, 2.5F};
+    ASSERT_EQ(got.size(), want.size());
+    for (std::size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-4) << mode << " " << i;
+  }
+}
+
+// The shape of one input was read through a reference while another input was looked up: a weight, whose value made the
+// list of values move. The sanitizers see it.
+TEST(Indexing, LookingUpAWeightLeavesWhatIsKnownOfOtherInputsInPlace) {
+  for (const int others : {0, 1, 2, 3, 4, 5, 6, 7, 8}) {
+    OnnxBuilder b;
+    b.input("x", {1, 3});
+    std::string last = "x";
+    for (int i = 0; i < others; ++i) {
+      b.node("Neg", {last}, {"n" + std::to_string(i)});
+      last = "n" + std::to_string(i);
+    }
+    b.integers("to", {2}, {2, 3}).node("Expand", {last, "to"}, {"y"}).output("y", {});
+    EXPECT_EQ(result(b, {1, 3}).size(), 6U);
+  }
+}
+
+// The fuzzer's: a position of 1e23 as an integer.
+TEST(Hostile, RegionsBeyondAllNumbersAreOutside) {
+  for (const float far : {1e23F, INFINITY, NAN}) {
+    OnnxBuilder b;
+    b.input("x", {1, 1, 2, 2}).weight("roi", {8}, {0, 0, far, far, 1, 1, far, far}).integers("to", {4}, {1, 1, 3, 3});
+    b.node("Resize", {"x", "roi", "", "to"}, {"y"}).text("mode", "cubic");
+    b.text("coordinate_transformation_mode", "tf_crop_and_resize").output("y", {});
+    EXPECT_EQ(result(b, {1, 1, 2, 2}), Floats(9, 0.0F)) << far;
+  }
+}
+
+TEST(Hostile, NegativeSizesOfExpandAndRangesBeyondIntegersAreRefused) {
+  OnnxBuilder expand;
+  expand.input("x", {1, 1}).integers("to", {2}, {1, -5}).node("Expand", {"x", "to"}, {"y"}).output("y", {});
+  EXPECT_THAT(refusal(expand, {1, 1}), HasSubstr("its shape is out of bounds"));
+  OnnxBuilder range;
+  range.input("x", {1, 1}).weight("a", {}, {0}).weight("b", {}, {INFINITY}).weight("c", {}, {INFINITY});
+  range.node("Range", {"a", "b", "c"}, {"r"}).node("Add", {"x", "r"}, {"y"}).output("y", {});
+  EXPECT_THAT(refusal(range, {1, 1}), HasSubstr("its range is out of bounds"));
+}
+
+// The fuzzer's: 133 bytes that became thousands of steps, one for each repetition.
+TEST(Hostile, ATileIsOneStepADimensionHoweverOftenItRepeats) {
+  OnnxBuilder b;
+  b.input("x", {1, 2}).integers("repeats", {2}, {1000, 3000}).node("Tile", {"x", "repeats"}, {"y"}).output("y", {});
+  const Graph graph = lower(b, {1, 2});
+  EXPECT_EQ(graph.ops.size(), 2U);
+  EXPECT_EQ(graph.shape(graph.outputs[0]), (Shape{1000, 6000}));
+}
+
+TEST(Hostile, ExternalDataOfAbsurdSizeIsNotRead) {
+  const test::TemporaryFolder folder;
+  OnnxBuilder b;
+  b.input("x", {1, 1, 1, 1}).weight("w", {1}, {1}).node("Add", {"x", "w"}, {"y"}).output("y", {});
+  auto* w = b.proto().mutable_graph()->mutable_initializer(0);
+  w->clear_float_data();
+  w->set_dims(0, std::int64_t{1} << 29);
+  w->set_data_location(onnx::TensorProto::EXTERNAL);
+  auto* entry = w->add_external_data();
+  entry->set_key("location");
+  entry->set_value("w.bin");
+  const std::string path = folder.write("m.onnx", b.bytes());
+  { std::ofstream(folder.path() / "w.bin") << "x"; }
+  std::filesystem::resize_file(folder.path() / "w.bin", std::uintmax_t{1} << 31U);  // a hole, not bytes
+  try {
+    (void)lower_model(read_onnx_file(path), {"x", {1, 1, 1, 1}, DataType::kF32});
+    FAIL();
+  } catch (const base::Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("camd reads at most"));
+  }
+}
+
+TEST(Hostile, GraphsInGraphsCostNoMoreThanTheirFile) {
+  // A copy of the names for each inner graph would be 20,000 times 20,000 of them.
+  OnnxBuilder b;
+  b.input("x", {1, 1, 1, 1});
+  for (int i = 0; i < 20000; ++i) b.weight("w" + std::to_string(i), {1}, {1});
+  b.node("If", {"w0"}, {"y"}).output("y", {});
+  auto* node = b.proto().mutable_graph()->mutable_node(0);
+  for (int i = 0; i < 20000; ++i) {
+    auto* branch = node->add_attribute();
+    branch->set_name("b" + std::to_string(i));
+    branch->set_type(onnx::AttributeProto::GRAPH);
+    branch->mutable_g()->set_name("g");
+  }
+  EXPECT_THAT(refusal(b, {1, 1, 1, 1}), HasSubstr("its condition depends on the picture"));
+}
+
+}  // namespace
+}  // namespace camd::infer

@@ -1,0 +1,312 @@
+// Which layouts `detections` suggests for a model's outputs, by shapes alone and by the values of one frame, and what
+// it says against a layout that does not read them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "detections_fixture.hpp"
+#include "harness.hpp"
+#include "plugins/builtin.hpp"
+
+namespace camd::plugins::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr float kSide = 64.0F;  // of the pictures, network pixels
+
+std::vector<std::string> configs(FakeModel& model, const OutputValues* values, const std::string& config = "{}") {
+  std::vector<std::string> texts;
+  for (const LayoutSuggestion& s : suggest_layouts(model.model(), config, values)) texts.push_back(s.config);
+  return texts;
+}
+OutputValues values_of(const FakeModel& model) {
+  OutputValues values;
+  for (const FakeTensor& output : model.outputs) values.push_back(output.values);
+  return values;
+}
+std::vector<std::string> by_shape(FakeModel& model) { return configs(model, nullptr); }
+std::vector<std::string> by_values(FakeModel& model, const std::string& config = "{}") {
+  const OutputValues values = values_of(model);
+  return configs(model, &values, config);
+}
+std::string doubt(FakeModel& model, const std::string& config) {
+  return doubt_layout(model.model(), config, values_of(model));
+}
+
+class Random {
+ public:
+  float from(float low, float high) { return std::uniform_real_distribution<float>(low, high)(engine_); }
+
+ private:
+  std::mt19937 engine_{1};  // NOLINT(cert-msc32-c,cert-msc51-cpp): the same numbers in every run
+};
+
+struct Cell {
+  float x, y, stride;
+};
+// The points of 64, 16 and 4 cells; of several anchors, all cells of the first one first, as YOLOv5 has them.
+std::vector<Cell> grid(int per_cell = 1) {
+  std::vector<Cell> cells;
+  for (const int stride : {8, 16, 32}) {
+    const auto s = static_cast<float>(stride);
+    const int n = 64 / stride;
+    for (int a = 0; a < per_cell; ++a) {
+      for (int i = 0; i < n * n; ++i) {
+        cells.push_back({(static_cast<float>(i % n) + 0.5F) * s, (static_cast<float>(i / n) + 0.5F) * s, s});
+      }
+    }
+  }
+  return cells;
+}
+
+// One box for each cell, as centre and size in network pixels, then `scores` values.
+enum class Rows { kAnchorsLast, kChannelsLast };
+FakeModel detector(Rows order, int per_cell, int scores, float best = 0.9F, float least = 0.0F) {
+  FakeModel model(64, 64);
+  Random random;
+  const std::vector<Cell> cells = grid(per_cell);
+  const auto n = static_cast<std::int64_t>(cells.size());
+  const std::int64_t k = 4 + scores;
+  FakeTensor& output =
+      order == Rows::kAnchorsLast ? model.output("output0", {1, k, n}) : model.output("output", {1, n, k});
+  for (std::int64_t i = 0; i < n; ++i) {
+    const Cell& cell = cells[static_cast<std::size_t>(i)];
+    std::vector<float> row = {cell.x + random.from(-4, 4), cell.y + random.from(-4, 4), random.from(1, 3) * cell.stride,
+                              random.from(1, 3) * cell.stride};
+    for (int s = 0; s < scores; ++s) row.push_back(random.from(least, best));
+    for (std::int64_t c = 0; c < k; ++c) {
+      output.values[static_cast<std::size_t>(order == Rows::kAnchorsLast ? c * n + i : i * k + c)] =
+          row[static_cast<std::size_t>(c)];
+    }
+  }
+  return model;
+}
+FakeModel yolov8() { return detector(Rows::kAnchorsLast, 1, 3); }
+FakeModel yolov5() { return detector(Rows::kChannelsLast, 3, 1 + 3); }
+FakeModel decoded_yolox() { return detector(Rows::kChannelsLast, 1, 1 + 3); }
+
+FakeModel raw_yolox() {
+  FakeModel model = detector(Rows::kChannelsLast, 1, 1 + 3);
+  Random random;
+  for (std::int64_t i = 0; i < 84; ++i) {
+    for (std::int64_t c = 0; c < 4; ++c) at(model.outputs[0], i, c) = random.from(-1.5F, 1.5F);
+  }
+  return model;
+}
+
+enum class Boxes { kCorners, kCentre };
+// Two lists, of boxes and of the scores of three classes; `scale` is what the width of the picture counts.
+FakeModel list(Boxes form, float scale, float least = 0.0F, float best = 0.9F, std::int64_t n = 100) {
+  FakeModel model(64, 64);
+  Random random;
+  FakeTensor& boxes = model.output("boxes", {1, n, 4});
+  FakeTensor& scores = model.output("scores", {1, n, 3});
+  for (std::int64_t i = 0; i < n; ++i) {
+    const float x = random.from(0.3F, 0.7F), y = random.from(0.3F, 0.7F), w = random.from(0.05F, 0.25F), h = w;
+    const float row[4] = {form == Boxes::kCentre ? x : x - w / 2, form == Boxes::kCentre ? y : y - h / 2,
+                          form == Boxes::kCentre ? w : x + w / 2, form == Boxes::kCentre ? h : y + h / 2};
+    for (std::int64_t c = 0; c < 4; ++c) at(boxes, i, c) = row[c] * scale;
+    for (std::int64_t c = 0; c < 3; ++c) at(scores, i, c) = random.from(least, best);
+  }
+  return model;
+}
+
+// Rows of corners in pixels, a score, and the number of a class.
+FakeModel end_to_end() {
+  FakeModel model(64, 64);
+  Random random;
+  FakeTensor& output = model.output("output0", {1, 300, 6});
+  for (std::int64_t i = 0; i < 300; ++i) {
+    const float x = random.from(0, 32), y = random.from(0, 32);
+    const float row[6] = {x, y, x + 20, y + 20, random.from(0, 1), static_cast<float>(i % 80)};
+    for (std::int64_t c = 0; c < 6; ++c) at(output, i, c) = row[c];
+  }
+  return model;
+}
+
+FakeModel scrfd() {
+  FakeModel model(64, 64);
+  Random random;
+  for (const auto& [name, k] : {std::pair<const char*, std::int64_t>{"score_", 1}, {"bbox_", 4}, {"kps_", 10}}) {
+    for (const std::int64_t stride : {8, 16, 32}) {
+      FakeTensor& output = model.output(name + std::to_string(stride), {2 * (64 / stride) * (64 / stride), k});
+      for (float& value : output.values) value = random.from(0.0F, k == 1 ? 0.9F : 3.0F);
+    }
+  }
+  return model;
+}
+
+FakeModel filled(FakeModel model, const std::string& scores, float low = -1.5F, float high = 1.5F) {
+  Random random;
+  for (FakeTensor& output : model.outputs) {
+    const bool is_score = output.name.rfind(scores, 0) == 0 || output.name.rfind("obj", 0) == 0;
+    for (float& value : output.values) value = is_score ? random.from(0.0F, 0.9F) : random.from(low, high);
+  }
+  return model;
+}
+
+TEST(LayoutSuggestions, NameTheLayoutOfEachFamilyByShapesAlone) {
+  FakeModel v8 = yolov8(), v5 = yolov5(), x = raw_yolox(), lists = list(Boxes::kCorners, 1), chosen = end_to_end(),
+            yu = yunet(), marks = marker(), s = scrfd();
+  EXPECT_THAT(by_shape(v8), ElementsAre("layout: ssd, boxes: centre, relative: false"));
+  EXPECT_THAT(by_shape(v5), ElementsAre("layout: yolox, decoded: true, anchors_per_cell: 3"));
+  EXPECT_THAT(by_shape(x), ElementsAre("layout: yolox"));
+  EXPECT_THAT(by_shape(lists), ElementsAre("layout: ssd"));
+  EXPECT_THAT(by_shape(chosen), IsEmpty());
+  EXPECT_THAT(by_shape(yu), ElementsAre("layout: yunet"));
+  EXPECT_THAT(by_shape(marks), ElementsAre("layout: anchors", "layout: scrfd"));
+  EXPECT_THAT(by_shape(s), ElementsAre("layout: anchors", "layout: scrfd"));
+  FakeModel fastest(64, 64);
+  fastest.output("758", {1, 7, 4, 4});
+  EXPECT_THAT(by_shape(fastest), ElementsAre("layout: fastestdet"));
+  FakeModel nano(64, 64);
+  for (const std::int64_t stride : {8, 16, 32}) {
+    nano.output("cls_pred_stride_" + std::to_string(stride), {1, 64 / stride * 64 / stride, 2});
+    nano.output("dis_pred_stride_" + std::to_string(stride), {1, 64 / stride * 64 / stride, 32});
+  }
+  EXPECT_THAT(by_shape(nano), ElementsAre("layout: nanodet"));
+  FakeModel person(64, 64);  // one class: too few values for an objectness
+  person.output("output0", {1, 5, 84});
+  EXPECT_THAT(by_shape(person), ElementsAre("layout: ssd, boxes: centre, relative: false"));
+}
+
+TEST(LayoutSuggestions, KeepSsdBesideWhatElseFits) {
+  FakeModel lists = list(Boxes::kCorners, 1, 0, 0.9F, 168);  // two anchors for each of 84 cells
+  EXPECT_THAT(by_shape(lists), ElementsAre("layout: anchors", "layout: scrfd", "layout: ssd"));
+  EXPECT_THAT(by_values(lists), ::testing::Contains("layout: ssd"));
+}
+
+TEST(LayoutSuggestions, TellByValuesHowBoxesAndScoresAreWritten) {
+  FakeModel relative = list(Boxes::kCorners, 1), pixels = list(Boxes::kCorners, kSide), detr = list(Boxes::kCentre, 1),
+            logits = list(Boxes::kCorners, 1, -9, 2), percent = list(Boxes::kCorners, 1, 0, 95), v8 = yolov8(),
+            v5 = yolov5(), x = raw_yolox(), decoded = decoded_yolox(), chosen = end_to_end(),
+            percent_v5 = detector(Rows::kChannelsLast, 3, 1 + 3, 95);
+  EXPECT_THAT(by_values(relative), ElementsAre("layout: ssd"));
+  EXPECT_THAT(by_values(pixels), ElementsAre("layout: ssd, relative: false"));
+  EXPECT_THAT(by_values(detr), ElementsAre("layout: ssd, boxes: centre"));
+  EXPECT_THAT(by_values(logits), ElementsAre("layout: ssd, scores: logits"));
+  EXPECT_THAT(by_values(percent), ElementsAre("layout: ssd, scores: percent"));
+  EXPECT_THAT(by_values(v8), ElementsAre("layout: ssd, boxes: centre, relative: false"));
+  EXPECT_THAT(by_values(v5), ElementsAre("layout: yolox, decoded: true, anchors_per_cell: 3"));
+  EXPECT_THAT(by_values(percent_v5), ElementsAre("layout: yolox, decoded: true, anchors_per_cell: 3, scores: percent"));
+  EXPECT_THAT(by_values(x), ElementsAre("layout: yolox"));
+  // The first class may be an objectness: the values do not tell.
+  EXPECT_THAT(by_values(decoded),
+              ElementsAre("layout: yolox, decoded: true", "layout: ssd, boxes: centre, relative: false"));
+  EXPECT_THAT(by_values(decoded, R"({"classes":["a","b","c"]})"), ElementsAre("layout: yolox, decoded: true"));
+  EXPECT_THAT(by_values(chosen), IsEmpty());
+}
+
+TEST(LayoutSuggestions, TellScrfdFromAnchorsByTheSignOfItsDistances) {
+  FakeModel s = scrfd(), marks = filled(marker("{}"), "cls");
+  EXPECT_THAT(by_values(s), ::testing::Contains("layout: scrfd"));
+  EXPECT_THAT(by_values(marks), ElementsAre("layout: anchors"));
+}
+
+// YOLOv8-pose: between what is read as classes stand keypoints in pixels.
+TEST(LayoutSuggestions, AreNoneForRowsThatHoldMoreThanBoxesAndScores) {
+  FakeModel pose = detector(Rows::kAnchorsLast, 1, 1 + 6);
+  for (std::size_t i = 5 * 84; i < pose.outputs[0].values.size(); ++i)
+    pose.outputs[0].values[i] = 40.0F + 0.1F * static_cast<float>(i % 84);
+  EXPECT_THAT(by_values(pose), IsEmpty());
+  FakeModel masks = detector(Rows::kAnchorsLast, 1, 3 + 8);
+  for (std::size_t i = 7 * 84; i < masks.outputs[0].values.size(); ++i)
+    masks.outputs[0].values[i] = i % 2 == 0 ? -0.8F : 0.7F;
+  EXPECT_THAT(by_values(masks), IsEmpty());
+}
+
+TEST(LayoutSuggestions, SayOfChosenBoxesThatNoLayoutReadsThem) {
+  FakeModel chosen = end_to_end();
+  EXPECT_EQ(suggestion_text(chosen.model(), {}, nullptr),
+            "the model's output output0 [1,300,6] looks like boxes that the graph has chosen already: no layout reads "
+            "those, export the model without its choice of boxes");
+  FakeModel other(64, 64);
+  other.output("prob", {1, 1000});
+  EXPECT_EQ(suggestion_text(other.model(), {}, nullptr),
+            "the model's outputs, prob [1,1000], look like no layout that camd knows (anchors, scrfd, yunet, ssd, "
+            "yolox, nanodet, fastestdet)");
+}
+
+TEST(LayoutSuggestions, SayWhyTheLayoutOfTheShapesDoesNotReadTheValues) {
+  FakeModel pose = detector(Rows::kAnchorsLast, 1, 1 + 6);
+  for (std::size_t i = 5 * 84; i < pose.outputs[0].values.size(); ++i) pose.outputs[0].values[i] = 40;
+  const OutputValues values = values_of(pose);
+  EXPECT_THAT(
+      suggestion_text(pose.model(), {}, &values),
+      ::testing::MatchesRegex("no layout that camd knows reads the model's outputs, output0 .1,11,84.: .layout: "
+                              "ssd, boxes: centre, relative: false. fits their shapes, but on a picture of "
+                              "noise its scores run from [0-9.e-]+ to 40: not all of them are scores"));
+}
+
+TEST(LayoutDoubts, AreNoneWhereTheLayoutReadsTheModel) {
+  FakeModel v8 = yolov8(), v5 = yolov5(), x = raw_yolox(), decoded = decoded_yolox(),
+            relative = list(Boxes::kCorners, 1), detr = list(Boxes::kCentre, 1), pixels = list(Boxes::kCorners, kSide),
+            marks = filled(marker(), "cls"), yu = filled(yunet(), "cls"), s = scrfd();
+  EXPECT_EQ(doubt(v8, R"({"layout":"ssd","boxes":"centre","relative":false})"), "");
+  EXPECT_EQ(doubt(v5, R"({"layout":"yolox","decoded":true,"anchors_per_cell":3})"), "");
+  EXPECT_EQ(doubt(x, R"({"layout":"yolox"})"), "");
+  EXPECT_EQ(doubt(decoded, R"({"layout":"yolox","decoded":true})"), "");
+  EXPECT_EQ(doubt(relative, R"({"layout":"ssd"})"), "");
+  EXPECT_EQ(doubt(detr, R"({"layout":"ssd","boxes":"centre"})"), "");
+  EXPECT_EQ(doubt(pixels, R"({"layout":"ssd","relative":false})"), "");
+  EXPECT_EQ(doubt(marks, "{}"), "");
+  EXPECT_EQ(doubt(yu, R"({"layout":"yunet"})"), "");
+  EXPECT_EQ(doubt(s, R"({"layout":"scrfd"})"), "");
+}
+
+TEST(LayoutDoubts, SayWhatWasSeenAndWhatToSet) {
+  FakeModel v8 = yolov8(), v5 = yolov5();
+  EXPECT_EQ(doubt(v8, R"({"layout":"yolox"})"),
+            "layout 'yolox' does not read this model: on a picture of noise most of its boxes lie far outside the "
+            "picture; set {layout: ssd, boxes: centre, relative: false}");
+  EXPECT_THAT(doubt(v8, R"({"layout":"ssd"})"),
+              ::testing::MatchesRegex("layout 'ssd' does not read this model: on a picture of noise its boxes reach "
+                                      "[0-9]+: they are pixels, not parts of the picture; set .layout: ssd, boxes: "
+                                      "centre, relative: false."));
+  EXPECT_EQ(doubt(v8, R"({"layout":"ssd","relative":false})"),
+            "layout 'ssd' does not read this model: on a picture of noise most of its boxes end before they begin; set "
+            "{layout: ssd, boxes: centre, relative: false}");
+  EXPECT_THAT(doubt(v5, R"({"layout":"ssd"})"), HasSubstr("set {layout: yolox, decoded: true, anchors_per_cell: 3}"));
+  EXPECT_EQ(doubt(v5, R"({"layout":"ssd","boxes":"centre","relative":false})"),
+            "layout 'ssd' does not read this model: it has three rows for each cell, whose fifth value is an "
+            "objectness; set {layout: yolox, decoded: true, anchors_per_cell: 3}");
+}
+
+TEST(LayoutDoubts, TellPartsOfThePictureFromPixelsAndCornersFromCentres) {
+  FakeModel relative = list(Boxes::kCorners, 1), pixels = list(Boxes::kCorners, kSide), x = raw_yolox();
+  EXPECT_THAT(doubt(relative, R"({"layout":"ssd","relative":false})"),
+              ::testing::MatchesRegex("layout 'ssd' does not read this model: on a picture of noise its boxes reach "
+                                      "0\\.[0-9]+: they are parts of the picture, not pixels; set .layout: ssd."));
+  EXPECT_THAT(doubt(pixels, R"({"layout":"ssd","boxes":"centre","relative":false})"),
+              HasSubstr("its boxes are corners, not centre and size; set {layout: ssd, relative: false}"));
+  EXPECT_THAT(doubt(x, R"({"layout":"yolox","decoded":true})"), HasSubstr("set {layout: yolox}"));
+}
+
+TEST(LayoutDoubts, TellProbabilitiesPercentAndLogitsApart) {
+  FakeModel logits = list(Boxes::kCorners, 1, -9, 2), percent = list(Boxes::kCorners, 1, 0, 95),
+            probability = list(Boxes::kCorners, 1);
+  EXPECT_THAT(doubt(logits, R"({"layout":"ssd"})"), HasSubstr(": they are logits; set {layout: ssd, scores: logits}"));
+  EXPECT_THAT(doubt(percent, R"({"layout":"ssd"})"),
+              HasSubstr(": they are percent; set {layout: ssd, scores: percent}"));
+  EXPECT_THAT(doubt(probability, R"({"layout":"ssd","scores":"logits"})"),
+              HasSubstr(": they are probabilities already; set {layout: ssd}"));
+  EXPECT_EQ(doubt(probability, R"({"layout":"ssd","scores":"percent"})"), "") << "no object, so all are below 1";
+}
+
+TEST(LayoutDoubts, SayOfChosenBoxesThatTheGraphHasChosen) {
+  FakeModel chosen = end_to_end();
+  EXPECT_THAT(doubt(chosen, R"({"layout":"ssd","relative":false})"),
+              HasSubstr("its rows end with a score and the number of a class: the graph has chosen the boxes already; "
+                        "the model's output output0 [1,300,6] looks like boxes"));
+}
+
+}  // namespace
+}  // namespace camd::plugins::testing
