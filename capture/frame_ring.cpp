@@ -92,7 +92,7 @@ const std::byte* SlotLease::device_pixels() const noexcept { return ring_->at(sl
 // ---- FrameRing
 
 FrameRing::FrameRing(device::Device& device, FrameObserver& observer, const Options& options)
-    : device_(device), observer_(observer), options_(options), in_use_(options.slots) {
+    : device_(device), observer_(observer), options_(options), in_use_(options.slots), reach_(options.slots) {
   if (options.slots < kLeastSlots) {
     throw base::Error(base::ErrorKind::kInternal,
                       fmt::format("a frame ring needs at least {} slots, one to fill, one ready, one read: got {}",
@@ -150,7 +150,7 @@ std::optional<SlotLease> FrameRing::take() {
       at(newer).state = SlotState::kUploading;
       // Free at once, and only the loan returned outside the lock: a source that publishes in between would find no
       // slot and lose the newest frame of all.
-      at(chosen).state = SlotState::kFree;
+      set_free(chosen);
       superseded_.push_back(std::exchange(at(chosen).borrowed, {}));
       chosen = newer;
       observer_.dropped(options_.camera, RingDrop::kSuperseded);
@@ -201,6 +201,7 @@ std::uint64_t FrameRing::next_sequence() const {
 void FrameRing::set_slots(int slots) {
   const MutexLock lock(mutex_);
   in_use_ = std::clamp(slots, kLeastSlots, static_cast<int>(slots_.size()));
+  reach_ = std::max(reach_, in_use_);
   slot_freed_.notify_all();  // a lossless source may have waited for one of the new ones
 }
 
@@ -213,8 +214,8 @@ bool FrameRing::may_borrow() const noexcept { return device_.info().works_in_hos
 
 int FrameRing::occupied() const {
   const MutexLock lock(mutex_);
-  return static_cast<int>(
-      std::count_if(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.state != SlotState::kFree; }));
+  return static_cast<int>(std::count_if(slots_.begin(), slots_.begin() + reach_,
+                                        [](const Slot& slot) { return slot.state != SlotState::kFree; }));
 }
 
 bool FrameRing::has_ready() const {
@@ -253,7 +254,7 @@ void FrameRing::free(int slot) noexcept {
   give_back(at(slot));
   {
     const MutexLock lock(mutex_);
-    at(slot).state = SlotState::kFree;
+    set_free(slot);
     if (options_.policy != RingPolicy::kLossless) return;
     observer_.freed(options_.camera);
   }
@@ -270,12 +271,17 @@ void FrameRing::give_back(Slot& slot) noexcept {
   slot.device_pixels = nullptr;
 }
 
+void FrameRing::set_free(int slot) noexcept {
+  at(slot).state = SlotState::kFree;
+  while (reach_ > in_use_ && at(reach_ - 1).state == SlotState::kFree) --reach_;
+}
+
 FrameRing::Slot& FrameRing::at(int slot) noexcept { return slots_[static_cast<std::size_t>(slot)]; }
 
 int FrameRing::oldest(SlotState state) const {
   int found = -1;
   // Slots that are no longer filled may still hold frames, but are never free.
-  const int count = state == SlotState::kFree ? in_use_ : static_cast<int>(slots_.size());
+  const int count = state == SlotState::kFree ? in_use_ : reach_;
   for (int i = 0; i < count; ++i) {
     const Slot& slot = slots_[static_cast<std::size_t>(i)];
     if (slot.state != state) continue;

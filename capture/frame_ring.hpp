@@ -173,16 +173,20 @@ class FrameRing {
   static void give_back(const BorrowedPixels& loan) noexcept;
   [[nodiscard]] Slot& at(int slot) noexcept;
   [[nodiscard]] int oldest(SlotState state) const CAMD_REQUIRES(mutex_);
+  void set_free(int slot) noexcept CAMD_REQUIRES(mutex_);
 
   device::Device& device_;
   FrameObserver& observer_;
   const Options options_;
   mutable base::Mutex mutex_;
   base::CondVar slot_freed_;
-  std::vector<Slot>
-      slots_;  // constant size, Options::most_slots; states and sequences guarded by mutex_, contents by the lease
+  // Constant size, Options::most_slots. States and ages are guarded by mutex_, contents by the lease.
+  std::vector<Slot> slots_;
   std::vector<BorrowedPixels> superseded_;  // of take(), [dispatch]; a member so that it is allocated once
   int in_use_ CAMD_GUARDED_BY(mutex_);      // slots 0 .. in_use_-1 are filled
+  // Slots from here on are Free and not filled, so nobody looks at them. More than in_use_ only until the frames that
+  // were there before set_slots() are gone.
+  int reach_ CAMD_GUARDED_BY(mutex_);
   std::uint64_t next_sequence_ CAMD_GUARDED_BY(mutex_) = 0;
   bool closed_ CAMD_GUARDED_BY(mutex_) = false;
   bool keep_ready_ CAMD_GUARDED_BY(mutex_) = true;

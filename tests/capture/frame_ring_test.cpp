@@ -63,6 +63,36 @@ class FrameRingTest : public ::testing::Test {
   std::unique_ptr<FrameRing> ring_;
 };
 
+TEST_F(FrameRingTest, HasAsManyFreeSlotsAsItWasTold) {
+  ring_ = std::make_unique<FrameRing>(*device_, observer_,
+                                      FrameRing::Options{7, 3, RingPolicy::kLossless, device::HostMemory::kPinned, 6});
+  const auto fill_until_full = [&] {
+    int filled = 0;
+    while (ring_->occupied() < ring_->slots() && produce()) ++filled;
+    return filled;
+  };
+  EXPECT_EQ(fill_until_full(), 3);
+  ring_->set_slots(100);
+  EXPECT_EQ(ring_->slots(), 6);
+  EXPECT_EQ(fill_until_full(), 3);
+  // Frames in slots that are no longer filled are still taken, in their order.
+  ring_->set_slots(3);
+  for (std::uint64_t sequence = 0; sequence < 6; ++sequence) {
+    auto lease = ring_->take();
+    ASSERT_TRUE(lease);
+    EXPECT_EQ(lease->frame().sequence, sequence);
+  }
+  EXPECT_EQ(ring_->occupied(), 0);
+  EXPECT_EQ(fill_until_full(), 3);
+  while (ring_->take()) {
+  }
+  ring_->set_slots(6);
+  EXPECT_EQ(fill_until_full(), 6);
+  while (ring_->take()) {
+  }
+  expect_closed_account(15);
+}
+
 TEST_F(FrameRingTest, HandsAFrameOverWithAllThatItIs) {
   make(RingPolicy::kNewestWins);
   const base::PictureLayout layout = base::tight_layout(PixelFormat::kNv12, 4, 2);
