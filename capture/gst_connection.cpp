@@ -1,11 +1,11 @@
 #include "capture/gst_connection.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <utility>
 
 #include "base/log.hpp"
 #include "base/mutex.hpp"
+#include "capture/gst_held.hpp"
 
 namespace camd::capture {
 namespace {
@@ -27,10 +27,7 @@ struct GstConnection::Gate {
   base::CondVar left;
   SampleTaker* taker CAMD_GUARDED_BY(mutex) = nullptr;
   bool inside CAMD_GUARDED_BY(mutex) = false;
-  GstElement* pipeline = nullptr;  // constant once published; alive as long as its sink calls
-  // GStreamer hands the gate to its threads by means that the thread sanitizer cannot see: this one it sees.
-  std::atomic<bool> published{false};
-  std::shared_ptr<Gate> self;  // what the sink holds; let go by the sink
+  GstElement* pipeline = nullptr;  // constant; alive as long as its sink calls
 };
 
 GstConnection::GstConnection(BuiltPipeline built, std::string camera, SampleTaker& taker, StateWorker& worker)
@@ -44,13 +41,10 @@ GstConnection::GstConnection(BuiltPipeline built, std::string camera, SampleTake
     const base::MutexLock lock(gate_->mutex);
     gate_->taker = &taker;
     gate_->pipeline = built_.pipeline.get();
-    gate_->self = gate_;
   }
-  gate_->published.store(true, std::memory_order_release);
   GstAppSinkCallbacks callbacks{};
   callbacks.new_sample = &GstConnection::on_sample;
-  const auto destroy = [](gpointer gate) { const auto last = std::move(static_cast<Gate*>(gate)->self); };
-  gst_app_sink_set_callbacks(GST_APP_SINK(built_.sink.get()), &callbacks, gate_.get(), destroy);
+  gst_app_sink_set_callbacks(GST_APP_SINK(built_.sink.get()), &callbacks, Held<Gate>::make(gate_), &Held<Gate>::let_go);
 }
 
 GstConnection::~GstConnection() {
@@ -66,8 +60,8 @@ GstConnection::~GstConnection() {
 }
 
 GstFlowReturn GstConnection::on_sample(GstAppSink* sink, gpointer user) noexcept {
-  Gate& gate = *static_cast<Gate*>(user);
-  if (!gate.published.load(std::memory_order_acquire)) return GST_FLOW_ERROR;  // cannot be
+  const Held<Gate>::Use use(user);
+  Gate& gate = *use;
   const GstOwned<GstSample> sample(gst_app_sink_pull_sample(sink));
   if (!sample) return GST_FLOW_EOS;
   SampleTaker* taker = nullptr;

@@ -4,6 +4,7 @@
 #include <array>
 #include <mutex>
 
+#include "capture/gst_held.hpp"
 #include "capture/gst_support.hpp"
 
 namespace camd::capture {
@@ -50,17 +51,14 @@ void shut(GSocket* socket) noexcept {
   }
 }
 
-using Owner = std::shared_ptr<RtspSockets>;
-void let_go(gpointer owner, GClosure*) { delete static_cast<Owner*>(owner); }
-
 }  // namespace
 
 std::shared_ptr<RtspSockets> RtspSockets::watch(GstElement* pipeline) {
   catch_sockets();
-  const Owner sockets(new RtspSockets);
+  const std::shared_ptr<RtspSockets> sockets(new RtspSockets);
   sockets->self_ = sockets;
-  g_signal_connect_data(pipeline, "deep-element-added", G_CALLBACK(&RtspSockets::on_element), new Owner(sockets),
-                        &let_go, static_cast<GConnectFlags>(0));
+  g_signal_connect_data(pipeline, "deep-element-added", G_CALLBACK(&RtspSockets::on_element),
+                        Held<RtspSockets>::make(sockets), &Held<RtspSockets>::let_go_of, static_cast<GConnectFlags>(0));
   GstIterator* const elements = gst_bin_iterate_recurse(GST_BIN(pipeline));
   const auto look = [](const GValue* value, gpointer self) {
     static_cast<RtspSockets*>(self)->look_at(static_cast<GstElement*>(g_value_get_object(value)));
@@ -77,17 +75,20 @@ RtspSockets::~RtspSockets() {
 void RtspSockets::look_at(GstElement* element) {
   GstElementFactory* const factory = gst_element_get_factory(element);
   if (factory == nullptr || !g_str_equal(GST_OBJECT_NAME(factory), "rtspsrc")) return;
-  g_signal_connect_data(element, "before-send", G_CALLBACK(&RtspSockets::on_send), new Owner(self_), &let_go,
+  g_signal_connect_data(element, "before-send", G_CALLBACK(&RtspSockets::on_send),
+                        Held<RtspSockets>::make(std::shared_ptr<RtspSockets>(self_)), &Held<RtspSockets>::let_go_of,
                         static_cast<GConnectFlags>(0));
 }
 
-void RtspSockets::on_element(GstBin*, GstBin*, GstElement* element, gpointer sockets) noexcept {
-  (*static_cast<Owner*>(sockets))->look_at(element);
+void RtspSockets::on_element(GstBin*, GstBin*, GstElement* element, gpointer user) noexcept {
+  const Held<RtspSockets>::Use sockets(user);
+  sockets->look_at(element);
 }
 
-gboolean RtspSockets::on_send(GstElement*, gpointer, gpointer sockets) noexcept {
+gboolean RtspSockets::on_send(GstElement*, gpointer, gpointer user) noexcept {
+  const Held<RtspSockets>::Use sockets(user);
   if (const gpointer socket = g_weak_ref_get(&last_socket.socket)) {
-    (*static_cast<Owner*>(sockets))->add(static_cast<GSocket*>(socket));
+    sockets->add(static_cast<GSocket*>(socket));
     g_object_unref(socket);
   }
   return TRUE;  // send it

@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "capture/gst_held.hpp"
+
 namespace camd::capture {
 namespace {
 
@@ -86,23 +88,6 @@ struct StreamTimes::Tap {
   }
 };
 
-namespace {
-
-template <typename T>
-gpointer hold(std::shared_ptr<T> object) {
-  return new std::shared_ptr<T>(std::move(object));
-}
-template <typename T>
-void let_go(gpointer held) {
-  delete static_cast<std::shared_ptr<T>*>(held);
-}
-template <typename T>
-T& held_by(gpointer held) {
-  return **static_cast<std::shared_ptr<T>*>(held);
-}
-
-}  // namespace
-
 // ---- [control]
 
 void StreamTimes::connect(GstElement* pipeline) {
@@ -116,9 +101,9 @@ void StreamTimes::connect(GstElement* pipeline) {
     pictures_.fill({});
     fresh_ = true;
   }
-  const auto destroy = [](gpointer held, GClosure*) { let_go<Connection>(held); };
   g_signal_connect_data(pipeline, "deep-element-added", G_CALLBACK(&StreamTimes::on_element),
-                        hold(std::move(connection)), destroy, static_cast<GConnectFlags>(0));
+                        Held<Connection>::make(std::move(connection)), &Held<Connection>::let_go_of,
+                        static_cast<GConnectFlags>(0));
 }
 
 // ---- GStreamer's threads
@@ -126,37 +111,39 @@ void StreamTimes::connect(GstElement* pipeline) {
 void StreamTimes::on_element(GstBin*, GstBin*, GstElement* element, gpointer held) {
   GstElementFactory* const factory = gst_element_get_factory(element);
   if (factory == nullptr || std::string_view(GST_OBJECT_NAME(factory)) != "rtpjitterbuffer") return;
-  const Connection& connection = held_by<Connection>(held);
-  StreamTimes& times = *connection.times;
+  const Held<Connection>::Use connection(held);
+  StreamTimes& times = *connection->times;
   auto tap = std::make_shared<Tap>();
-  tap->times = connection.times;
-  tap->connection = connection.number;
+  tap->times = connection->times;
+  tap->connection = connection->number;
   {
     const MutexLock lock(times.mutex_);
     tap->number = ++times.taps_;
   }
   const auto type = static_cast<GstPadProbeType>(GST_PAD_PROBE_TYPE_BUFFER | GST_PAD_PROBE_TYPE_BUFFER_LIST);
   if (GstPad* const sink = gst_element_get_static_pad(element, "sink")) {
-    gst_pad_add_probe(sink, type, &StreamTimes::on_arrival, hold(tap), &let_go<Tap>);
+    gst_pad_add_probe(sink, type, &StreamTimes::on_arrival, Held<Tap>::make(tap), &Held<Tap>::let_go);
     gst_object_unref(sink);
   }
   if (GstPad* const source = gst_element_get_static_pad(element, "src")) {
-    gst_pad_add_probe(source, GST_PAD_PROBE_TYPE_BUFFER, &StreamTimes::on_departure, hold(tap), &let_go<Tap>);
+    gst_pad_add_probe(source, GST_PAD_PROBE_TYPE_BUFFER, &StreamTimes::on_departure, Held<Tap>::make(tap),
+                      &Held<Tap>::let_go);
     gst_object_unref(source);
   }
-  const auto destroy = [](gpointer owned, GClosure*) { let_go<Tap>(owned); };
-  g_signal_connect_data(element, "pad-added", G_CALLBACK(&StreamTimes::on_pad), hold(tap), destroy,
-                        static_cast<GConnectFlags>(0));
+  g_signal_connect_data(element, "pad-added", G_CALLBACK(&StreamTimes::on_pad), Held<Tap>::make(tap),
+                        &Held<Tap>::let_go_of, static_cast<GConnectFlags>(0));
 }
 
 void StreamTimes::on_pad(GstElement*, GstPad* pad, gpointer held) {
   if (std::string_view(GST_OBJECT_NAME(pad)) != "sink_rtcp") return;
-  auto tap = *static_cast<std::shared_ptr<Tap>*>(held);
-  gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, &StreamTimes::on_report, hold(std::move(tap)), &let_go<Tap>);
+  const Held<Tap>::Use tap(held);
+  gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, &StreamTimes::on_report, Held<Tap>::make(tap.share()),
+                    &Held<Tap>::let_go);
 }
 
 GstPadProbeReturn StreamTimes::on_arrival(GstPad* pad, GstPadProbeInfo* info, gpointer held) {
-  Tap& tap = held_by<Tap>(held);
+  const Held<Tap>::Use use(held);
+  Tap& tap = *use;
   const auto take = [&tap, pad](GstBuffer* packet) {
     const auto header = rtp_header(packet);
     if (!header || !tap.arriving.starts(*header)) return;
@@ -181,7 +168,8 @@ GstPadProbeReturn StreamTimes::on_arrival(GstPad* pad, GstPadProbeInfo* info, gp
 }
 
 GstPadProbeReturn StreamTimes::on_departure(GstPad*, GstPadProbeInfo* info, gpointer held) {
-  Tap& tap = held_by<Tap>(held);
+  const Held<Tap>::Use use(held);
+  Tap& tap = *use;
   GstBuffer* packet = GST_PAD_PROBE_INFO_BUFFER(info);
   const GstClockTime pts = GST_BUFFER_PTS(packet);
   const auto header = rtp_header(packet);
@@ -200,7 +188,8 @@ GstPadProbeReturn StreamTimes::on_departure(GstPad*, GstPadProbeInfo* info, gpoi
 }
 
 GstPadProbeReturn StreamTimes::on_report(GstPad*, GstPadProbeInfo* info, gpointer held) {
-  Tap& tap = held_by<Tap>(held);
+  const Held<Tap>::Use use(held);
+  Tap& tap = *use;
   std::uint8_t bytes[20];
   GstBuffer* const packet = GST_PAD_PROBE_INFO_BUFFER(info);
   constexpr std::uint8_t kSenderReport = 200;
