@@ -1,4 +1,4 @@
-// camd run: load, run, reload on SIGHUP, drain on SIGINT/SIGTERM, leave at once on the second.
+// camd run: load, run, reload on SIGHUP, drain on SIGINT/SIGTERM, leave at once on the second. systemd hears of it.
 
 #include <unistd.h>
 
@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "apps/camd/commands.hpp"
+#include "apps/camd/service_manager.hpp"
 #include "apps/camd/signals.hpp"
 #include "apps/camd/stdout_lines.hpp"
 #include "apps/dashboard/live_dashboard.hpp"
@@ -81,10 +82,13 @@ class Attached {
 int run_command(const RunOptions& options) {
   const base::Clock& clock = base::system_clock();
   Signals signals;
+  ServiceManager systemd(ServiceEnvironment::of_this_process(), clock);
+  systemd.status("starting: the model is made ready");
   std::unique_ptr<Output> output;
   pipeline::SessionOptions session_options;
   session_options.frame_limit = options.frames;
   session_options.draining = [&](bool now) {
+    if (now) systemd.stopping();
     output->draining(now);
     signals.draining(now);
   };
@@ -101,6 +105,14 @@ int run_command(const RunOptions& options) {
   });
   const Attached attached(signals, session);
   session.start();
+  systemd.ready(session.status_line());
+  const ServiceWatch watch(systemd,
+                           {[&session] { return session.status_line(); },
+                            [&session] {
+                              const pipeline::Progress now = session.progress();
+                              return PipelineProgress{now.finished, now.in_flight > 0};
+                            }},
+                           clock);
   // Counts from the first start, not from the set-up before it.
   const base::TimePoint deadline =
       options.duration.count() > 0 ? clock.now() + options.duration : base::TimePoint::max();
@@ -112,7 +124,9 @@ int run_command(const RunOptions& options) {
     if (signals.stop_asked()) return session.stop(reason);
     if (!signals.take_reload()) continue;
     base::log().info("{}: reloading", options.config);
+    systemd.reloading();
     (void)session.reload();
+    systemd.ready(session.status_line());
   }
 }
 

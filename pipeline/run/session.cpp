@@ -237,6 +237,8 @@ class Session::Run {
   void change_to(std::unique_ptr<Parts> next);
   [[nodiscard]] int stop(EndReason why);
   [[nodiscard]] std::string stuck_line() const;
+  [[nodiscard]] std::string status_line() const;
+  [[nodiscard]] Progress progress() const;
   [[nodiscard]] const Parts& parts() const noexcept { return *parts_; }
   [[nodiscard]] capture::SourceState state_of(std::size_t slot) const {
     return pipeline_->camera_status(static_cast<capture::CameraIndex>(slot)).state;
@@ -320,6 +322,35 @@ std::string Session::Run::stuck_line() const {
     line += fmt::format("{} {} frames of camera {}", std::exchange(separator, ","), totals.in_flight, camera.name);
   }
   return line;
+}
+
+std::string Session::Run::status_line() const {
+  constexpr std::size_t kMostNamed = 5;
+  std::size_t running = 0;
+  std::vector<std::string> others;
+  const std::vector<CameraView> cameras = pipeline_->cameras();
+  for (const CameraView& camera : cameras) {
+    const CameraStatus status = pipeline_->camera_status(camera.index);
+    if (status.state == capture::SourceState::kRunning) {
+      ++running;
+    } else {
+      others.push_back(fmt::format("{} {}", camera.name, capture::to_string(status.state)));
+    }
+  }
+  std::string line = fmt::format("{} of {} cameras running", running, cameras.size());
+  for (std::size_t i = 0; i < std::min(others.size(), kMostNamed); ++i) line += ", " + others[i];
+  if (others.size() > kMostNamed) line += fmt::format(", and {} more", others.size() - kMostNamed);
+  return line;
+}
+
+// What a ring drops by itself is no progress: it does so too when nobody takes anything out of it.
+Progress Session::Run::progress() const {
+  const Totals totals = pipeline_->ledger().totals();
+  Progress now{totals.delivered, totals.in_flight};
+  for (const DropReason reason : {DropReason::kTooOld, DropReason::kDeviceError, DropReason::kPluginError}) {
+    now.finished += totals.dropped[static_cast<std::size_t>(reason)];
+  }
+  return now;
 }
 
 Session::Session(ConfigLoader load, SessionOptions options, const base::Clock& clock, LineSink sink)
@@ -481,7 +512,6 @@ void Session::start() {
 
 bool Session::reload() {
   const base::TimePoint begun = clock_.now();
-  if (options_.reloading) options_.reloading(true);
   ReloadLine line;
   try {
     std::unique_ptr<Parts> next = build(load_(), run_.get());
@@ -501,10 +531,13 @@ bool Session::reload() {
     base::log().error("reload refused, the old configuration runs on:{}{}", line.errors.size() == 1 ? ' ' : '\n',
                       error.what());
   }
+  {
+    const base::MutexLock lock(mutex_);
+    refused_ = line.errors.empty() ? "" : line.errors.front();
+  }
   line.config_sha256 = config::effective_sha256(run_->parts().config);
   line.duration = clock_.now() - begun;
   run_->reporter().reloaded(line);
-  if (options_.reloading) options_.reloading(false);
   return line.errors.empty();
 }
 
@@ -534,6 +567,17 @@ int Session::stop(EndReason why) {
 std::string Session::stuck_line() const {
   const base::MutexLock lock(mutex_);
   return shown_ == nullptr ? "nothing runs" : shown_->stuck_line();
+}
+
+std::string Session::status_line() const {
+  const base::MutexLock lock(mutex_);
+  if (shown_ == nullptr) return "nothing runs";
+  return shown_->status_line() + (refused_.empty() ? "" : "; the last reload was refused: " + refused_);
+}
+
+Progress Session::progress() const {
+  const base::MutexLock lock(mutex_);
+  return shown_ == nullptr ? Progress{} : shown_->progress();
 }
 
 }  // namespace camd::pipeline

@@ -7,7 +7,7 @@
 // functions.
 //
 // Threads: constructor, destructor, start(), reload(), wait(), forget_request(), stop() [setup] one thread;
-// request_end(), stuck_line() [any].
+// request_end(), stuck_line(), status_line(), progress() [any].
 // Invariants: a reload that is refused leaves what runs as it was. A camera that cannot be opened refuses nothing: it
 // is `failed` or `reconnecting`. Once stopped, every frame is accounted for and every plug-in has finished its files.
 #pragma once
@@ -37,8 +37,12 @@ struct SessionOptions {
   std::uint64_t frame_limit = 0;  // delivered frames after which the run ends; 0: none
   // Told that a drain begins (true) and that all is stopped (false). May be empty. [setup]
   std::function<void(bool)> draining;
-  // Told that a reload begins (true) and that it is over, accepted or not (false). May be empty. [setup]
-  std::function<void(bool)> reloading;
+};
+
+// How far what runs has come.
+struct Progress {
+  std::uint64_t finished = 0;  // frames that have passed the device and the plug-ins, or were turned back on the way
+  std::int64_t in_flight = 0;  // waiting for it, or there now
 };
 
 class Session {
@@ -69,6 +73,9 @@ class Session {
   int stop(EndReason why);
   // Where a drain that takes too long is stuck: what is in flight, by camera.
   [[nodiscard]] std::string stuck_line() const;
+  // How it goes, in one line: the cameras, and why the last reload was refused if it was.
+  [[nodiscard]] std::string status_line() const;
+  [[nodiscard]] Progress progress() const;
 
  private:
   struct Parts;  // what one configuration names
@@ -89,6 +96,7 @@ class Session {
   mutable base::Mutex mutex_;
   Run* shown_ CAMD_GUARDED_BY(mutex_) = nullptr;  // run_, for [any]
   bool end_requested_ CAMD_GUARDED_BY(mutex_) = false;
+  std::string refused_ CAMD_GUARDED_BY(mutex_);  // why the last reload was; empty: it was not
 };
 
 [[nodiscard]] std::string_view to_string(EndReason reason) noexcept;

@@ -12,6 +12,7 @@
 
 #include "device/make_device.hpp"
 #include "tests/daemon/run_camd.hpp"
+#include "tests/support/notify_socket.hpp"
 #include "tests/support/paths.hpp"
 
 namespace camd::test {
@@ -251,6 +252,41 @@ TEST_F(Run, ReloadsOnSighupAndKeepsTheOldConfigurationWhenTheNewOneIsBad) {
   ASSERT_EQ(reloads.size(), 2U);
   EXPECT_EQ(reloads[0].at("result"), "refused");
   EXPECT_EQ(reloads[1].at("result"), "accepted");
+}
+
+// A unit of Type=notify never left "activating", and a reload that was refused looked like any other.
+TEST_F(Run, TellsSystemdOfItsStartEachReloadAndItsEnd) {
+  const NotifySocket systemd(folder_ / "notify");
+  ::setenv("NOTIFY_SOCKET", systemd.name().c_str(), 1);  // NOLINT(concurrency-mt-unsafe): one thread
+  ::setenv("WATCHDOG_USEC", "1000000", 1);               // NOLINT(concurrency-mt-unsafe)
+  CamdProcess process({"run", config(camera("a", kEndless)), "--metrics", "off"});
+  ::unsetenv("NOTIFY_SOCKET");  // NOLINT(concurrency-mt-unsafe)
+  ::unsetenv("WATCHDOG_USEC");  // NOLINT(concurrency-mt-unsafe)
+  const auto next_with = [&](const std::string& begin) {
+    std::string message;
+    for (int i = 0; i < 100; ++i) {
+      message = systemd.next();
+      if (message == "nothing" || message.rfind(begin, 0) == 0) break;
+    }
+    return message;
+  };
+  EXPECT_EQ(systemd.next(), "STATUS=starting: the model is made ready");
+  std::string ready = systemd.next();
+  EXPECT_THAT(ready, testing::MatchesRegex("READY=1\nSTATUS=[01] of 1 cameras running.*"));
+  EXPECT_EQ(next_with("WATCHDOG"), "WATCHDOG=1");
+  if (ready != "READY=1\nSTATUS=1 of 1 cameras running") {
+    EXPECT_EQ(next_with("STATUS=1"), "STATUS=1 of 1 cameras running");
+  }
+  process.signal(SIGHUP);
+  EXPECT_THAT(next_with("RELOADING"), testing::MatchesRegex("RELOADING=1\nMONOTONIC_USEC=[0-9]+\nSTATUS=reloading"));
+  EXPECT_EQ(next_with("READY"), "READY=1\nSTATUS=1 of 1 cameras running");
+  folder_.write("camd.yaml", "cameras: 7\n");
+  process.signal(SIGHUP);
+  EXPECT_THAT(next_with("READY"), StartsWith("READY=1\nSTATUS=1 of 1 cameras running; the last reload was refused: " +
+                                             folder_.path().string()));
+  process.signal(SIGTERM);
+  EXPECT_THAT(next_with("STOPPING"), StartsWith("STOPPING=1\n"));
+  EXPECT_EQ(process.wait(), 0) << process.err();
 }
 
 // A configuration whose model, plug-in or device cannot be used ended the daemon with 3.

@@ -21,6 +21,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::StartsWith;
 
 constexpr const char* kFive = "{type: test, width: 64, height: 36, frames: 5, realtime: false}";
 constexpr const char* kEndless = "{type: test, width: 64, height: 36, realtime: false}";
@@ -52,7 +53,6 @@ class SessionTest : public ::testing::Test {
     SessionOptions options;
     options.frame_limit = frame_limit;
     options.draining = [this](bool now) { order_.push_back(now ? "drain" : "drained"); };
-    options.reloading = [this](bool now) { told_.push_back(now); };
     session_ = std::make_unique<Session>(
         [this] { return config::load(path("c.yaml"), {}, {.card_keys = card_keys()}); }, options, base::system_clock(),
         [this](std::string_view line) {
@@ -81,7 +81,6 @@ class SessionTest : public ::testing::Test {
   std::filesystem::path folder_;
   std::vector<nlohmann::json> lines_;
   std::vector<std::string> order_;
-  std::vector<bool> told_;
   std::unique_ptr<Session> session_;
 };
 
@@ -199,14 +198,22 @@ TEST_F(SessionTest, TheModelsFileCountsAndNotOnlyItsName) {
   EXPECT_EQ(reloads()[1].at("result"), "refused");
 }
 
-TEST_F(SessionTest, TellsThatAReloadBeginsAndEnds) {
+TEST_F(SessionTest, TellsInALineHowItGoes) {
   configure(kFive);
-  session().start();
-  told_.clear();
-  EXPECT_TRUE(session_->reload());
+  EXPECT_EQ(session().status_line(), "nothing runs");
+  EXPECT_EQ(session_->progress().in_flight, 0);
+  session_->start();
+  EXPECT_EQ(wait(), EndReason::kSourcesEnded);
+  EXPECT_EQ(session_->status_line(), "0 of 1 cameras running, a ended");
+  EXPECT_EQ(session_->progress().finished, 5U);
+  EXPECT_EQ(session_->progress().in_flight, 0);
   configure(kFive, "  - plugin: nothing\n");
   EXPECT_FALSE(session_->reload());
-  EXPECT_THAT(told_, ElementsAre(true, false, true, false));
+  EXPECT_THAT(session_->status_line(), StartsWith("0 of 1 cameras running, a ended; the last reload was refused: " +
+                                                  path("c.yaml") + ":7:5: postprocess.1: "));
+  configure(kFive);
+  EXPECT_TRUE(session_->reload());
+  EXPECT_EQ(session_->status_line(), "0 of 1 cameras running, a ended");
 }
 
 TEST(Reload, RefusesASecondModelThatFindsNoRoom) {
