@@ -9,13 +9,15 @@
  *            create() and outputs() are called while the old ones still get frames. If the new configuration can be
  *            used, frames go to the new ones, each camera's after its older frames have left the old ones, which are
  *            destroyed then; else the new ones are destroyed without a frame. So create() and outputs() leave alone
- * what an older instance writes; and what instances of this process wrote before a reload (camd_host.reloads above 0)
- * is not emptied or replaced. Threads:   [setup]  one thread, before the first frame or after the last; no other call
- * of this instance runs. [post]   a postprocess worker; calls of one instance never overlap, but may come from several
- * threads. [any]    any thread, at any time between create and the end of destroy. Validity:  every pointer that camd
- * passes is valid until the called function returns, unless said otherwise. Errors:    functions return CAMD_OK or
- * another code and write one line to `error->message`. Nothing may be thrown across this interface (camd_plugin.hpp
- * turns exceptions into codes).
+ *            what an older instance writes; and what instances of this process wrote before a reload
+ *            (camd_host.reloads above 0) is not emptied or replaced.
+ * Threads:   [setup]  one thread, before the first frame or after the last; no other call of this instance runs.
+ *            [post]   a postprocess worker, or camd between two frames; calls of one instance never overlap, but may
+ *                     come from several threads.
+ *            [any]    any thread, at any time between create and the end of destroy.
+ * Validity:  every pointer that camd passes is valid until the called function returns, unless said otherwise.
+ * Errors:    functions return CAMD_OK or another code and write one line to `error->message`. Nothing may be thrown
+ *            across this interface (camd_plugin.hpp turns exceptions into codes).
  *
  * Growth within ABI version 1:
  *   Structs    A struct that has a `struct_size` may get further members at its end, and nothing else about it changes.
@@ -24,14 +26,16 @@
  *              a member that is not there counts as 0. camd refuses a struct that is shorter than in version 0.1.0.
  *   Elements   Structs without `struct_size` are elements of arrays, or parts of other structs. Their size and their
  *              members never change. `reserved` words must be 0: camd refuses anything else. A later version may give
- * one a meaning, in which 0 is what it is today. An extension will then tell that this camd knows it. Who adds an
- * element sets all of it to 0 first. Constants  New codes, levels, pixel formats and kinds may be added. A plug-in must
- * expect values that it does not know. Extensions What only some plug-ins need is an extension: a struct of its own,
- * found by its name (camd_host.get_extension, camd_plugin.get_extension). A name ends in its version:
- * "camd.counters/1". A change that is none of the above makes a new extension, ".../2"; camd may offer both. Names that
- * begin with "camd." are camd's; others begin with a domain, "com.example.thing/1". Version 2  comes when something
- * must change that cannot be added. It has a symbol and a header of its own, so that one camd can load plug-ins of both
- * versions.
+ *              one a meaning, in which 0 is what it is today. An extension will then tell that this camd knows it. Who
+ *              adds an element sets all of it to 0 first.
+ *   Constants  New codes, levels, pixel formats and kinds may be added. A plug-in must expect values that it does not
+ *              know.
+ *   Extensions What only some plug-ins need is an extension: a struct of its own, found by its name
+ *              (camd_host.get_extension, camd_plugin.get_extension). A name ends in its version: "camd.counters/1". A
+ *              change that is none of the above makes a new extension, ".../2"; camd may offer both. Names that begin
+ *              with "camd." are camd's; others begin with a domain, "com.example.thing/1".
+ *   Version 2  comes when something must change that cannot be added. It has a symbol and a header of its own, so that
+ *              one camd can load plug-ins of both versions.
  */
 #ifndef CAMD_PLUGIN_H_
 #define CAMD_PLUGIN_H_
@@ -356,6 +360,19 @@ typedef struct camd_plugin_cameras {
    * in their place at destroy: destroy looks after them. */
   int32_t (*close)(void* instance, void* camera, camd_error* error);
 } camd_plugin_cameras;
+
+/* ---- camd.reopen/1: files that somebody has renamed or removed (log rotation) */
+
+#define CAMD_EXTENSION_REOPEN "camd.reopen/1"
+
+/* What a plug-in may offer. */
+typedef struct camd_plugin_reopen {
+  size_t struct_size;
+  /* [post] camd has got SIGUSR1: whatever the instance has open for writing, it opens anew under the configured name.
+   * Never beside process(), and frames wait for it: what takes long is begun here and ended later. A failure is logged,
+   * and the instance goes on with what it had. */
+  int32_t (*reopen)(void* instance, camd_error* error);
+} camd_plugin_reopen;
 
 /* The symbol that a plug-in exports: CAMD_PLUGIN_EXPORT const camd_plugin* camd_plugin_v1(void); */
 typedef const camd_plugin* (*camd_plugin_entry)(void);

@@ -10,8 +10,8 @@
 //   };
 //   CAMD_PLUGIN(Count, "count", "1.0.0", "counts detections")
 //
-// Threads: constructor, outputs(), finish(), destructor [setup]; process(), sample() [post], never two calls of one
-//   instance at once; open_camera(), Camera::finish() [beside] process(); exchange_camera() [post];
+// Threads: constructor, outputs(), finish(), destructor [setup]; process(), sample(), reopen() [post], never two
+//   calls of one instance at once; open_camera(), Camera::finish() [beside] process(); exchange_camera() [post];
 //   Host::counter(), Host::gauge() [setup]; the rest of Host, Counter, Gauge [any]; Events [post],
 //   inside process(); set_error(), text helpers [any].
 // Invariants: nothing is thrown across the C interface: an exception becomes a code and its what() the message.
@@ -413,6 +413,10 @@ class Postprocessor {
   // [post] Once a period, for gauges: never beside process(), left out where that runs. Returns at once. A class that
   // has one of its own, a public one, is asked.
   virtual void sample() {}
+  // [post] SIGUSR1: open anew what is open for writing, because somebody may have renamed or removed it. Never beside
+  // process(), and frames wait for it. Throw to tell what could not be opened; go on with what was open then. A class
+  // that has one of its own, a public one, is asked ("camd.reopen/1").
+  virtual void reopen() {}
   // [setup] After the last frame: finish files. Throw to report what could not be finished.
   virtual void finish() {}
 
@@ -490,6 +494,9 @@ struct Adaptor {
   static std::int32_t sample(void* instance, camd_error* error) {
     return guarded(CAMD_ERROR_FAILED, error, [&] { static_cast<Postprocessor*>(instance)->sample(); });
   }
+  static std::int32_t reopen(void* instance, camd_error* error) {
+    return guarded(CAMD_ERROR_FAILED, error, [&] { static_cast<Postprocessor*>(instance)->reopen(); });
+  }
   static std::int32_t open_camera(void* instance, std::int32_t index, const char* name, void** camera,
                                   camd_error* error) {
     return guarded(CAMD_ERROR_CONFIG, error,
@@ -509,11 +516,14 @@ struct Adaptor {
     static constexpr camd_plugin_counters kCounters{sizeof(camd_plugin_counters), &Adaptor::sample};
     static constexpr camd_plugin_cameras kCameras{sizeof(camd_plugin_cameras), &Adaptor::open_camera,
                                                   &Adaptor::exchange_camera, &Adaptor::close_camera};
+    static constexpr camd_plugin_reopen kReopen{sizeof(camd_plugin_reopen), &Adaptor::reopen};
     // Of a class without a member of its own this is a member of Postprocessor.
     constexpr bool kSamples = !std::is_same_v<decltype(&T::sample), void (Postprocessor::*)()>;
+    constexpr bool kReopens = !std::is_same_v<decltype(&T::reopen), void (Postprocessor::*)()>;
     constexpr bool kHasCameras = !std::is_same_v<decltype(&T::open_camera), decltype(&Postprocessor::open_camera)>;
     const std::string_view name(id);
     if (kSamples && name == CAMD_EXTENSION_COUNTERS) return &kCounters;
+    if (kReopens && name == CAMD_EXTENSION_REOPEN) return &kReopen;
     if (kHasCameras && name == CAMD_EXTENSION_CAMERAS) return &kCameras;
     return nullptr;
   }

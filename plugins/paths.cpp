@@ -1,9 +1,12 @@
 #include "plugins/paths.hpp"
 
 #include <fcntl.h>
+#include <glob.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
@@ -11,6 +14,12 @@
 #include <system_error>
 
 namespace camd::plugins {
+namespace {
+
+// strftime's conversions that a path may hold: those that are the same in every language.
+constexpr const char* kTimes = "YymdjHMSF%";
+
+}  // namespace
 
 std::string file_part(std::string_view name) {
   std::string part(name);
@@ -57,11 +66,58 @@ std::string camera_path(const std::string& path, const std::string& camera_part,
   return (whole.parent_path() / (whole.stem().string() + "-" + camera_part + whole.extension().string())).string();
 }
 
-std::string after_reload(const std::string& path, std::uint32_t reloads) {
-  if (reloads == 0) return path;
+std::string time_problem(std::string_view path) {
+  for (std::size_t at = path.find('%'); at != std::string_view::npos; at = path.find('%', at + 2)) {
+    if (at + 1 < path.size() && std::string_view(kTimes).find(path[at + 1]) != std::string_view::npos) continue;
+    return "'" + std::string(path.substr(at, 2)) +
+           "' is no time that a path may hold: %Y, %y, %m, %d, %j, %H, %M, %S and %F are (write %% for a percent sign)";
+  }
+  return {};
+}
+
+std::string at_time(const std::string& path, std::time_t when) {
+  std::tm utc{};
+  gmtime_r(&when, &utc);
+  std::string filled;
+  for (std::size_t at = 0; at < path.size(); ++at) {
+    if (path[at] != '%' || at + 1 == path.size()) {
+      filled += path[at];
+      continue;
+    }
+    const std::array<char, 3> conversion{'%', path[++at], '\0'};
+    std::array<char, 32> text{};
+    filled.append(text.data(), std::strftime(text.data(), text.size(), conversion.data(), &utc));
+  }
+  return filled;
+}
+
+std::string numbered(const std::string& path, int number) {
+  if (number == 1) return path;
   const std::filesystem::path whole(path);
-  const std::string name = whole.stem().string() + "-reload" + std::to_string(reloads) + whole.extension().string();
+  const std::string name = whole.stem().string() + "-" + std::to_string(number) + whole.extension().string();
   return (whole.parent_path() / name).string();
+}
+
+bool is_there(const std::string& path) {
+  struct stat found {};
+  return ::lstat(path.c_str(), &found) == 0;
+}
+
+bool has_sequences(const std::string& path) {
+  std::string escaped;
+  for (const char c : path) {
+    if (std::string_view("*?[]\\").find(c) != std::string_view::npos) escaped += '\\';
+    escaped += c;
+  }
+  glob_t found{};
+  const bool any = ::glob(replaced(escaped, "{sequence}", "[0-9]*").c_str(), GLOB_NOSORT, nullptr, &found) == 0;
+  ::globfree(&found);
+  return any;
+}
+
+FileId file_at(const std::string& path) {
+  struct stat found {};
+  return ::stat(path.c_str(), &found) == 0 ? FileId{found.st_dev, found.st_ino} : FileId{};
 }
 
 void create_parents(const std::string& path) {
@@ -78,7 +134,12 @@ std::string io_message(const std::string& path, int error_number) {
 
 void write_whole_file(const std::string& path, const void* bytes, std::size_t size) {
   const std::string part = path + ".part";
-  const int file = ::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
+  int file = ::open(part.c_str(), kFlags, 0644);
+  if (file < 0 && errno == ENOENT) {
+    create_parents(path);
+    file = ::open(part.c_str(), kFlags, 0644);
+  }
   if (file < 0) throw std::runtime_error("cannot write " + io_message(part, errno));
   const char* at = static_cast<const char*>(bytes);
   std::size_t left = size;

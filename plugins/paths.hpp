@@ -1,9 +1,13 @@
-// Where the built-ins write: `{camera}` and `{sequence}` in paths, folders, files that appear whole or not at all.
+// Where the built-ins write: `{camera}`, `{sequence}` and times in paths, names that nothing has yet, folders, files
+// that appear whole or not at all.
 //
 // Threads: [any], no shared state.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
+#include <ctime>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,9 +31,33 @@ namespace camd::plugins {
 // "-CAMERA" before the extension.
 [[nodiscard]] std::string camera_path(const std::string& path, const std::string& camera_part, bool several);
 
-// Where an instance that a reload made writes instead, so that nothing of before is replaced: "out/door.mp4" becomes
-// "out/door-reload2.mp4" after the second reload. `reloads` is camd_host.reloads; 0 changes nothing.
-[[nodiscard]] std::string after_reload(const std::string& path, std::uint32_t reloads);
+// What is wrong with the times in `path`, empty when nothing is: of strftime's conversions those that are at_time()'s.
+[[nodiscard]] std::string time_problem(std::string_view path);
+// `path` with %Y, %y, %m, %d, %j, %H, %M, %S, %F and %% filled in as strftime does, in UTC.
+[[nodiscard]] std::string at_time(const std::string& path, std::time_t when);
+
+// The second, third, ... file beside `path`: "out/door.mp4" becomes "out/door-2.mp4". 1 is `path` itself.
+[[nodiscard]] std::string numbered(const std::string& path, int number);
+// The first of numbered(path, 1), numbered(path, 2), ... that `taken` is false for.
+template <class Taken>
+[[nodiscard]] std::string first_free(const std::string& path, Taken&& taken) {
+  for (int number = 1;; ++number) {
+    std::string name = numbered(path, number);
+    if (!taken(name)) return name;
+  }
+}
+[[nodiscard]] bool is_there(const std::string& path);
+// Whether there is a file whose name is `path` with a number for `{sequence}`.
+[[nodiscard]] bool has_sequences(const std::string& path);
+
+// Which file it is, whatever it is called.
+struct FileId {
+  dev_t device = 0;
+  ino_t inode = 0;
+  friend bool operator==(const FileId& a, const FileId& b) { return a.device == b.device && a.inode == b.inode; }
+};
+// The file that `path` leads to; FileId() for none.
+[[nodiscard]] FileId file_at(const std::string& path);
 
 // Creates the folders above `path`. Throws std::invalid_argument naming the folder and the cause.
 void create_parents(const std::string& path);
@@ -37,7 +65,8 @@ void create_parents(const std::string& path);
 // "PATH: No space left on device"
 [[nodiscard]] std::string io_message(const std::string& path, int error_number);
 
-// Writes `bytes` into a new file beside `path` and renames it. Throws std::runtime_error; leaves nothing behind then.
+// Writes `bytes` into a new file beside `path` and renames it. A folder that has gone is made anew. Throws
+// std::runtime_error; leaves nothing behind then.
 void write_whole_file(const std::string& path, const void* bytes, std::size_t size);
 
 }  // namespace camd::plugins

@@ -1,4 +1,5 @@
-// camd run: load, run, reload on SIGHUP, drain on SIGINT/SIGTERM, leave at once on the second. systemd hears of it.
+// camd run: load, run, reload on SIGHUP, open files anew on SIGUSR1, drain on SIGINT and SIGTERM, leave at once on the
+// second. systemd hears of it.
 
 #include <unistd.h>
 
@@ -122,6 +123,7 @@ int run_command(const RunOptions& options) {
     // Before the signals are looked at: one that comes later asks again, and is not forgotten with this request.
     session.forget_request();
     if (signals.stop_asked()) return session.stop(reason);
+    if (signals.take_reopen()) session.reopen_files();
     if (!signals.take_reload()) continue;
     base::log().info("{}: reloading", options.config);
     systemd.reloading();

@@ -19,26 +19,28 @@ namespace {
 constexpr auto kStuckAfter = std::chrono::seconds(10);           // a drain that takes longer is given up
 constexpr auto kLeavePatience = std::chrono::milliseconds(300);  // for what is left to do when leaving at once
 constexpr int kInternal = 70;
+// Ends the thread's wait. A real-time signal: none that anybody sends a daemon.
+int end_of_thread() noexcept { return SIGRTMIN; }
 
 }  // namespace
 
 Signals::Signals(std::function<void(int)> leave) : leave_(std::move(leave)) {
   sigemptyset(&set_);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) sigaddset(&set_, signal);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, end_of_thread()}) sigaddset(&set_, signal);
   pthread_sigmask(SIG_BLOCK, &set_, nullptr);
   thread_ = std::thread([this] { loop(); });
 }
 
 Signals::~Signals() {
   ending_ = true;
-  pthread_kill(thread_.native_handle(), SIGUSR1);
+  pthread_kill(thread_.native_handle(), end_of_thread());
   thread_.join();
 }
 
 void Signals::attach(Target target) {
   const base::MutexLock lock(mutex_);
   target_ = std::move(target);
-  if (target_.wake && (stop_asked_ || reload_)) target_.wake();
+  if (target_.wake && (stop_asked_ || reload_ || reopen_)) target_.wake();
 }
 
 void Signals::ask_to_stop() {
@@ -46,6 +48,11 @@ void Signals::ask_to_stop() {
     leave_at_once("second request to stop");
     return;
   }
+  ask(stop_asked_);
+}
+
+void Signals::ask(std::atomic<bool>& what) {
+  what = true;
   const base::MutexLock lock(mutex_);
   if (target_.wake) target_.wake();
 }
@@ -64,11 +71,8 @@ void Signals::loop() {
     const timespec timeout{0, 500'000'000};
     const int signal = sigtimedwait(&set_, nullptr, &timeout);
     if (signal == SIGINT || signal == SIGTERM) ask_to_stop();
-    if (signal == SIGHUP) {
-      reload_ = true;
-      const base::MutexLock lock(mutex_);
-      if (target_.wake) target_.wake();
-    }
+    if (signal == SIGHUP) ask(reload_);
+    if (signal == SIGUSR1) ask(reopen_);
     const std::int64_t since = drain_started_ns_;
     if (since != 0 && base::system_clock().now() - base::from_ns(since) > kStuckAfter) {
       leave_at_once(fmt::format("the drain takes longer than {} s", kStuckAfter.count()));

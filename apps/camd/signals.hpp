@@ -1,4 +1,5 @@
-// Signals of `camd run`: SIGINT and SIGTERM ask to stop, a second one leaves at once, SIGHUP asks for a reload.
+// Signals of `camd run`: SIGINT and SIGTERM ask to stop, a second one leaves at once, SIGHUP asks for a reload, SIGUSR1
+// for files to be opened anew.
 //
 // Threads: constructor, destructor, attach(), on_leave() [main]; the rest [any]. Signals are taken on a thread of its
 // own, "signals".
@@ -39,6 +40,8 @@ class Signals {
   void attach(Target target);
   // True once for each SIGHUP (or several that came together).
   [[nodiscard]] bool take_reload() { return reload_.exchange(false); }
+  // The same for SIGUSR1.
+  [[nodiscard]] bool take_reopen() { return reopen_.exchange(false); }
   [[nodiscard]] bool stop_asked() const { return stop_asked_; }
   // As if SIGINT had come (the dashboard's q key).
   void ask_to_stop();
@@ -50,6 +53,7 @@ class Signals {
 
  private:
   void loop();
+  void ask(std::atomic<bool>& what);
   void leave_at_once(const std::string& why);
 
   const std::function<void(int)> leave_;
@@ -57,6 +61,7 @@ class Signals {
   std::atomic<bool> ending_{false};
   std::atomic<bool> stop_asked_{false};
   std::atomic<bool> reload_{false};
+  std::atomic<bool> reopen_{false};
   std::atomic<std::int64_t> drain_started_ns_{0};
   base::Mutex mutex_;
   base::CondVar stayed_;

@@ -27,7 +27,7 @@ using base::ErrorKind;
 using base::Status;
 
 // What a plug-in may offer, by name, and camd knows.
-constexpr std::array kPluginExtensions = {CAMD_EXTENSION_COUNTERS, CAMD_EXTENSION_CAMERAS};
+constexpr std::array kPluginExtensions = {CAMD_EXTENSION_COUNTERS, CAMD_EXTENSION_CAMERAS, CAMD_EXTENSION_REOPEN};
 
 // Refuses a table before anything of it is called.
 void check_table(const camd_plugin& table, const std::string& label) {
@@ -163,6 +163,7 @@ class PluginHost::Plugin {
     }
     cameras_ = functions_of(table_, prefix_, CAMD_EXTENSION_CAMERAS, &camd_plugin_cameras::open,
                             &camd_plugin_cameras::exchange, &camd_plugin_cameras::close);
+    reopener_ = functions_of(table_, prefix_, CAMD_EXTENSION_REOPEN, &camd_plugin_reopen::reopen);
     camd_error error = no_error();
     const auto create = [&] { return table_.create(&host_.table, spec_.config_json.c_str(), &instance_, &error); };
     if (guarded(error, create) != CAMD_OK) {
@@ -247,6 +248,15 @@ class PluginHost::Plugin {
     } else if (!std::exchange(sample_failing_, true)) {
       base::log().warn("{}: sample(): {} (further failures in a row are not told)", prefix_, message_of(error));
     }
+  }
+  // [setup] beside frames. What could not be opened; empty when all is well.
+  [[nodiscard]] std::string reopen() {
+    if (reopener_ == nullptr) return {};
+    const base::MutexLock lock(mutex_);
+    camd_error error = no_error();
+    void* const instance = instance_;
+    const int code = guarded(error, [&] { return reopener_->reopen(instance, &error); });
+    return code == CAMD_OK ? std::string() : message_of(error);
   }
   [[nodiscard]] PluginNumbers numbers() const {
     constexpr std::size_t kLongestName = 64;
@@ -356,6 +366,7 @@ class PluginHost::Plugin {
   PluginCounters counters_;
   const camd_plugin_counters* sampler_ = nullptr;
   const camd_plugin_cameras* cameras_ = nullptr;
+  const camd_plugin_reopen* reopener_ = nullptr;
   bool sample_failing_ = false;                 // [metrics]
   std::atomic<FrameEvents*> events_ = nullptr;  // of the frame that process() is working on
   base::Mutex mutex_;
@@ -541,6 +552,15 @@ std::vector<std::string> PluginHost::leave() noexcept {
       const std::string problem = entry.plugin->close(entry.plugin->exchange(index, nullptr));
       if (!problem.empty()) problems.push_back(fmt::format("{}: {}", entry.prefix, problem));
     }
+  }
+  return problems;
+}
+
+std::vector<std::string> PluginHost::reopen() {
+  std::vector<std::string> problems;
+  for (const Entry& entry : entries_) {
+    const std::string problem = entry.plugin->reopen();
+    if (!problem.empty()) problems.push_back(fmt::format("{}: {}", entry.prefix, problem));
   }
   return problems;
 }

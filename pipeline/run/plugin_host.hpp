@@ -3,7 +3,7 @@
 // A reload makes another host beside the one that runs. Where it can, it shares instances with it: the instance, its
 // counters and its files go on. The last host that has an instance destroys it.
 //
-// Threads: constructor, add(), declare(), enter(), leave(), finish() [setup]; counters() [metrics]; process()
+// Threads: constructor, add(), declare(), enter(), leave(), reopen(), finish() [setup]; counters() [metrics]; process()
 // of what prepare() made [post], several threads at once: calls of one plug-in's instance never overlap (a lock per
 // instance), different plug-ins run side by side for different cameras. Invariants: libraries outlive their instances.
 // Plug-ins run in the configured order. Nothing that a plug-in returns is trusted: its results and events are checked
@@ -62,6 +62,9 @@ class PluginHost final : public PostprocessorChain {
   void enter() noexcept;
   // Cameras that are gone send none any more. Returns what shared instances could not finish of them, a line each.
   std::vector<std::string> leave() noexcept;
+  // Lets those plug-ins that want it open their files anew, each between two of its frames. Returns what they could not
+  // open, a line each. Before finish().
+  std::vector<std::string> reopen();
   // Whether every library's file is still the one that was loaded.
   [[nodiscard]] bool is_current() const;
   [[nodiscard]] const MergedNeeds& needs() const noexcept override { return needs_; }

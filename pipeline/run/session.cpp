@@ -541,6 +541,12 @@ bool Session::reload() {
   return line.errors.empty();
 }
 
+void Session::reopen_files() {
+  const std::vector<std::string> problems = run_->parts().plugins->reopen();
+  for (const std::string& problem : problems) base::log().error("{}", problem);
+  if (problems.empty()) base::log().info("files opened anew");
+}
+
 EndReason Session::wait(base::TimePoint deadline) { return run_->pipeline().wait_for_end(deadline); }
 
 void Session::request_end() {

@@ -6,8 +6,8 @@
 // plug-ins whose entry is the same keep their instance, totals go on. The first start builds everything, by the same
 // functions.
 //
-// Threads: constructor, destructor, start(), reload(), wait(), forget_request(), stop() [setup] one thread;
-// request_end(), stuck_line(), status_line(), progress() [any].
+// Threads: constructor, destructor, start(), reload(), reopen_files(), wait(), forget_request(), stop() [setup] one
+// thread; request_end(), stuck_line(), status_line(), progress() [any].
 // Invariants: a reload that is refused leaves what runs as it was. A camera that cannot be opened refuses nothing: it
 // is `failed` or `reconnecting`. Once stopped, every frame is accounted for and every plug-in has finished its files.
 #pragma once
@@ -60,6 +60,9 @@ class Session {
   // Logs the outcome and writes it as a `reload` line. False: it was refused, with all mistakes in one message, and
   // what runs goes on. Something must run.
   bool reload();
+  // [blocks] The plug-ins open their files anew, because somebody may have renamed or removed them. What cannot be
+  // opened is logged. Something must run.
+  void reopen_files();
   [[nodiscard]] bool running() const noexcept { return run_ != nullptr; }
 
   // [blocks] until what runs ends, or something was asked for, or the deadline has passed. Something must run.

@@ -17,8 +17,7 @@
 #include <vector>
 
 #include "plugins/annotate/canvas.hpp"
-#include "plugins/annotate/image_writer.hpp"
-#include "plugins/annotate/video_writer.hpp"
+#include "plugins/annotate/film.hpp"
 #include "plugins/camd_plugin.hpp"
 #include "plugins/json_object.hpp"
 #include "plugins/paths.hpp"
@@ -65,17 +64,19 @@ class Annotate final : public camd::plugin::Postprocessor {
     const auto path = config.text("path");
     path_ = path.value_or("");
     const auto extension = std::filesystem::path(path_).extension();
-    video_ = extension == ".mp4";
     if (!config.has("path") ||
-        (path && !video_ && extension != ".png" && extension != ".jpg" && extension != ".jpeg")) {
+        (path && extension != ".mp4" && extension != ".png" && extension != ".jpg" && extension != ".jpeg")) {
       config.fail("path",
                   "is needed and ends in .mp4, .png or .jpg, e.g. out/annotated.mp4 or "
                   "out/frames/{camera}-{sequence}.png");
     }
-    every_ = static_cast<std::uint64_t>(config.integer("every", 1, 1'000'000).value_or(1));
-    if (const auto fps = config.number("fps", 0.001, 1000.0)) period_ns_ = static_cast<std::int64_t>(1e9 / *fps);
+    if (const std::string problem = time_problem(path_); !problem.empty()) config.fail("path", problem);
+    options_.video = extension == ".mp4";
+    options_.every = static_cast<std::uint64_t>(config.integer("every", 1, 1'000'000).value_or(1));
+    if (const auto fps = config.number("fps", 0.001, 1000.0))
+      options_.period_ns = static_cast<std::int64_t>(1e9 / *fps);
     scale_ = config.number("scale", 0.05, 1.0).value_or(1.0);
-    crf_ = static_cast<int>(config.integer("crf", 1, 51).value_or(23));
+    options_.crf = static_cast<int>(config.integer("crf", 1, 51).value_or(23));
     draw_.boxes = config.boolean("boxes").value_or(true);
     draw_.labels = config.boolean("labels").value_or(true);
     draw_.keypoints = config.boolean("keypoints").value_or(true);
@@ -93,95 +94,58 @@ class Annotate final : public camd::plugin::Postprocessor {
         films_.emplace_back();
         continue;
       }
-      std::string path = camera_path(path_, part, model.camera_count > 1);
-      // A file that always holds the latest picture goes on doing so.
-      if (video_ || path.find("{sequence}") != std::string::npos) path = after_reload(path, host_.reloads());
-      Film film;
-      film.camera = model.camera_names[films_.size()];
-      if (video_) {
-        film.video = std::make_unique<VideoWriter>(path, VideoOptions{crf_});
-      } else {
-        film.images = std::make_unique<ImageWriter>(path);
-      }
-      films_.push_back(std::move(film));
+      films_.push_back(std::make_unique<Film>(host_, model.camera_names[films_.size()],
+                                              camera_path(path_, part, model.camera_count > 1), options_));
     }
   }
 
   void process(const camd_frame& frame, const camd::plugin::Tensors& tensors, camd::plugin::Results& results) override {
     static_cast<void>(tensors);
     if (frame.picture == nullptr) throw std::runtime_error("the picture that was asked for is not there");
-    Film& film = films_.at(static_cast<std::size_t>(frame.camera_index));
-    if (!wanted(film, frame)) return;
+    Film& film = *films_.at(static_cast<std::size_t>(frame.camera_index));
+    if (!film.wants(frame, host_.now_mono_ns())) return;
     GstWriter& writer = film.writer();
     const Size size = writer.size().value_or(canvas_size(frame.width, frame.height, scale_));
     std::uint8_t* pixels = writer.begin(size, colorimetry_of(*frame.picture));
     if (pixels == nullptr) {
-      ++film.skipped;
+      film.skip();
       left_out_.add();
       return;
     }
     Canvas canvas(pixels, size);
     canvas.fill(*frame.picture, scratch_);
     draw(canvas, frame, results);
-    ++film.written;
     drawn_.add();
-    if (film.images) {
-      film.images->commit_picture(frame.sequence);
-    } else {
-      writer.commit(film.pts_ns, film.duration_ns);
-    }
+    film.commit(frame);
   }
 
-  void finish() override {
-    std::string problems;
-    for (Film& film : films_) {
-      if (film.camera.empty()) continue;
-      const std::string problem = film.video ? film.video->finish() : film.images->finish();
-      if (film.skipped > 0) {
-        host_.log(CAMD_LOG_WARN, fmt::format("annotate: {} of {} pictures of camera '{}' were left out because the "
-                                             "encoder was busy: `scale`, `fps` or `every` lighten its work",
-                                             film.skipped, film.skipped + film.written, film.camera));
-      }
-      if (!problem.empty()) problems += (problems.empty() ? "" : "; ") + problem;
-    }
-    if (!problems.empty()) throw std::runtime_error(problems);
+  void reopen() override { each_film(&Film::reopen); }
+  void finish() override { each_film(&Film::finish); }
+
+  // A camera that comes while others run has its name in that of its film.
+  std::unique_ptr<Camera> open_camera(int /*index*/, const char* name) override {
+    return std::make_unique<Film>(host_, name, camera_path(path_, file_part(name), true), options_);
+  }
+  std::unique_ptr<Camera> exchange_camera(int index, std::unique_ptr<Camera> camera) noexcept override {
+    const auto place = static_cast<std::size_t>(index);
+    if (films_.size() <= place) films_.resize(place + 1);
+    std::unique_ptr<Camera> before = std::move(films_[place]);
+    films_[place].reset(static_cast<Film*>(camera.release()));
+    return before;
   }
 
  private:
-  struct Film {  // of one camera
-    std::string camera;
-    std::unique_ptr<VideoWriter> video;
-    std::unique_ptr<ImageWriter> images;
-    std::uint64_t seen = 0, written = 0, skipped = 0;
-    bool failed = false;
-    std::optional<std::int64_t> first_ns;  // capture stamp of the first picture
-    std::int64_t pts_ns = -1, duration_ns = 33'333'333;
-
-    [[nodiscard]] GstWriter& writer() const {
-      return video ? static_cast<GstWriter&>(*video) : static_cast<GstWriter&>(*images);
+  // All of them, also where one throws.
+  void each_film(void (Film::*step)()) {
+    std::string problems;
+    for (const std::unique_ptr<Film>& film : films_) {
+      try {
+        if (film) ((*film).*step)();
+      } catch (const std::exception& problem) {
+        problems += (problems.empty() ? "" : "; ") + std::string(problem.what());
+      }
     }
-  };
-
-  // Whether this frame is drawn; sets the time at which the film shows it.
-  bool wanted(Film& film, const camd_frame& frame) {
-    if (film.failed || film.seen++ % every_ != 0) return false;
-    std::string problem = film.writer().problem();
-    if (problem.empty() && film.images) problem = film.images->write_problem();
-    if (!problem.empty()) {
-      film.failed = true;
-      host_.log(CAMD_LOG_ERROR, fmt::format("annotate: no more pictures of camera '{}': {}", frame.camera, problem));
-      return false;
-    }
-    const std::int64_t pts = film.first_ns ? frame.captured_mono_ns - *film.first_ns : 0;
-    // A tenth of slack: cameras are not exact, and 30 fps limited to 30 must stay 30.
-    if (film.first_ns && period_ns_ > 0 && pts - film.pts_ns < period_ns_ - period_ns_ / 10) return false;
-    if (!film.first_ns) film.first_ns = frame.captured_mono_ns;
-    // MP4 needs times that rise: two stamps within a millisecond are pulled apart.
-    constexpr std::int64_t kLeastStepNs = 1'000'000;
-    const std::int64_t rising = std::max(pts, film.pts_ns < 0 ? 0 : film.pts_ns + kLeastStepNs);
-    if (film.pts_ns >= 0) film.duration_ns = std::min<std::int64_t>(rising - film.pts_ns, 1'000'000'000);
-    film.pts_ns = rising;
-    return true;
+    if (!problems.empty()) throw std::runtime_error(problems);
   }
 
   void draw(Canvas& canvas, const camd_frame& frame, const camd::plugin::Results& results) {
@@ -225,13 +189,10 @@ class Annotate final : public camd::plugin::Postprocessor {
   camd::plugin::Host host_;
   camd::plugin::Counter drawn_, left_out_;
   std::string path_;
-  bool video_ = false;
-  std::uint64_t every_ = 1;
-  std::int64_t period_ns_ = 0;  // 0: no limit
+  FilmOptions options_;
   double scale_ = 1.0;
-  int crf_ = 23;
   DrawOptions draw_;
-  std::vector<Film> films_;  // by camera
+  std::vector<std::unique_ptr<Film>> films_;  // by camera; null where there is none
   Canvas::Scratch scratch_;
   fmt::memory_buffer text_;
 };

@@ -5,9 +5,12 @@
 #include <unistd.h>
 
 #include <stdexcept>
+#include <utility>
 
 namespace camd::plugins {
 namespace {
+
+constexpr auto kEnds = static_cast<GstMessageType>(GST_MESSAGE_EOS | GST_MESSAGE_ERROR);
 
 // Encoding may wait, cameras may not: the pipeline's threads step back behind camd's own. On whichever thread it is.
 GstBusSyncReply on_message(GstBus*, GstMessage* message, gpointer) {
@@ -127,24 +130,36 @@ void GstWriter::commit(std::int64_t pts_ns, std::int64_t duration_ns) {
 
 const std::string& GstWriter::problem() {
   if (!problem_.empty() || bus_ == nullptr) return problem_;
-  if (GstMessage* message = gst_bus_pop_filtered(bus_.get(), GST_MESSAGE_ERROR)) {
-    problem_ = message_text(message);
-    gst_message_unref(message);
-  }
+  // Both at once: gst_bus_pop_filtered() throws away what is not asked for.
+  if (GstMessage* message = gst_bus_pop_filtered(bus_.get(), kEnds)) note(message);
   return problem_;
 }
 
+void GstWriter::note(GstMessage* message) {
+  if (GST_MESSAGE_TYPE(message) == GST_MESSAGE_ERROR) {
+    problem_ = message_text(message);
+  } else {
+    end_seen_ = true;
+  }
+  gst_message_unref(message);
+}
+
+void GstWriter::end_stream() {
+  if (pipeline_ == nullptr || !problem().empty() || std::exchange(end_sent_, true)) return;
+  gst_app_src_end_of_stream(GST_APP_SRC(source_.get()));
+}
+
+bool GstWriter::ended() { return pipeline_ == nullptr || !problem().empty() || end_seen_; }
+
 std::string GstWriter::drain(std::int64_t timeout_ns) {
   if (pipeline_ == nullptr) return problem_;
-  if (problem().empty()) {
-    gst_app_src_end_of_stream(GST_APP_SRC(source_.get()));
-    GstMessage* message = gst_bus_timed_pop_filtered(bus_.get(), static_cast<GstClockTime>(timeout_ns),
-                                                     static_cast<GstMessageType>(GST_MESSAGE_EOS | GST_MESSAGE_ERROR));
+  end_stream();
+  if (!ended()) {
+    GstMessage* message = gst_bus_timed_pop_filtered(bus_.get(), static_cast<GstClockTime>(timeout_ns), kEnds);
     if (message == nullptr) {
       problem_ = "the encoder did not finish within " + std::to_string(timeout_ns / 1'000'000'000) + " s";
     } else {
-      if (GST_MESSAGE_TYPE(message) == GST_MESSAGE_ERROR) problem_ = message_text(message);
-      gst_message_unref(message);
+      note(message);
     }
   }
   stop();

@@ -1,7 +1,7 @@
 // A GStreamer pipeline fed with I420 pictures from a small fixed pool: encoding runs on the pipeline's own thread, and
 // when it falls behind the pool is empty, so the caller learns at once that this picture has to be left out.
 //
-// Threads: start(), finish() [setup]; begin(), commit(), problem() [post].
+// Threads: start(), finish() [setup]; begin(), commit(), problem(), end_stream(), ended() [post].
 // Invariants: begin() never blocks; at most kPool pictures are held.
 #pragma once
 
@@ -47,6 +47,12 @@ class GstWriter {
   [[nodiscard]] std::optional<Size> size() const noexcept { return size_; }
   // What went wrong in the pipeline, if anything; does not block.
   [[nodiscard]] const std::string& problem();
+  // Whether a picture has been handed over.
+  [[nodiscard]] bool fed() const noexcept { return pushed_ > 0; }
+  // There will be no more pictures. Does not block.
+  void end_stream();
+  // After end_stream(): whether all is written, or cannot be. Does not block.
+  [[nodiscard]] bool ended();
 
  protected:
   [[nodiscard]] GstElement* element(const char* name) const noexcept;  // caller unrefs
@@ -58,9 +64,9 @@ class GstWriter {
   void stop() noexcept;
   // The size is known, nothing has been encoded yet.
   virtual void sized(Size size) { static_cast<void>(size); }
-  [[nodiscard]] bool fed() const noexcept { return pushed_ > 0; }
 
  private:
+  void note(GstMessage* message);  // an end or an error; takes the reference
   void configure(Size size, const char* colorimetry);
 
   GstPtr<GstElement> pipeline_;
@@ -71,6 +77,7 @@ class GstWriter {
   GstBuffer* buffer_ = nullptr;  // between begin() and commit()
   GstMapInfo map_{};
   std::uint64_t pushed_ = 0;
+  bool end_sent_ = false, end_seen_ = false;
   std::string problem_;
 };
 

@@ -1,7 +1,6 @@
 #include "plugins/annotate/video_writer.hpp"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -41,30 +40,43 @@ std::string pipeline_text(const VideoOptions& options) {
          " ! mp4mux fragment-duration=1000 fragment-mode=first-moov-then-finalise ! filesink name=file async=false";
 }
 
-std::string partial_path(const std::string& path) {
+std::string partial_of(const std::string& path) {
   const std::filesystem::path whole(path);
   return (whole.parent_path() / (whole.stem().string() + ".partial" + whole.extension().string())).string();
 }
 
+bool is_taken(const std::string& path) { return plugins::is_there(path) || plugins::is_there(partial_of(path)); }
+
+// rename() that replaces nothing. Returns errno, 0 when done.
+int rename_to_new(const std::string& from, const std::string& to) {
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
+  if (errno != EINVAL) return errno;
+  // A file system that cannot see to it itself.
+  if (plugins::is_there(to)) return EEXIST;
+  return std::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
+}
+
 }  // namespace
 
-VideoWriter::VideoWriter(std::string path, const VideoOptions& options)
-    : GstWriter(pipeline_text(options)), path_(std::move(path)), partial_(partial_path(path_)) {
-  create_parents(path_);
-  if (std::filesystem::is_directory(path_)) throw std::invalid_argument(path_ + ": is a folder");
-  lock_ = ::open(partial_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-  if (lock_ < 0) throw std::invalid_argument("cannot write " + io_message(partial_, errno));
-  if (::flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    ::close(std::exchange(lock_, -1));
-    throw std::invalid_argument(path_ + ": is being written by another postprocessor or another camd");
-  }
+VideoWriter::VideoWriter(const std::string& path, const VideoOptions& options)
+    : GstWriter(pipeline_text(options)), wanted_(path) {
+  create_parents(path);
+  if (std::filesystem::is_directory(path)) throw std::invalid_argument(path + ": is a folder");
+  int file = -1;
+  do {  // until nobody else is quicker
+    path_ = first_free(wanted_, is_taken);
+    partial_ = partial_of(path_);
+    file = ::open(partial_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  } while (file < 0 && errno == EEXIST);
+  if (file < 0) throw std::invalid_argument("cannot write " + io_message(partial_, errno));
+  ::close(file);
+  id_ = file_at(partial_);
   try {
-    const GstPtr<GstElement> file(element("file"));
-    g_object_set(file.get(), "location", partial_.c_str(), nullptr);
+    const GstPtr<GstElement> sink(element("file"));
+    g_object_set(sink.get(), "location", partial_.c_str(), nullptr);
     start();
   } catch (...) {
     static_cast<void>(::unlink(partial_.c_str()));
-    ::close(std::exchange(lock_, -1));
     throw;
   }
 }
@@ -78,22 +90,26 @@ void VideoWriter::sized(Size size) {
 
 VideoWriter::~VideoWriter() { static_cast<void>(finish()); }
 
+// Returns what went wrong.
+std::string VideoWriter::rename_to_free() {
+  int problem = rename_to_new(partial_, path_);
+  while (problem == EEXIST) {  // somebody has put a file there meanwhile
+    path_ = first_free(wanted_, is_taken);
+    problem = rename_to_new(partial_, path_);
+  }
+  return problem == 0 ? std::string() : "cannot write " + io_message(path_, problem);
+}
+
 std::string VideoWriter::finish() {
-  if (lock_ < 0) return {};
-  std::string problem;
+  if (std::exchange(finished_, true)) return {};
   if (!fed()) {
     stop();
-    static_cast<void>(::unlink(partial_.c_str()));
-  } else {
-    problem = drain(kFinishTimeoutNs);
-    if (problem.empty() && std::rename(partial_.c_str(), path_.c_str()) != 0) {
-      problem = "cannot write " + io_message(path_, errno);
-    } else if (!problem.empty()) {
-      problem = path_ + ": " + problem + "; what was written so far is in " + partial_;
-    }
+    if (is_there()) static_cast<void>(::unlink(partial_.c_str()));
+    return {};
   }
-  ::close(std::exchange(lock_, -1));
-  return problem;
+  const std::string problem = drain(kFinishTimeoutNs);
+  if (!problem.empty()) return path_ + ": " + problem + "; what was written so far is in " + partial_;
+  return is_there() ? rename_to_free() : std::string();
 }
 
 }  // namespace camd::plugins

@@ -152,7 +152,8 @@ class Jsonl final : public camd::plugin::Postprocessor {
       config.fail("path", "is needed: the file to write, e.g. out/detections.jsonl");
     }
     path_ = path.value_or("");
-    append_ = config.boolean("append").value_or(false);
+    if (const std::string problem = time_problem(path_); !problem.empty()) config.fail("path", problem);
+    append_ = config.boolean("append").value_or(true);
     config.finish();
     line_.reserve(kLineBytes);
     if (path_ == "-") {
@@ -178,6 +179,7 @@ class Jsonl final : public camd::plugin::Postprocessor {
 
   void process(const camd_frame& frame, const camd::plugin::Tensors& tensors, camd::plugin::Results& results) override {
     static_cast<void>(tensors);
+    const std::int64_t now_ns = host_.now_mono_ns();
     line_.clear();
     put(line_, "{\"camera\":");
     put_string(line_, frame.camera);
@@ -187,8 +189,7 @@ class Jsonl final : public camd::plugin::Postprocessor {
     fmt::format_to(std::back_inserter(line_),
                    FMT_COMPILE(",\"latency_us\":{},\"captured_uncertainty_us\":{},\"width\":{},\"height\":{},"
                                "\"detections\":["),
-                   (host_.now_mono_ns() - frame.captured_mono_ns) / 1000, uncertainty_us(frame), frame.width,
-                   frame.height);
+                   (now_ns - frame.captured_mono_ns) / 1000, uncertainty_us(frame), frame.width, frame.height);
     bool first = true;
     for (const camd_detection& detection : results) {
       if (!first) line_.push_back(',');
@@ -204,7 +205,20 @@ class Jsonl final : public camd::plugin::Postprocessor {
     }
     put(line_, first ? "}\n" : "]}\n");
     LineFile& file = *files_.at(per_camera_ ? static_cast<std::size_t>(frame.camera_index) : 0);
+    if (const std::string told = file.follow(now_ns); !told.empty()) host_.log(CAMD_LOG_WARN, "jsonl: " + told);
     file.append(std::string_view(line_.data(), line_.size()));
+  }
+
+  void reopen() override {
+    std::string problems;
+    for (const auto& file : files_) {
+      try {
+        if (file) file->reopen();
+      } catch (const std::exception& problem) {
+        problems += (problems.empty() ? "" : "; ") + std::string(problem.what());
+      }
+    }
+    if (!problems.empty()) throw std::runtime_error(problems);
   }
 
   void finish() override {
@@ -240,7 +254,7 @@ class Jsonl final : public camd::plugin::Postprocessor {
   camd::plugin::Host host_;
   camd::plugin::Events events_;
   std::string path_;
-  bool append_ = false;
+  bool append_ = true;
   bool per_camera_ = false;
   std::vector<std::unique_ptr<LineFile>> files_;  // one, or one per camera
   Buffer line_;

@@ -6,11 +6,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ctime>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 #include "plugins/camd_plugin.hpp"
@@ -35,14 +39,14 @@ std::string tensor_part(std::string_view name) {
 
 class TensorFiles final : public camd::plugin::Postprocessor {
  public:
-  TensorFiles(camd::plugin::Host host, std::string_view config_json) {
+  TensorFiles(camd::plugin::Host host, std::string_view config_json) : host_(host) {
     JsonObject config("config", config_json);
     const auto dir = config.text("dir");
     if (!config.has("dir") || (dir && dir->empty()))
       config.fail("dir", "is needed: the folder to write, e.g. out/tensors");
-    // Sequence numbers begin again after a reload: a folder of its own keeps what was written before.
     dir_ = dir.value_or("");
-    if (host.reloads() > 0) dir_ = fmt::format("{}/reload{}", dir_, host.reloads());
+    while (dir_.size() > 1 && dir_.back() == '/') dir_.pop_back();
+    if (const std::string problem = time_problem(dir_); !problem.empty()) config.fail("dir", problem);
     every_ = static_cast<std::uint64_t>(config.integer("every", 1, 1'000'000'000).value_or(30));
     input_ = config.boolean("input").value_or(true);
     wanted_ = config.texts("outputs").value_or(std::vector<std::string>{});
@@ -70,30 +74,78 @@ class TensorFiles final : public camd::plugin::Postprocessor {
       names_[static_cast<std::size_t>(i)] = name;
     }
     check_files(input_ ? input_name_ : "");
-    const bool placed = dir_.find("{camera}") != std::string::npos;
     for (const std::string& part : camera_parts(model)) {
-      if (part.empty()) {  // nobody has that place
-        folders_.emplace_back();
-        continue;
-      }
-      std::filesystem::path folder = replaced(dir_, "{camera}", part);
-      if (!placed && model.camera_count > 1) folder /= part;
-      create_parents((folder / "x").string());
-      folders_.push_back(folder.string());
+      // Nobody has a place without a name.
+      folders_.push_back(part.empty() ? Folder() : folder_of(part, model.camera_count > 1));
     }
   }
 
   void process(const camd_frame& frame, const camd::plugin::Tensors& tensors, camd::plugin::Results& results) override {
     static_cast<void>(results);
     if (frame.sequence % every_ != 0) return;
-    const std::string& folder = folders_.at(static_cast<std::size_t>(frame.camera_index));
+    const std::string& folder = folders_.at(static_cast<std::size_t>(frame.camera_index)).path;
     if (input_) write(folder, frame, input_name_, tensors.input(), channels_last_);
     for (std::size_t i = 0; i < names_.size(); ++i) {
       if (!names_[i].empty()) write(folder, frame, names_[i], tensors.output(static_cast<int>(i)), false);
     }
   }
 
+  void reopen() override {
+    for (Folder& folder : folders_) {
+      if (!folder.wanted.empty()) folder = choose(folder.wanted);
+    }
+  }
+
+  // A camera that comes while others run has a folder of its own.
+  std::unique_ptr<Camera> open_camera(int /*index*/, const char* name) override {
+    auto opened = std::make_unique<OneFolder>();
+    opened->folder = folder_of(file_part(name), true);
+    return opened;
+  }
+  std::unique_ptr<Camera> exchange_camera(int index, std::unique_ptr<Camera> camera) noexcept override {
+    const auto place = static_cast<std::size_t>(index);
+    if (folders_.size() <= place) folders_.resize(place + 1);
+    auto* const opened = static_cast<OneFolder*>(camera.get());
+    if (opened != nullptr) {
+      std::swap(opened->folder, folders_[place]);
+    } else {
+      folders_[place] = {};
+    }
+    return camera;
+  }
+
  private:
+  struct Folder {
+    std::string wanted;  // as configured, with the camera
+    std::string path;
+  };
+  struct OneFolder final : Camera {
+    Folder folder;
+  };
+
+  [[nodiscard]] Folder folder_of(const std::string& camera_part, bool several) const {
+    std::filesystem::path folder = replaced(dir_, "{camera}", camera_part);
+    if (several && dir_.find("{camera}") == std::string::npos) folder /= camera_part;
+    return choose(folder.string());
+  }
+  // A folder without tensors in it: sequence numbers begin at 0 with every start, and would meet those of before.
+  [[nodiscard]] Folder choose(const std::string& wanted) const {
+    const std::string now = at_time(wanted, std::time(nullptr));
+    Folder folder{wanted, first_free(now, has_tensors)};
+    create_parents(folder.path + "/x");
+    if (folder.path != now) {
+      host_.log(CAMD_LOG_INFO, fmt::format("tensors: files go into {}, because earlier ones keep theirs", folder.path));
+    }
+    return folder;
+  }
+  static bool has_tensors(const std::string& folder) {
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+      if (entry.path().extension() == ".npy") return true;
+    }
+    return false;
+  }
+
   // Two tensors must not write one file.
   void check_files(const std::string& input) const {
     std::map<std::string, std::string> taken;  // by the part of the file name
@@ -120,14 +172,15 @@ class TensorFiles final : public camd::plugin::Postprocessor {
                      file_.size());
   }
 
+  camd::plugin::Host host_;
   std::string dir_;
   std::uint64_t every_ = 30;
   bool input_ = true;
   bool channels_last_ = false;       // the model's own input is [1,H,W,3]
   std::vector<std::string> wanted_;  // output names; empty: all
   std::string input_name_;
-  std::vector<std::string> names_;    // by the model's index; empty: not written
-  std::vector<std::string> folders_;  // by camera
+  std::vector<std::string> names_;  // by the model's index; empty: not written
+  std::vector<Folder> folders_;     // by camera
   std::vector<std::uint8_t> file_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <future>
@@ -29,6 +30,19 @@ TEST_F(SignalsTest, ARequestFromBeforeWakesWhoeverComesNext) {
   EXPECT_EQ(woken, 1);
   EXPECT_TRUE(signals.stop_asked());
   EXPECT_FALSE(signals.take_reload());
+}
+
+// SIGUSR1 was what ended the thread, and told nobody.
+TEST_F(SignalsTest, Sigusr1AsksForFilesToBeOpenedAnewAndForNothingElse) {
+  Signals signals;
+  std::promise<void> woken;
+  signals.attach({[&] { woken.set_value(); }, {}});
+  ASSERT_EQ(kill(getpid(), SIGUSR1), 0);
+  woken.get_future().wait();
+  EXPECT_TRUE(signals.take_reopen());
+  EXPECT_FALSE(signals.take_reopen());
+  EXPECT_FALSE(signals.take_reload());
+  EXPECT_FALSE(signals.stop_asked());
 }
 
 TEST_F(SignalsTest, ASecondRequestToStopRestoresTheTerminalAndThenLeaves) {

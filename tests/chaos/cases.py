@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import fcntl
+import json
 import os
 import signal
 import subprocess
@@ -347,6 +348,35 @@ def disk_full(bench):
                         file.flush()
                 bench.pause(3)
                 filler.unlink()
+
+
+@case("files rotated", "the file of `jsonl` is renamed ten times in 4 s, half of them with SIGUSR1", quick=True,
+      recovery_s=None, repeat=1)
+def rotated(bench):
+    file = bench.folder / "detections.jsonl"
+    bench.usual(plugins=f"  - plugin: jsonl\n    config: {{path: {file}}}\n")
+    since = now_ns()
+    for number in range(10):
+        # camd finds out by itself within a second of frames.
+        if not wait_until(file.exists, 3):
+            bench.problem("a renamed file was not opened anew within 3 s")
+            return
+        bench.pause(0.1, 0.3)
+        file.rename(bench.folder / f"detections.{number}.jsonl")
+        if number % 2 == 0:
+            bench.camd.signal(signal.SIGUSR1)
+    bench.pause(0.5)
+    until = now_ns()
+    bench.pause(0.5)
+    lines = [json.loads(line) for each in bench.folder.glob("detections*.jsonl") for line in each.read_text().splitlines()]
+    told = [(line["camera"], line["seq"]) for line in lines]
+    known = set(told)
+    lost = [(frame.camera, frame.sequence) for camera in (*bench.beside, "door") for frame in bench.truth.of(camera, since)
+            if frame.seen < until and (frame.camera, frame.sequence) not in known]
+    if lost:
+        bench.problem(f"{len(lost)} lines are missing, such as {lost[0]}")
+    if len(told) != len(known):
+        bench.problem("lines are there twice")
 
 
 # ---- Plug-ins

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -359,6 +361,39 @@ TEST_F(Run, AReloadGoesOnInTheSameFile) {
   EXPECT_GT(told["old"], 0U);
   EXPECT_GT(told["new"], 0U);
   EXPECT_EQ(told["old"] + told["new"], stops[0].at("totals").at("delivered"));
+}
+
+// Log rotation. Lines went on into the renamed file for ever, and SIGUSR1 did nothing.
+TEST_F(Run, OpensARenamedFileAnewOnSigusr1AndLosesNoLine) {
+  const std::string out = folder_ / "d.jsonl", kept = folder_ / "d.1.jsonl";
+  const std::string tell = "  - plugin: detections\n  - plugin: jsonl\n    config: {path: " + out + "}\n";
+  CamdProcess process({"run", config(camera("a", kEndless), tell), "--metrics", "json"});
+  ASSERT_TRUE(process.read_until([&](const CamdProcess&) { return !read_file(out).empty(); })) << process.err();
+  std::filesystem::rename(out, kept);
+  process.signal(SIGUSR1);
+  ASSERT_TRUE(process.read_until([&](const CamdProcess& p) {
+    return p.err().find("files opened anew") != std::string::npos && !read_file(out).empty();
+  })) << process.err();
+  process.signal(SIGTERM);
+  EXPECT_EQ(process.wait(), 0) << process.err();
+  std::vector<std::uint64_t> told;
+  for (const std::string& file : {kept, out}) {
+    for (const json& line : lines(read_file(file))) told.push_back(line.at("seq"));
+  }
+  EXPECT_EQ(told.size(), events(process.out(), "stop")[0].at("totals").at("delivered"));
+  EXPECT_TRUE(std::is_sorted(told.begin(), told.end()));
+}
+
+// A restart emptied what the run before had written.
+TEST_F(Run, ARestartGoesOnInTheSameFile) {
+  const std::string out = folder_ / "d.jsonl";
+  const std::string path =
+      config(camera("a", kShort), "  - plugin: detections\n  - plugin: jsonl\n    config: {path: " + out + "}\n");
+  for (const std::size_t expected : {5U, 10U}) {
+    CamdProcess process({"run", path, "--metrics", "json"});
+    EXPECT_EQ(process.wait(), 0) << process.err();
+    EXPECT_EQ(lines(read_file(out)).size(), expected);
+  }
 }
 
 // What was asked while a reload was being refused was forgotten with the reload, and camd ran on for ever.

@@ -419,6 +419,31 @@ TEST(PluginCounters, AreSampledOncePerReadingButNeverBesideProcessNorAfterTheEnd
   Sampled::failing = false;
 }
 
+// Opens its files the first time, and not the second.
+struct Reopened {
+  static std::int32_t reopen(void* /*instance*/, camd_error* error) {
+    std::snprintf(error->message, sizeof(error->message), "no room");
+    return ++times == 1 ? std::int32_t{CAMD_OK} : std::int32_t{CAMD_ERROR_FAILED};
+  }
+  static const void* get_extension(const char* id) {
+    return std::string(id) == CAMD_EXTENSION_REOPEN ? &extension : nullptr;
+  }
+  static inline int times = 0;
+  static constexpr camd_plugin_reopen extension{sizeof(camd_plugin_reopen), &reopen};
+};
+
+TEST(PluginHost, LetsPluginsOpenTheirFilesAnewAndNamesThoseThatCannot) {
+  test::FakePlugin first(test::takes_it);
+  test::FakePlugin indifferent(test::takes_it);
+  test::FakePlugin last(test::takes_it);
+  first.table.get_extension = last.table.get_extension = &Reopened::get_extension;
+  PluginHost host({}, base::system_clock());
+  for (test::FakePlugin* plugin : {&first, &indifferent, &last}) plugin->add_to(host);
+  Reopened::times = 0;
+  EXPECT_THAT(host.reopen(), ElementsAre("plug-in fake: no room"));
+  EXPECT_EQ(Reopened::times, 2);
+}
+
 TEST(PluginHost, RefusesAnExtensionThatIsNotWhole) {
   test::FakePlugin plugin(test::takes_it);
   plugin.table.get_extension = [](const char*) -> const void* {

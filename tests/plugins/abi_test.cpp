@@ -38,6 +38,8 @@ TEST(Abi, KeepsItsConstants) {
   EXPECT_EQ(CAMD_MAX_COUNTERS, 32);
   EXPECT_EQ(CAMD_COUNTER_NAME_BYTES, 48);
   EXPECT_STREQ(CAMD_EXTENSION_EVENTS, "camd.events/1");
+  EXPECT_STREQ(CAMD_EXTENSION_CAMERAS, "camd.cameras/1");
+  EXPECT_STREQ(CAMD_EXTENSION_REOPEN, "camd.reopen/1");
   EXPECT_EQ(CAMD_MAX_EVENTS, 64);
   EXPECT_EQ(CAMD_EVENT_NAME_BYTES, 48);
   EXPECT_EQ(CAMD_EVENT_NUMBERS, 8);
@@ -179,6 +181,14 @@ TEST(Abi, KeepsTheLayoutOfTheExtensions) {
   EXPECT_OFFSET(camd_events, get, 16);
   EXPECT_OFFSET(camd_events, add, 24);
   EXPECT_SIZE(camd_events, 32);
+  EXPECT_OFFSET(camd_plugin_cameras, struct_size, 0);
+  EXPECT_OFFSET(camd_plugin_cameras, open, 8);
+  EXPECT_OFFSET(camd_plugin_cameras, exchange, 16);
+  EXPECT_OFFSET(camd_plugin_cameras, close, 24);
+  EXPECT_SIZE(camd_plugin_cameras, 32);
+  EXPECT_OFFSET(camd_plugin_reopen, struct_size, 0);
+  EXPECT_OFFSET(camd_plugin_reopen, reopen, 8);
+  EXPECT_SIZE(camd_plugin_reopen, 16);
 }
 
 TEST(Abi, TellsWhetherAStructIsLongEnoughToHoldAMember) {

@@ -46,6 +46,10 @@ class Puppet final : public camd::plugin::Postprocessor {
     if (wish_ == "throw in sample") throw std::runtime_error("no gauge");
     samples_.set(4.5);
   }
+  void reopen() override {
+    if (wish_ == "throw in reopen") throw std::runtime_error("out.txt: Permission denied");
+    values_.add(100);
+  }
   void finish() override {
     if (wish_ == "throw in finish") throw std::runtime_error("out.mp4: No space left on device");
   }
@@ -191,6 +195,18 @@ TEST(Adaptor, TurnsAnExceptionInSampleIntoAnError) {
   const auto* counters = static_cast<const camd_plugin_counters*>(kPuppet.get_extension(CAMD_EXTENSION_COUNTERS));
   EXPECT_EQ(counters->sample(puppet.instance, &puppet.problem), CAMD_ERROR_FAILED);
   EXPECT_EQ(puppet.error(), "no gauge");
+}
+
+TEST(Adaptor, OpensFilesAnewWhereTheClassDoes) {
+  EXPECT_EQ(kPlain.get_extension(CAMD_EXTENSION_REOPEN), nullptr);
+  Instance puppet(&kPuppet);
+  ASSERT_EQ(puppet.create(""), CAMD_OK);
+  EXPECT_EQ(puppet.reopen(), CAMD_OK);
+  EXPECT_EQ(puppet.host.number_lines().at(0), "values 100");
+  Instance careless(&kPuppet);
+  ASSERT_EQ(careless.create("throw in reopen"), CAMD_OK);
+  EXPECT_EQ(careless.reopen(), CAMD_ERROR_FAILED);
+  EXPECT_EQ(careless.error(), "out.txt: Permission denied");
 }
 
 TEST(Adaptor, ThrowsWhatCamdSaysOfACounterThatItRefuses) {

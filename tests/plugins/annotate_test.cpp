@@ -212,13 +212,91 @@ TEST_F(AnnotateTest, LeavesNothingBehindWithoutAPicture) {
   EXPECT_TRUE(listing().empty());
 }
 
-TEST_F(AnnotateTest, KeepsTheEarlierFilmUntilTheNewOneIsWhole) {
+// A restart replaced the film of the run before.
+TEST_F(AnnotateTest, GivesTheFilmANameThatNoEarlierOneHas) {
   std::ofstream(path("film.mp4")) << "earlier";
+  std::ofstream(path("film-2.partial.mp4")) << "of a run that was killed";
   start("film.mp4");
   ASSERT_EQ(run_.process(model_), CAMD_OK);
-  EXPECT_EQ(read_file(path("film.mp4")), "earlier");
   ASSERT_EQ(run_.destroy(), CAMD_OK) << run_.error();
+  EXPECT_EQ(listing(), (std::vector<std::string>{"film-2.partial.mp4", "film-3.mp4", "film.mp4"}));
+  EXPECT_EQ(read_file(path("film.mp4")), "earlier");
+  EXPECT_EQ(decode(path("film-3.mp4")).size(), 1U);
+  EXPECT_EQ(run_.host.lines, std::vector<std::string>{"2 annotate: camera 'door': " + path("film-3.mp4") +
+                                                      " is being written, because earlier files keep their names"});
+}
+
+TEST_F(AnnotateTest, ReplacesNoFileThatHasTakenItsNameMeanwhile) {
+  start("film.mp4");
+  ASSERT_EQ(run_.process(model_), CAMD_OK);
+  std::ofstream(path("film.mp4")) << "somebody else's";
+  ASSERT_EQ(run_.destroy(), CAMD_OK) << run_.error();
+  EXPECT_EQ(listing(), (std::vector<std::string>{"film-2.mp4", "film.mp4"}));
+  EXPECT_EQ(read_file(path("film.mp4")), "somebody else's");
+}
+
+TEST_F(AnnotateTest, BeginsAnotherFilmWhenToldToOpenAnew) {
+  start("film.mp4");
+  ASSERT_EQ(run_.reopen(), CAMD_OK) << run_.error();  // nothing in it yet: it stays
+  EXPECT_EQ(listing(), std::vector<std::string>{"film.partial.mp4"});
+  feed(3);
+  ASSERT_EQ(run_.reopen(), CAMD_OK) << run_.error();
+  feed(2);
+  ASSERT_EQ(run_.destroy(), CAMD_OK) << run_.error();
+  EXPECT_EQ(listing(), (std::vector<std::string>{"film-2.mp4", "film.mp4"}));
+  EXPECT_EQ(decode(path("film.mp4")).size(), 3U);
+  const auto shown = decode(path("film-2.mp4"));
+  ASSERT_EQ(shown.size(), 2U);
+  EXPECT_LT(shown[0].pts_ns, kPeriodNs);  // its time begins anew
+}
+
+TEST_F(AnnotateTest, GoesOnInANewFilmWithinASecondWhenTheOldOneIsRenamed) {
+  start("film.mp4");
+  feed(2);
+  std::filesystem::rename(path("film.partial.mp4"), path("kept.mp4"));
+  run_.host.now_ns = 999'999'999;
+  set_frame(run_, 2);
+  ASSERT_EQ(run_.process(model_), CAMD_OK);
+  run_.host.now_ns = 1'000'000'000;
+  set_frame(run_, 3);
+  ASSERT_EQ(run_.process(model_), CAMD_OK);
+  EXPECT_THAT(run_.host.lines,
+              ::testing::ElementsAre("1 annotate: " + path("film.partial.mp4") +
+                                     " was renamed or removed: the film goes on in " + path("film.partial.mp4")));
+  ASSERT_EQ(run_.destroy(), CAMD_OK) << run_.error();
+  EXPECT_EQ(listing(), (std::vector<std::string>{"film.mp4", "kept.mp4"}));
+  EXPECT_EQ(decode(path("kept.mp4")).size(), 3U);
   EXPECT_EQ(decode(path("film.mp4")).size(), 1U);
+}
+
+// A film that is over gets its name while the next one is written, not at the end of the run.
+TEST_F(AnnotateTest, FinishesTheFilmBeforeWithoutHoldingUpFrames) {
+  start("film.mp4");
+  feed(3);
+  ASSERT_EQ(run_.reopen(), CAMD_OK) << run_.error();
+  for (int i = 0; i < 5000 && listing() != std::vector<std::string>{"film-2.partial.mp4", "film.mp4"}; ++i) {
+    run_.host.now_ns += 1'000'000'000;
+    ASSERT_EQ(run_.process(model_), CAMD_OK);
+    ::usleep(1000);
+  }
+  EXPECT_EQ(listing(), (std::vector<std::string>{"film-2.partial.mp4", "film.mp4"}));
+}
+
+// A camera that came or went at a reload ended the films of all.
+TEST_F(AnnotateTest, FilmsACameraThatComesLaterAndEndsTheFilmOfOneThatGoes) {
+  start("film.mp4");
+  feed(1);
+  ASSERT_EQ(run_.change_camera(1, "yard"), CAMD_OK) << run_.error();
+  run_.frame.camera_index = 1;
+  ASSERT_EQ(run_.process(model_), CAMD_OK) << run_.error();
+  ASSERT_EQ(run_.change_camera(1, nullptr), CAMD_OK) << run_.error();
+  EXPECT_EQ(listing(), (std::vector<std::string>{"film-yard.mp4", "film.partial.mp4"}));
+  run_.frame.camera_index = 0;
+  run_.frame.captured_mono_ns += kPeriodNs;
+  ASSERT_EQ(run_.process(model_), CAMD_OK) << run_.error();
+  ASSERT_EQ(run_.destroy(), CAMD_OK) << run_.error();
+  EXPECT_EQ(decode(path("film.mp4")).size(), 2U);
+  EXPECT_EQ(decode(path("film-yard.mp4")).size(), 1U);
 }
 
 // SIGKILL gives no chance to finish anything: the fragments written so far must play all the same.
@@ -237,15 +315,7 @@ TEST_F(AnnotateTest, LeavesAFilmThatPlaysWhenKilled) {
   EXPECT_GE(decode(path("film.partial.mp4")).size(), 25U);  // the whole fragments at least
 }
 
-TEST_F(AnnotateTest, RefusesAFilmThatAnotherPostprocessorWrites) {
-  start("film.mp4");
-  Instance second(find_builtin("annotate"));
-  ASSERT_EQ(second.create(config("film.mp4")), CAMD_OK);
-  EXPECT_EQ(second.outputs(model_), CAMD_ERROR_CONFIG);
-  EXPECT_EQ(second.error(), path("film.mp4") + ": is being written by another postprocessor or another camd");
-}
-
-TEST_F(AnnotateTest, WritesAFilmOfItsOwnAfterAReload) {
+TEST_F(AnnotateTest, WritesAFilmOfItsOwnBesideTheInstanceThatAReloadReplaces) {
   start("film.mp4");
   feed(1);
   Instance next(find_builtin("annotate"));
@@ -256,21 +326,24 @@ TEST_F(AnnotateTest, WritesAFilmOfItsOwnAfterAReload) {
   set_frame(next, 0);
   ASSERT_EQ(next.process(model_), CAMD_OK) << next.error();
   ASSERT_EQ(next.destroy(), CAMD_OK) << next.error();
-  EXPECT_EQ(listing(), (std::vector<std::string>{"film-reload1.mp4", "film.mp4"}));
+  EXPECT_EQ(listing(), (std::vector<std::string>{"film-2.mp4", "film.mp4"}));
 }
 
-TEST_F(AnnotateTest, GivesNumberedPicturesNamesOfTheirOwnAfterAReloadAndReplacesTheLatestOne) {
+// Sequence numbers begin again at 0 with every start.
+TEST_F(AnnotateTest, GivesNumberedPicturesNamesThatNoEarlierOnesHaveAndReplacesTheLatestOne) {
   for (const auto& [name, written] :
-       {std::pair{"{sequence}.png", "000000-reload2.png"}, {"latest.png", "latest.png"}}) {
-    Instance run(find_builtin("annotate"));
-    run.host.host.reloads = 2;
-    ASSERT_EQ(run.create(config(name)), CAMD_OK);
-    ASSERT_EQ(run.outputs(model_), CAMD_OK) << run.error();
-    set_frame(run, 0);
-    ASSERT_EQ(run.process(model_), CAMD_OK) << run.error();
-    ASSERT_EQ(run.destroy(), CAMD_OK) << run.error();
-    EXPECT_EQ(listing(), std::vector<std::string>{written});
-    std::filesystem::remove(path(written));
+       {std::pair{"{sequence}.png", std::vector<std::string>{"000000-2.png", "000000.png"}},
+        {"latest.png", std::vector<std::string>{"latest.png"}}}) {
+    for (int start = 0; start < 2; ++start) {
+      Instance run(find_builtin("annotate"));
+      ASSERT_EQ(run.create(config(name)), CAMD_OK);
+      ASSERT_EQ(run.outputs(model_), CAMD_OK) << run.error();
+      set_frame(run, 0);
+      ASSERT_EQ(run.process(model_), CAMD_OK) << run.error();
+      ASSERT_EQ(run.destroy(), CAMD_OK) << run.error();
+    }
+    EXPECT_EQ(listing(), written);
+    for (const std::string& file : written) std::filesystem::remove(path(file));
   }
 }
 
@@ -305,9 +378,10 @@ TEST_F(AnnotateTest, KeepsTheLatestPictureWhereThePathHasNoSequence) {
   EXPECT_EQ(listing(), std::vector<std::string>{"latest.jpg"});
 }
 
-TEST_F(AnnotateTest, ReportsAFolderThatIsGoneOnceAndLetsFramesPass) {
+TEST_F(AnnotateTest, ReportsOnceThatNoFolderCanBeAndLetsFramesPass) {
   start("p/{sequence}.png");
   std::filesystem::remove_all(path("p"));
+  std::ofstream(path("p")) << "in the way";
   for (std::uint64_t i = 0; i < 1000 && run_.host.lines.empty(); ++i) {
     set_frame(run_, i);
     ASSERT_EQ(run_.process(model_), CAMD_OK);

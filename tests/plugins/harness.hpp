@@ -14,6 +14,7 @@
 #include <fstream>
 #include <mutex>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -204,6 +205,28 @@ class Instance {
     items.resize(static_cast<std::size_t>(results.capacity));
     results.items = items.data();
     return table->process(instance, &frame, &tensors, &results, &problem);
+  }
+  // What the plug-in offers by that name; the test fails where it offers nothing.
+  template <class T>
+  const T& offered(const char* id) const {
+    const auto* found = static_cast<const T*>(table->get_extension(id));
+    if (found == nullptr) throw std::runtime_error(std::string("the plug-in offers no ") + id);
+    return *found;
+  }
+  std::int32_t reopen() {
+    problem = {};
+    return offered<camd_plugin_reopen>(CAMD_EXTENSION_REOPEN).reopen(instance, &problem);
+  }
+  // A camera comes, or, without a name, goes.
+  std::int32_t change_camera(std::int32_t index, const char* name) {
+    const auto& cameras = offered<camd_plugin_cameras>(CAMD_EXTENSION_CAMERAS);
+    problem = {};
+    void* camera = nullptr;
+    if (name != nullptr) {
+      const std::int32_t code = cameras.open(instance, index, name, &camera, &problem);
+      if (code != CAMD_OK) return code;
+    }
+    return cameras.close(instance, cameras.exchange(instance, index, camera), &problem);
   }
   std::int32_t destroy() {
     problem = {};

@@ -1,11 +1,15 @@
 // The built-in `jsonl`: fields and their order, whole lines, refusals.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <array>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -158,25 +162,160 @@ TEST_F(JsonlTest, WritesNoNegativeZero) {
   EXPECT_NE(read_file(path("d.jsonl")).find(R"("box":[0,20,)"), std::string::npos);
 }
 
-TEST_F(JsonlTest, KeepsTheEarlierFileUntilTheFirstFrame) {
+// A restart emptied what the run before had written.
+TEST_F(JsonlTest, GoesOnAtTheEndOfAnEarlierFile) {
+  std::ofstream(path("d.jsonl")) << R"({"seq":7})" << '\n';
+  Instance jsonl(table_);
+  jsonl.frame.sequence = 8;
+  ASSERT_EQ(jsonl.create(config("d.jsonl")), CAMD_OK);
+  ASSERT_EQ(jsonl.process(model_), CAMD_OK);
+  EXPECT_EQ(sequences("d.jsonl"), (std::vector<int>{7, 8}));
+}
+
+TEST_F(JsonlTest, EndsTheLineThatAKilledRunLeftUnfinished) {
+  std::ofstream(path("d.jsonl")) << "{\"seq\":7}\n{\"seq\":8,\"cam";
+  Instance jsonl(table_);
+  ASSERT_EQ(jsonl.create(config("d.jsonl")), CAMD_OK);
+  ASSERT_EQ(jsonl.process(model_), CAMD_OK);
+  ASSERT_EQ(jsonl.process(model_), CAMD_OK);
+  const std::string whole = read_file(path("d.jsonl"));
+  EXPECT_EQ(whole.substr(0, 28), "{\"seq\":7}\n{\"seq\":8,\"cam\n{\"ca");
+  EXPECT_EQ(std::count(whole.begin(), whole.end(), '\n'), 4);
+}
+
+TEST_F(JsonlTest, EmptiesAnEarlierFileAtTheFirstFrameWhereAsked) {
   std::ofstream(path("d.jsonl")) << "earlier\n";
+  const std::string emptying = R"({"append":false,"path":")" + path("d.jsonl") + "\"}";
   {
     Instance jsonl(table_);
-    ASSERT_EQ(jsonl.create(config("d.jsonl")), CAMD_OK);
+    ASSERT_EQ(jsonl.create(emptying), CAMD_OK);
   }
   EXPECT_EQ(read_file(path("d.jsonl")), "earlier\n");
   Instance jsonl(table_);
-  ASSERT_EQ(jsonl.create(config("d.jsonl")), CAMD_OK);
+  ASSERT_EQ(jsonl.create(emptying), CAMD_OK);
   ASSERT_EQ(jsonl.process(model_), CAMD_OK);
   EXPECT_EQ(read_file(path("d.jsonl")).find("earlier"), std::string::npos);
 }
 
-TEST_F(JsonlTest, AppendsWhereAsked) {
-  std::ofstream(path("d.jsonl")) << "earlier\n";
+TEST_F(JsonlTest, NamesTheFileByTheTimeOfItsOpening) {
+  const std::time_t before = std::time(nullptr);
   Instance jsonl(table_);
-  ASSERT_EQ(jsonl.create(R"({"append":true,"path":")" + path("d.jsonl") + "\"}"), CAMD_OK);
+  ASSERT_EQ(jsonl.create(config("%Y%m%d-%H%M%S-100%%.jsonl")), CAMD_OK) << jsonl.error();
+  const std::time_t after = std::time(nullptr);
   ASSERT_EQ(jsonl.process(model_), CAMD_OK);
-  EXPECT_EQ(read_file(path("d.jsonl")).substr(0, 18), "earlier\n{\"camera\":");
+  std::vector<std::string> possible;
+  for (std::time_t at = before; at <= after; ++at) {
+    std::tm utc{};
+    gmtime_r(&at, &utc);
+    std::array<char, 64> name{};
+    std::strftime(name.data(), name.size(), "%Y%m%d-%H%M%S-100%%.jsonl", &utc);
+    possible.emplace_back(name.data());
+  }
+  EXPECT_THAT(possible, ::testing::Contains(listing().at(0)));
+}
+
+TEST_F(JsonlTest, RefusesATimeThatItDoesNotKnow) {
+  Instance jsonl(table_);
+  EXPECT_EQ(jsonl.create(R"({"path":"a%Q.jsonl"})"), CAMD_ERROR_CONFIG);
+  EXPECT_EQ(
+      jsonl.error(),
+      "config.path: '%Q' is no time that a path may hold: %Y, %y, %m, %d, %j, %H, %M, %S and %F are (write %% for a "
+      "percent sign)");
+}
+
+// Log rotation: lines went on into the renamed file for ever.
+TEST_F(JsonlTest, GoesOnInANewFileWithinASecondWhenTheOldOneIsRenamed) {
+  Instance jsonl(table_);
+  ASSERT_EQ(jsonl.create(config("d.jsonl")), CAMD_OK);
+  ASSERT_EQ(jsonl.process(model_), CAMD_OK);
+  fs::rename(path("d.jsonl"), path("d.1.jsonl"));
+  jsonl.frame.sequence = 1;
+  jsonl.host.now_ns = 999'999'999;
+  ASSERT_EQ(jsonl.process(model_), CAMD_OK);
+  jsonl.frame.sequence = 2;
+  jsonl.host.now_ns = 1'000'000'000;
+  ASSERT_EQ(jsonl.process(model_), CAMD_OK);
+  EXPECT_EQ(sequences("d.1.jsonl"), (std::vector<int>{0, 1}));
+  EXPECT_EQ(sequences("d.jsonl"), std::vector<int>{2});
+  const std::string file = path("d.jsonl");
+  EXPECT_EQ(jsonl.host.lines,
+            std::vector<std::string>{"1 jsonl: " + file + " was renamed or removed: lines go on in " + file});
+}
+
+TEST_F(JsonlTest, MakesTheFileAndItsFolderAnewWhenTheyAreRemoved) {
+  Instance jsonl(table_);
+  ASSERT_EQ(jsonl.create(config("out/d.jsonl")), CAMD_OK);
+  ASSERT_EQ(jsonl.process(model_), CAMD_OK);
+  fs::remove_all(path("out"));
+  jsonl.frame.sequence = 1;
+  jsonl.host.now_ns = 1'000'000'000;
+  ASSERT_EQ(jsonl.process(model_), CAMD_OK) << jsonl.error();
+  EXPECT_EQ(sequences("out/d.jsonl"), std::vector<int>{1});
+}
+
+TEST_F(JsonlTest, OpensARenamedFileAnewWhenTold) {
+  Instance jsonl(table_);
+  ASSERT_EQ(jsonl.create(R"({"append":false,"path":")" + path("d.jsonl") + "\"}"), CAMD_OK);
+  ASSERT_EQ(jsonl.process(model_), CAMD_OK);
+  fs::rename(path("d.jsonl"), path("d.1.jsonl"));
+  ASSERT_EQ(jsonl.reopen(), CAMD_OK) << jsonl.error();
+  jsonl.frame.sequence = 1;
+  ASSERT_EQ(jsonl.process(model_), CAMD_OK);
+  ASSERT_EQ(jsonl.reopen(), CAMD_OK) << jsonl.error();  // it is where it should be: nothing happens
+  jsonl.frame.sequence = 2;
+  ASSERT_EQ(jsonl.process(model_), CAMD_OK);
+  EXPECT_EQ(sequences("d.1.jsonl"), std::vector<int>{0});
+  EXPECT_EQ(sequences("d.jsonl"), (std::vector<int>{1, 2}));
+}
+
+TEST_F(JsonlTest, GoesOnInTheRenamedFileWhereNoNewOneCanBeHadAndSaysSoOnce) {
+  Instance jsonl(table_);
+  ASSERT_EQ(jsonl.create(config("out/d.jsonl")), CAMD_OK);
+  ASSERT_EQ(jsonl.process(model_), CAMD_OK);
+  fs::rename(path("out"), path("kept"));
+  std::ofstream(path("out")) << "in the way";
+  const std::string why = "cannot create the folder " + path("out") + ": Not a directory";
+  EXPECT_EQ(jsonl.reopen(), CAMD_ERROR_FAILED);
+  EXPECT_EQ(jsonl.error(), why);
+  for (int sequence = 1; sequence <= 2; ++sequence) {
+    jsonl.frame.sequence = static_cast<std::uint64_t>(sequence);
+    jsonl.host.now_ns += 1'000'000'000;
+    ASSERT_EQ(jsonl.process(model_), CAMD_OK);
+  }
+  EXPECT_EQ(sequences("kept/d.jsonl"), (std::vector<int>{0, 1, 2}));
+  EXPECT_EQ(jsonl.host.lines, std::vector<std::string>{"1 jsonl: " + path("out/d.jsonl") +
+                                                       " was renamed or removed, and lines go on into it: " + why});
+}
+
+// `copytruncate` of logrotate: lines went to where the end had been, with a hole before them.
+TEST_F(JsonlTest, GoesOnAtTheBeginningOfAFileThatSomebodyTruncated) {
+  Instance jsonl(table_);
+  ASSERT_EQ(jsonl.create(config("d.jsonl")), CAMD_OK);
+  ASSERT_EQ(jsonl.process(model_), CAMD_OK);
+  fs::resize_file(path("d.jsonl"), 0);
+  jsonl.frame.sequence = 1;
+  ASSERT_EQ(jsonl.process(model_), CAMD_OK);
+  EXPECT_EQ(sequences("d.jsonl"), std::vector<int>{1});
+}
+
+TEST_F(JsonlTest, FollowsTheFileTogetherWithTheInstanceOfAReload) {
+  Instance old(table_);
+  ASSERT_EQ(old.create(config("d.jsonl")), CAMD_OK);
+  ASSERT_EQ(old.process(model_), CAMD_OK);
+  Instance next(table_);
+  next.host.host.reloads = 1;
+  ASSERT_EQ(next.create(config("d.jsonl")), CAMD_OK) << next.error();
+  fs::rename(path("d.jsonl"), path("d.1.jsonl"));
+  old.frame.sequence = 1;
+  old.host.now_ns = 1'000'000'000;
+  ASSERT_EQ(old.process(model_), CAMD_OK);
+  next.frame.sequence = 2;
+  next.host.now_ns = 1'000'000'000;
+  ASSERT_EQ(next.process(model_), CAMD_OK);
+  ASSERT_EQ(old.destroy(), CAMD_OK);
+  ASSERT_EQ(next.destroy(), CAMD_OK);
+  EXPECT_EQ(sequences("d.1.jsonl"), std::vector<int>{0});
+  EXPECT_EQ(sequences("d.jsonl"), (std::vector<int>{1, 2}));
 }
 
 TEST_F(JsonlTest, LeavesNoFileBehindAStartWithoutFrames) {
@@ -265,13 +404,14 @@ TEST_F(JsonlTest, RefusesAFileThatAnotherPostprocessorWrites) {
 // camd makes the instances of the new configuration while those of the old one still write.
 TEST_F(JsonlTest, GoesOnInTheSameFileAfterAReload) {
   std::ofstream(path("d.jsonl")) << "of an earlier process\n";
+  const std::string emptying = R"({"append":false,"path":")" + path("d.jsonl") + "\"}";
   Instance old(table_);
   old.frame.sequence = 1;
-  ASSERT_EQ(old.create(config("d.jsonl")), CAMD_OK);
+  ASSERT_EQ(old.create(emptying), CAMD_OK);
   ASSERT_EQ(old.process(model_), CAMD_OK);
   Instance next(table_);
   next.host.host.reloads = 1;
-  ASSERT_EQ(next.create(config("d.jsonl")), CAMD_OK) << next.error();
+  ASSERT_EQ(next.create(emptying), CAMD_OK) << next.error();
   ASSERT_EQ(next.outputs(model_), CAMD_OK) << next.error();
   old.frame.sequence = 2;
   ASSERT_EQ(old.process(model_), CAMD_OK);

@@ -3,6 +3,8 @@
 
 #include <array>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "harness.hpp"
@@ -74,12 +76,42 @@ TEST_F(TensorsTest, PadsHeadersToWholeBlocks) {
   EXPECT_NE(npy_header(shape.data(), 2).find("'shape': (1, 1234567), }"), std::string::npos);
 }
 
-TEST_F(TensorsTest, WritesIntoAFolderOfItsOwnAfterAReload) {
-  run_.host.host.reloads = 2;
+// Sequence numbers begin again at 0 with every start: the files of an earlier run were replaced.
+TEST_F(TensorsTest, WritesBesideTheFolderThatHoldsThoseOfAnEarlierRun) {
+  std::filesystem::create_directories(path("t"));
+  std::ofstream(path("t/000030.input.npy")) << "earlier";
+  std::filesystem::create_directories(path("t-2"));  // nothing in it
   start();
   ASSERT_EQ(run_.process(model_), CAMD_OK) << run_.error();
-  EXPECT_EQ(listing("t"), std::vector<std::string>{"reload2"});
-  EXPECT_EQ(listing("t/reload2").size(), 3U);
+  EXPECT_EQ(read_file(path("t/000030.input.npy")), "earlier");
+  EXPECT_EQ(listing("t-2").size(), 3U);
+  EXPECT_EQ(run_.host.lines,
+            std::vector<std::string>{"2 tensors: files go into " + path("t-2") + ", because earlier ones keep theirs"});
+}
+
+TEST_F(TensorsTest, BeginsAnotherFolderWhenToldToOpenAnew) {
+  start();
+  ASSERT_EQ(run_.process(model_), CAMD_OK);
+  std::filesystem::rename(path("t"), path("kept"));
+  ASSERT_EQ(run_.reopen(), CAMD_OK);
+  ASSERT_EQ(run_.process(model_), CAMD_OK);
+  EXPECT_EQ(listing("t").size(), 3U);
+  ASSERT_EQ(run_.reopen(), CAMD_OK);
+  ASSERT_EQ(run_.process(model_), CAMD_OK);
+  EXPECT_EQ(listing(), (std::vector<std::string>{"kept", "t", "t-2"}));
+}
+
+// A camera that came or went at a reload made a new instance.
+TEST_F(TensorsTest, GivesACameraThatComesLaterAFolderOfItsOwn) {
+  start();
+  ASSERT_EQ(run_.change_camera(1, "yard"), CAMD_OK) << run_.error();
+  run_.frame.camera_index = 1;
+  ASSERT_EQ(run_.process(model_), CAMD_OK) << run_.error();
+  ASSERT_EQ(run_.change_camera(1, nullptr), CAMD_OK) << run_.error();
+  run_.frame.camera_index = 0;
+  ASSERT_EQ(run_.process(model_), CAMD_OK) << run_.error();
+  EXPECT_EQ(listing("t/yard").size(), 3U);
+  EXPECT_EQ(listing("t").size(), 4U);
 }
 
 TEST_F(TensorsTest, WritesEverySoManyFrames) {
@@ -141,11 +173,19 @@ TEST_F(TensorsTest, WidensHalvesAndIntegers) {
   EXPECT_EQ(numbers, (std::array<float, 4>{7.0F, -8.0F, 9.0F, 10.0F}));
 }
 
-TEST_F(TensorsTest, FailsTheFrameWhenTheFolderIsGone) {
+TEST_F(TensorsTest, MakesAFolderThatWasRemovedAnew) {
   start();
   std::filesystem::remove_all(path("t"));
+  ASSERT_EQ(run_.process(model_), CAMD_OK) << run_.error();
+  EXPECT_EQ(listing("t").size(), 3U);
+}
+
+TEST_F(TensorsTest, FailsTheFrameWhereNoFolderCanBe) {
+  start();
+  std::filesystem::remove_all(path("t"));
+  std::ofstream(path("t")) << "in the way";
   EXPECT_EQ(run_.process(model_), CAMD_ERROR_FAILED);
-  EXPECT_EQ(run_.error(), "cannot write " + path("t/000030.input.npy.part") + ": No such file or directory");
+  EXPECT_EQ(run_.error(), "cannot write " + path("t/000030.input.npy.part") + ": Not a directory");
 }
 
 }  // namespace
