@@ -218,6 +218,18 @@ int FrameRing::occupied() const {
                                         [](const Slot& slot) { return slot.state != SlotState::kFree; }));
 }
 
+std::optional<base::PictureLayout> FrameRing::newest_layout() const {
+  const MutexLock lock(mutex_);
+  const Slot* newest = nullptr;
+  for (const Slot& slot : slots_) {
+    // A source writes into one that is being filled; one that was never filled has no layout.
+    if (slot.state == SlotState::kFilling || slot.frame.layout.size_bytes == 0) continue;
+    if (newest == nullptr || slot.age > newest->age) newest = &slot;
+  }
+  if (newest == nullptr) return std::nullopt;
+  return newest->frame.layout;
+}
+
 bool FrameRing::has_ready() const {
   const MutexLock lock(mutex_);
   return oldest(SlotState::kReady) >= 0;

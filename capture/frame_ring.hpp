@@ -158,6 +158,8 @@ class FrameRing {
   // [any] Slots that are not Free.
   [[nodiscard]] int occupied() const;
   [[nodiscard]] bool has_ready() const;
+  // [any] How the newest picture lies in its slot; empty before the first one.
+  [[nodiscard]] std::optional<base::PictureLayout> newest_layout() const;
 
  private:
   friend class FillLease;

@@ -2,11 +2,17 @@
 #include "pipeline/core/lane.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <optional>
 #include <utility>
+
+#include "capture/frame_ring.hpp"
 
 namespace camd::pipeline {
 namespace {
 
+using base::ErrorKind;
 using base::Status;
 
 // To dispatch must not make the source wait, and helps only where the device then works while a worker wakes up.
@@ -27,11 +33,44 @@ Lane::Lane(device::Device& device, infer::Engine& engine, PostprocessorChain& po
     : device_(device),
       engine_(engine),
       clock_(clock),
+      device_depth_(options.device_depth),
       sources_dispatch_(may_dispatch_from_sources(device, options.path)),
       holds_pictures_(postprocessors.needs().picture),
       path_(device, engine, postprocessors, options.path),
       jobs_({options.limits, options.device_depth, frames_of(options), options.adopted}) {
   for (int i = 0; i < frames_of(options); ++i) frames_.push_back(path_.make_in_flight());
+}
+
+void Lane::warm(const std::vector<base::PictureLayout>& layouts) {
+  struct Nobody final : capture::FrameObserver {
+    void captured(capture::CameraIndex) noexcept override {}
+    void dropped(capture::CameraIndex, capture::RingDrop) noexcept override {}
+    void ready(capture::CameraIndex) noexcept override {}
+  } nobody;
+  capture::FrameRing ring(
+      device_, nobody,
+      {0, capture::FrameRing::kLeastSlots, capture::RingPolicy::kLossless, picture_memory(path_.options().transfer)});
+  // The queue gives the last ones out first, and goes on to others only when they are all in use.
+  const std::size_t used = std::min(frames_.size(), static_cast<std::size_t>(device_depth_));
+  for (const base::PictureLayout& layout : layouts) {
+    for (auto frame = frames_.end() - static_cast<std::ptrdiff_t>(used); frame != frames_.end(); ++frame) {
+      InFlight& in_flight = **frame;
+      std::optional<capture::FillLease> slot = ring.begin();
+      std::memset(slot->data(layout), 0, layout.size_bytes);
+      slot->publish(clock_.now(), clock_.now());
+      in_flight.lease = std::move(*ring.take());
+      in_flight.frame = in_flight.lease.frame();
+      in_flight.status = path_.enqueue(in_flight);
+      (void)complete(in_flight);
+      in_flight.lease.release();
+      const ErrorKind failure = in_flight.status.kind();
+      if (!in_flight.status.ok() && (failure == ErrorKind::kDevice || failure == ErrorKind::kDeviceLost)) {
+        throw base::Error(failure, in_flight.status.message());
+      }
+      // In mapped memory the slot is part of a graph, and this one is about to go.
+      if (path_.options().transfer == Transfer::kMapped) in_flight.captured.clear();
+    }
+  }
 }
 
 bool Lane::complete(InFlight& in_flight) {

@@ -50,6 +50,12 @@ class Lane {
   // Whether plug-ins read the picture, so that its slot is held until they have returned.
   [[nodiscard]] bool holds_pictures() const noexcept { return holds_pictures_; }
 
+  // [setup] [blocks] Sends a black picture of each layout all the way, by each of the frames in flight that will be
+  // used first: the first picture of a camera then finds kernels loaded, graphs captured and memory touched. Before any
+  // job. Throws Error(kDeviceLost | kDevice): memory for it cannot be had. Any other failure is left to the camera's
+  // frames.
+  void warm(const std::vector<base::PictureLayout>& layouts);
+
   // [completion] [blocks] until the device has done the frame, which gets its status and the time of its completion.
   // Frees its slot as soon as the device has read it, unless plug-ins read the picture. True: the device is lost, and
   // nobody has been told so before.
@@ -61,6 +67,7 @@ class Lane {
   device::Device& device_;
   infer::Engine& engine_;
   const base::Clock& clock_;
+  const int device_depth_;
   const bool sources_dispatch_;
   const bool holds_pictures_;
   std::atomic<bool> lost_{false};

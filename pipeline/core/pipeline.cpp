@@ -54,6 +54,17 @@ void log_change(const std::string& camera, SourceState before, SourceState now, 
   }
 }
 
+// How the pictures of the cameras lie, each layout once. A camera that is new has none yet.
+template <class Cameras>
+std::vector<base::PictureLayout> layouts_of(const Cameras& cameras) {
+  std::vector<base::PictureLayout> layouts;
+  for (const auto* camera : cameras) {
+    const std::optional<base::PictureLayout> layout = camera ? camera->ring->newest_layout() : std::nullopt;
+    if (layout && std::find(layouts.begin(), layouts.end(), *layout) == layouts.end()) layouts.push_back(*layout);
+  }
+  return layouts;
+}
+
 }  // namespace
 
 std::string_view to_string(PipelineState state) noexcept {
@@ -193,6 +204,7 @@ Pipeline::Next Pipeline::build(const PipelineChange& change) {
   }
   ledger_.grow(crew.cameras.size());
   metrics_.grow(crew.cameras.size());
+  crew.lane.warm(layouts_of(crew.cameras));
   return next;
 }
 

@@ -93,6 +93,27 @@ TEST_F(FrameRingTest, HasAsManyFreeSlotsAsItWasTold) {
   expect_closed_account(15);
 }
 
+TEST_F(FrameRingTest, TellsHowTheNewestPictureLies) {
+  make(RingPolicy::kNewestWins);
+  EXPECT_EQ(ring_->newest_layout(), std::nullopt);
+  const auto publish = [this](const base::PictureLayout& layout) {
+    auto fill = ring_->begin();
+    (void)fill->data(layout);
+    fill->publish(at_ms(10), at_ms(12));
+  };
+  const base::PictureLayout small = base::tight_layout(PixelFormat::kNv12, 4, 2);
+  const base::PictureLayout large = base::tight_layout(PixelFormat::kBgr, 8, 8);
+  publish(small);
+  EXPECT_EQ(ring_->newest_layout(), small);
+  publish(large);
+  EXPECT_EQ(ring_->newest_layout(), large);
+  { const auto taken = ring_->take(); }
+  EXPECT_EQ(ring_->newest_layout(), large);
+  auto fill = ring_->begin();
+  (void)fill->data(small);  // not yet a picture
+  EXPECT_EQ(ring_->newest_layout(), large);
+}
+
 TEST_F(FrameRingTest, HandsAFrameOverWithAllThatItIs) {
   make(RingPolicy::kNewestWins);
   const base::PictureLayout layout = base::tight_layout(PixelFormat::kNv12, 4, 2);

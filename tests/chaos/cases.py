@@ -13,7 +13,7 @@ import time
 import guest
 import misdeeds
 from bench import FPS_BESIDE, Case, Skip
-from parts import now_ns, wait_until
+from parts import now_ns, tiny_model, wait_until
 
 CASES = []
 
@@ -476,6 +476,13 @@ def another_chain(bench, cameras, number):
     bench.configure("".join(cameras.values()), plugins)
 
 
+def another_model(bench, cameras, number):
+    """Another file of other extents: engine and plug-ins are built anew."""
+    tiny_model(bench.folder / f"tiny{number}.onnx", side=48 if number % 2 == 0 else 32)
+    path = bench.configure("".join(cameras.values()))
+    path.write_text(path.read_text().replace("tiny.onnx", f"tiny{number}.onnx"))
+
+
 def wrong_yaml(bench, cameras, number):
     bench.configure("".join(cameras.values()), top="pipelin: {}\n")
 
@@ -507,6 +514,8 @@ reloads("reload: a camera more, a camera less", "SIGHUP", one_more_camera, "acce
         quick=True)
 reloads("reload: one camera altered", "SIGHUP, another `latency`", another_door, "accepted", quick=True)
 reloads("reload: another chain", "SIGHUP, `jsonl` comes and goes", another_chain, "accepted", times=2,
+        quick=True)
+reloads("reload: another model", "SIGHUP, the model's file and its extents change", another_model, "accepted", times=2,
         quick=True)
 reloads("reload: unknown key", "SIGHUP with a mistake", wrong_yaml, "refused", quick=True)
 reloads("reload: model not there", "SIGHUP with a mistake", wrong_model, "refused")

@@ -413,6 +413,43 @@ TEST_F(Run, StopsWhenAskedToWhileAReloadIsBeingRefused) {
   EXPECT_THAT(process.err(), HasSubstr("reload refused"));
 }
 
+TEST_F(Run, StopsWhenAskedToWhileAReloadGoesThrough) {
+  const std::string path = config(camera("a", kEndless));
+  const std::string with_b = read_file(config(camera("a", kEndless) + camera("b", kEndless)));
+  config(camera("a", kEndless));
+  CamdProcess process({"run", path, "--metrics", "json"});
+  ASSERT_TRUE(process.read_until(
+      [](const CamdProcess& p) { return p.out().find("\"event\":\"process\"") != std::string::npos; }));
+  std::filesystem::remove(path);
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  process.signal(SIGHUP);
+  const int fifo = open(path.c_str(), O_WRONLY | O_CLOEXEC);  // returns when camd reads it
+  process.signal_and_see_it_taken(SIGTERM);
+  EXPECT_EQ(write(fifo, with_b.data(), with_b.size()), static_cast<ssize_t>(with_b.size()));
+  close(fifo);
+  EXPECT_EQ(process.wait(), 0) << process.err();
+  ASSERT_EQ(events(process.out(), "reload").size(), 1U);
+  EXPECT_EQ(events(process.out(), "reload")[0].at("result"), "accepted");
+  const std::vector<json> stops = events(process.out(), "stop");
+  ASSERT_EQ(stops.size(), 1U);
+  EXPECT_EQ(stops[0].at("cameras").size(), 2U);
+  EXPECT_TRUE(balanced(stops[0].at("totals")));
+  EXPECT_EQ(stops[0].at("totals").at("in_flight"), 0);
+}
+
+// Either comes first: a reload that is over, or one that never begins.
+TEST_F(Run, StopsOnceWhenAskedToReloadAndToStopAtTheSameTime) {
+  CamdProcess process({"run", config(camera("a", kEndless)), "--metrics", "json"});
+  ASSERT_TRUE(process.read_until(
+      [](const CamdProcess& p) { return p.out().find("\"event\":\"process\"") != std::string::npos; }));
+  process.signal(SIGTERM);
+  process.signal(SIGHUP);
+  EXPECT_EQ(process.wait(), 0) << process.err();
+  const std::vector<json> stops = events(process.out(), "stop");
+  ASSERT_EQ(stops.size(), 1U);
+  EXPECT_TRUE(balanced(stops[0].at("totals")));
+}
+
 // The next files that were opened got the numbers of closed descriptors: metrics and lines of the log went there.
 TEST_F(Run, OpensItsStandardDescriptorsWhereTheyAreClosed) {
   const std::string out = folder_ / "d.jsonl", program = camd_path();

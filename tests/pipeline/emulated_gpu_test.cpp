@@ -150,6 +150,54 @@ TEST_P(EveryStrategy, AccountsForEveryFrameOfLiveCamerasAndDeliversThoseWithThei
   EXPECT_EQ(wrong, 0);
 }
 
+TEST_P(EveryStrategy, LosesNoFrameOfALiveCameraThatMovesToAnotherNetworkAndBack) {
+  std::atomic<std::uint64_t> seen{0};
+  std::atomic<int> wrong{0};
+  test::FakePlugin plugin([&](const camd_frame& frame, const camd_tensors& tensors, camd_results&, camd_error&) {
+    if (!outputs_are_of(frame, tensors)) ++wrong;
+    ++seen;
+    return static_cast<int>(CAMD_OK);
+  });
+  plugin.outputs = 2;
+  GpuRig rig(plugin);
+  rig.options.max_age = std::chrono::hours(1);
+  DigestEngine other(rig.gpu, [] {});
+  PluginHost others({}, rig.clock);
+  plugin.add_to(others);
+  test::declare(others, other);
+  // The next picture comes when the last one was seen: none is superseded unless a reload makes it wait.
+  std::vector<CameraSpec> cameras{
+      test::fake_camera("live", [&](capture::FrameRing& ring, const std::atomic<bool>& stopping) {
+        for (std::uint64_t published = 0; !stopping;) {
+          auto lease = ring.begin();
+          if (!lease) return;
+          const base::PictureLayout layout = layout_of(lease->sequence());
+          std::memset(lease->data(layout), static_cast<int>(lease->sequence()), layout.size_bytes);
+          lease->publish(rig.clock.now(), rig.clock.now());
+          ++published;
+          while (!stopping && seen < published) std::this_thread::yield();
+        }
+      })};
+  rig.pipeline =
+      std::make_unique<Pipeline>(rig.gpu, rig.engine, rig.plugins, rig.clock, std::move(cameras), rig.options, nullptr);
+  rig.pipeline->start();
+  for (int i = 0; i < 20; ++i) {
+    for (const std::uint64_t before = seen; seen < before + 3;) std::this_thread::yield();
+    if (i % 2 == 0) {
+      rig.pipeline->reload({rig.gpu, other, others, rig.options, {}, {}, {}});
+    } else {
+      rig.pipeline->reload({rig.gpu, rig.engine, rig.plugins, rig.options, {}, {}, {}});
+    }
+  }
+  rig.pipeline->stop(true);
+  const Totals totals = rig.pipeline->ledger().totals();
+  EXPECT_TRUE(totals.balanced());
+  EXPECT_EQ(totals.delivered, seen);
+  EXPECT_EQ(totals.dropped_sum(), test::dropped(totals, DropReason::kShutdown));
+  EXPECT_EQ(wrong, 0);
+  rig.pipeline.reset();  // before the other engine
+}
+
 TEST_P(EveryStrategy, KeepsThePictureForAPluginThatReadsItWhileLiveCamerasGoOn) {
   constexpr int kFrames = 300;
   base::Mutex mutex;

@@ -17,6 +17,7 @@ namespace {
 using base::Status;
 using capture::CameraIndex;
 using capture::SourceState;
+using test::dropped;
 using test::FakePlugin;
 using test::Gate;
 using ::testing::ElementsAre;
@@ -137,7 +138,10 @@ TEST_P(ReloadTest, AFrameThatComesWhileTheOldLaneIsHeldUpIsComputedAtOnceAndPost
       },
       true)});
   test::FakeEngine engine(*rig_.device, test::works);
-  engine.when_enqueued([&] { enqueued.open(); });
+  std::atomic<int> frames{0};
+  engine.when_enqueued([&] {
+    if (++frames > 1) enqueued.open();  // the first one only warms the lane
+  });
   FakePlugin other(
       [&](const camd_frame& frame, const camd_tensors&, camd_results&, camd_error&) { return seen_.note(frame); });
   PluginHost plugins({}, rig_.clock);
@@ -159,6 +163,55 @@ TEST_P(ReloadTest, AFrameThatComesWhileTheOldLaneIsHeldUpIsComputedAtOnceAndPost
   pipeline.stop(true);
   EXPECT_THAT(seen_.of("a"), ElementsAre(0U, 1U));
   EXPECT_EQ(lost(), 0U);
+  rig_.made.reset();  // before the engine and the plug-ins
+}
+
+// The first frame of each camera found a cold lane: kernels that were not loaded, graphs that were not captured.
+TEST_P(ReloadTest, TheNewLaneIsWarmedWithThePicturesOfTheCamerasThatStay) {
+  Pipeline& pipeline =
+      rig_.make({test::fake_camera("a", test::publishes(rig_.clock, 1), true),
+                 test::fake_camera("b", test::publishes(rig_.clock, 1), true), test::fake_camera("silent", nothing)});
+  pipeline.start();
+  seen_.wait_for("a", 1);
+  seen_.wait_for("b", 1);
+  std::vector<base::PictureLayout> warmed;
+  bool accepted = false;
+  test::FakeEngine engine(*rig_.device, [&](const infer::PictureView& picture) {
+    EXPECT_FALSE(accepted);
+    warmed.push_back(picture.layout);
+    return Status();
+  });
+  PluginHost plugins({}, rig_.clock);
+  plugin_.add_to(plugins);
+  test::declare(plugins, engine);
+  PipelineChange next{*rig_.device, engine, plugins, rig_.options, {}, {}, {}};
+  next.accepted = [&] { accepted = true; };
+  pipeline.reload(next);
+  EXPECT_TRUE(accepted);
+  ASSERT_EQ(warmed.size(), 1U);  // a's and b's pictures are alike
+  EXPECT_EQ(warmed[0], base::tight_layout(base::PixelFormat::kGray8, 8, 1));
+  pipeline.stop(true);
+  EXPECT_THAT(seen_.of("a"), ElementsAre(0U));
+  EXPECT_EQ(pipeline.ledger().totals().captured, 2U);
+  EXPECT_EQ(pipeline.ledger().totals().delivered, 2U);
+  rig_.made.reset();  // before the engine and the plug-ins
+}
+
+TEST_P(ReloadTest, ALaneThatFindsNoMemoryWhileItIsWarmedIsRefused) {
+  Pipeline& pipeline = rig_.make({test::fake_camera("a", endless(rig_.clock), true)});
+  pipeline.start();
+  seen_.wait_for("a", 1);
+  test::FakeEngine engine(
+      *rig_.device, [](const infer::PictureView&) { return Status(base::ErrorKind::kDevice, "no memory is left"); });
+  PluginHost plugins({}, rig_.clock);
+  plugin_.add_to(plugins);
+  test::declare(plugins, engine);
+  PipelineChange next{*rig_.device, engine, plugins, rig_.options, {}, {}, {}};
+  next.accepted = [] { ADD_FAILURE() << "was refused"; };
+  EXPECT_THROW(pipeline.reload(next), base::Error);
+  seen_.wait_for("a", seen_.of("a").size() + 3);
+  pipeline.stop(true);
+  EXPECT_TRUE(seen_.complete("a"));
   rig_.made.reset();  // before the engine and the plug-ins
 }
 
@@ -283,6 +336,101 @@ TEST_P(ReloadTest, APluginThatWantsPicturesJoinsWithoutALoss) {
   EXPECT_TRUE(seen_.complete("a"));
   EXPECT_GE(pictures.load(), 5);
   rig_.made.reset();  // before the plug-ins
+}
+
+// A live camera whose next picture comes when the last one was seen: none of them is superseded unless a reload makes
+// it wait, and none may.
+TEST_P(ReloadTest, LiveCamerasLoseNoFrameInAHundredSwapsOfNetworkAndPlugins) {
+  rig_.options.max_age = std::chrono::hours(1);  // of a machine that has other things to do
+  const auto live = [this](const std::string& name) {
+    return test::fake_camera(name, [this, name](capture::FrameRing& ring, const std::atomic<bool>& stopping) {
+      for (std::size_t published = 0; !stopping;) {
+        if (test::publish_frame(ring, rig_.clock.now())) ++published;
+        while (!stopping && seen_.of(name).size() < published) std::this_thread::yield();
+      }
+    });
+  };
+  test::FakeEngine engine(*rig_.device, test::works);
+  PluginHost plugins({}, rig_.clock);
+  FakePlugin other(
+      [this](const camd_frame& frame, const camd_tensors&, camd_results&, camd_error&) { return seen_.note(frame); });
+  other.add_to(plugins);
+  test::declare(plugins, engine);
+  Pipeline& pipeline = rig_.make({live("a"), live("b")});
+  pipeline.start();
+  for (int i = 0; i < 100; ++i) {
+    seen_.wait_for("a", seen_.of("a").size() + 1);
+    seen_.wait_for("b", seen_.of("b").size() + 1);
+    if (i % 2 == 0) {
+      pipeline.reload({*rig_.device, engine, plugins, rig_.options, {}, {}, {}});
+    } else {
+      pipeline.reload(change());
+    }
+    EXPECT_EQ(lost(), 0U) << i;
+  }
+  pipeline.stop(true);
+  EXPECT_TRUE(seen_.complete("a"));
+  EXPECT_TRUE(seen_.complete("b"));
+  const Totals totals = pipeline.ledger().totals();
+  EXPECT_TRUE(totals.balanced());
+  EXPECT_EQ(dropped(totals, DropReason::kSuperseded), 0U);
+  rig_.made.reset();  // before the engine and the plug-ins
+}
+
+TEST_P(ReloadTest, OneThatMeetsTheEndOfEverySourceDeliversWhatIsOnItsWay) {
+  Gate in_plugin, go_on;
+  plugin_.process = [&](const camd_frame& frame, const camd_tensors&, camd_results&, camd_error&) {
+    in_plugin.open();
+    go_on.wait();
+    return seen_.note(frame);
+  };
+  Pipeline& pipeline = rig_.make({test::fake_camera("a", test::publishes(rig_.clock, 3), true)});
+  pipeline.start();
+  in_plugin.wait();
+  while (pipeline.camera_status(0).state != SourceState::kEnded) std::this_thread::yield();
+  std::thread reload([&] {
+    PipelineChange next = change();
+    next.cameras.push_back({1, test::fake_camera("b", test::publishes(rig_.clock, 2), true)});
+    pipeline.reload(next);
+  });
+  while (pipeline.cameras().size() < 2) std::this_thread::yield();  // it is under way
+  go_on.open();
+  reload.join();
+  EXPECT_EQ(pipeline.wait_for_end(base::TimePoint::max()), EndReason::kSourcesEnded);
+  pipeline.stop(true);
+  EXPECT_THAT(seen_.of("a"), ElementsAre(0U, 1U, 2U));
+  EXPECT_THAT(seen_.of("b"), ElementsAre(0U, 1U));
+  EXPECT_EQ(lost(), 0U);
+}
+
+TEST_P(ReloadTest, ARequestToEndThatComesMeanwhileEndsTheRunWithNothingLost) {
+  Gate in_plugin, go_on;
+  plugin_.process = [&](const camd_frame& frame, const camd_tensors&, camd_results&, camd_error&) {
+    in_plugin.open();
+    go_on.wait();
+    return seen_.note(frame);
+  };
+  Pipeline& pipeline = rig_.make({test::fake_camera("a", endless(rig_.clock), true)});
+  pipeline.start();
+  in_plugin.wait();
+  std::thread reload([&] {
+    PipelineChange next = change();
+    next.cameras.push_back({1, test::fake_camera("b", endless(rig_.clock), true)});
+    pipeline.reload(next);
+  });
+  while (pipeline.cameras().size() < 2) std::this_thread::yield();
+  pipeline.request_end();
+  EXPECT_EQ(pipeline.wait_for_end(base::TimePoint::max()), EndReason::kRequested);
+  go_on.open();
+  reload.join();
+  EXPECT_EQ(pipeline.wait_for_end(base::TimePoint::max()), EndReason::kRequested);
+  pipeline.stop(true);
+  EXPECT_TRUE(seen_.complete("a"));
+  EXPECT_TRUE(seen_.complete("b"));
+  const Totals totals = pipeline.ledger().totals();
+  EXPECT_TRUE(totals.balanced());
+  EXPECT_EQ(totals.in_flight, 0);
+  EXPECT_EQ(totals.dropped_sum(), dropped(totals, DropReason::kShutdown));
 }
 
 TEST_P(ReloadTest, NeedsARunningPipeline) {
