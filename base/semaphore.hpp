@@ -7,6 +7,9 @@
 #include <semaphore.h>
 
 #include <cerrno>
+#include <ctime>
+
+#include "base/clock.hpp"
 
 namespace camd::base {
 
@@ -27,6 +30,18 @@ class Semaphore {
   [[nodiscard]] bool try_acquire() noexcept {
     int result = 0;
     while ((result = sem_trywait(&semaphore_)) != 0 && errno == EINTR) {
+    }
+    return result == 0;
+  }
+  // [blocks] Like acquire(), for `patience` of real time; false: nobody released it.
+  [[nodiscard]] bool try_acquire_for(Duration patience) noexcept {
+    timespec until{};
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    const auto end = std::chrono::seconds(until.tv_sec) + std::chrono::nanoseconds(until.tv_nsec) + patience;
+    until.tv_sec = std::chrono::duration_cast<std::chrono::seconds>(end).count();
+    until.tv_nsec = (end % std::chrono::seconds(1)).count();
+    int result = 0;
+    while ((result = sem_clockwait(&semaphore_, CLOCK_MONOTONIC, &until)) != 0 && errno == EINTR) {
     }
     return result == 0;
   }

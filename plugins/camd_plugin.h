@@ -258,7 +258,7 @@ typedef struct camd_plugin {
   int32_t (*process)(void* instance, const camd_frame* frame, const camd_tensors* tensors, camd_results* results,
                      camd_error* error);
   /* [setup] Finishes files and frees the instance. Returns CAMD_OK or, with a message, what could not be finished.
-   * The instance is gone either way. */
+   * The instance is gone either way. May come on another thread than create(). */
   int32_t (*destroy)(void* instance, camd_error* error);
   /* [any] What the plug-in offers beyond this table, or NULL for a name that it does not know. May be NULL itself:
    * nothing. The answer is constant, and the same before the first create: "camd.counters/1" is a

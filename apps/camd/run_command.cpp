@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <memory>
 #include <string_view>
 
@@ -24,6 +25,8 @@ namespace {
 
 using pipeline::EndReason;
 using pipeline::Session;
+
+constexpr auto kLeavePatience = std::chrono::milliseconds(300);  // for the log, when what hangs is left behind
 
 // Where the metrics lines go.
 class Output {
@@ -117,12 +120,21 @@ int run_command(const RunOptions& options) {
   // Counts from the first start, not from the set-up before it.
   const base::TimePoint deadline =
       options.duration.count() > 0 ? clock.now() + options.duration : base::TimePoint::max();
+  const auto stop = [&](EndReason why) {
+    const int code = session.stop(why);
+    if (session.hangs()) {  // nothing may be destroyed under foreign code that still runs
+      output = nullptr;
+      (void)base::flush_log(kLeavePatience);
+      std::_Exit(code);
+    }
+    return code;
+  };
   for (;;) {
     const EndReason reason = session.wait(deadline);
-    if (reason != EndReason::kRequested) return session.stop(reason);
+    if (reason != EndReason::kRequested) return stop(reason);
     // Before the signals are looked at: one that comes later asks again, and is not forgotten with this request.
     session.forget_request();
-    if (signals.stop_asked()) return session.stop(reason);
+    if (signals.stop_asked()) return stop(reason);
     if (signals.take_reopen()) session.reopen_files();
     if (!signals.take_reload()) continue;
     base::log().info("{}: reloading", options.config);

@@ -108,7 +108,7 @@ void JobQueue::adopt(CameraIndex camera) {
     const MutexLock lock(mutex_);
     Camera& adopted = cameras_[camera];
     adopted.limit = limits_[camera];
-    adopted.postprocessing = true;
+    adopted.postprocessing = kHeldBack;
     note_frame(adopted);
     if (something_to_do()) sleeper = take_sleeper();
   }
@@ -119,7 +119,7 @@ void JobQueue::release(CameraIndex camera) {
   base::Semaphore* sleeper = nullptr;
   {
     const MutexLock lock(mutex_);
-    cameras_[camera].postprocessing = false;
+    cameras_[camera].postprocessing = kNone;
     if (something_to_do()) sleeper = take_sleeper();
   }
   if (sleeper != nullptr) sleeper->release();
@@ -140,6 +140,17 @@ bool JobQueue::busy(CameraIndex camera) {
   const MutexLock lock(mutex_);
   take_published();
   return cameras_[camera].has_frame || cameras_[camera].on_the_way > 0 || dispatches(camera);
+}
+
+std::optional<int> JobQueue::postprocessing(CameraIndex camera) const {
+  const MutexLock lock(mutex_);
+  const int frame = cameras_[camera].postprocessing;
+  return frame >= 0 ? std::optional<int>(frame) : std::nullopt;
+}
+
+bool JobQueue::done() const {
+  const MutexLock lock(mutex_);
+  return draining_ && all_done();
 }
 
 void JobQueue::drain() {
@@ -170,7 +181,7 @@ void JobQueue::settle(Job& job) {
       cameras_[job.camera].completed.push_back(job.frame);
       break;
     case Job::Kind::kPostprocess:
-      cameras_[job.camera].postprocessing = false;
+      cameras_[job.camera].postprocessing = kNone;
       --cameras_[job.camera].on_the_way;
       free_.push_back(job.frame);
       break;
@@ -204,7 +215,7 @@ bool JobQueue::take_job(Job& job) {
     Camera& camera = cameras_[i];
     job = {Job::Kind::kPostprocess, static_cast<CameraIndex>(i), camera.completed.front()};
     camera.completed.erase(camera.completed.begin());
-    camera.postprocessing = true;
+    camera.postprocessing = job.frame;
     return true;
   }
   if (can_complete()) {
@@ -247,7 +258,7 @@ void JobQueue::wake_all() {
 
 std::size_t JobQueue::to_postprocess() const {
   for (std::size_t i = 0; i < cameras_.size(); ++i) {
-    if (!cameras_[i].postprocessing && !cameras_[i].completed.empty()) return i;
+    if (cameras_[i].postprocessing == kNone && !cameras_[i].completed.empty()) return i;
   }
   return kNoCamera;
 }

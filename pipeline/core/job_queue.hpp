@@ -22,7 +22,7 @@
 //
 // Threads: constructor [setup]; publish() [source], one thread at a time for each camera; finish() on the thread that
 //          publish() gave a job; next() [worker]; watch(), adopt(), release(), leave(), drain() [setup]; busy(),
-//          dispatching() [any]. Nothing allocates after the constructor.
+//          dispatching(), postprocessing(), done() [any]. Nothing allocates after the constructor.
 // Invariants: a frame in flight is free, in one job, on the device, or complete. A published frame is never forgotten:
 //          a worker that falls asleep has looked at what was published, or the source sees that it sleeps.
 #pragma once
@@ -33,6 +33,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/mutex.hpp"
@@ -97,17 +98,24 @@ class JobQueue {
   [[nodiscard]] bool dispatching(capture::CameraIndex camera) const;
   // [any] Whether one of the camera's frames is anywhere between publish() and the end of postprocessing.
   [[nodiscard]] bool busy(capture::CameraIndex camera);
+  // [any] The frame in flight of this camera that is being postprocessed.
+  [[nodiscard]] std::optional<int> postprocessing(capture::CameraIndex camera) const;
 
   // [setup] No frame is published any more. What has been published is still done; then every worker gets kEnd.
   void drain();
+  // [any] Whether all that was published before drain() is done: every worker has its kEnd, or gets it.
+  [[nodiscard]] bool done() const;
 
  private:
+  static constexpr int kNone = -1;
+  static constexpr int kHeldBack = -2;
+
   struct Camera {
-    int limit = 0;                // 0: the camera is not here
-    int on_the_way = 0;           // frames between dispatch and the end of postprocessing
-    bool has_frame = false;       // or had one: the queue is not told when a frame is superseded or dropped
-    bool postprocessing = false;  // or held back
-    std::vector<int> completed;   // frames in flight that wait for postprocessing, in the order of dispatch
+    int limit = 0;               // 0: the camera is not here
+    int on_the_way = 0;          // frames between dispatch and the end of postprocessing
+    bool has_frame = false;      // or had one: the queue is not told when a frame is superseded or dropped
+    int postprocessing = kNone;  // the frame in flight that is, or kHeldBack
+    std::vector<int> completed;  // frames in flight that wait for postprocessing, in the order of dispatch
   };
   // A source's side of `published_`. Each has its own cache line, as sources write them without the lock.
   struct alignas(64) Announcement {

@@ -1,6 +1,7 @@
 // The numbers of each camera, changed and read under its lock.
 #include "pipeline/core/ledger.hpp"
 
+#include <algorithm>
 #include <numeric>
 
 namespace camd::pipeline {
@@ -58,7 +59,25 @@ void Ledger::dropped(CameraIndex camera, DropReason reason) noexcept {
   --account.totals.in_flight;
 }
 
+void Ledger::seal(const std::vector<CameraIndex>& failed) {
+  sealed_.clear();
+  for (std::size_t i = 0; i < accounts_.size(); ++i) {
+    const auto camera = static_cast<CameraIndex>(i);
+    Totals last = totals(camera);
+    const auto close = [&last](DropReason reason) {
+      ++last.dropped[static_cast<std::size_t>(reason)];
+      --last.in_flight;
+    };
+    const bool has_failed = std::find(failed.begin(), failed.end(), camera) != failed.end();
+    if (has_failed && last.in_flight > 0) close(DropReason::kPluginError);
+    while (last.in_flight > 0) close(DropReason::kShutdown);
+    sealed_.push_back(last);
+  }
+  is_sealed_ = true;
+}
+
 Totals Ledger::totals(CameraIndex camera) const {
+  if (is_sealed_) return sealed_[camera];
   const Account& account = accounts_[camera];
   base::MutexLock lock(account.mutex);
   return account.totals;

@@ -1,15 +1,17 @@
 // Ledger: the accounting of every frame. For every camera, at every moment:
 //   captured == delivered + sum of dropped by reason + in flight
 //
-// Threads: constructor, grow(), retire() [setup]; every other function [any]; a short lock for each camera, two or
-// three times a frame, never across a copy. Invariants: all numbers of a camera change together, so that totals() never
-// sees half a change. Frames in flight are counted, not computed from the other numbers: if a frame is lost or closed
-// twice, the equation no longer holds.
+// Threads: constructor, grow(), retire(), seal() [setup]; every other function [any]; a short lock for each camera, two
+// or three times a frame, never across a copy. Invariants: all numbers of a camera change together, so that totals()
+// never sees half a change. Frames in flight are counted, not computed from the other numbers: if a frame is lost or
+// closed twice, the equation no longer holds.
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "base/mutex.hpp"
 #include "capture/frame.hpp"
@@ -52,6 +54,11 @@ class Ledger {
   // The camera is gone, with all its frames closed: its numbers become part of removed(), and its slot begins at 0.
   void retire(CameraIndex camera);
 
+  // The books are closed while foreign code still holds frames: from now on totals() tell of every frame that is in
+  // flight at this moment as dropped, one of each camera in `failed` as plugin_error and all others as shutdown.
+  // Whatever becomes of them is not told any more. Once.
+  void seal(const std::vector<CameraIndex>& failed);
+
   // A frame exists from here on: it is in flight.
   void captured(CameraIndex camera) noexcept;
   // The last postprocessor has returned: the frame is closed.
@@ -72,6 +79,8 @@ class Ledger {
     Totals totals CAMD_GUARDED_BY(mutex);
   };
   SlotTable<Account> accounts_;
+  std::vector<Totals> sealed_;  // by camera; constant once is_sealed_
+  std::atomic<bool> is_sealed_{false};
   Account removed_;  // locked before a camera's
 };
 

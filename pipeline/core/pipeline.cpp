@@ -125,6 +125,7 @@ struct Pipeline::Crew {
   infer::Engine& engine;
   PostprocessorChain& postprocessors;
   const PipelineOptions options;
+  base::Semaphore job_done;  // where somebody watches the jobs
   Lane lane;
   std::vector<Camera*> cameras;  // by slot; null: none
   std::vector<int> ring_slots;   // by slot
@@ -152,6 +153,11 @@ Pipeline::Pipeline(device::Device& device, infer::Engine& engine, PostprocessorC
 
 Pipeline::~Pipeline() {
   stop(false);
+  if (crew_ != nullptr) {
+    for (std::thread& worker : crew_->workers) {
+      if (worker.joinable()) worker.join();
+    }
+  }
   const MutexLock lock(mutex_);
   crews_.clear();
 }
@@ -369,8 +375,7 @@ void Pipeline::move_to(Next next) {
       work_loop(fresh);
     });
   }
-  base::Semaphore job_done;
-  if (old != nullptr) old->lane.jobs().watch(&job_done);
+  if (old != nullptr) old->lane.jobs().watch(&old->job_done);
   std::vector<CameraIndex> held;
   for (Camera* const camera : fresh.cameras) {
     if (camera == nullptr) continue;
@@ -379,7 +384,7 @@ void Pipeline::move_to(Next next) {
     if (stays) {
       old->lane.jobs().leave(slot);
       // One at a time asks the ring for its newest frame.
-      while (old->lane.jobs().dispatching(slot)) job_done.acquire();
+      while (old->lane.jobs().dispatching(slot)) old->job_done.acquire();
       camera->ring->set_slots(std::max(camera->ring->slots(), fresh.ring_slots[slot]));
     }
     fresh.lane.jobs().adopt(slot);
@@ -395,7 +400,7 @@ void Pipeline::move_to(Next next) {
       fresh.lane.jobs().release(slot);
     });
     held.erase(waits, held.end());
-    if (!held.empty()) job_done.acquire();
+    if (!held.empty()) old->job_done.acquire();
   }
   if (old != nullptr) {
     old->lane.jobs().drain();
@@ -425,16 +430,85 @@ void Pipeline::move_to(Next next) {
   }
 }
 
-void Pipeline::stop(bool deliver_ready) {
-  if (state() != PipelineState::kRunning) return;
+// The frames that are in a plug-in at this moment. Where there are more than one, the others may wait for the first.
+std::vector<Pipeline::Inside> Pipeline::inside_plugins() const {
+  std::vector<Inside> all;
+  for (const Camera* camera : crew_->cameras) {
+    if (camera == nullptr) continue;
+    const std::optional<int> frame = crew_->lane.jobs().postprocessing(camera->index);
+    if (!frame) continue;
+    const std::string_view plugin = crew_->lane.frame(*frame).postprocessing->inside();
+    if (!plugin.empty()) all.push_back({camera->index, std::string(plugin)});
+  }
+  return all;
+}
+
+std::vector<std::string> Pipeline::hanging(base::Duration patience) {
+  // Frames that have left the plug-ins, one way or the other.
+  const auto out = [this](CameraIndex camera) {
+    const Totals totals = ledger_.totals(camera);
+    return totals.delivered + totals.dropped[static_cast<std::size_t>(DropReason::kPluginError)];
+  };
+  std::vector<std::pair<Inside, std::uint64_t>> waited_for;
+  JobQueue& jobs = crew_->lane.jobs();
+  jobs.watch(&crew_->job_done);
+  for (Inside& inside : inside_plugins()) {
+    const std::uint64_t before = out(inside.camera);
+    waited_for.emplace_back(std::move(inside), before);
+  }
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  for (;;) {
+    std::erase_if(waited_for, [&](const auto& one) { return out(one.first.camera) != one.second; });
+    const base::Duration left = deadline - std::chrono::steady_clock::now();
+    if (waited_for.empty() || left <= base::Duration::zero()) break;
+    (void)crew_->job_done.try_acquire_for(left);
+  }
+  jobs.watch(nullptr);
+  std::vector<std::string> lines;
+  for (const auto& [inside, before] : waited_for) {
+    lines.push_back(fmt::format("{}: has not returned from process() with a frame of camera {}", inside.plugin,
+                                cameras_[inside.camera]->spec.name));
+  }
+  return lines;
+}
+
+// Until the crew's jobs are done. False: what hangs is named and left behind.
+bool Pipeline::drain(base::Duration patience) {
+  JobQueue& jobs = crew_->lane.jobs();
+  base::Duration without_progress{};
+  while (!jobs.done()) {
+    if (crew_->job_done.try_acquire_for(patience)) {
+      without_progress = {};
+      continue;
+    }
+    without_progress += patience;
+    const std::vector<Inside> inside = inside_plugins();
+    if (inside.empty() && without_progress < kDevicePatience) continue;
+    std::vector<CameraIndex> failed;
+    for (const Inside& one : inside) {
+      base::log().error("camera {}: {}: hangs in process() and is left behind", cameras_[one.camera]->spec.name,
+                        one.plugin);
+      failed.push_back(one.camera);
+    }
+    if (inside.empty()) base::log().error("the device hangs and is left behind");
+    ledger_.seal(failed);
+    return false;
+  }
+  for (std::thread& worker : crew_->workers) worker.join();
+  return true;
+}
+
+bool Pipeline::stop(bool deliver_ready, base::Duration patience) {
+  if (state() != PipelineState::kRunning) return true;
   state_ = PipelineState::kDraining;
   std::vector<CameraIndex> slots;
   for (const auto& camera : cameras_) {
     if (camera) slots.push_back(camera->index);
   }
+  crew_->lane.jobs().watch(&crew_->job_done);
   close(slots, deliver_ready);
   crew_->lane.jobs().drain();
-  for (std::thread& worker : crew_->workers) worker.join();
+  const bool ended = drain(patience);
   for (const CameraIndex slot : slots) {
     {
       const MutexLock lock(mutex_);
@@ -445,6 +519,7 @@ void Pipeline::stop(bool deliver_ready) {
   }
   state_ = PipelineState::kStopped;
   changed();
+  return ended;
 }
 
 // ---- What ends a run

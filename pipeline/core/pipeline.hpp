@@ -24,10 +24,10 @@
 // than the allowed number of frames on the way. Until then it waits in the ring, where a newer one supersedes it: the
 // newest wins, nothing grows.
 //
-// Threads: constructor, start(), reload(), stop(), set_frame_limit() [setup], one thread; the rest [any].
-// Invariants: every captured frame is closed in the ledger exactly once; after stop() nothing is in flight. A camera's
-// frames are postprocessed one at a time and in their order, across reloads too. A reload that throws has changed
-// nothing for cameras that it does not alter. Clock and listener outlive the pipeline; device, engine and
+// Threads: constructor, start(), reload(), stop(), hanging(), set_frame_limit() [setup], one thread; the rest [any].
+// Invariants: every captured frame is closed in the ledger exactly once; after stop() nothing is in flight in it. A
+// camera's frames are postprocessed one at a time and in their order, across reloads too. A reload that throws has
+// changed nothing for cameras that it does not alter. Clock and listener outlive the pipeline; device, engine and
 // postprocessors do so until a reload that replaced them has returned.
 #pragma once
 
@@ -118,6 +118,10 @@ enum class EndReason : std::uint8_t {
   kDeviceLost,     // a lane has lost its device
 };
 
+// What a plug-in may take for a frame once everything shall end, and what a device may.
+inline constexpr base::Duration kPluginPatience = std::chrono::milliseconds(1500);
+inline constexpr base::Duration kDevicePatience = std::chrono::seconds(8);
+
 // Hears of changes of state. [source] or [completion]: must be quick and must not call the pipeline.
 class PipelineListener {
  public:
@@ -135,7 +139,7 @@ class Pipeline final {
   // null.
   Pipeline(device::Device& device, infer::Engine& engine, PostprocessorChain& postprocessors, const base::Clock& clock,
            std::vector<CameraSpec> cameras, const PipelineOptions& options, PipelineListener* listener);
-  ~Pipeline();  // stop(false)
+  ~Pipeline();  // stop(false); [blocks] until what hung has returned
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
 
@@ -150,7 +154,13 @@ class Pipeline final {
   void reload(const PipelineChange& change);
   // [setup] [blocks] Running -> Stopped: sources, then what is on the way, then the workers. With `deliver_ready`
   // frames that wait in the rings are still delivered, else they are dropped as shutdown. In other states: nothing.
-  void stop(bool deliver_ready);
+  // Where a plug-in does not return and no frame has moved for `patience` of real time, or a device for
+  // kDevicePatience, it is named and left behind, and the ledger is sealed: false. The destructor then waits until it
+  // has returned after all; whoever cannot wait must leave the process without it.
+  bool stop(bool deliver_ready, base::Duration patience = kPluginPatience);
+  // [setup] [blocks] Which camera's frame is in which plug-in, a line each, and did not come out of it for `patience`
+  // of real time. Returns as soon as all that are in one now have come out.
+  [[nodiscard]] std::vector<std::string> hanging(base::Duration patience);
 
   // [any] [blocks] until something ends the run, or `deadline` on the pipeline's clock.
   [[nodiscard]] EndReason wait_for_end(base::TimePoint deadline);
@@ -182,6 +192,12 @@ class Pipeline final {
     capture::ClockStatus clock;                    // the last one of a source that is gone
   };
 
+  struct Inside {
+    CameraIndex camera = 0;
+    std::string plugin;
+  };
+  [[nodiscard]] std::vector<Inside> inside_plugins() const;
+  [[nodiscard]] bool drain(base::Duration patience);
   [[nodiscard]] Next build(const PipelineChange& change);
   void move_to(Next next);
   void take_slot(Camera& camera);

@@ -4,12 +4,14 @@
 //   function                         thread
 //   needs(), prepare()               [setup]
 //   FramePostprocessing::process()   [post], for several frames at once
+//   FramePostprocessing::inside()    [any], beside process()
 //
 // Invariants: needs() never changes. Chain and tensors outlive what prepare() returns.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "base/error.hpp"
@@ -43,6 +45,9 @@ class FramePostprocessing {
   // at the first one that fails: kPlugin with its name and message. `frame.picture` is handed only to those that asked
   // for it.
   virtual base::Status process(const camd_frame& frame, camd_results& results) noexcept = 0;
+  // [any] The postprocessor that is working on the frame at this moment, as messages name it; empty: none. Valid as
+  // long as the chain.
+  [[nodiscard]] virtual std::string_view inside() const noexcept = 0;
 };
 
 class PostprocessorChain {

@@ -6,10 +6,16 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <functional>
+#include <future>
+#include <optional>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 #include "base/log.hpp"
@@ -170,6 +176,7 @@ class PluginHost::Plugin {
       throw Error(ErrorKind::kPlugin, fmt::format("{}: {}", prefix_, message_of(error)));
     }
     instance_for_setup_ = instance_;
+    process_ = table_.process;
   }
   ~Plugin() { (void)destroy(); }
   Plugin(const Plugin&) = delete;
@@ -227,7 +234,8 @@ class PluginHost::Plugin {
     camd_results list = results;
     events_.store(&events, std::memory_order_relaxed);
     void* const instance = instance_;
-    const int code = guarded(error, [&] { return table_.process(instance, &seen, &tensors, &list, &error); });
+    const auto process = process_;
+    const int code = guarded(error, [&] { return process(instance, &seen, &tensors, &list, &error); });
     events_.store(nullptr, std::memory_order_relaxed);
     results.count = list.count;
     moved = list.items != results.items || list.capacity != results.capacity;
@@ -303,11 +311,18 @@ class PluginHost::Plugin {
   std::string destroy() noexcept {
     base::MutexLock lock(mutex_);
     if (std::exchange(destroyed_, true)) return {};
+    process_ = &gone;  // a frame may come out of another plug-in that was left behind
     camd_error error = no_error();
     void* const instance = std::exchange(instance_, nullptr);
     const int code = guarded(error, [&] { return table_.destroy(instance, &error); });
     return code == CAMD_OK ? std::string() : message_of(error);
   }
+
+  // [any] Whether process() is under way, with this frame or with any.
+  [[nodiscard]] bool works_on(const FrameEvents& events) const noexcept {
+    return events_.load(std::memory_order_relaxed) == &events;
+  }
+  [[nodiscard]] bool works() const noexcept { return events_.load(std::memory_order_relaxed) != nullptr; }
 
   // [setup] Whether an entry of another configuration is this instance's, and its library's file too.
   [[nodiscard]] bool is(const PluginSpec& spec) const {
@@ -328,6 +343,11 @@ class PluginHost::Plugin {
     camd_host table;
     Plugin* plugin;
   };
+  static std::int32_t gone(void* /*instance*/, const camd_frame* /*frame*/, const camd_tensors* /*tensors*/,
+                           camd_results* /*results*/, camd_error* error) {
+    std::snprintf(error->message, sizeof(error->message), "has ended");
+    return CAMD_ERROR_FAILED;
+  }
   static const camd_counters kCounters;
   static const camd_events kEvents;
 
@@ -371,6 +391,7 @@ class PluginHost::Plugin {
   std::atomic<FrameEvents*> events_ = nullptr;  // of the frame that process() is working on
   base::Mutex mutex_;
   void* instance_ CAMD_GUARDED_BY(mutex_) = nullptr;
+  decltype(camd_plugin::process) process_ CAMD_GUARDED_BY(mutex_) = nullptr;
   void* instance_for_setup_ = nullptr;  // the same, for calls that may run beside process()
   bool destroyed_ CAMD_GUARDED_BY(mutex_) = false;
   std::vector<camd_need> outputs_;
@@ -583,6 +604,12 @@ class PluginHost::Frame final : public FramePostprocessing {
   ~Frame() override = default;
 
   Status process(const camd_frame& frame, camd_results& results) noexcept override;
+  [[nodiscard]] std::string_view inside() const noexcept override {
+    for (const Entry& entry : entries_) {
+      if (entry.plugin->works_on(events_)) return entry.prefix;
+    }
+    return {};
+  }
 
  private:
   struct View {
@@ -652,17 +679,81 @@ std::vector<PluginNumbers> PluginHost::counters() {
   return numbers;
 }
 
-std::vector<std::string> PluginHost::finish() noexcept {
+namespace {
+
+// What is done on a thread of its own, which holds what it needs and may be left behind.
+class Aside {
+ public:
+  explicit Aside(std::function<std::string()> work)
+      : task_(std::make_shared<std::packaged_task<std::string()>>(std::move(work))), result_(task_->get_future()) {
+    try {
+      thread_ = std::thread([task = task_] { (*task)(); });
+    } catch (const std::system_error&) {  // no thread is to be had: without a bound
+      (*task_)();
+    }
+    task_ = nullptr;
+  }
+  ~Aside() {
+    if (thread_.joinable()) thread_.detach();
+  }
+  Aside(Aside&&) = default;
+  Aside& operator=(Aside&&) = delete;
+  Aside(const Aside&) = delete;
+  Aside& operator=(const Aside&) = delete;
+
+  // [blocks] until it is done, or nothing.
+  [[nodiscard]] std::optional<std::string> wait_until(std::chrono::steady_clock::time_point until) {
+    if (result_.wait_until(until) != std::future_status::ready) return std::nullopt;
+    if (thread_.joinable()) thread_.join();
+    return result_.get();
+  }
+
+ private:
+  std::shared_ptr<std::packaged_task<std::string()>> task_;
+  std::future<std::string> result_;
+  std::thread thread_;
+};
+
+}  // namespace
+
+std::vector<std::string> PluginHost::finish(base::Duration patience) noexcept {
+  using std::chrono::steady_clock;
+  struct Late {
+    Entry* entry;
+    Aside work;
+  };
   std::vector<std::string> problems;
+  std::vector<Late> late;
+  const auto collect = [&](Entry& entry, Aside& work, steady_clock::time_point until) {
+    const std::optional<std::string> problem = work.wait_until(until);
+    if (problem && !problem->empty()) problems.push_back(fmt::format("{}: {}", entry.prefix, *problem));
+    return problem.has_value();
+  };
+  const auto deadline = steady_clock::now() + patience;
+  steady_clock::time_point last_begun;
   for (std::size_t i = entries_.size(); i-- > 0;) {
     Entry& entry = entries_[i];
-    if (entry.plugin == nullptr) continue;
-    if (entry.plugin.use_count() > 1) {  // [setup] alone copies these pointers
+    if (entry.plugin == nullptr || entry.left_behind) continue;
+    if (entry.plugin.use_count() > 1) {  // [setup] alone copies these pointers, but for what is left behind
       entry.plugin = nullptr;
       continue;
     }
-    const std::string problem = entry.plugin->destroy();
-    if (!problem.empty()) problems.push_back(fmt::format("{}: {}", entry.prefix, problem));
+    if (entry.plugin->works()) {
+      entry.left_behind = hangs_ = true;
+      problems.push_back(fmt::format("{}: hangs in process(): it is left behind, not finished", entry.prefix));
+      continue;
+    }
+    last_begun = steady_clock::now();
+    Aside work([plugin = entry.plugin] { return plugin->destroy(); });
+    if (!collect(entry, work, deadline)) late.push_back({&entry, std::move(work)});
+  }
+  for (Late& one : late) {
+    // One that had all the time, or as much as those that began last.
+    if (collect(*one.entry, one.work, std::max(deadline, late.size() > 1 ? last_begun + patience : deadline))) {
+      continue;
+    }
+    one.entry->left_behind = hangs_ = true;
+    problems.push_back(fmt::format("{}: hangs in destroy(): it is left behind, not finished", one.entry->prefix));
   }
   return problems;
 }

@@ -37,6 +37,9 @@ struct PluginNumbers {
   std::vector<CounterValue> counters;
 };
 
+// What plug-ins may take to finish their files.
+inline constexpr base::Duration kFinishPatience = std::chrono::milliseconds(1500);
+
 class PluginHost final : public PostprocessorChain {
  public:
   // Loads every library, checks its ABI and creates the instances.
@@ -76,9 +79,12 @@ class PluginHost final : public PostprocessorChain {
   // date, unless they are working on a frame just then. After finish() the last ones. One call at a time.
   [[nodiscard]] std::vector<PluginNumbers> counters();
 
-  // [setup] Destroys the instances in reverse order, but for those that another host shares. Returns what they could
-  // not finish, a line each. Idempotent.
-  std::vector<std::string> finish() noexcept;
+  // [setup] [blocks] Destroys the instances in reverse order, but for those that another host shares. Returns what they
+  // could not finish, a line each. One that is still in process() is left as it is. After `patience` of real time those
+  // that are left are destroyed all at once; one whose destroy() does not return is left behind. Idempotent.
+  std::vector<std::string> finish(base::Duration patience = kFinishPatience) noexcept;
+  // [setup] Whether finish() has left an instance behind: foreign code still runs in this process.
+  [[nodiscard]] bool hangs() const noexcept { return hangs_; }
 
  private:
   class Plugin;
@@ -94,6 +100,7 @@ class PluginHost final : public PostprocessorChain {
     bool shared = false;             // with the host that ran before
     std::vector<Opened> opened;      // between declare() and enter()
     std::vector<std::int32_t> gone;  // until leave()
+    bool left_behind = false;        // it hangs
   };
   PluginHost(const std::vector<PluginSpec>& specs, const base::Clock& clock, std::uint32_t reloads,
              const PluginHost* running, bool other_cameras);
@@ -107,6 +114,7 @@ class PluginHost final : public PostprocessorChain {
   std::vector<Entry> entries_;
   std::vector<std::string> names_;  // of the cameras, by index, for shared instances
   MergedNeeds needs_;
+  bool hangs_ = false;
 };
 
 // What `camd plugin FILE.so` prints. Loads the library, checks its table, runs nothing else of it.

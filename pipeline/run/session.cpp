@@ -235,7 +235,9 @@ class Session::Run {
   void start();
   // Pipeline::reload(). What was before is gone when it returns.
   void change_to(std::unique_ptr<Parts> next);
-  [[nodiscard]] int stop(EndReason why);
+  [[nodiscard]] int stop(EndReason why, base::Duration plugin_patience);
+  // Whether stop() or change_to() has left foreign code behind.
+  [[nodiscard]] bool hangs() const noexcept { return hangs_; }
   [[nodiscard]] std::string stuck_line() const;
   [[nodiscard]] std::string status_line() const;
   [[nodiscard]] Progress progress() const;
@@ -251,6 +253,7 @@ class Session::Run {
   std::unique_ptr<Parts> parts_;
   std::unique_ptr<Reporter> reporter_;  // listens to the pipeline, so it outlives it
   std::unique_ptr<Pipeline> pipeline_;
+  bool hangs_ = false;
 };
 
 Session::Run::Run(std::unique_ptr<Parts> parts, std::uint64_t frame_limit, const base::Clock& clock,
@@ -297,10 +300,11 @@ void Session::Run::change_to(std::unique_ptr<Parts> next) {
   reporter_->set_plugins(*parts_->plugins);
   for (const std::string& problem : parts_->plugins->leave()) base::log().error("{}", problem);
   for (const std::string& problem : before->plugins->finish()) base::log().error("{}", problem);
+  hangs_ = hangs_ || before->plugins->hangs();
 }
 
-int Session::Run::stop(EndReason why) {
-  pipeline_->stop(true);
+int Session::Run::stop(EndReason why, base::Duration plugin_patience) {
+  const bool ended = pipeline_->stop(true, plugin_patience);
   int exit_code = 0;
   if (why == EndReason::kSourcesFailed) exit_code = base::exit_code(ErrorKind::kSource);
   if (why == EndReason::kDeviceLost || !pipeline_->device_status().ok()) {
@@ -310,6 +314,8 @@ int Session::Run::stop(EndReason why) {
     base::log().error("{}", problem);
     if (exit_code == 0) exit_code = base::exit_code(ErrorKind::kPlugin);
   }
+  if (!ended && exit_code == 0) exit_code = base::exit_code(ErrorKind::kInternal);
+  hangs_ = hangs_ || !ended || parts_->plugins->hangs();
   reporter_->stop(exit_code, std::string(to_string(why)));
   return exit_code;
 }
@@ -518,6 +524,9 @@ bool Session::reload() {
     line.changed = next->changed;
     const bool other_way = next->way_changed;
     if (!next->changed.empty()) {
+      // Frames go the new way behind those that go the old one: nothing is touched while one of them hangs.
+      const std::vector<std::string> hanging = run_->pipeline().hanging(options_.reload_patience);
+      if (!hanging.empty()) throw Error(ErrorKind::kPlugin, fmt::format("{}", fmt::join(hanging, "\n")));
       run_->change_to(std::move(next));
       ++starts_;
     }
@@ -563,9 +572,11 @@ void Session::forget_request() {
 
 int Session::stop(EndReason why) {
   if (options_.draining) options_.draining(true);
-  const int exit_code = run_->stop(why);
+  const int exit_code = run_->stop(why, options_.plugin_patience);
+  hangs_ = run_->hangs();
   if (options_.draining) options_.draining(false);
   show(nullptr);
+  if (hangs_) left_behind_ = std::move(run_);
   run_ = nullptr;
   return exit_code;
 }

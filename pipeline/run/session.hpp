@@ -9,7 +9,8 @@
 // Threads: constructor, destructor, start(), reload(), reopen_files(), wait(), forget_request(), stop() [setup] one
 // thread; request_end(), stuck_line(), status_line(), progress() [any].
 // Invariants: a reload that is refused leaves what runs as it was. A camera that cannot be opened refuses nothing: it
-// is `failed` or `reconnecting`. Once stopped, every frame is accounted for and every plug-in has finished its files.
+// is `failed` or `reconnecting`. Once stopped, every frame is accounted for and every plug-in has finished its files,
+// or was named as one that hangs.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +31,9 @@
 
 namespace camd::pipeline {
 
+// What a plug-in may take for one frame while a reload waits for it.
+inline constexpr base::Duration kReloadPatience = std::chrono::seconds(5);
+
 // Reads a configuration. Throws Error(kConfig).
 using ConfigLoader = std::function<config::Config()>;
 
@@ -37,6 +41,8 @@ struct SessionOptions {
   std::uint64_t frame_limit = 0;  // delivered frames after which the run ends; 0: none
   // Told that a drain begins (true) and that all is stopped (false). May be empty. [setup]
   std::function<void(bool)> draining;
+  base::Duration plugin_patience = kPluginPatience;
+  base::Duration reload_patience = kReloadPatience;
 };
 
 // How far what runs has come.
@@ -58,7 +64,7 @@ class Session {
   void start();
   // [blocks] Brings what runs to what the configuration says now. Cameras that have failed for good are opened anew.
   // Logs the outcome and writes it as a `reload` line. False: it was refused, with all mistakes in one message, and
-  // what runs goes on. Something must run.
+  // what runs goes on. Something must run. Refused after kReloadPatience where a plug-in does not return from a frame.
   bool reload();
   // [blocks] The plug-ins open their files anew, because somebody may have renamed or removed them. What cannot be
   // opened is logged. Something must run.
@@ -72,8 +78,11 @@ class Session {
   // A request has been looked at: wait() goes on. One that comes later ends it again.
   void forget_request();
   // [blocks] Stops everything and returns the exit code: 0; 3 a plug-in could not finish; 4 every camera failed; 5
-  // device lost. The stop line carries it and `why`.
+  // device lost. The stop line carries it and `why`. What hangs is named and left behind within seconds: see hangs().
   int stop(EndReason why);
+  // Whether foreign code that was left behind still runs. The destructor then waits for it: a process that wants to end
+  // leaves without destructors.
+  [[nodiscard]] bool hangs() const noexcept { return hangs_; }
   // Where a drain that takes too long is stuck: what is in flight, by camera.
   [[nodiscard]] std::string stuck_line() const;
   // How it goes, in one line: the cameras, and why the last reload was refused if it was.
@@ -94,8 +103,10 @@ class Session {
   // camd_host.reloads of an instance that is made now.
   [[nodiscard]] std::uint32_t reloads() const noexcept { return starts_; }
 
-  std::uint32_t starts_ = 0;  // the first one, and reloads that changed something
-  std::unique_ptr<Run> run_;  // [setup]
+  std::uint32_t starts_ = 0;          // the first one, and reloads that changed something
+  std::unique_ptr<Run> run_;          // [setup]
+  std::unique_ptr<Run> left_behind_;  // what was run_, where it hangs
+  bool hangs_ = false;
   mutable base::Mutex mutex_;
   Run* shown_ CAMD_GUARDED_BY(mutex_) = nullptr;  // run_, for [any]
   bool end_requested_ CAMD_GUARDED_BY(mutex_) = false;

@@ -1,6 +1,7 @@
 // Session: one way to start; a reload that cannot be used costs the running configuration nothing.
 #include "pipeline/run/session.hpp"
 
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -52,6 +53,8 @@ class SessionTest : public ::testing::Test {
   Session& session(std::uint64_t frame_limit = 0) {
     SessionOptions options;
     options.frame_limit = frame_limit;
+    options.plugin_patience = plugin_patience_;
+    options.reload_patience = plugin_patience_;
     options.draining = [this](bool now) { order_.push_back(now ? "drain" : "drained"); };
     session_ = std::make_unique<Session>(
         [this] { return config::load(path("c.yaml"), {}, {.card_keys = card_keys()}); }, options, base::system_clock(),
@@ -81,6 +84,7 @@ class SessionTest : public ::testing::Test {
   std::filesystem::path folder_;
   std::vector<nlohmann::json> lines_;
   std::vector<std::string> order_;
+  base::Duration plugin_patience_ = std::chrono::hours(1);
   std::unique_ptr<Session> session_;
 };
 
@@ -267,6 +271,40 @@ TEST_F(SessionTest, ARefusedReloadCostsTheRunningConfigurationNoFrame) {
   const std::vector<int> told = sequences();
   EXPECT_GE(told.size(), 30U);
   for (std::size_t i = 0; i < told.size(); ++i) ASSERT_EQ(told[i], static_cast<int>(i));
+}
+
+// The reload, and the stop after it, waited for ever.
+TEST_F(SessionTest, AReloadIsRefusedWhileAPluginHangsAndTheStopLeavesItBehind) {
+  const std::string plugin = test::binary_dir() + "/lib/bad/misbehave.so";
+  void* const library = dlopen(plugin.c_str(), RTLD_NOW);
+  ASSERT_NE(library, nullptr);
+  const auto set_gate = reinterpret_cast<void (*)(int)>(dlsym(library, "misbehave_set_gate"));
+  const auto wait_entered = reinterpret_cast<void (*)(std::int64_t)>(dlsym(library, "misbehave_wait_entered"));
+  set_gate(0);
+  const std::string gate = "  - plugin: " + plugin + "\n    config: {how: gate}\n";
+  configure(kEndless, gate);
+  plugin_patience_ = std::chrono::milliseconds(1);
+  session().start();
+  wait_entered(1);
+  configure(kFive, gate);
+  EXPECT_FALSE(session_->reload());
+  EXPECT_TRUE(session_->running());
+  EXPECT_EQ(session_->stop(EndReason::kRequested), 3);
+  EXPECT_TRUE(session_->hangs());
+  EXPECT_THAT(order_, ElementsAre("start", "drain", "stop", "drained"));
+  ASSERT_EQ(reloads().size(), 1U);
+  EXPECT_EQ(reloads()[0].at("result"), "refused");
+  EXPECT_THAT(reloads()[0].at("errors"), ElementsAre(path("c.yaml") + ":7:5: postprocess.1: plug-in " + plugin +
+                                                     ": has not returned from process() with a frame of camera a"));
+  const nlohmann::json& totals = lines_.back().at("totals");
+  EXPECT_EQ(totals.at("in_flight"), 0);
+  EXPECT_EQ(totals.at("dropped").at("plugin_error"), 1);
+  EXPECT_EQ(totals.at("captured"),
+            totals.at("dropped").at("plugin_error").get<int>() + totals.at("dropped").at("shutdown").get<int>());
+  EXPECT_THAT(sequences(), ElementsAre(0));  // the file is finished
+  set_gate(1);
+  session_.reset();
+  dlclose(library);
 }
 
 // What only the world shows is the camera's own state.

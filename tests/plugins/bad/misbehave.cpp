@@ -11,6 +11,7 @@
 //   no_utf8                texts, an event and a log line that are no UTF-8
 //   sleep                  every frame takes {"ms": N}
 //   gate                   every frame waits until the test opens the gate (functions below), without sleeping
+//   gate_destroy           destroy() waits there
 // The gate is shared by all instances of one loaded library. Threads: gate functions [any].
 #include <chrono>
 #include <condition_variable>
@@ -70,6 +71,7 @@ class Misbehave final : public camd::plugin::Postprocessor {
   }
 
   void finish() override {
+    if (how_ == "gate_destroy") wait_at_gate();
     if (how_ == "throw_destroy") throw std::runtime_error("thrown in destroy");
   }
 
