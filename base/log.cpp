@@ -12,6 +12,7 @@
 
 #include "base/error.hpp"
 #include "base/log_writer.hpp"
+#include "base/secrets.hpp"
 
 namespace camd::base {
 namespace {
@@ -45,7 +46,7 @@ class WriterSink final : public spdlog::sinks::sink {
   void log(const spdlog::details::log_msg& message) override {
     std::string lines;
     append_log_lines(lines, stderr_writer().style(), level_of(message.level), message.time,
-                     {message.payload.data(), message.payload.size()});
+                     without_secrets({message.payload.data(), message.payload.size()}));
     stderr_writer().write(std::move(lines));
   }
   void flush() override { (void)flush_log(kExitPatience); }
@@ -81,7 +82,8 @@ void set_log_level(std::string_view level) {
   throw Error(ErrorKind::kUsage, fmt::format("log level \"{}\": allowed are error, warn, info, debug, trace", level));
 }
 
-void tell_error(std::string_view text) {
+void tell_error(std::string_view full_text) {
+  const std::string text = without_secrets(full_text);
   std::string lines;
   const LogStyle style = stderr_writer().style();
   if (style == LogStyle::kJournal) {

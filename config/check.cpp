@@ -26,6 +26,7 @@ std::string found(const TreeNode& node) {
     case NodeKind::kList: return "a list";
     case NodeKind::kMap: return "a map";
     case NodeKind::kScalar:
+      if (node.hidden) return "what a reference stands for";
       return node.quoted ? fmt::format("the text \"{}\"", shortened(node.text)) : shortened(node.text);
   }
   return {};

@@ -1,8 +1,10 @@
 // The effective configuration as JSON. Its keys are those of the key table, so that load_text() reads it back.
 #include <nlohmann/json.hpp>
 
+#include "base/secrets.hpp"
 #include "base/sha256.hpp"
 #include "config/config.hpp"
+#include "config/secrets.hpp"
 #include "config/value.hpp"
 
 namespace camd::config {
@@ -25,28 +27,38 @@ void add_recovery(json& source, const Recovery& recovery) {
                          {"max", duration_text(recovery.reconnect_max)}};
 }
 
+// Texts are read back as what they are, not as references.
+// NOLINTNEXTLINE(misc-no-recursion): a tree is at most kMaxDepth deep
+json escaped(json value) {
+  if (value.is_string()) return without_references(value.get<std::string>());
+  for (json& element : value) {
+    if (element.is_structured() || element.is_string()) element = escaped(element);
+  }
+  return value;
+}
+
 struct SourceFields {
   json& out;
   void operator()(const FileSource& source) const {
-    out["path"] = source.path.string();
+    out["path"] = without_references(source.path.string());
     out["loop"] = source.loop;
     out["realtime"] = source.realtime;
   }
   void operator()(const V4l2Source& source) const {
-    out["device"] = source.device.string();
+    out["device"] = without_references(source.device.string());
     out["width"] = source.width;
     out["height"] = source.height;
     out["fps"] = source.fps;
     add_recovery(out, source.recovery);
   }
   void operator()(const RtspSource& source) const {
-    out["url"] = source.url;
+    out["url"] = without_references(source.url);
     out["latency"] = duration_text(source.latency);
     out["transport"] = to_string(source.transport);
     add_recovery(out, source.recovery);
   }
   void operator()(const GStreamerSource& source) const {
-    out["pipeline"] = source.pipeline;
+    out["pipeline"] = without_references(source.pipeline);
     add_recovery(out, source.recovery);
   }
   void operator()(const TestSource& source) const {
@@ -96,7 +108,7 @@ std::string effective_text(const Config& config) {
   }
   root["postprocess"] = json::array();
   for (const Postprocessor& entry : config.postprocess) {
-    root["postprocess"].push_back({{"plugin", entry.plugin}, {"config", json::parse(entry.config_json)}});
+    root["postprocess"].push_back({{"plugin", entry.plugin}, {"config", escaped(json::parse(entry.config_json))}});
   }
   root["metrics"] = {{"period", duration_text(config.metrics.period)}};
   // The name of a folder need not be UTF-8; such bytes become U+FFFD.
@@ -105,7 +117,9 @@ std::string effective_text(const Config& config) {
 
 std::string effective_sha256(const Config& config) {
   // The card decides what is detected, too, but its keys have no place in a configuration.
-  return base::sha256(effective_text(config) + (config.model.card ? config.model.card_json : ""));
+  // A sum of a password could be tried out against a list of them.
+  return base::sha256(base::without_secrets(effective_text(config)) +
+                      (config.model.card ? config.model.card_json : ""));
 }
 
 }  // namespace camd::config

@@ -12,6 +12,7 @@
 #include "config/model_card_reader.hpp"
 #include "config/overrides.hpp"
 #include "config/reader.hpp"
+#include "config/secrets.hpp"
 
 namespace camd::config {
 namespace {
@@ -102,6 +103,7 @@ class Loader {
   Config run(std::string_view text, Overrides overrides) {
     TreeNode root = read_tree(text);
     apply_overrides(root, overrides, problems_);
+    replace_references(root, files_, problems_);
     check_tree(config_keys(), root, files_, problems_);
     check_relations(root, problems_);
     read_card(root);

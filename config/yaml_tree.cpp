@@ -276,6 +276,16 @@ std::string size_problem() {
 
 }  // namespace
 
+bool is_plain_text(std::string_view text) {
+  while (!text.empty()) {
+    const auto byte = static_cast<unsigned char>(text.front());
+    const std::size_t length = utf8_length(text);
+    if (length == 0 || byte < 0x20 || byte == 0x7F) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
 const TreeNode* TreeNode::find(std::string_view key) const {
   for (const Entry& entry : entries) {
     if (entry.key == key) return &entry.value;

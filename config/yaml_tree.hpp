@@ -29,6 +29,7 @@ struct TreeNode {
   SourcePlace place;
   std::string text;             // of a scalar
   bool quoted = false;          // written in quotes or as a block: text, whatever it looks like
+  bool hidden = false;          // holds what a reference stood for: never shown (config/secrets.hpp)
   std::vector<TreeNode> items;  // of a list
   std::vector<Entry> entries;   // of a map, in the text's order
 
@@ -47,6 +48,9 @@ struct Entry {
 // `problems`; duplicate keys leave a tree that holds the first.
 [[nodiscard]] std::optional<TreeNode> parse_yaml(const std::string& file, std::string_view text,
                                                  std::vector<Problem>& problems);
+
+// Whether a text is one line of valid UTF-8 without control characters.
+[[nodiscard]] bool is_plain_text(std::string_view text);
 
 // The whole text of a file of at most kMaxTextBytes, or nothing and a problem.
 [[nodiscard]] std::optional<std::string> read_text(const std::string& file, std::vector<Problem>& problems);

@@ -6,6 +6,7 @@
 #include "apps/camd/commands.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "base/secrets.hpp"
 #include "config/loader.hpp"
 #include "pipeline/diagnose/doctor.hpp"
 #include "pipeline/run/card_keys.hpp"
@@ -18,7 +19,7 @@ int doctor_command(const std::string& config_path, bool json) {
   if (!config_path.empty()) config = config::load(config_path, {}, {.card_keys = pipeline::card_keys()});
   const std::vector<pipeline::Finding> findings = pipeline::examine(config ? &*config : nullptr);
   const std::string text = json ? pipeline::findings_json(findings) : pipeline::findings_text(findings);
-  std::fputs(text.c_str(), stdout);
+  std::fputs(base::without_secrets(text).c_str(), stdout);
   return pipeline::all_usable(findings) ? 0 : base::exit_code(base::ErrorKind::kDevice);
 }
 

@@ -8,6 +8,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/secrets.hpp"
+
 namespace camd::pipeline {
 namespace {
 
@@ -129,7 +131,7 @@ std::string state_line(const std::string& what, const std::string& name, const s
   Json json = common("state", now);
   json[what] = name;
   json["state"] = state;
-  json["reason"] = reason;
+  json["reason"] = base::without_secrets(reason);
   return dump(json);
 }
 
@@ -138,7 +140,8 @@ std::string reload_line(const ReloadLine& line, base::TimePoint now) {
   json["result"] = line.errors.empty() ? "accepted" : "refused";
   json["changed"] = line.changed;
   json["duration_us"] = line.duration.count() / 1000;
-  json["errors"] = line.errors;
+  json["errors"] = Json::array();
+  for (const std::string& error : line.errors) json["errors"].push_back(base::without_secrets(error));
   if (line.start) put_way(*line.start, json);
   json["config_sha256"] = line.config_sha256;
   return dump(json);
@@ -147,7 +150,7 @@ std::string reload_line(const ReloadLine& line, base::TimePoint now) {
 std::string stop_line(const StopLine& line, base::TimePoint now) {
   Json json = common("stop", now);
   json["exit_code"] = line.exit_code;
-  json["reason"] = line.reason;
+  json["reason"] = base::without_secrets(line.reason);
   json["uptime_s"] = rounded(line.uptime_s, 1000);
   json["totals"] = totals_json(line.totals);
   Json cameras = Json::array();

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/log.hpp"
+#include "base/secrets.hpp"
 #include "base/sha256.hpp"
 #include "config/difference.hpp"
 #include "device/make_device.hpp"
@@ -589,7 +590,8 @@ std::string Session::stuck_line() const {
 std::string Session::status_line() const {
   const base::MutexLock lock(mutex_);
   if (shown_ == nullptr) return "nothing runs";
-  return shown_->status_line() + (refused_.empty() ? "" : "; the last reload was refused: " + refused_);
+  return shown_->status_line() +
+         (refused_.empty() ? "" : "; the last reload was refused: " + base::without_secrets(refused_));
 }
 
 Progress Session::progress() const {

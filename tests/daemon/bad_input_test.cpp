@@ -54,6 +54,31 @@ class BadInput : public testing::Test {
   TemporaryFolder folder_;
 };
 
+// What a plug-in, GStreamer and the configuration's reader say of a value that came from the environment.
+TEST_F(BadInput, NothingThatLeavesTheProcessShowsASecret) {
+  setenv("CAMD_TEST_SECRET", "tell-nobody", 1);
+  const std::string reference = "\"${CAMD_TEST_SECRET}\"";
+  for (const Finished& done : {run_plugins("  - plugin: jsonl\n    config: {path: " + reference +
+                                           ", tell-nobody: 1, period: " + reference + "}\n"),
+                               run_plugins("  - plugin: jsonl\n    config: {path: \"/proc/${CAMD_TEST_SECRET}/x\"}\n"),
+                               run_source("{type: gstreamer, pipeline: \"videotestsrc ! nosuch-${CAMD_TEST_SECRET}\"}"),
+                               run_source("{type: rtsp, url: \"rtsp://u:${CAMD_TEST_SECRET}@/ /\"}"),
+                               run_source("{type: file, path: \"${CAMD_TEST_SECRET}.mp4\"}")}) {
+    EXPECT_NE(done.code, kDone);
+    EXPECT_THAT(done.err, Not(HasSubstr("tell-nobody"))) << done.code;
+    EXPECT_THAT(done.out, Not(HasSubstr("tell-nobody"))) << done.code;
+    EXPECT_NE(done.err, "");
+  }
+  const std::string url = "rtsp://anna:${CAMD_TEST_SECRET}@127.0.0.1:1/x";
+  const Finished away =
+      run_camd({"run", folder_.write("camd.yaml", config(marker(), "{type: rtsp, url: \"" + url + "\"}", kJsonl)),
+                "--metrics", "json", "--duration", "1s"},
+               folder_.path().string());
+  EXPECT_THAT(away.out, HasSubstr("\"reconnecting\""));
+  EXPECT_THAT(away.out + away.err, Not(HasSubstr("tell-nobody")));
+  unsetenv("CAMD_TEST_SECRET");
+}
+
 TEST_F(BadInput, TheConfigurationThatTheOthersSpoilWorks) {
   const Finished done = run_plugins(kJsonl);
   EXPECT_EQ(done.code, kDone) << done.err;
