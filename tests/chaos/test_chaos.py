@@ -96,6 +96,11 @@ class Table(unittest.TestCase):
             self.assertTrue(text.startswith("before\n") and text.endswith("\nafter\n"))
             self.assertNotIn("old", text)
             self.assertIn("| x: y | 1 | 0.50 s (bound 1 s) |", text)
+            # A case that cannot be run here keeps the row of the machine that could.
+            skipped = Result(Case("x", "y", None), skipped="no kernel")
+            report.write_docs(path, [skipped, Result(Case("new", "z", None), skipped="no kernel")])
+            self.assertIn("| x: y | 1 | 0.50 s (bound 1 s) |", path.read_text())
+            self.assertIn("| new: z | skipped: no kernel |", path.read_text())
 
 
 if __name__ == "__main__":
