@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "infer/cpu/cpu_engine.hpp"
+#include "infer/frame_memory.hpp"
 #include "infer/graph/batch.hpp"
 #include "infer/graph/lower_model.hpp"
 #include "infer/onnx/input.hpp"

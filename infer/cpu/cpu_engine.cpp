@@ -1,15 +1,12 @@
 #include "infer/cpu/cpu_engine.hpp"
 
-#include <fmt/format.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdint>
-#include <fstream>
 
 #include "infer/cpu/build_program.hpp"
 #include "infer/cpu/run.hpp"
 #include "infer/cpu/thread_pool.hpp"
+#include "infer/frame_memory.hpp"
 #include "infer/graph/lower_model.hpp"
 #include "infer/host_execution.hpp"
 #include "infer/onnx/input.hpp"
@@ -17,31 +14,13 @@
 namespace camd::infer {
 namespace {
 
-// The smaller of the machine's memory and what the control group may take.
-std::uint64_t machine_memory() {
-  std::uint64_t bytes =
-      static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-  std::ifstream file("/sys/fs/cgroup/memory.max");
-  std::uint64_t most = 0;
-  if (file >> most) bytes = std::min(bytes, most);
-  return bytes;
-}
-
-// A file of some hundred bytes can ask for gigabytes: a padding is two numbers. Each frame in flight takes all of this,
-// and there are several. The largest detectors of this class stay below 512 MiB.
 void check_memory(const cpu::Program& program, const TensorSpec& input, const std::vector<TensorSpec>& outputs,
                   int threads, const std::string& path) {
-  constexpr std::uint64_t kMiB = std::uint64_t{1} << 20U;
   std::uint64_t tensors = input.size_bytes();
   for (const TensorSpec& output : outputs) tensors += output.size_bytes();
-  const std::uint64_t arena =
-      (program.arena_floats + program.scratch_floats * static_cast<std::size_t>(threads)) * sizeof(float);
-  const std::uint64_t most = std::clamp(machine_memory() / 32, 512 * kMiB, 1024 * kMiB);
-  if (tensors + arena <= most) return;
-  throw ModelTooLarge(fmt::format(
-      "{}: each frame in flight would take {} MiB ({} for the input and the outputs, {} between them); at most {} MiB "
-      "can be had, a thirty-second of the machine's memory within 512 and 1024 MiB",
-      path, (tensors + arena) / kMiB, tensors / kMiB, arena / kMiB, most / kMiB));
+  check_frame_memory(
+      path, tensors,
+      (program.arena_floats + program.scratch_floats * static_cast<std::size_t>(threads)) * sizeof(float));
 }
 
 class CpuExecution final : public HostExecution {

@@ -15,15 +15,8 @@
 
 namespace camd::infer {
 
-// No engine shall run this model on this machine.
-class ModelTooLarge final : public base::Error {
- public:
-  explicit ModelTooLarge(const std::string& message) : Error(base::ErrorKind::kModel, message) {}
-};
-
-// [setup] [blocks] Throws Error(kModel) naming the operator and node that this engine cannot run; ModelTooLarge, with
-// the numbers and before anything is allocated for frames, where one frame in flight would take more than a
-// thirty-second of the machine's memory (512 MiB at least, 1 GiB at most).
+// [setup] [blocks] Throws Error(kModel) naming the operator and node that this engine cannot run; ModelTooLarge before
+// anything is allocated for frames (infer/frame_memory.hpp).
 [[nodiscard]] std::unique_ptr<Engine> make_cpu_engine(const OnnxFile& file, const EngineOptions& options,
                                                       device::Device& device);
 

@@ -3,11 +3,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <opencv2/core/utils/logger.hpp>
 #include <opencv2/dnn.hpp>
 
 #include "base/error.hpp"
+#include "infer/frame_memory.hpp"
 #include "infer/host_execution.hpp"
 #include "infer/onnx/input.hpp"
 
@@ -98,6 +101,7 @@ class OpenCvEngine final : public Engine {
     bytes_.assign(text.begin(), text.end());
     for (const TensorSpec& output : model_.outputs) names_.push_back(output.name);
     spare_ = load(file);
+    check_memory();
     learn_outputs();
   }
 
@@ -139,6 +143,28 @@ class OpenCvEngine final : public Engine {
                                                   : fmt::format("{}: engine opencv cannot run operator {}: {}",
                                                                 model_.path, node, opencv_reason(error)));
     }
+  }
+
+  // Before anything is allocated for frames. OpenCV reuses memory between layers in its own way: what the largest one
+  // makes is needed for certain, beside the input and the outputs that somebody holds.
+  void check_memory() {
+    const QuietOpenCv quiet;
+    const cv::dnn::MatShape shape(input_.shape.begin(), input_.shape.end());
+    std::vector<int> layers;
+    std::vector<std::size_t> weights, made;
+    try {
+      spare_.getMemoryConsumption(shape, layers, weights, made);
+    } catch (const cv::Exception&) {
+      return;  // a run says why in better words
+    }
+    const std::vector<int> last = spare_.getUnconnectedOutLayers();
+    std::uint64_t outputs = 0, between = 0;
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      const bool is_output = std::find(last.begin(), last.end(), layers[i]) != last.end();
+      if (is_output) outputs += made[i];
+      if (!is_output) between = std::max<std::uint64_t>(between, made[i]);
+    }
+    check_frame_memory(model_.path, input_.size_bytes() + outputs, between);
   }
 
   std::vector<cv::Mat> forward_zeros(cv::dnn::Net& net) const {

@@ -1,4 +1,5 @@
 // The CUDA engine's planner, and its kernels under emulation: everything but the GPU itself.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include "infer/cuda/plan/mixed_precision.hpp"
 #include "infer/cuda/plan/packing.hpp"
 #include "infer/cuda/plan/plan.hpp"
+#include "infer/frame_memory.hpp"
 #include "infer/graph/reference.hpp"
 #include "infer/half.hpp"
 #include "infer/preprocess.hpp"
@@ -51,6 +53,17 @@ template <typename T>
 int count(const Plan& plan) {
   return static_cast<int>(std::count_if(plan.steps.begin(), plan.steps.end(),
                                         [](const Step& s) { return std::holds_alternative<T>(s.arguments); }));
+}
+
+TEST(CudaPlan, RefusesFramesThatWouldFillTheMachine) {
+  GraphBuilder g({1, 3, 64, 64});
+  const Graph graph = g.finish({g.enlarge(g.input(), 16384, 16384)});
+  try {
+    (void)cuda::make_plan(graph, options_of(DataType::kF32), "big.onnx");
+    ADD_FAILURE() << "it was taken";
+  } catch (const ModelTooLarge& refusal) {
+    EXPECT_THAT(refusal.what(), testing::StartsWith("big.onnx: each frame in flight would take "));
+  }
 }
 
 TEST(CudaPlan, TheDetectorBecomesTensorCoreKernelsOnly) {

@@ -3,6 +3,7 @@
 
 #include "base/error.hpp"
 #include "infer/cuda/plan/builder.hpp"
+#include "infer/frame_memory.hpp"
 
 namespace camd::infer::cuda {
 
@@ -17,7 +18,9 @@ Plan make_plan(const Graph& graph, const PlanOptions& options, const std::string
       }
     }
   }
-  return PlanBuilder(graph, options, path).build();
+  Plan plan = PlanBuilder(graph, options, path).build();
+  check_frame_memory(path, plan.output_bytes, plan.arena_bytes);
+  return plan;
 }
 
 std::string Plan::summary() const {

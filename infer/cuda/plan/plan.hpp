@@ -4,7 +4,7 @@
 // Addresses: memory does not exist yet when a plan is made. A pointer in a step's arguments is a handle (buffer number
 // and byte offset), and bind() (handles.hpp) replaces it by an address. Every execution binds a copy of the steps.
 //
-// Threads: plain values; make_plan() is a function of its arguments, [any].
+// Threads: plain values; make_plan() is a function of its arguments and the machine's memory, [any].
 // Invariants of a Plan:
 //  - The steps are in an order in which they can run one after the other. A step may also start as soon as the step
 //    before it in its lane and all steps in its `waits` are done: memory is laid out for that.
@@ -103,7 +103,8 @@ struct Plan {
   [[nodiscard]] std::string summary() const;
 };
 
-// Throws Error(kModel) for what no kernel takes (tensors of more than kMaxRank dimensions); `path` is for messages.
+// Throws Error(kModel) for what no kernel takes (tensors of more than kMaxRank dimensions), and ModelTooLarge
+// (infer/frame_memory.hpp); `path` is for messages.
 [[nodiscard]] Plan make_plan(const Graph& graph, const PlanOptions& options, const std::string& path);
 
 }  // namespace camd::infer::cuda
