@@ -55,9 +55,18 @@ void FillLease::borrow(const base::PictureLayout& layout, const BorrowedPixels& 
   slot.device_pixels = ring_->options_.memory == device::HostMemory::kMapped ? pixels.data : nullptr;
 }
 
+void FillLease::borrow_on_device(const base::PictureLayout& layout, const BorrowedPixels& pixels) noexcept {
+  FrameRing::Slot& slot = ring_->at(slot_);
+  ring_->give_back(slot);
+  slot.borrowed = pixels;
+  slot.frame.layout = layout;
+  slot.frame.on_device = true;
+  slot.device_pixels = pixels.data;
+}
+
 void FillLease::publish(base::TimePoint captured, base::TimePoint arrived, base::Duration uncertainty) noexcept {
   Frame& frame = ring_->at(slot_).frame;
-  if (frame.pixels.empty()) return;  // nothing was filled: the destructor drops the frame
+  if (frame.pixels.empty() && !frame.on_device) return;  // nothing was filled: the destructor drops the frame
   frame.captured = std::min(captured, arrived);
   frame.uncertainty = uncertainty;
   frame.arrived = arrived;
@@ -280,6 +289,7 @@ void FrameRing::give_back(const BorrowedPixels& loan) noexcept {
 void FrameRing::give_back(Slot& slot) noexcept {
   give_back(std::exchange(slot.borrowed, {}));
   slot.frame.pixels = {};
+  slot.frame.on_device = false;
   slot.device_pixels = nullptr;
 }
 

@@ -56,8 +56,8 @@ class FrameObserver {
 
 class FrameRing;
 
-// Memory that a frame may borrow instead of being copied into the slot's own buffer (a decoder's buffer).
-// `release` is called once, when the slot is freed, on whatever thread frees it.
+// Memory that a frame may borrow instead of being copied into the slot's own buffer (a decoder's buffer), the host's or
+// the device's. `release` is called once, when the slot is freed, on whatever thread frees it.
 struct BorrowedPixels {
   const std::byte* data = nullptr;
   std::size_t size_bytes = 0;
@@ -78,6 +78,8 @@ class FillLease {
   [[nodiscard]] NextReader next_reader() const noexcept;
   // Uses borrowed memory instead of data(). Only where the ring may borrow (may_borrow()).
   void borrow(const base::PictureLayout& layout, const BorrowedPixels& pixels) noexcept;
+  // Uses a picture in the memory of the ring's device, where it is complete: `pixels.data` is its address there.
+  void borrow_on_device(const base::PictureLayout& layout, const BorrowedPixels& pixels) noexcept;
   // Hands the frame over, once data() or borrow() was called (else it is dropped as kNotFilled). A `captured` after
   // `arrived` is set to `arrived`. A closed ring drops the frame as kClosed, unless it was closed with `keep_ready`.
   void publish(base::TimePoint captured, base::TimePoint arrived, base::Duration uncertainty = {}) noexcept;
@@ -100,7 +102,7 @@ class SlotLease {
   void release() noexcept;
   [[nodiscard]] explicit operator bool() const noexcept { return ring_ != nullptr; }
   [[nodiscard]] const Frame& frame() const noexcept;
-  // Where the device reads the pixels without a copy: non-null in mapped memory.
+  // Where the device reads the pixels without a copy: non-null in mapped memory and for Frame::on_device.
   [[nodiscard]] const std::byte* device_pixels() const noexcept;
   [[nodiscard]] int slot() const noexcept { return slot_; }
 
@@ -153,6 +155,7 @@ class FrameRing {
 
   // [any] True when the slot memory is host memory the device reads as it is, so that borrowing costs no copy.
   [[nodiscard]] bool may_borrow() const noexcept;
+  [[nodiscard]] const device::Device& device() const noexcept { return device_; }
   [[nodiscard]] int slots() const;
   [[nodiscard]] RingPolicy policy() const noexcept { return options_.policy; }
   // [any] Slots that are not Free.

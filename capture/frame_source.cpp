@@ -1,11 +1,19 @@
 #include "capture/frame_source.hpp"
 
+#include <atomic>
 #include <variant>
 
 #include "capture/gst_source.hpp"
 #include "capture/test_source.hpp"
 
 namespace camd::capture {
+
+namespace {
+std::atomic<bool> threads_left_behind{false};
+}  // namespace
+
+bool left_threads_behind() noexcept { return threads_left_behind; }
+void note_left_behind() noexcept { threads_left_behind = true; }
 
 std::string_view to_string(SourceState state) noexcept {
   switch (state) {

@@ -55,6 +55,12 @@ class FrameSource {
   }
 };
 
+// [any] Whether a thread in foreign code (GStreamer's, a driver's) was left behind since the process began. It may go
+// on at any time, so the process must not end by destroying what that code uses: it ends by _Exit().
+[[nodiscard]] bool left_threads_behind() noexcept;
+// [any] Notes that one was.
+void note_left_behind() noexcept;
+
 // What can be known of a camera's source without opening it: whether its pipeline's text can be read, and whether
 // GStreamer has the elements. Throws Error(kConfig | kSource) with the place in the configuration. [setup]
 void check_source(const config::Camera& camera);

@@ -5,6 +5,7 @@
 
 #include "base/log.hpp"
 #include "base/mutex.hpp"
+#include "capture/frame_source.hpp"
 #include "capture/gst_held.hpp"
 
 namespace camd::capture {
@@ -53,6 +54,7 @@ GstConnection::~GstConnection() {
   if (worker_.change(built_.pipeline.get(), GST_STATE_NULL, kGoodByePatience) == StateChange::kHung) {
     sockets_->shut_down();
     if (!worker_.wait_idle(kTearDownPatience)) {
+      note_left_behind();
       base::log().warn("camera {}: the source hangs while it is closed, it is left behind", camera_);
     }
   }

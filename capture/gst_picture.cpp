@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "capture/copy_rows.hpp"
 #include "capture/gst_size_bound.hpp"
@@ -38,14 +39,23 @@ struct Loan {
   }
 };
 
+// The names of libgstcuda (gst/cuda/gstcudamemory.h of GStreamer 1.22). A buffer that is mapped so gives the address in
+// the GPU's memory. The decoders of `nvcodec` have waited for their picture when they push it.
+constexpr const char* kCudaMemory = "gst.cuda.memory";
+constexpr auto kMapCuda =
+    std::bit_cast<GstMapFlags>(static_cast<unsigned>(GST_MAP_READ) | static_cast<unsigned>(GST_MAP_FLAG_LAST) << 1U);
+
+bool in_cuda_memory(GstBuffer* buffer) {
+  return gst_buffer_n_memory(buffer) > 0 && gst_memory_is_type(gst_buffer_peek_memory(buffer, 0), kCudaMemory) != FALSE;
+}
+
 }  // namespace
 
-GstOwned<GstCaps> accepted_caps() {
-  return GstOwned<GstCaps>(
-      gst_caps_from_string(fmt::format("video/x-raw, format=(string){{ NV12, I420, YUY2, BGR, RGB, GRAY8 }}, "
-                                       "width=(int)[ 1, {0} ], height=(int)[ 1, {0} ]",
-                                       kMostPixelsASide)
-                               .c_str()));
+GstOwned<GstCaps> accepted_caps(bool on_device) {
+  const std::string size = fmt::format("width=(int)[ 1, {0} ], height=(int)[ 1, {0} ]", kMostPixelsASide);
+  std::string caps = "video/x-raw, format=(string){ NV12, I420, YUY2, BGR, RGB, GRAY8 }, " + size;
+  if (on_device) caps = "video/x-raw(memory:CUDAMemory), format=(string)NV12, " + size + "; " + caps;
+  return GstOwned<GstCaps>(gst_caps_from_string(caps.c_str()));
 }
 
 std::optional<PictureLayout> layout_of(const GstVideoInfo& info, const GstVideoMeta* meta) {
@@ -74,7 +84,7 @@ std::optional<PictureLayout> layout_of(const GstVideoInfo& info, const GstVideoM
   return layout;
 }
 
-std::string fill_from_sample(FillLease& lease, bool may_borrow, GstSample* sample) {
+std::string fill_from_sample(FillLease& lease, bool may_borrow, bool on_device, GstSample* sample) {
   GstCaps* const caps = gst_sample_get_caps(sample);
   GstBuffer* const buffer = gst_sample_get_buffer(sample);
   GstVideoInfo info;
@@ -85,14 +95,15 @@ std::string fill_from_sample(FillLease& lease, bool may_borrow, GstSample* sampl
   std::optional<PictureLayout> layout = layout_of(info, meta);
   if (!layout) return "a picture in a format or with strides that cannot be read";
 
-  if (may_borrow && gst_buffer_n_memory(buffer) == 1) {
+  on_device = on_device && in_cuda_memory(buffer);
+  if ((may_borrow || on_device) && gst_buffer_n_memory(buffer) == 1) {
     Loan* const loan = g_new0(Loan, 1);
-    if (gst_buffer_map(buffer, &loan->map, GST_MAP_READ) != FALSE) {
+    if (gst_buffer_map(buffer, &loan->map, on_device ? kMapCuda : GST_MAP_READ) != FALSE) {
       loan->buffer = gst_buffer_ref(buffer);
       const BorrowedPixels pixels{reinterpret_cast<const std::byte*>(loan->map.data), loan->map.size, &Loan::release,
                                   loan};
       if (loan->map.size >= layout->size_bytes) {
-        lease.borrow(*layout, pixels);
+        on_device ? lease.borrow_on_device(*layout, pixels) : lease.borrow(*layout, pixels);
         return "";
       }
       Loan::release(loan);

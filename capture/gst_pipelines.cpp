@@ -21,6 +21,12 @@ using base::ErrorKind;
 
 constexpr const char* kSinkName = "camd";
 
+// Of the decoded pictures.
+struct Wanted {
+  unsigned held;  // buffers that camd may keep at a time
+  const Decoding& decoding;
+};
+
 GstPadProbeReturn on_sink_query(GstPad*, GstPadProbeInfo* info, gpointer held) {
   GstQuery* const query = GST_PAD_PROBE_INFO_QUERY(info);
   if (GST_QUERY_TYPE(query) != GST_QUERY_ALLOCATION) return GST_PAD_PROBE_OK;
@@ -30,12 +36,13 @@ GstPadProbeReturn on_sink_query(GstPad*, GstPadProbeInfo* info, gpointer held) {
 
 // The sink hands every sample on at once, so its queue of one never fills: what is dropped is dropped in our ring,
 // where it is counted. `sync` paces by the clock.
-void set_up_sink(GstElement* sink, bool sync, unsigned held) {
-  const GstOwned<GstCaps> caps = accepted_caps();
+void set_up_sink(GstElement* sink, bool sync, const Wanted& wanted) {
+  const GstOwned<GstCaps> caps = accepted_caps(wanted.decoding.on_device());
   g_object_set(sink, "caps", caps.get(), "sync", static_cast<gboolean>(sync), "max-buffers", 1U, "drop", FALSE,
                "enable-last-sample", FALSE, "qos", FALSE, nullptr);
   const GstOwned<GstPad> pad(gst_element_get_static_pad(sink, "sink"));
-  gst_pad_add_probe(pad.get(), GST_PAD_PROBE_TYPE_QUERY_DOWNSTREAM, &on_sink_query, GUINT_TO_POINTER(held), nullptr);
+  gst_pad_add_probe(pad.get(), GST_PAD_PROBE_TYPE_QUERY_DOWNSTREAM, &on_sink_query, GUINT_TO_POINTER(wanted.held),
+                    nullptr);
 }
 
 // Frame threads hold pictures back, slice threads do not.
@@ -97,7 +104,7 @@ void on_no_more_pads(GstElement* decoder, gpointer converter) {
 }
 
 // decodebin ! videoconvert ! appsink at the end of the pipeline; returns the decodebin.
-GstElement* add_decoding_tail(BuiltPipeline& built, unsigned held) {
+GstElement* add_decoding_tail(BuiltPipeline& built, const Wanted& wanted) {
   GstElement* const pipeline = built.pipeline.get();
   GstElement* const decoder = add(pipeline, make_element("decodebin", "decoder"));
   GstElement* const converter = add(pipeline, make_element("videoconvert", "converter"));
@@ -106,7 +113,8 @@ GstElement* add_decoding_tail(BuiltPipeline& built, unsigned held) {
   g_signal_connect(decoder, "autoplug-continue", G_CALLBACK(&on_autoplug), nullptr);
   g_signal_connect(decoder, "pad-added", G_CALLBACK(&on_decoded_pad), converter);
   g_signal_connect(decoder, "no-more-pads", G_CALLBACK(&on_no_more_pads), converter);
-  set_up_sink(sink, false, held);
+  set_up_sink(sink, false, wanted);
+  use_decoders(wanted.decoding, pipeline, decoder);
   built.sink.reset(GST_ELEMENT(gst_object_ref(sink)));
   return decoder;
 }
@@ -232,10 +240,10 @@ GstOwned<GstElement> find_sink(GstElement* pipeline) {
   return sink;
 }
 
-BuiltPipeline build(const config::FileSource& source, unsigned held) {
+BuiltPipeline build(const config::FileSource& source, const Wanted& wanted) {
   BuiltPipeline built;
   built.pipeline = new_pipeline();
-  GstElement* const decoder = add_decoding_tail(built, held);
+  GstElement* const decoder = add_decoding_tail(built, wanted);
   GstElement* const file = add(built.pipeline.get(), make_element("filesrc", "file"));
   g_object_set(file, "location", source.path.c_str(), nullptr);
   link(file, decoder);
@@ -243,12 +251,12 @@ BuiltPipeline build(const config::FileSource& source, unsigned held) {
   return built;
 }
 
-BuiltPipeline build(const config::V4l2Source& source, unsigned held) {
+BuiltPipeline build(const config::V4l2Source& source, const Wanted& wanted) {
   BuiltPipeline built;
   built.live = true;
   built.pipeline = new_pipeline();
   avoid_frame_threads(built.pipeline.get());
-  GstElement* const decoder = add_decoding_tail(built, held);
+  GstElement* const decoder = add_decoding_tail(built, wanted);
   GstElement* const camera = add(built.pipeline.get(), make_element("v4l2src", "camera"));
   GstElement* const filter = add(built.pipeline.get(), make_element("capsfilter", "asked"));
   g_object_set(camera, "device", source.device.c_str(), nullptr);
@@ -266,12 +274,12 @@ BuiltPipeline build(const config::V4l2Source& source, unsigned held) {
   return built;
 }
 
-BuiltPipeline build(const config::RtspSource& source, unsigned held) {
+BuiltPipeline build(const config::RtspSource& source, const Wanted& wanted) {
   BuiltPipeline built;
   built.live = true;
   built.pipeline = new_pipeline();
   avoid_frame_threads(built.pipeline.get());
-  GstElement* const decoder = add_decoding_tail(built, held);
+  GstElement* const decoder = add_decoding_tail(built, wanted);
   GstElement* const camera = add(built.pipeline.get(), make_element("rtspsrc", "camera"));
   const RtspLogin login = split_login(source.url);
   const auto latency_ms = std::chrono::duration_cast<std::chrono::milliseconds>(source.latency).count();
@@ -289,7 +297,7 @@ BuiltPipeline build(const config::RtspSource& source, unsigned held) {
   return built;
 }
 
-BuiltPipeline build(const config::GStreamerSource& source, unsigned held) {
+BuiltPipeline build(const config::GStreamerSource& source, const Wanted& wanted) {
   BuiltPipeline built;
   // Text that brings its own sink is a pipeline by itself; other text may need our tail to be one ("... ! CAPS").
   if (source.pipeline.find("appsink") != std::string::npos) {
@@ -304,23 +312,25 @@ BuiltPipeline build(const config::GStreamerSource& source, unsigned held) {
   built.live = has_live_source(built.pipeline.get());
   built.network = has_network_source(built.pipeline.get());
   if (ours) {
-    set_up_sink(built.sink.get(), !built.live, held);
+    set_up_sink(built.sink.get(), !built.live, wanted);
   } else {
     g_object_set(built.sink.get(), "drop", FALSE, "emit-signals", FALSE, nullptr);  // drops are counted in our ring
   }
+  use_decoders(wanted.decoding, built.pipeline.get(), nullptr);
   if (built.live) avoid_frame_threads(built.pipeline.get());
   use_monotonic_clock(built.pipeline.get());
   return built;
 }
 
-BuiltPipeline build(const config::TestSource&, unsigned) {
+BuiltPipeline build(const config::TestSource&, const Wanted&) {
   throw Error(ErrorKind::kInternal, "a test source has no pipeline");
 }
 
 }  // namespace
 
-BuiltPipeline build_pipeline(const config::Camera& camera, unsigned held) {
-  BuiltPipeline built = std::visit([held](const auto& source) { return build(source, held); }, camera.source);
+BuiltPipeline build_pipeline(const config::Camera& camera, unsigned held, const Decoding& decoding) {
+  const Wanted wanted{held, decoding};
+  BuiltPipeline built = std::visit([&](const auto& source) { return build(source, wanted); }, camera.source);
   bound_pictures(built.pipeline.get(), built.sink.get(), camera.max_megapixels);
   return built;
 }

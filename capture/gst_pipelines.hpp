@@ -17,6 +17,7 @@
 
 #include <string>
 
+#include "capture/gst_decoding.hpp"
 #include "capture/gst_support.hpp"
 #include "config/config.hpp"
 
@@ -33,10 +34,10 @@ struct BuiltPipeline {
 inline constexpr const char* kNoVideoMessage = "camd-no-video";
 
 // The pipeline of the camera's source, which is not a test source. `held`: buffers that camd may keep at a time: the
-// ring's slots, and one that is on its way to a slot. Pictures larger than the camera's bound make it fail
-// (capture/gst_size_bound.hpp). Throws Error(kSource) when an element is missing, Error(kConfig) for text that is no
-// pipeline.
-[[nodiscard]] BuiltPipeline build_pipeline(const config::Camera& camera, unsigned held);
+// ring's slots, and one that is on its way to a slot. `decoding`: by what, and where its pictures lie. Pictures larger
+// than the camera's bound make it fail (capture/gst_size_bound.hpp). Throws Error(kSource) when an element is missing,
+// Error(kConfig) for text that is no pipeline.
+[[nodiscard]] BuiltPipeline build_pipeline(const config::Camera& camera, unsigned held, const Decoding& decoding);
 
 // What a V4L2 camera offers, in a few words, for the message that it cannot do what was asked. "" when it does not
 // tell. [blocks] up to two seconds.

@@ -109,6 +109,7 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
       left_behind_ = left_behind_ || !ended_;
     }
     if (left_behind_) {
+      note_left_behind();
       if (thread_.joinable()) cut_off();
       return false;
     }
@@ -159,7 +160,9 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
   // ---- One life of the pipeline
 
   void open() {
-    BuiltPipeline built = build_pipeline(camera_, held_);
+    const Decoding decoding = decoding_of(camera_.decode, ring_.device());
+    on_device_ = decoding.on_device();
+    BuiltPipeline built = build_pipeline(camera_, held_, decoding);
     {
       const MutexLock lock(mutex_);
       closing_ = false;
@@ -202,6 +205,9 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
 
   // An error's line; a missing decoder, told just before, says it better.
   [[nodiscard]] std::string error_text(GstMessage* message) const {
+    if (!missing_.empty() && camera_.decode == config::DecodeMode::kGpu) {
+      return fmt::format("the GPU has no {}: with `decode: auto` or `decode: cpu` the CPU decodes", missing_);
+    }
     if (!missing_.empty()) {
       return fmt::format("GStreamer has no {}: apt-get install gstreamer1.0-libav gstreamer1.0-plugins-bad", missing_);
     }
@@ -226,6 +232,8 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
   // [blocks] until the file has shown its first picture. False: the source is being stopped. Throws Error(kSource)
   // naming the file.
   [[nodiscard]] bool preroll(const std::filesystem::path& path) {
+    const OpeningTurn turn(on_device_, &GstCamera::give_up, this);
+    if (stopped()) return false;
     const TimePoint deadline = clock_.now() + kOpenPatience;
     switch (connection_->change(GST_STATE_PAUSED, kOpenPatience, &GstCamera::give_up, this)) {
       case StateChange::kFailed: refuse(path, why_failed());
@@ -409,7 +417,7 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
     if (lease) {
       std::string problem;
       try {
-        problem = fill_from_sample(*lease, ring_.may_borrow(), sample);
+        problem = fill_from_sample(*lease, ring_.may_borrow(), on_device_, sample);
       } catch (const std::exception& error) {
         problem = error.what();
       }
@@ -518,6 +526,7 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
   std::atomic<bool> first_frame_{false};
   std::atomic<std::int64_t> last_frame_ns_{0};
   std::atomic<std::uint64_t> frames_this_round_{0};
+  std::atomic<bool> on_device_{false};  // decoders leave their pictures in the device's memory
 
   // [streaming]; one thread after the other, with a detach() or the end of the stream between them
   const std::shared_ptr<StreamTimes> times_ = std::make_shared<StreamTimes>(clock_);
@@ -552,7 +561,7 @@ class GstSource final : public FrameSource {
 void check_gst_source(const config::Camera& camera) {
   try {
     init_gstreamer();
-    (void)build_pipeline(camera, 1);
+    (void)build_pipeline(camera, 1, {});
   } catch (const Error& error) {
     throw Error(error.kind(), placed(camera, error.what()));
   }

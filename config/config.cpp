@@ -49,6 +49,15 @@ std::string_view to_string(RtspTransport transport) noexcept {
   return transport == RtspTransport::kTcp ? "tcp" : "udp";
 }
 
+std::string_view to_string(DecodeMode mode) noexcept {
+  switch (mode) {
+    case DecodeMode::kAuto: return "auto";
+    case DecodeMode::kGpu: return "gpu";
+    case DecodeMode::kCpu: return "cpu";
+  }
+  return {};
+}
+
 std::string_view type_name(const Source& source) noexcept {
   struct Name {
     std::string_view operator()(const FileSource&) const { return "file"; }

@@ -41,6 +41,7 @@ enum class Precision { kF16, kF32 };
 enum class TransferMode { kAuto, kPinned, kDirect, kMapped, kPageable };
 enum class StreamMode { kSplit, kPerFrame, kSingle };
 enum class RtspTransport { kTcp, kUdp };
+enum class DecodeMode { kAuto, kGpu, kCpu };
 
 // The spelling of the configuration file.
 [[nodiscard]] std::string to_string(const DeviceChoice& device);
@@ -49,6 +50,7 @@ enum class RtspTransport { kTcp, kUdp };
 [[nodiscard]] std::string_view to_string(TransferMode mode) noexcept;
 [[nodiscard]] std::string_view to_string(StreamMode mode) noexcept;
 [[nodiscard]] std::string_view to_string(RtspTransport transport) noexcept;
+[[nodiscard]] std::string_view to_string(DecodeMode mode) noexcept;
 
 struct Model {
   std::filesystem::path path;                   // the ONNX file
@@ -140,10 +142,11 @@ struct Camera {
   SourcePlace place{};
   std::string key{};
   int max_megapixels = 64;  // of a picture; a megapixel is 1,000,000 pixels
+  DecodeMode decode = DecodeMode::kAuto;
 
   // True for the same camera with the same settings. Its place in the file does not count.
   friend bool operator==(const Camera& a, const Camera& b) {
-    return a.name == b.name && a.source == b.source && a.max_megapixels == b.max_megapixels;
+    return a.name == b.name && a.source == b.source && a.max_megapixels == b.max_megapixels && a.decode == b.decode;
   }
 };
 

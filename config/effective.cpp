@@ -104,7 +104,10 @@ std::string effective_text(const Config& config) {
   for (const Camera& camera : config.cameras) {
     json source = {{"type", type_name(camera.source)}};
     std::visit(SourceFields{source}, camera.source);
-    root["cameras"].push_back({{"name", camera.name}, {"max_megapixels", camera.max_megapixels}, {"source", source}});
+    root["cameras"].push_back({{"name", camera.name},
+                               {"max_megapixels", camera.max_megapixels},
+                               {"decode", to_string(camera.decode)},
+                               {"source", source}});
   }
   root["postprocess"] = json::array();
   for (const Postprocessor& entry : config.postprocess) {

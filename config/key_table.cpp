@@ -138,7 +138,7 @@ constexpr std::array kConfigKeys = {
            .max = "1h",
            .help = "Older frames are dropped before they cost GPU time."},
 
-    KeyRow{.path = "cameras", .type = kList, .required = true, .min = "1", .max = "256", .help = "The cameras."},
+    KeyRow{.path = "cameras", .type = kList, .required = true, .min = "1", .max = "512", .help = "The cameras."},
     KeyRow{.path = "cameras[]", .type = kMap},
     KeyRow{.path = "cameras[].name",
            .type = kName,
@@ -151,6 +151,13 @@ constexpr std::array kConfigKeys = {
            .min = "1",
            .max = "269",
            .help = "Larger pictures are refused, and the camera fails. A megapixel is 1,000,000 pixels."},
+    KeyRow{.path = "cameras[].decode",
+           .type = kWord,
+           .fallback = "auto",
+           .words = "auto|gpu|cpu",
+           .help = "Where compressed pictures are decoded. `gpu`: by the decoders of the GPU that `device` names, and "
+                   "they stay there; a camera that they cannot decode fails. `auto`: so where they can, else on the "
+                   "CPU."},
     KeyRow{.path = "cameras[].source", .type = kMap, .required = true, .help = "Where its frames come from."},
     KeyRow{.path = "cameras[].source.type",
            .type = kWord,

@@ -238,7 +238,9 @@ class Device {
     (void)stream;
     return Status(base::ErrorKind::kState, "this device cannot capture graphs: choose another strategy");
   }
-  // `stream` is the one given to begin_capture(). Allocates. On failure `graph` stays as it was.
+  // `stream` is the one given to begin_capture(). Allocates. On failure `graph` stays as it was. Other libraries that
+  // work in native_context() can break a capture off: what is enqueued from there on, and this call, return kState, the
+  // device is well, and the same work can be captured again.
   virtual Status end_capture(StreamRef stream, GraphExec& graph) {
     (void)stream;
     (void)graph;
@@ -286,6 +288,9 @@ class Device {
   [[nodiscard]] virtual Duration elapsed(const TimedEvent& from, const TimedEvent& to) = 0;
   // Ok, or the first failure of this device.
   [[nodiscard]] virtual Status status() const = 0;
+  // The context in which other libraries share this device's memory and addresses: a CUcontext of ordinal info().index.
+  // It is alive as long as the Device. Null: there is none, or nobody else can use it.
+  [[nodiscard]] virtual void* native_context() const noexcept { return nullptr; }
   // Bytes of device memory that DeviceBuffers of this Device hold (metrics: gpu_memory_bytes).
   [[nodiscard]] virtual std::size_t allocated_bytes() const noexcept = 0;
   // [blocks] Bytes of device memory that nobody has taken, this process or another; empty where that says nothing: a

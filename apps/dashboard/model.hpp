@@ -93,7 +93,7 @@ struct Change {
 
 class Model {
  public:
-  static constexpr std::size_t kMaxCameras = 256;
+  static constexpr std::size_t kMaxCameras = 512;
   static constexpr std::size_t kMaxPlugins = 64;
   static constexpr std::size_t kMaxNumbers = 32;  // of a plug-in
   static constexpr std::size_t kMaxHistory = 240;

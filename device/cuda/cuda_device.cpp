@@ -129,24 +129,33 @@ class CudaSignal final : public SignalState {
 };
 unsigned* native_word(const Signal& s) noexcept { return static_cast<const CudaSignal&>(s.state()).word(); }
 
-// cuStreamWriteValue32 of the driver, which is not linked.
-using WriteValue = int (*)(cudaStream_t stream, unsigned long long address, unsigned value, unsigned flags);
-WriteValue find_write_value() noexcept {
+// A function of the driver, which is not linked; null where it has none of that name.
+void* driver_function(const char* name, [[maybe_unused]] unsigned version) noexcept {
   void* found = nullptr;
   cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
-  constexpr unsigned kVersion = 11070;
 #if CUDART_VERSION >= 12050
-  const cudaError_t error =
-      cudaGetDriverEntryPointByVersion("cuStreamWriteValue32", &found, kVersion, cudaEnableDefault, &result);
+  const cudaError_t error = cudaGetDriverEntryPointByVersion(name, &found, version, cudaEnableDefault, &result);
 #else
-  (void)kVersion;
-  const cudaError_t error = cudaGetDriverEntryPoint("cuStreamWriteValue32", &found, cudaEnableDefault, &result);
+  const cudaError_t error = cudaGetDriverEntryPoint(name, &found, cudaEnableDefault, &result);
 #endif
-  if (error != cudaSuccess || result != cudaDriverEntryPointSuccess) {
-    (void)cudaGetLastError();
-    return nullptr;
-  }
-  return reinterpret_cast<WriteValue>(found);
+  if (error == cudaSuccess && result == cudaDriverEntryPointSuccess) return found;
+  (void)cudaGetLastError();
+  return nullptr;
+}
+
+using WriteValue = int (*)(cudaStream_t stream, unsigned long long address, unsigned value, unsigned flags);
+WriteValue find_write_value() noexcept {
+  constexpr unsigned kVersion = 11070;
+  return reinterpret_cast<WriteValue>(driver_function("cuStreamWriteValue32", kVersion));
+}
+
+// The runtime's context of this thread, which is the GPU's primary one.
+void* current_context() noexcept {
+  using GetCurrent = int (*)(void**);
+  constexpr unsigned kVersion = 4000;
+  const auto get = reinterpret_cast<GetCurrent>(driver_function("cuCtxGetCurrent", kVersion));
+  void* context = nullptr;
+  return get != nullptr && get(&context) == 0 ? context : nullptr;
 }
 
 cudaStream_t native_stream(StreamRef stream) noexcept { return static_cast<cudaStream_t>(stream.native()); }
@@ -167,6 +176,7 @@ class CudaDeviceImpl final : public CudaDevice {
   CudaDeviceImpl(int index, const CudaDeviceOptions& options) : index_(index), options_(options) {
     setup(cudaSetDevice(index), "cudaSetDevice");
     setup(cudaFree(nullptr), "making the context");  // the context is made by the first call that needs it
+    context_ = current_context();
     cudaDeviceProp properties{};
     setup(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
     info_.kind = DeviceKind::kCuda;
@@ -295,9 +305,19 @@ class CudaDeviceImpl final : public CudaDevice {
     return {};
   }
 
+  // Another library's call in the same context can make a launch fail as if the stream were capturing, which it is not;
+  // a moment later it works.
   Status launch(const GraphExec& graph, StreamRef stream) override {
+    constexpr int kMostTries = 1000;
     return enqueue("cudaGraphLaunch", [&] {
-      return cudaGraphLaunch(static_cast<const CudaGraph&>(graph.state()).handle(), native_stream(stream));
+      cudaError_t error = cudaSuccess;
+      for (int i = 0; i < kMostTries; ++i) {
+        error = cudaGraphLaunch(static_cast<const CudaGraph&>(graph.state()).handle(), native_stream(stream));
+        if (error != cudaErrorStreamCaptureUnsupported) break;
+        (void)cudaGetLastError();
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
+      }
+      return error;
     });
   }
 
@@ -379,6 +399,8 @@ class CudaDeviceImpl final : public CudaDevice {
     return free;
   }
 
+  [[nodiscard]] void* native_context() const noexcept override { return context_; }
+
   Status check(int cuda_error, const char* name) noexcept override {
     if (cuda_error == cudaSuccess) return {};
     return fail(static_cast<cudaError_t>(cuda_error), name);
@@ -445,6 +467,9 @@ class CudaDeviceImpl final : public CudaDevice {
 
   Status fail(cudaError_t error, const char* name) noexcept {
     (void)cudaGetLastError();
+    if (error == cudaErrorStreamCaptureInvalidated) {
+      return Status(ErrorKind::kState, "another thread's work on the GPU has broken off a capture");
+    }
     failure_.set(Status(ErrorKind::kDeviceLost,
                         "GPU " + std::to_string(index_) + " (" + info_.name + "): " + name + ": " + describe(error)));
     return failure_.status();
@@ -506,6 +531,7 @@ class CudaDeviceImpl final : public CudaDevice {
   CudaLimits limits_;
   int greatest_priority_ = 0;
   WriteValue write_value_ = nullptr;  // null: no signals
+  void* context_ = nullptr;           // a CUcontext
 
   std::atomic<std::size_t> allocated_{0};
   StickyFailure failure_;

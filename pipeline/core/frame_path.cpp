@@ -19,6 +19,9 @@ using device::StreamRef;
 constexpr std::size_t kMostCapturedLayouts = 64;
 constexpr std::size_t kMostCapturedPictures = 512;
 
+// Times that a capture which was broken off is begun anew. A frame that meets that many is lost, the device is not.
+constexpr int kMostRecaptures = 20;
+
 // Returns early with the first failure; per-frame code throws nothing.
 #define CAMD_TRY(expression)                                          \
   do {                                                                \
@@ -195,6 +198,7 @@ Status FramePath::enqueue(InFlight& in_flight) {
   CAMD_TRY(enqueue_work(in_flight, picture, compute));
   CAMD_TRY(download(in_flight, compute, back));
   if (in_flight.d2h_bytes > 0) CAMD_TRY(device_.record(in_flight.times.download_end, back));
+  CAMD_TRY(take_picture_back(in_flight, back));
   return device_.record(in_flight.downloaded, back);
 }
 
@@ -211,7 +215,12 @@ Status FramePath::enqueue_graph(InFlight& in_flight) {
   if (found == captured.end()) {
     if (captured.size() == (copies_ ? kMostCapturedLayouts : kMostCapturedPictures)) captured.pop_back();
     // Before the upload: a signal that is raised for a frame without a graph would let the next one go too early.
-    CAMD_TRY(capture(in_flight, picture, stream));
+    // Decoders that come and go in the device's context break captures off.
+    Status status = capture(in_flight, picture, stream);
+    for (int again = 0; again < kMostRecaptures && status.kind() == base::ErrorKind::kState; ++again) {
+      status = capture(in_flight, picture, stream);
+    }
+    CAMD_TRY(std::move(status));
     found = captured.end() - 1;
   }
   std::rotate(captured.begin(), found, found + 1);  // the one used last is the first
@@ -219,6 +228,7 @@ Status FramePath::enqueue_graph(InFlight& in_flight) {
   CAMD_TRY(upload(in_flight, signals_ ? copy_stream_.ref() : stream));
   CAMD_TRY(device_.launch(captured.front().graph, stream));
   if (!copies_) CAMD_TRY(device_.record(in_flight.slot_read, stream));
+  CAMD_TRY(take_picture_back(in_flight, stream));
   CAMD_TRY(device_.record(in_flight.downloaded, stream));
   if (!kernels_alone(in_flight)) return {};
   // Behind what the completion waits for: it need not wait for this.
@@ -265,10 +275,16 @@ Status FramePath::mark(InFlight& in_flight, device::TimedEvent& event, StreamRef
 // Memory for the picture; outside of any capture, where nothing may be allocated.
 Status FramePath::make_room(InFlight& in_flight) {
   const std::size_t size = in_flight.frame.layout.size_bytes;
-  in_flight.h2d_bytes = copies_ ? size : 0;
-  if (!copies_ || in_flight.picture.size_bytes() >= size) return {};
-  in_flight.captured.clear();  // they upload to the old place
+  in_flight.h2d_bytes = copies_ && !in_flight.frame.on_device ? size : 0;
   try {
+    if (takes_picture_back(in_flight)) {
+      if (in_flight.host_picture.size_bytes() < size) {
+        in_flight.host_picture = device_.allocate_host(device::HostMemory::kPinned, size);
+      }
+      in_flight.frame.pixels = {in_flight.host_picture.data(), size};
+    }
+    if (!copies_ || in_flight.picture.size_bytes() >= size) return {};
+    in_flight.captured.clear();  // they upload to the old place
     in_flight.picture = device_.allocate_device(size);
   } catch (const base::Error& error) {
     return {error.kind(), error.what()};
@@ -302,9 +318,10 @@ infer::PictureView FramePath::picture_of(const InFlight& in_flight) const {
 Status FramePath::upload(InFlight& in_flight, StreamRef stream) {
   const capture::Frame& frame = in_flight.frame;
   if (!copies_) return {};
+  const std::byte* const from = frame.on_device ? in_flight.lease.device_pixels() : frame.pixels.data();
+  const CopyKind kind = frame.on_device ? CopyKind::kDeviceToDevice : CopyKind::kHostToDevice;
   CAMD_TRY(device_.record(in_flight.times.upload_begin, stream));
-  CAMD_TRY(device_.copy(in_flight.picture.data(), frame.pixels.data(), frame.layout.size_bytes, CopyKind::kHostToDevice,
-                        stream));
+  CAMD_TRY(device_.copy(in_flight.picture.data(), from, frame.layout.size_bytes, kind, stream));
   if (signals_) CAMD_TRY(device_.raise(in_flight.picture_there, stream));
   if (options_.wait_each) CAMD_TRY(device_.synchronize(stream));
   CAMD_TRY(device_.record(in_flight.times.upload_end, stream));
@@ -328,6 +345,20 @@ Status FramePath::download(InFlight& in_flight, StreamRef compute, StreamRef str
   if (in_flight.host_input.size_bytes() == 0) return {};
   return device_.copy(in_flight.host_input.data(), in_flight.execution->input().data, in_flight.host_input.size_bytes(),
                       CopyKind::kDeviceToHost, stream);
+}
+
+bool FramePath::takes_picture_back(const InFlight& in_flight) const noexcept {
+  return in_flight.frame.on_device && postprocessors_.needs().picture;
+}
+
+// The frame is complete, in `last`, when its picture is on the host, too. The copy is not ordered behind the network's
+// work: the decoder's surface is read, which is ready and held as long as plug-ins read pictures.
+Status FramePath::take_picture_back(InFlight& in_flight, StreamRef last) {
+  if (!takes_picture_back(in_flight)) return {};
+  CAMD_TRY(device_.copy(in_flight.host_picture.data(), in_flight.lease.device_pixels(),
+                        in_flight.frame.layout.size_bytes, CopyKind::kDeviceToHost, download_stream_));
+  CAMD_TRY(device_.record(in_flight.picture_back, download_stream_));
+  return device_.wait(in_flight.picture_back, last);
 }
 
 void FramePath::finish(const InFlight& in_flight) {

@@ -14,6 +14,10 @@
 // usual set of cameras needs. Where the device has signals, the graph is launched while the picture is still on its
 // way, and its first kernel awaits a signal that is raised behind the upload.
 //
+// A picture that lies on the device already (Frame::on_device) does not cross the bus. It is copied on the device to
+// where uploads go, so that graphs do not multiply by the decoders' addresses, and the decoder gets its surface back
+// as early as a slot is freed. Plug-ins that read pictures get it from the device, for these frames alone.
+//
 //   function                         thread
 //   constructor, make_in_flight()    [setup]
 //   enqueue()                        [dispatch]
@@ -103,6 +107,8 @@ class FramePath {
   [[nodiscard]] infer::PictureView picture_of(const InFlight& in_flight) const;
   base::Status upload(InFlight& in_flight, device::StreamRef stream);
   base::Status download(InFlight& in_flight, device::StreamRef compute, device::StreamRef stream);
+  [[nodiscard]] bool takes_picture_back(const InFlight& in_flight) const noexcept;
+  base::Status take_picture_back(InFlight& in_flight, device::StreamRef last);
 
   device::Device& device_;
   infer::Engine& engine_;

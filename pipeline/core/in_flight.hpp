@@ -2,8 +2,8 @@
 // buffers, events, tensors and times. A lane has a fixed number of them and reuses them frame after frame.
 //
 // Threads: used by one job at a time: [dispatch], then [completion], then [post]. The lane's JobQueue hands it on.
-// Invariants: FramePath::make_in_flight() allocates all of it. Later only `picture` grows, for a picture that is bigger
-// than any before, and graphs are captured.
+// Invariants: FramePath::make_in_flight() allocates all of it. Later only `picture` and `host_picture` grow, for a
+// picture that is bigger than any before, and graphs are captured.
 #pragma once
 
 #include <cstdint>
@@ -54,6 +54,7 @@ struct InFlight {
         uploaded(device.make_event()),
         slot_read(device.make_event()),
         computed(device.make_event()),
+        picture_back(device.make_event()),
         downloaded(device.make_event()),
         timed(device.make_event()),
         detections(static_cast<std::size_t>(room)) {}
@@ -61,6 +62,7 @@ struct InFlight {
   // ---- Made once
   std::unique_ptr<infer::Execution> execution;
   device::DeviceBuffer picture;                  // where the upload goes; grows with the pictures
+  device::HostBuffer host_picture;               // for plug-ins, of a picture on the device; grows with the pictures
   std::vector<device::HostBuffer> host_outputs;  // the memory behind `copies` and mapped outputs
   std::vector<CopyBack> copies;
   device::HostBuffer host_input;  // empty unless a plug-in reads the network's input
@@ -69,6 +71,7 @@ struct InFlight {
   device::Event uploaded;                      // the picture is in device memory
   device::Event slot_read;                     // the device has read the slot: it may be freed
   device::Event computed;                      // the network has ended
+  device::Event picture_back;                  // `host_picture` is filled
   device::Event downloaded;                    // all wanted outputs are in host memory
   device::Event timed;                         // the last time is taken, where that happens behind `downloaded`
   std::unique_ptr<device::Stream> own_stream;  // streams: per_frame

@@ -12,7 +12,7 @@
 namespace camd::pipeline {
 
 // Twice the cameras that a configuration can have: a reload may replace them all.
-inline constexpr std::size_t kMostSlots = 512;
+inline constexpr std::size_t kMostSlots = 1024;
 
 template <class T>
 class SlotTable {

@@ -82,7 +82,7 @@ class Session {
   int stop(EndReason why);
   // Whether foreign code that was left behind still runs. The destructor then waits for it: a process that wants to end
   // leaves without destructors.
-  [[nodiscard]] bool hangs() const noexcept { return hangs_; }
+  [[nodiscard]] bool hangs() const noexcept { return hangs_ || capture::left_threads_behind(); }
   // Where a drain that takes too long is stuck: what is in flight, by camera.
   [[nodiscard]] std::string stuck_line() const;
   // How it goes, in one line: the cameras, and why the last reload was refused if it was.

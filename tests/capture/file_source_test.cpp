@@ -150,6 +150,19 @@ TEST_F(FileSourceTest, SaysWhereInTheConfigurationAMissingFileIsNamed) {
   EXPECT_EQ(failure(), "c.yaml:7:3: cameras.0.source.path: /nowhere/none.mkv: no such file");
 }
 
+TEST_F(FileSourceTest, FailsWhereTheGpuShallDecodeAndTheDeviceIsTheHost) {
+  config::Camera camera;
+  camera.name = "door";
+  camera.source = file(folder_ / "none.mkv", false, true);
+  camera.decode = config::DecodeMode::kGpu;
+  make(camera.source);
+  source_ = make_source(camera, 0, *ring_, states_, base::system_clock());
+  EXPECT_THAT(failure(), HasSubstr("none.mkv: no such file"));
+  std::ofstream(folder_ / "none.mkv") << "something";
+  source_ = make_source(camera, 0, *ring_, states_, base::system_clock());
+  EXPECT_THAT(failure(), HasSubstr("`decode: gpu` needs a GPU, but `device` is the host"));
+}
+
 TEST_F(FileSourceTest, NamesAnEmptyFileAndAFolder) {
   write_file(folder_ / "empty.mkv", "");
   make(file(folder_ / "empty.mkv", false, true));

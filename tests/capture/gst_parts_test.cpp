@@ -193,7 +193,7 @@ TEST_P(GstPictureTest, ArrivesWithItsPixelsBorrowedOrCopied) {
     const auto sample = padded_sample(one.format, tight, stamp, separate);
     auto fill = ring_.begin();
     ASSERT_TRUE(fill);
-    EXPECT_EQ(fill_from_sample(*fill, may_borrow, sample.get()), "");
+    EXPECT_EQ(fill_from_sample(*fill, may_borrow, false, sample.get()), "");
     fill->publish(from_ns(1), from_ns(1));
     const auto lease = ring_.take();
     ASSERT_TRUE(lease);
@@ -263,7 +263,7 @@ TEST(GstPicture, RefusesWhatItDoesNotKnowAndDropsTheFrameAsSourceError) {
   gst_buffer_unref(buffer);
   {
     auto fill = ring.begin();
-    EXPECT_NE(fill_from_sample(*fill, true, sample.get()), "");
+    EXPECT_NE(fill_from_sample(*fill, true, false, sample.get()), "");
   }
   EXPECT_EQ(observer.dropped(RingDrop::kNotFilled), 1);
 }
@@ -279,7 +279,7 @@ TEST(GstPicture, RefusesABufferThatIsSmallerThanItsPicture) {
   gst_buffer_unref(buffer);
   for (const bool may_borrow : {true, false}) {
     auto fill = ring.begin();
-    EXPECT_NE(fill_from_sample(*fill, may_borrow, sample.get()), "");
+    EXPECT_NE(fill_from_sample(*fill, may_borrow, false, sample.get()), "");
   }
   EXPECT_EQ(GST_MINI_OBJECT_REFCOUNT_VALUE(gst_sample_get_buffer(sample.get())), 1);
 }

@@ -45,6 +45,8 @@ class EmulatedGpu final : public device::CudaDevice {
   void before_kernel(std::function<void()> call) { before_kernel_ = std::move(call); }
 
   [[nodiscard]] std::size_t captures() const noexcept { return captures_; }  // so far
+  // [setup] The next `count` captures are broken off, as other libraries' calls do it.
+  void break_off_captures(int count) { broken_off_ = count; }
 
   // As HostDevice::inject_failure(): the device is lost from now on. [any]
   void lose(const base::Status& failure) {
@@ -163,6 +165,10 @@ class EmulatedGpu final : public device::CudaDevice {
     }
     const std::unique_ptr<Capture> capture = std::move(capturing_);
     for (StreamOfGpu* const member : capture->members) member->capture = nullptr;
+    if (broken_off_ > 0) {
+      --broken_off_;
+      return base::Status(base::ErrorKind::kState, "broken off");
+    }
     if (!joined(*capture)) return misuse("work of the capture is not joined at its end");
     auto made =
         std::make_unique<Graph>(std::move(capture->operations), std::move(capture->points), host_->make_event());
@@ -372,6 +378,7 @@ class EmulatedGpu final : public device::CudaDevice {
   std::function<void()> before_kernel_;
   std::unique_ptr<Capture> capturing_;
   std::size_t captures_ = 0;
+  int broken_off_ = 0;
 };
 
 }  // namespace camd::test

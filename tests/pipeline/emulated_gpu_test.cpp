@@ -3,10 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <numeric>
 #include <ostream>
+#include <utility>
 
 #include "pipeline/run/path_probe.hpp"
 #include "tests/device/emulated_gpu.hpp"
@@ -90,6 +92,69 @@ test::FakeSource::Body publishes_numbers(const base::Clock& clock, int frames) {
       if (!lease) continue;
       const base::PictureLayout layout = layout_of(lease->sequence());
       std::memset(lease->data(layout), static_cast<int>(lease->sequence()), layout.size_bytes);
+      lease->publish(clock.now(), clock.now());
+    }
+  };
+}
+
+// Stands for a decoder of the GPU: a few surfaces in its memory, each lent with a frame. What comes back is
+// overwritten.
+class Surfaces {
+ public:
+  explicit Surfaces(EmulatedGpu& gpu) {
+    for (Surface& surface : surfaces_) {
+      surface.memory = gpu.allocate_device(kBytes);
+      surface.owner = this;
+    }
+  }
+  ~Surfaces() { EXPECT_EQ(lent_, 0); }
+  Surfaces(const Surfaces&) = delete;
+  Surfaces& operator=(const Surfaces&) = delete;
+
+  // A picture whose bytes are all `value`.
+  capture::BorrowedPixels lend(const base::PictureLayout& layout, int value) {
+    const base::MutexLock lock(mutex_);
+    for (Surface& surface : surfaces_) {
+      if (std::exchange(surface.lent, true)) continue;
+      ++lent_;
+      std::memset(surface.memory.data(), value, layout.size_bytes);
+      return {surface.memory.data(), layout.size_bytes, &Surface::back, &surface};
+    }
+    ADD_FAILURE() << "more surfaces are lent than a ring and the frames in flight can hold";
+    return {};
+  }
+
+ private:
+  static constexpr std::size_t kBytes = 16384;
+  struct Surface {
+    device::DeviceBuffer memory;
+    Surfaces* owner = nullptr;
+    bool lent = false;
+    static void back(void* self) noexcept {
+      auto* const surface = static_cast<Surface*>(self);
+      const base::MutexLock lock(surface->owner->mutex_);
+      std::memset(surface->memory.data(), 0xEE, kBytes);
+      surface->lent = false;
+      --surface->owner->lent_;
+    }
+  };
+  base::Mutex mutex_;
+  std::array<Surface, 16> surfaces_;  // guarded by mutex_
+  int lent_ CAMD_GUARDED_BY(mutex_) = 0;
+};
+
+// Frames of a decoder of the GPU; every fifth is decoded on the CPU.
+test::FakeSource::Body publishes_surfaces(const base::Clock& clock, Surfaces& surfaces, int frames) {
+  return [&clock, &surfaces, frames](capture::FrameRing& ring, const std::atomic<bool>&) {
+    for (int i = 0; i < frames; ++i) {
+      auto lease = ring.begin();
+      if (!lease) continue;
+      const base::PictureLayout layout = layout_of(lease->sequence());
+      if (lease->sequence() % 5 == 4) {
+        std::memset(lease->data(layout), static_cast<int>(lease->sequence()), layout.size_bytes);
+      } else {
+        lease->borrow_on_device(layout, surfaces.lend(layout, static_cast<int>(lease->sequence())));
+      }
       lease->publish(clock.now(), clock.now());
     }
   };
@@ -220,6 +285,77 @@ TEST_P(EveryStrategy, KeepsThePictureForAPluginThatReadsItWhileLiveCamerasGoOn) 
   EXPECT_GE(delivered, 2);
   EXPECT_EQ(wrong, 0);
   EXPECT_TRUE(rig.pipeline->ledger().totals().balanced());
+}
+
+TEST_P(EveryStrategy, ReadsPicturesThatTheGpuHasDecodedWhereTheyLieAndBringsNoneOfThemOverTheBus) {
+  constexpr int kFrames = 200;
+  base::Mutex mutex;
+  std::vector<std::uint64_t> sequences[2];
+  int wrong = 0;
+  test::FakePlugin plugin([&](const camd_frame& frame, const camd_tensors& tensors, camd_results&, camd_error&) {
+    const base::MutexLock lock(mutex);
+    sequences[frame.camera_index].push_back(frame.sequence);
+    if (!outputs_are_of(frame, tensors)) ++wrong;
+    return static_cast<int>(CAMD_OK);
+  });
+  plugin.outputs = 2;
+  GpuRig rig(plugin);
+  Surfaces one(rig.gpu), two(rig.gpu);
+  EXPECT_EQ(rig.run({test::fake_camera("one", publishes_surfaces(rig.clock, one, kFrames), true),
+                     test::fake_camera("two", publishes_surfaces(rig.clock, two, kFrames), true)}),
+            EndReason::kSourcesEnded);
+  EXPECT_EQ(sequences[0], numbers<std::uint64_t>(kFrames));
+  EXPECT_EQ(sequences[1], numbers<std::uint64_t>(kFrames));
+  EXPECT_EQ(wrong, 0);
+  EXPECT_TRUE(rig.pipeline->ledger().totals().balanced());
+  rig.pipeline.reset();
+}
+
+TEST_P(EveryStrategy, BringsAPictureThatTheGpuHasDecodedToAPluginThatReadsIt) {
+  constexpr int kFrames = 300;
+  base::Mutex mutex;
+  int delivered = 0, wrong = 0;
+  test::FakePlugin plugin([&](const camd_frame& frame, const camd_tensors& tensors, camd_results&, camd_error&) {
+    const base::PictureLayout layout = layout_of(frame.sequence);
+    const std::vector<std::uint8_t> expected(layout.size_bytes, static_cast<std::uint8_t>(frame.sequence));
+    const bool equal = std::memcmp(frame.picture->planes[0].data, expected.data(), expected.size()) == 0;
+    const base::MutexLock lock(mutex);
+    ++delivered;
+    if (!equal || !outputs_are_of(frame, tensors)) ++wrong;
+    return static_cast<int>(CAMD_OK);
+  });
+  plugin.picture = CAMD_NEED_HOST;
+  plugin.outputs = 2;
+  GpuRig rig(plugin);
+  Surfaces one(rig.gpu), two(rig.gpu);
+  EXPECT_EQ(rig.run({test::fake_camera("one", publishes_surfaces(rig.clock, one, kFrames)),
+                     test::fake_camera("two", publishes_surfaces(rig.clock, two, kFrames))}),
+            EndReason::kSourcesEnded);
+  EXPECT_GE(delivered, 2);
+  EXPECT_EQ(wrong, 0);
+  EXPECT_TRUE(rig.pipeline->ledger().totals().balanced());
+  rig.pipeline.reset();
+}
+
+// Decoders of the GPU share its context: when one is made while a graph is captured, the capture is broken off. The
+// device was taken for lost.
+TEST_P(EveryStrategy, DeliversEveryFrameThoughCapturesAreBrokenOff) {
+  constexpr int kFrames = 20;
+  base::Mutex mutex;
+  std::vector<std::uint64_t> sequences;
+  int wrong = 0;
+  test::FakePlugin plugin([&](const camd_frame& frame, const camd_tensors& tensors, camd_results&, camd_error&) {
+    const base::MutexLock lock(mutex);
+    sequences.push_back(frame.sequence);
+    if (!outputs_are_of(frame, tensors)) ++wrong;
+    return static_cast<int>(CAMD_OK);
+  });
+  plugin.outputs = 2;
+  GpuRig rig(plugin);
+  rig.gpu.break_off_captures(20);
+  EXPECT_EQ(rig.run({test::fake_camera("one", publishes_numbers(rig.clock, kFrames), true)}), EndReason::kSourcesEnded);
+  EXPECT_EQ(sequences, numbers<std::uint64_t>(kFrames));
+  EXPECT_EQ(wrong, 0);
 }
 
 // How much else travels back decides behind what the input does.

@@ -1,0 +1,195 @@
+#!/usr/bin/python3
+"""How many cameras a machine takes: runs camd with 1, 8, 32, ... cameras of one clip and prints a table row for each.
+
+usage: measure_cameras.py --clip FILE --model FILE [--camd PATH] [--cameras N,N,...] [--decode auto|gpu|cpu]
+                          [--device NAME] [--transfer MODE] [--seconds S]
+
+  --clip FILE      a video file; every camera plays it in real time, again and again
+  --model FILE     the ONNX file
+  --camd PATH      the program [build/dev/bin/camd]
+  --cameras N,...  how many cameras, one run each [1,8,32]
+  --decode MODE    the cameras' `decode` [auto]
+  --device NAME    `device` [cuda]
+  --transfer MODE  `pipeline.transfer` [auto]
+  --seconds S      the length of a run beyond its start [15]; rates and latencies are those of its second half
+
+A run begins when every camera has delivered a frame, or after a minute. Exit 1 when a line did not balance.
+"""
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+START_PATIENCE_S = 60
+
+
+def arguments():
+    parser = argparse.ArgumentParser(usage=argparse.SUPPRESS, add_help=False)
+    parser.add_argument("-h", "--help", action="store_true")
+    parser.add_argument("--camd", default="build/dev/bin/camd")
+    parser.add_argument("--clip")
+    parser.add_argument("--model")
+    parser.add_argument("--cameras", default="1,8,32")
+    parser.add_argument("--decode", default="auto")
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--transfer", default="auto")
+    parser.add_argument("--seconds", type=float, default=15)
+    options = parser.parse_args()
+    if options.help:
+        print(__doc__.strip())
+        sys.exit(0)
+    if not options.clip or not options.model:
+        sys.exit("measure_cameras.py: --clip and --model are needed; see --help")
+    return options
+
+
+def configuration(options, count):
+    cameras = [
+        {"name": f"c{i}", "decode": options.decode,
+         "source": {"type": "file", "path": os.path.abspath(options.clip), "loop": True}}
+        for i in range(count)
+    ]
+    return json.dumps({  # JSON is YAML
+        "device": options.device, "model": {"path": os.path.abspath(options.model)}, "metrics": {"period": "1s"},
+        "pipeline": {"transfer": options.transfer}, "cameras": cameras, "postprocess": [{"plugin": "detections"}],
+    })
+
+
+def rank(values, share):
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else float("nan")
+
+
+class Run:
+    """One camd, and what its metrics lines said."""
+
+    def __init__(self, options, count):
+        self.count = count
+        self.lines = {}  # by camera: (monotonic seconds, line)
+        self.gpu_bytes = 0
+        self.unbalanced = 0
+        self.delivering = threading.Event()
+        self.first_s = self.all_s = None
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml", delete=False) as file:
+            file.write(configuration(options, count))
+        self.file = file.name
+        self.began = time.monotonic()
+        self.process = subprocess.Popen([options.camd, "run", self.file], stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, text=True)
+        self.errors = []
+        threading.Thread(target=lambda: self.errors.extend(self.process.stderr), daemon=True).start()
+        self.reader = threading.Thread(target=self.read)
+        self.reader.start()
+
+    def read(self):
+        seen = set()
+        for text in self.process.stdout:
+            line = json.loads(text)
+            if line["event"] == "process":
+                self.gpu_bytes = line["gpu_memory_bytes"]
+            if line["event"] != "camera":
+                continue
+            now = time.monotonic()
+            totals = line["totals"]
+            if totals["captured"] != totals["delivered"] + totals["in_flight"] + sum(totals["dropped"].values()):
+                self.unbalanced += 1
+            self.lines.setdefault(line["camera"], []).append((now, line))
+            if totals["delivered"]:
+                self.first_s = self.first_s or now - self.began
+                seen.add(line["camera"])
+                if len(seen) == self.count and self.all_s is None:
+                    self.all_s = now - self.began
+                    self.delivering.set()
+        self.delivering.set()
+
+    def cpu_s(self):
+        with open(f"/proc/{self.process.pid}/stat", encoding="ascii") as file:
+            fields = file.read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def status(self, key):
+        with open(f"/proc/{self.process.pid}/status", encoding="ascii") as file:
+            return next(int(line.split()[1]) for line in file if line.startswith(key + ":"))
+
+    def measure(self, seconds):
+        self.delivering.wait(START_PATIENCE_S)
+        time.sleep(seconds / 2)
+        if self.process.poll() is not None:
+            return None
+        since, cpu = time.monotonic(), self.cpu_s()
+        time.sleep(seconds / 2)
+        if self.process.poll() is not None:
+            return None
+        until = time.monotonic()
+        row = {"cpu": 100 * (self.cpu_s() - cpu) / (until - since) / self.count,
+               "threads": self.status("Threads") / self.count, "rss": self.status("VmRSS") / 1024 / self.count,
+               "gpu": card_mib() / self.count}
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(15)
+        self.reader.join()
+        rates, p50, p99, worst, drops = [], [], [], [0], {}
+        for lines in self.lines.values():
+            late = [line for at, line in lines if since <= at <= until]
+            if len(late) < 2:
+                continue
+            first, last = late[0], late[-1]
+            passed = (last["mono_ns"] - first["mono_ns"]) / 1e9
+            rates.append((last["totals"]["delivered"] - first["totals"]["delivered"]) / passed)
+            for reason, number in last["totals"]["dropped"].items():
+                drops[reason] = drops.get(reason, 0) + number - first["totals"]["dropped"][reason]
+            for line in late[1:]:
+                latency = line["latency_us"]["total"]
+                p50.append(latency["p50"])
+                p99.append(latency["p99"])
+                worst.append(latency["max"])
+        row.update(least=rank(rates, 0), middle=rank(rates, 0.5), p50=rank(p50, 0.5), p99=rank(p99, 0.99),
+                   worst=max(worst), drops={k: v for k, v in drops.items() if v})
+        return row
+
+
+def card_mib():
+    try:
+        text = subprocess.run(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"],
+                              capture_output=True, text=True, check=True).stdout
+        return float(text.split()[0])
+    except (OSError, subprocess.CalledProcessError, ValueError, IndexError):
+        return float("nan")
+
+
+def main():
+    options = arguments()
+    wrong = 0
+    print("| cameras | frames/s a camera, least and middle | latency us, p50 / p99 / worst | dropped "
+          "| CPU a camera, % of a core | host MiB a camera | card MiB a camera | threads a camera "
+          "| first and all deliver after s | exit code |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    for count in (int(text) for text in options.cameras.split(",")):
+        run = Run(options, count)
+        try:
+            row = run.measure(options.seconds)
+        finally:
+            if run.process.poll() is None:
+                run.process.kill()
+            os.unlink(run.file)
+        if row is None:
+            print(f"| {count} | camd ended with {run.process.returncode}: {''.join(run.errors[-1:]).strip()} |")
+            wrong += 1
+            continue
+        wrong += run.unbalanced
+        drops = ", ".join(f"{number} {reason}" for reason, number in row["drops"].items()) or "none"
+        print(f"| {count} | {row['least']:.1f}, {row['middle']:.1f} | {row['p50']:.0f} / {row['p99']:.0f} / "
+              f"{row['worst']:.0f} | {drops} | {row['cpu']:.2f} | {row['rss']:.1f} | {row['gpu']:.0f} "
+              f"| {row['threads']:.1f} | {run.first_s or -1:.1f}, {run.all_s or -1:.1f} "
+              f"| {run.process.returncode} |", flush=True)
+    if wrong:
+        sys.exit("measure_cameras.py: a run ended early, or a line did not balance")
+
+
+if __name__ == "__main__":
+    main()
