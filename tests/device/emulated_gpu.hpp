@@ -11,6 +11,7 @@
 // that nothing joins) is answered kInternal.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <deque>
 #include <functional>
@@ -44,9 +45,15 @@ class EmulatedGpu final : public device::CudaDevice {
   // [setup] Called before each kernel that a stream runs, by several of them at once.
   void before_kernel(std::function<void()> call) { before_kernel_ = std::move(call); }
 
-  [[nodiscard]] std::size_t captures() const noexcept { return captures_; }  // so far
+  [[nodiscard]] std::size_t captures() const noexcept {  // so far
+    const base::MutexLock lock(captures_.mutex);
+    return captures_.begun;
+  }
   // [setup] The next `count` captures are broken off, as other libraries' calls do it.
-  void break_off_captures(int count) { broken_off_ = count; }
+  void break_off_captures(int count) {
+    const base::MutexLock lock(captures_.mutex);
+    captures_.broken_off = count;
+  }
 
   // As HostDevice::inject_failure(): the device is lost from now on. [any]
   void lose(const base::Status& failure) {
@@ -109,10 +116,10 @@ class EmulatedGpu final : public device::CudaDevice {
       if (own.capture != nullptr) return misuse("a capture waits for an event of outside");
       return host_->wait(waited.host, own.host);
     }
-    if (capturing_ == nullptr || waited.capture != capturing_->number) {
-      return misuse("the event was recorded in a capture that has ended");
-    }
-    if (own.capture == nullptr) join(own, *capturing_);
+    Capture* const capture = capture_of(waited.capture);
+    if (capture == nullptr) return misuse("the event was recorded in a capture that has ended");
+    if (own.capture == nullptr) join(own, *capture);
+    if (own.capture != capture) return misuse("a capture waits for an event of another one");
     Operation operation{Kind::kWait, own.lane};
     operation.point = waited.point;
     return note(*own.capture, operation);
@@ -153,21 +160,28 @@ class EmulatedGpu final : public device::CudaDevice {
 
   [[nodiscard]] bool supports_graphs() const noexcept override { return true; }
   base::Status begin_capture(device::StreamRef stream) override {
-    if (capturing_ != nullptr) return misuse("a capture is under way already");
-    capturing_ = std::make_unique<Capture>();
-    capturing_->number = ++captures_;
-    join(of(stream), *capturing_);
+    if (of(stream).capture != nullptr) return misuse("the stream is in a capture already");
+    const base::MutexLock lock(captures_.mutex);
+    auto capture = std::make_unique<Capture>();
+    capture->number = ++captures_.begun;
+    join(of(stream), *capture);
+    captures_.open.push_back(std::move(capture));
     return host_->status();
   }
   base::Status end_capture(device::StreamRef stream, device::GraphExec& graph) override {
-    if (capturing_ == nullptr || of(stream).capture != capturing_.get() || of(stream).lane != 0) {
-      return misuse("this stream began no capture");
-    }
-    const std::unique_ptr<Capture> capture = std::move(capturing_);
-    for (StreamOfGpu* const member : capture->members) member->capture = nullptr;
-    if (broken_off_ > 0) {
-      --broken_off_;
-      return base::Status(base::ErrorKind::kState, "broken off");
+    if (of(stream).capture == nullptr || of(stream).lane != 0) return misuse("this stream began no capture");
+    std::unique_ptr<Capture> capture;
+    {
+      const base::MutexLock lock(captures_.mutex);
+      const auto found = std::find_if(captures_.open.begin(), captures_.open.end(),
+                                      [&](const auto& one) { return one.get() == of(stream).capture; });
+      capture = std::move(*found);
+      captures_.open.erase(found);
+      for (StreamOfGpu* const member : capture->members) member->capture = nullptr;
+      if (captures_.broken_off > 0) {
+        --captures_.broken_off;
+        return base::Status(base::ErrorKind::kState, "broken off");
+      }
     }
     if (!joined(*capture)) return misuse("work of the capture is not joined at its end");
     auto made =
@@ -310,6 +324,13 @@ class EmulatedGpu final : public device::CudaDevice {
   static EventOfGpu& of(const device::Event& event) { return static_cast<EventOfGpu&>(event.state()); }
   static base::Status misuse(const char* what) { return {base::ErrorKind::kInternal, what}; }
 
+  // The open capture of this number; null: it has ended.
+  Capture* capture_of(std::size_t number) {
+    const base::MutexLock lock(captures_.mutex);
+    const auto found = std::find_if(captures_.open.begin(), captures_.open.end(),
+                                    [number](const auto& one) { return one->number == number; });
+    return found == captures_.open.end() ? nullptr : found->get();
+  }
   static void join(StreamOfGpu& stream, Capture& capture) {
     stream.capture = &capture;
     stream.lane = capture.members.size();
@@ -376,9 +397,14 @@ class EmulatedGpu final : public device::CudaDevice {
   device::DeviceInfo info_;
   std::function<void(const void* from)> before_copy_;
   std::function<void()> before_kernel_;
-  std::unique_ptr<Capture> capturing_;
-  std::size_t captures_ = 0;
-  int broken_off_ = 0;
+  // Several threads may capture at a time, each on streams of its own (cudaStreamCaptureModeThreadLocal).
+  struct Captures {
+    mutable base::Mutex mutex;
+    std::vector<std::unique_ptr<Capture>> open CAMD_GUARDED_BY(mutex);
+    std::size_t begun CAMD_GUARDED_BY(mutex) = 0;
+    int broken_off CAMD_GUARDED_BY(mutex) = 0;
+  };
+  Captures captures_;
 };
 
 }  // namespace camd::test
