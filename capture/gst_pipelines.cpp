@@ -22,7 +22,7 @@ using base::ErrorKind;
 constexpr const char* kSinkName = "camd";
 
 // Of the decoded pictures.
-struct Wanted {
+struct PictureWish {
   unsigned held;  // buffers that camd may keep at a time
   const Decoding& decoding;
 };
@@ -36,7 +36,7 @@ GstPadProbeReturn on_sink_query(GstPad*, GstPadProbeInfo* info, gpointer held) {
 
 // The sink hands every sample on at once, so its queue of one never fills: what is dropped is dropped in our ring,
 // where it is counted. `sync` paces by the clock.
-void set_up_sink(GstElement* sink, bool sync, const Wanted& wanted) {
+void set_up_sink(GstElement* sink, bool sync, const PictureWish& wanted) {
   const GstOwned<GstCaps> caps = accepted_caps(wanted.decoding.on_device());
   g_object_set(sink, "caps", caps.get(), "sync", static_cast<gboolean>(sync), "max-buffers", 1U, "drop", FALSE,
                "enable-last-sample", FALSE, "qos", FALSE, nullptr);
@@ -104,7 +104,7 @@ void on_no_more_pads(GstElement* decoder, gpointer converter) {
 }
 
 // decodebin ! videoconvert ! appsink at the end of the pipeline; returns the decodebin.
-GstElement* add_decoding_tail(BuiltPipeline& built, const Wanted& wanted) {
+GstElement* add_decoding_tail(BuiltPipeline& built, const PictureWish& wanted) {
   GstElement* const pipeline = built.pipeline.get();
   GstElement* const decoder = add(pipeline, make_element("decodebin", "decoder"));
   GstElement* const converter = add(pipeline, make_element("videoconvert", "converter"));
@@ -240,7 +240,7 @@ GstOwned<GstElement> find_sink(GstElement* pipeline) {
   return sink;
 }
 
-BuiltPipeline build(const config::FileSource& source, const Wanted& wanted) {
+BuiltPipeline build(const config::FileSource& source, const PictureWish& wanted) {
   BuiltPipeline built;
   built.pipeline = new_pipeline();
   GstElement* const decoder = add_decoding_tail(built, wanted);
@@ -251,7 +251,7 @@ BuiltPipeline build(const config::FileSource& source, const Wanted& wanted) {
   return built;
 }
 
-BuiltPipeline build(const config::V4l2Source& source, const Wanted& wanted) {
+BuiltPipeline build(const config::V4l2Source& source, const PictureWish& wanted) {
   BuiltPipeline built;
   built.live = true;
   built.pipeline = new_pipeline();
@@ -274,7 +274,7 @@ BuiltPipeline build(const config::V4l2Source& source, const Wanted& wanted) {
   return built;
 }
 
-BuiltPipeline build(const config::RtspSource& source, const Wanted& wanted) {
+BuiltPipeline build(const config::RtspSource& source, const PictureWish& wanted) {
   BuiltPipeline built;
   built.live = true;
   built.pipeline = new_pipeline();
@@ -297,7 +297,7 @@ BuiltPipeline build(const config::RtspSource& source, const Wanted& wanted) {
   return built;
 }
 
-BuiltPipeline build(const config::GStreamerSource& source, const Wanted& wanted) {
+BuiltPipeline build(const config::GStreamerSource& source, const PictureWish& wanted) {
   BuiltPipeline built;
   // Text that brings its own sink is a pipeline by itself; other text may need our tail to be one ("... ! CAPS").
   if (source.pipeline.find("appsink") != std::string::npos) {
@@ -322,14 +322,14 @@ BuiltPipeline build(const config::GStreamerSource& source, const Wanted& wanted)
   return built;
 }
 
-BuiltPipeline build(const config::TestSource&, const Wanted&) {
+BuiltPipeline build(const config::TestSource&, const PictureWish&) {
   throw Error(ErrorKind::kInternal, "a test source has no pipeline");
 }
 
 }  // namespace
 
 BuiltPipeline build_pipeline(const config::Camera& camera, unsigned held, const Decoding& decoding) {
-  const Wanted wanted{held, decoding};
+  const PictureWish wanted{held, decoding};
   BuiltPipeline built = std::visit([&](const auto& source) { return build(source, wanted); }, camera.source);
   bound_pictures(built.pipeline.get(), built.sink.get(), camera.max_megapixels);
   return built;
