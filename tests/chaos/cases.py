@@ -571,14 +571,14 @@ def bad_camera_at_start(bench):
     time.sleep(1)
 
 
-@case("hanging cameras at the end", "20 servers that never answer; SIGTERM", recovery_s=None, quick=True, repeat=1)
+@case("hanging cameras at the end", "100 servers that never answer; SIGTERM", recovery_s=None, quick=True, repeat=1)
 def hanging_cameras(bench):
     camera = bench.rtsp_camera()
     network = bench.proxy(camera)
     network.kind = misdeeds.KINDS["nothing"]
-    bench.start("".join(bench.rtsp(f"hangs{number}", network.port) for number in range(20)) + bench.pattern("pattern"),
+    bench.start("".join(bench.rtsp(f"hangs{number}", network.port) for number in range(100)) + bench.pattern("pattern"),
                 beside=("pattern",))
-    wait_until(lambda: network.tries >= 20, 5)
+    wait_until(lambda: network.tries >= 100, 10)
 
 
 @case("second signal", "SIGTERM and SIGINT while a plug-in hangs", recovery_s=None, lost_beside=None, exit_code=None,

@@ -1,14 +1,16 @@
 #!/usr/bin/python3
 """Faults on purpose: drives the built camd through the cases of cases.py and checks their bounds.
 
-usage: chaos.py [--build DIR] [--quick | --all | --soak MINUTES] [--case TEXT]... [--seed N] [--repeat N]
-                [--json FILE] [--write-docs] [--keep] [--again] [--list]
+usage: chaos.py [--build DIR] [--quick | --all | --soak MINUTES | --tries N] [--case TEXT]... [--seed N] [--repeat N]
+                [--minutes M] [--json FILE] [--write-docs] [--keep] [--again] [--list]
 
   --build DIR      the build folder [build/dev]
   --quick          the subset of CI, each once: about two minutes (the default)
   --all            every case, with its repetitions
   --soak MINUTES   random faults from the seed on one camd, with a slope test on what may grow
-  --case TEXT      only cases whose name holds the text (may be repeated)
+  --tries N        N failed tries of each kind of misbehaving server, with the same test
+  --minutes M      ends each group of --tries after so long, and says how far it came
+  --case TEXT      only cases, or kinds of servers, whose name holds the text (may be repeated)
   --seed N         repeats the durations and choices of an earlier run [the time]
   --repeat N       repetitions of each case
   --json FILE      leaves the results there
@@ -27,8 +29,10 @@ from pathlib import Path
 
 import report
 import soak
+import tries
 from bench import calm, run_case, stop_on_signals
-from cases import CASES
+from cases_service import CASES
+from misdeeds import KINDS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -41,6 +45,8 @@ def arguments():
     which.add_argument("--quick", action="store_true")
     which.add_argument("--all", action="store_true")
     which.add_argument("--soak", type=float, metavar="MINUTES")
+    which.add_argument("--tries", type=int)
+    parser.add_argument("--minutes", type=float)
     parser.add_argument("--case", action="append", default=[])
     parser.add_argument("--seed", type=int)
     parser.add_argument("--repeat", type=int)
@@ -76,6 +82,9 @@ def main():
     build = options.build.resolve()
     if options.soak is not None:
         return soak.run(build, options.soak, seed, options.json)
+    if options.tries is not None:
+        names = [name for name in KINDS if not options.case or any(text in name for text in options.case)]
+        return tries.run(build, options.tries, seed, names, options.minutes, options.json)
     results = []
     for case in cases:
         repeat = options.repeat or (case.repeat if options.all else 1)

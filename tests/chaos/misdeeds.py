@@ -54,6 +54,8 @@ def answer(connection, head, text, body=b""):
 def endless(connection, chunk):
     while True:
         connection.client.sendall(chunk)
+        if connection.proxy.endless_pause_s:
+            time.sleep(connection.proxy.endless_pause_s)
 
 
 def slowly(connection, data, pause=0.05):
@@ -201,6 +203,7 @@ def at(stage, deed):
                 connection.upstream.sendall(head + body)
                 answer_head, answer_body, upstream_rest = read_message(connection.upstream, upstream_rest)
                 if head.split(b" ", 1)[0] == stage.encode():
+                    connection.proxy.on_misdeed()
                     deed(connection, head, answer_head + answer_body)
                     return
                 connection.client.sendall(answer_head + answer_body)
@@ -259,6 +262,13 @@ STREAMS = {
 
 # ---- Servers that are no RTSP at all
 
+def at_once(deed):
+    def serve(connection):
+        connection.proxy.on_misdeed()
+        deed(connection)
+    return serve
+
+
 def nothing(connection):
     until_gone(connection)
 
@@ -281,8 +291,8 @@ def echo(connection):
         connection.client.sendall(data)
 
 
-KINDS = {"nothing": nothing, "closed at once": closed_at_once, "reset at once": reset_at_once,
-         "speaks first": speaks_first, "echo": echo}
+KINDS = {"nothing": at_once(nothing), "closed at once": at_once(closed_at_once), "reset at once": at_once(reset_at_once),
+         "speaks first": at_once(speaks_first), "echo": at_once(echo)}
 for _stage in STAGES:
     for _name, _deed in DEEDS.items():
         KINDS[f"{_stage}: {_name}"] = at(_stage, _deed)

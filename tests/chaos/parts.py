@@ -4,6 +4,7 @@ Threads: one reader for each pipe of camd, two pumps for each connection of the 
 """
 
 import collections
+import contextlib
 import json
 import os
 import random
@@ -145,6 +146,26 @@ class RtspCamera:
 Usage = collections.namedtuple("Usage", "rss_kib descriptors threads")
 
 
+def descriptors(pid, numbers=None):
+    """What each of these descriptors of the process (all that are open) stands for, such as pipe:[123]."""
+    found = []
+    for number in numbers or os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(OSError):  # closed meanwhile
+            found.append(os.readlink(f"/proc/{pid}/fd/{number}"))
+    return found
+
+
+def symbolizer_pipes(pid):
+    """The pipes to a sanitizer's symbolizer, which it starts when it first has to name a function, and keeps."""
+    found = set()
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with contextlib.suppress(OSError):
+            for child in Path(f"/proc/{pid}/task/{task}/children").read_text().split():
+                if "symbolizer" in Path(f"/proc/{child}/comm").read_text():
+                    found.update(descriptors(child, (0, 1)))  # its further ones are camd's own
+    return found
+
+
 class Camd:
     """The built daemon."""
 
@@ -218,8 +239,9 @@ class Camd:
         try:
             status = Path(f"/proc/{self.process.pid}/status").read_text()
             fields = dict(line.split(":", 1) for line in status.splitlines())
-            return Usage(int(fields["VmRSS"].split()[0]), len(os.listdir(f"/proc/{self.process.pid}/fd")),
-                         int(fields["Threads"]))
+            others = symbolizer_pipes(self.process.pid)
+            ours = [file for file in descriptors(self.process.pid) if file not in others]
+            return Usage(int(fields["VmRSS"].split()[0]), len(ours), int(fields["Threads"]))
         except (OSError, KeyError):
             return None
 
@@ -318,6 +340,8 @@ class Proxy:
         self.random = random.Random(seed)
         self.tries = 0
         self.kind = None  # a function of the Connection that serves it instead (misdeeds.py)
+        self.on_misdeed = lambda: None  # called by it, in the connection's thread, when it does what it is there for
+        self.endless_pause_s = 0.0      # of kinds that send without end, after each piece
         self.corrupt_chance = 0.0
         self.bytes_per_second = 0
         self._go = threading.Event()
@@ -333,7 +357,7 @@ class Proxy:
         self.listener = socket.socket()
         self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.listener.bind(("127.0.0.1", self.port))
-        self.listener.listen(64)
+        self.listener.listen(256)
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self._accept, args=(self.listener,), daemon=True).start()
 

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Tests of the chaos harness's own parts: what judges must be right first."""
 
+import os
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -12,8 +14,8 @@ import misdeeds
 import report
 import soak
 from bench import Case, Result
-from cases import CASES
-from parts import Truth, balance, percentile
+from cases_service import CASES
+from parts import Truth, balance, descriptors, percentile, symbolizer_pipes
 
 
 class Slope(unittest.TestCase):
@@ -74,6 +76,35 @@ class Parts(unittest.TestCase):
 
     def test_there_are_a_hundred_kinds_of_misbehaving_servers(self):
         self.assertGreaterEqual(len(misdeeds.KINDS), 100)
+
+
+    def test_a_try_counts_when_the_misdeed_is_done(self):
+        class Proxy:
+            tries, endless_pause_s = 0, 0.0
+
+            def on_misdeed(self):
+                self.tries += 1
+
+        class Connection:
+            proxy = Proxy()
+        connection = Connection()
+        misdeeds.KINDS["closed at once"](connection)
+        self.assertEqual(connection.proxy.tries, 1)
+
+    def test_a_sanitizers_symbolizer_is_no_leak(self):
+        with tempfile.TemporaryDirectory() as folder:
+            child = Path(folder) / "llvm-symbolizer"
+            child.write_bytes(Path(sys.executable).resolve().read_bytes())
+            child.chmod(0o755)
+            environment = {**os.environ, "PYTHONHOME": sys.base_prefix}
+            with subprocess.Popen([child, "-c", "input()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                  env=environment) as process:
+                pipes = symbolizer_pipes(os.getpid())
+                self.assertEqual(pipes, set(descriptors(process.pid, (0, 1))))
+                self.assertEqual(len(pipes), 2)
+                self.assertTrue(pipes <= set(descriptors(os.getpid())))
+                process.stdin.write(b"\n")
+        self.assertEqual(symbolizer_pipes(os.getpid()), set())
 
 
 class Table(unittest.TestCase):
