@@ -378,5 +378,6 @@ def calm():
 def stop_on_signals():
     """Cases clean up behind them when the harness is asked to stop."""
     def leave(number, _):
+        signal.signal(number, signal.SIG_IGN)  # a second one shall not break off the cleaning up
         raise SystemExit(128 + number)
     signal.signal(signal.SIGTERM, leave)

@@ -2,10 +2,10 @@
 """Faults on purpose: drives the built camd through the cases of cases.py and checks their bounds.
 
 usage: chaos.py [--build DIR] [--quick | --all | --soak MINUTES | --tries N] [--case TEXT]... [--seed N] [--repeat N]
-                [--minutes M] [--json FILE] [--write-docs] [--keep] [--again] [--list]
+                [--minutes M] [--jobs N] [--json FILE] [--write-docs] [--keep] [--again] [--list]
 
   --build DIR      the build folder [build/dev]
-  --quick          the subset of CI, each once: about two minutes (the default)
+  --quick          the subset of CI, each once: about three minutes, a minute with --jobs 3 (the default)
   --all            every case, with its repetitions
   --soak MINUTES   random faults from the seed on one camd, with a slope test on what may grow
   --tries N        N failed tries of each kind of misbehaving server, with the same test
@@ -13,6 +13,7 @@ usage: chaos.py [--build DIR] [--quick | --all | --soak MINUTES | --tries N] [--
   --case TEXT      only cases, or kinds of servers, whose name holds the text (may be repeated)
   --seed N         repeats the durations and choices of an earlier run [the time]
   --repeat N       repetitions of each case
+  --jobs N         cases at a time; those that load the machine run alone, after the others [1]
   --json FILE      leaves the results there
   --write-docs     writes them into docs/reliability.md, between its markers
   --keep           leaves the folder of a case that failed
@@ -23,14 +24,16 @@ Exit 1 when a bound was not kept, 0 otherwise. Cases marked as not met yet run w
 
 import argparse
 import json
+import multiprocessing
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import report
 import soak
 import tries
-from bench import calm, run_case, stop_on_signals
+from bench import Result, calm, run_case, stop_on_signals
 from cases_service import CASES
 from misdeeds import KINDS
 
@@ -50,6 +53,7 @@ def arguments():
     parser.add_argument("--case", action="append", default=[])
     parser.add_argument("--seed", type=int)
     parser.add_argument("--repeat", type=int)
+    parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--write-docs", action="store_true")
     parser.add_argument("--keep", action="store_true")
@@ -62,6 +66,47 @@ def chosen(options):
     if options.case:
         return [case for case in CASES if any(text in case.name for text in options.case)]
     return list(CASES) if options.all or options.list else [case for case in CASES if case.quick and not case.not_yet]
+
+
+def in_process_of_its_own(case, run_one):
+    """The case's result. Its threads do not disturb those of another case."""
+    receive, send = multiprocessing.Pipe(duplex=False)
+
+    def work():
+        result = run_one(case)
+        result.case = None  # functions cannot be sent
+        send.send(result)
+    process = multiprocessing.get_context("fork").Process(target=work)
+    process.start()
+    while process.is_alive() and not receive.poll(0.1):
+        pass
+    result = receive.recv() if receive.poll() else Result(case, problems=["the harness failed, see above"])
+    process.join()
+    result.case = case
+    return result
+
+
+def run_cases(cases, run_one, jobs):
+    """The results, in the order of the cases."""
+    results = {}
+
+    def run(case):
+        results[case.name] = in_process_of_its_own(case, run_one)
+        print(report.line(results[case.name]), flush=True)
+
+    workers = ThreadPoolExecutor(max_workers=jobs)
+    try:
+        for _ in workers.map(run, [case for case in cases if case.calm]):
+            pass
+        for case in cases:
+            if not case.calm:
+                run(case)
+    except BaseException:  # asked to stop: cases clean up behind them
+        workers.shutdown(wait=False, cancel_futures=True)
+        for child in multiprocessing.active_children():
+            child.terminate()
+        raise
+    return [results[case.name] for case in cases]
 
 
 def main():
@@ -85,11 +130,8 @@ def main():
     if options.tries is not None:
         names = [name for name in KINDS if not options.case or any(text in name for text in options.case)]
         return tries.run(build, options.tries, seed, names, options.minutes, options.json)
-    results = []
-    for case in cases:
-        repeat = options.repeat or (case.repeat if options.all else 1)
-        results.append(run_case(case, build, seed, repeat, options.keep, options.again))
-        print(report.line(results[-1]), flush=True)
+    results = run_cases(cases, lambda case: run_case(case, build, seed, options.repeat or (case.repeat if options.all else 1),
+                                                     options.keep, options.again), options.jobs)
     if options.json:
         options.json.write_text(json.dumps([report.record(result) for result in results], indent=1) + "\n")
     if options.write_docs:
