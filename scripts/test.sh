@@ -7,8 +7,8 @@
 #   dev    everything, optimised with debug information (build/dev); with CUDA, for one architecture, where nvcc 12 or
 #          later is found; then all tests
 #   demo   scripts/demo.sh for two seconds: what a first visitor builds, several sources at a time, and sees (build/demo)
-#   asan   address and undefined-behaviour sanitizers over the tests of device, capture, plugins and pipeline
-#   tsan   the thread sanitizer over the same, built with clang, whose thread-safety analysis is an error
+#   asan   address and undefined-behaviour sanitizers over the tests of device, capture, plugins and pipeline (clang)
+#   tsan   the thread sanitizer over the same; clang's thread-safety analysis is an error
 #   fuzz   libFuzzer on what reads models, configurations and metrics lines, for a minute (FUZZ_SECONDS says otherwise),
 #          starting from ONNX's own cases, the examples, and what earlier runs found (build/fuzz/corpus)
 #   lint   scripts/lint.sh: format, clang-tidy on what changed, layers, scripts
@@ -81,7 +81,8 @@ build() { # PRESET [TARGET...]
 run_tests() { # PRESET [CTEST ARGUMENT...]
   local preset=$1
   shift
-  ctest --test-dir "build/$preset" -j 2 --output-on-failure --no-tests=error \
+  # One more than there are cores: many tests wait for a server or a clock.
+  ctest --test-dir "build/$preset" -j "$((jobs + 1))" --output-on-failure --no-tests=error \
     --output-junit "$repo/build/$preset/ctest.xml" --output-log "$repo/build/$preset/ctest.log" "$@"
 }
 
@@ -110,7 +111,7 @@ step_tsan() { step_sanitizer tsan; }
 # Runs one target on its corpus.
 fuzz() { # NAME SECONDS LONGEST_INPUT
   local log=build/fuzz/$1.log
-  if ! "build/fuzz/bin/fuzz_$1" -max_total_time="$2" -max_len="$3" -timeout=10 -rss_limit_mb=3072 \
+  if ! "build/asan/bin/fuzz_$1" -max_total_time="$2" -max_len="$3" -timeout=10 -rss_limit_mb=3072 \
     -print_final_stats=1 -artifact_prefix="build/fuzz/$1-" "build/fuzz/corpus/$1" >"$log" 2>&1; then
     tail -n 40 "$log" >&2
     return 1
@@ -119,7 +120,7 @@ fuzz() { # NAME SECONDS LONGEST_INPUT
 }
 step_fuzz() {
   local seconds=${FUZZ_SECONDS:-60} half cases=build/fuzz/onnx_conformance case readers models=yes
-  configure fuzz && build fuzz fuzz_config fuzz_metrics fuzz_model || return 1
+  configure asan && build asan fuzz_config fuzz_metrics fuzz_model || return 1 # the same code as the step asan
   mkdir -p build/fuzz/corpus/{config,metrics,model}
   cp docs/examples/*.yaml docs/examples/detectors/*.yaml build/fuzz/corpus/config/
   head -n 8 tests/apps/data/run.jsonl >build/fuzz/corpus/metrics/run.jsonl
