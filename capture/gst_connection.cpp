@@ -16,6 +16,9 @@ constexpr base::Duration kGoodByePatience = std::chrono::milliseconds(250);
 // Together shorter than kStopPatience.
 constexpr base::Duration kTearDownPatience = std::chrono::milliseconds(750);
 
+// A description of a session has some kilobytes. rtspsrc reads so much of a header within 0.3 s.
+constexpr std::uint64_t kMostAnswered = 256 * 1024;
+
 GstMessageType operator|(GstMessageType a, GstMessageType b) {
   return static_cast<GstMessageType>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
 }
@@ -84,6 +87,21 @@ void GstConnection::detach() noexcept {
   const base::MutexLock lock(gate_->mutex);
   gate_->taker = nullptr;
   while (gate_->inside) gate_->left.wait(gate_->mutex);
+}
+
+bool GstConnection::is_closed_by_server(GstMessage* message) noexcept {
+  if (GST_MESSAGE_TYPE(message) != GST_MESSAGE_WARNING || GST_IS_ELEMENT(GST_MESSAGE_SRC(message)) == FALSE)
+    return false;
+  GstElementFactory* const factory = gst_element_get_factory(GST_ELEMENT(GST_MESSAGE_SRC(message)));
+  if (factory == nullptr || !g_str_equal(GST_OBJECT_NAME(factory), "rtspsrc")) return false;
+  GError* raised = nullptr;
+  gst_message_parse_warning(message, &raised, nullptr);
+  const GstOwned<GError> error(raised);
+  return g_error_matches(error.get(), GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_READ) != FALSE;
+}
+
+bool GstConnection::is_flooded(bool has_packets) const noexcept {
+  return !has_packets && sockets_->read_bytes() > kMostAnswered;
 }
 
 bool GstConnection::at_end() const noexcept { return gst_app_sink_is_eos(GST_APP_SINK(built_.sink.get())) != FALSE; }

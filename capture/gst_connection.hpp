@@ -34,6 +34,13 @@ class GstConnection {
 
   [[nodiscard]] bool comes_back() const noexcept { return built_.live || built_.network; }
   [[nodiscard]] GstElement* pipeline() const noexcept { return built_.pipeline.get(); }
+  // True for the message with which rtspsrc says that its server has closed the connection. Where its pads are not
+  // there yet, because no picture has come, nothing else follows: the end of the stream has no way to go.
+  [[nodiscard]] static bool is_closed_by_server(GstMessage* message) noexcept;
+  // True when an RTSP server has sent more than any answer can be, while `has_packets` says that none of it was RTP.
+  [[nodiscard]] bool is_flooded(bool has_packets) const noexcept;
+  // Whatever reads from an RTSP server fails from now on.
+  void interrupt() noexcept { sockets_->shut_down(); }
   // True when the stream has ended and the sink has received all of it.
   [[nodiscard]] bool at_end() const noexcept;
   // [blocks] See StateWorker::change(). Remembers that the pipeline turned out to be live.

@@ -1,7 +1,13 @@
 #include "capture/gst_interrupt.hpp"
 
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <mutex>
 
 #include "capture/gst_held.hpp"
@@ -49,6 +55,19 @@ void shut(GSocket* socket) noexcept {
   for (int i = 0; i < kMostReads; ++i) {
     if (g_socket_receive_with_blocking(socket, bytes.data(), bytes.size(), FALSE, nullptr, nullptr) <= 0) return;
   }
+}
+
+std::uint64_t read_from(GSocket* socket) noexcept {
+  if (g_socket_is_closed(socket) != FALSE) return 0;
+  const int descriptor = g_socket_get_fd(socket);
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  int waiting = 0;
+  if (getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return 0;
+  if (size < offsetof(tcp_info, tcpi_bytes_received) + sizeof info.tcpi_bytes_received) return 0;  // before Linux 4.1
+  if (ioctl(descriptor, FIONREAD, &waiting) != 0) return 0;
+  const auto unread = static_cast<std::uint64_t>(std::max(0, waiting));
+  return info.tcpi_bytes_received > unread ? info.tcpi_bytes_received - unread : 0;
 }
 
 }  // namespace
@@ -111,6 +130,13 @@ void RtspSockets::shut_down() noexcept {
   const base::MutexLock lock(mutex_);
   shut_ = true;
   for (GSocket* const socket : sockets_) shut(socket);
+}
+
+std::uint64_t RtspSockets::read_bytes() const noexcept {
+  const base::MutexLock lock(mutex_);
+  std::uint64_t sum = 0;
+  for (GSocket* const socket : sockets_) sum += read_from(socket);
+  return sum;
 }
 
 }  // namespace camd::capture

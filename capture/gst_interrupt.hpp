@@ -5,12 +5,16 @@
 // down under it. rtspsrc does not give its socket away. It is caught where GIO connects it, on rtspsrc's own thread,
 // and claimed at the first request that this rtspsrc sends on the same thread.
 //
-// Threads: constructor [setup]; shut_down() [any].
+// A server can also answer without end. rtspsrc reads headers byte by byte and for ever, so what it has read is counted
+// where the kernel knows it (tcp(7), TCP_INFO).
+//
+// Threads: constructor [setup]; shut_down(), read_bytes() [any].
 #pragma once
 
 #include <gio/gio.h>
 #include <gst/gst.h>
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -28,6 +32,8 @@ class RtspSockets {
 
   // Every read and write on the sockets fails from now on, also those that have begun and those of later sockets.
   void shut_down() noexcept;
+  // How much has been read from the sockets that are open: received, and no longer waiting in the kernel.
+  [[nodiscard]] std::uint64_t read_bytes() const noexcept;
 
  private:
   RtspSockets() = default;
@@ -36,7 +42,7 @@ class RtspSockets {
   void look_at(GstElement* element);
   void add(GSocket* socket) noexcept;
 
-  base::Mutex mutex_;
+  mutable base::Mutex mutex_;
   std::vector<GSocket*> sockets_ CAMD_GUARDED_BY(mutex_);  // of connections that may be open
   bool shut_ CAMD_GUARDED_BY(mutex_) = false;
   std::weak_ptr<RtspSockets> self_;

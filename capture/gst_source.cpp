@@ -15,6 +15,7 @@
 #include "capture/file_pace.hpp"
 #include "capture/gst_connection.hpp"
 #include "capture/gst_picture.hpp"
+#include "capture/silence.hpp"
 #include "capture/stream_times.hpp"
 
 namespace camd::capture {
@@ -318,27 +319,23 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
       case StateChange::kDone:
       case StateChange::kLive: break;
     }
-    const TimePoint opened = clock_.now();
+    silence_.begin(clock_.now());
+    Duration patience = Duration::zero();
     for (;;) {
       if (stopped()) return {Verdict::kStopped, ""};
-      Duration patience = std::chrono::seconds(1);
       if (connection_->comes_back()) {
-        const bool first = first_frame_;
-        const Duration limit = first ? recovery_.timeout : first_frame_patience_;
-        const TimePoint since = first ? base::from_ns(last_frame_ns_) : opened;
-        const Duration silent = clock_.now() - since;
-        if (silent >= limit) {
-          const std::string reason = fmt::format("no frame for {}", seconds_text(limit));
-          if (first) report(SourceState::kStalled, reason);
-          return {Verdict::kLost, reason};
-        }
-        patience = std::min(patience, limit - silent);
+        if (auto outcome = look_for_pictures(patience)) return *std::move(outcome);
+      } else {
+        patience = std::chrono::seconds(1);
       }
       const auto message = connection_->next_message(patience);
       if (!message) continue;
       note(message.get());
       switch (GST_MESSAGE_TYPE(message.get())) {
         case GST_MESSAGE_ERROR: return {broken(), error_text(message.get())};
+        case GST_MESSAGE_WARNING:
+          if (first_frame_ || !GstConnection::is_closed_by_server(message.get())) break;  // its pictures come first
+          return {broken(), "the server closed the connection before the first picture"};
         case GST_MESSAGE_EOS:
           if (const auto outcome = at_end()) return *outcome;
           break;
@@ -349,6 +346,25 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
         default: break;
       }
     }
+  }
+
+  // What follows from how long there was no picture; empty: nothing yet, and `patience` is how long to wait for a
+  // message before the next look. `patience`: how long that was last time.
+  [[nodiscard]] std::optional<Outcome> look_for_pictures(Duration& patience) {
+    const bool first = first_frame_;
+    const Duration limit = first ? recovery_.timeout : first_frame_patience_;
+    const Duration silent = silence_.look(clock_.now(), base::from_ns(last_frame_ns_), patience);
+    if (silent >= limit) {
+      std::string reason = fmt::format("no frame for {}", seconds_text(limit));
+      if (first) report(SourceState::kStalled, reason);
+      return Outcome{Verdict::kLost, std::move(reason)};
+    }
+    if (!first && connection_->is_flooded(times_->has_packets())) {
+      connection_->interrupt();
+      return Outcome{Verdict::kLost, "the server answers without end"};
+    }
+    patience = std::min(first ? Duration(std::chrono::seconds(1)) : kGlance, limit - silent);
+    return std::nullopt;
   }
 
   // What follows from the end of the stream; empty: it plays on.
@@ -518,6 +534,7 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
 
   // [control]
   Backoff backoff_;
+  Silence silence_;
   std::string missing_;  // what GStreamer has no plug-in for
   SourceState reported_ = SourceState::kStarting;
   std::string reported_reason_;

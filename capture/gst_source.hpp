@@ -11,8 +11,10 @@
 // Stamps never run backwards and never lie after the arrival (capture/camera_clock.hpp).
 //
 // States. Live sources come back by themselves: an error, an end or `timeout` without a frame closes the pipeline, and
-// it is opened anew after 0.5 s, 1 s, 2 s ... (recovery). The first frame may take longer (kFirstFramePatience),
-// because a stream shows nothing before its first key frame. Free pipelines that read from a server (souphttpsrc and
+// it is opened anew after 0.5 s, 1 s, 1.5 s (recovery). The first frame may take longer (kFirstFramePatience),
+// because a stream shows nothing before its first key frame. Time in which camd itself did not run is no silence
+// (capture/silence.hpp). An RTSP server that closes the connection before the first picture, or that answers without
+// end, is noticed at once. Free pipelines that read from a server (souphttpsrc and
 // the like) do the same, live or not. Files end or fail for good, and so do other pipelines without a live source; a
 // file that is missing, is empty or holds no video fails, once the source has started. With loop: true a clip starts
 // again at its end; one that cannot seek is opened again. Neither stamps nor pace show where, because the next picture

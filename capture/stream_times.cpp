@@ -98,6 +98,7 @@ void StreamTimes::connect(GstElement* pipeline) {
     connection->number = ++connection_;
     active_tap_ = 0;
     several_ = false;
+    has_packets_ = false;
     pictures_.fill({});
     fresh_ = true;
   }
@@ -144,6 +145,7 @@ void StreamTimes::on_pad(GstElement*, GstPad* pad, gpointer held) {
 GstPadProbeReturn StreamTimes::on_arrival(GstPad* pad, GstPadProbeInfo* info, gpointer held) {
   const Held<Tap>::Use use(held);
   Tap& tap = *use;
+  if (!tap.times->has_packets_) tap.times->note_packets(tap);
   const auto take = [&tap, pad](GstBuffer* packet) {
     const auto header = rtp_header(packet);
     if (!header || !tap.arriving.starts(*header)) return;
@@ -203,6 +205,11 @@ GstPadProbeReturn StreamTimes::on_report(GstPad*, GstPadProbeInfo* info, gpointe
       (std::int64_t{seconds} - kUnixEpoch) * 1'000'000'000 + static_cast<std::int64_t>(fraction * 1'000'000'000 >> 32);
   tap.times->reported(tap, word_at(bytes + 16), wall_ns);
   return GST_PAD_PROBE_OK;
+}
+
+void StreamTimes::note_packets(const Tap& tap) noexcept {
+  const MutexLock lock(mutex_);
+  if (tap.connection == connection_) has_packets_ = true;
 }
 
 // Whether this jitter buffer's packets are the pictures'. When another sender takes over, its packets get another one.

@@ -19,6 +19,7 @@
 #include <gst/gst.h>
 
 #include <array>
+#include <atomic>
 #include <memory>
 #include <optional>
 
@@ -40,6 +41,8 @@ class StreamTimes : public std::enable_shared_from_this<StreamTimes> {
   // [streaming] A time that needs no estimate: a file's.
   [[nodiscard]] CaptureTime known(base::TimePoint captured, base::TimePoint arrived) noexcept;
   [[nodiscard]] ClockStatus status() const noexcept;
+  // [any] Whether a packet of RTP has come since connect().
+  [[nodiscard]] bool has_packets() const noexcept { return has_packets_; }
 
  private:
   struct Connection;
@@ -58,12 +61,14 @@ class StreamTimes : public std::enable_shared_from_this<StreamTimes> {
   static GstPadProbeReturn on_departure(GstPad* pad, GstPadProbeInfo* info, gpointer tap);
   static GstPadProbeReturn on_report(GstPad* pad, GstPadProbeInfo* info, gpointer tap);
   [[nodiscard]] bool accepts(Tap& tap, base::TimePoint now) CAMD_REQUIRES(mutex_);
+  void note_packets(const Tap& tap) noexcept;
   void arrived(Tap& tap, std::uint32_t rtp, base::TimePoint now) noexcept;
   void departed(const Tap& tap, std::uint32_t rtp, GstClockTime pts) noexcept;
   void reported(Tap& tap, std::uint32_t rtp, std::int64_t wall_ns) noexcept;
   [[nodiscard]] const Picture* find(GstClockTime pts) const CAMD_REQUIRES(mutex_);
 
   const base::Clock& clock_;
+  std::atomic<bool> has_packets_{false};
   mutable base::Mutex mutex_;
   CameraClock times_ CAMD_GUARDED_BY(mutex_){CameraClock::Stamps::kMonotonic};
   std::uint32_t connection_ CAMD_GUARDED_BY(mutex_) = 0;

@@ -78,7 +78,7 @@ struct PipelineOptions {
 struct Recovery {
   Duration timeout = std::chrono::seconds(5);  // no frame for so long: stalled, the source is opened anew
   Duration reconnect_initial = std::chrono::milliseconds(500);  // wait before the first attempt; doubles each time
-  Duration reconnect_max = std::chrono::seconds(10);            // longest wait between two attempts
+  Duration reconnect_max = std::chrono::milliseconds(1500);     // longest wait between two attempts
 
   friend bool operator==(const Recovery&, const Recovery&) = default;
 };

@@ -50,7 +50,7 @@ void add_scalar(std::string& text, const std::string& indent, const KeyRow& row)
   text += fmt::format("{}{}{}: {}\n", indent, without_default ? "# " : "", leaf(row.path), shown(row));
 }
 
-// "{type: rtsp, url: ..., reconnect: {initial: 500ms, max: 10s}}"
+// "{type: rtsp, url: ..., reconnect: {initial: 500ms, max: 1500ms}}"
 // NOLINTNEXTLINE(misc-no-recursion): as deep as the table
 std::string flow(const std::string& pattern, std::string_view type) {
   std::string text = "{";

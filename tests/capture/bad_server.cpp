@@ -217,6 +217,8 @@ void BadConnection::reset() {
   (void)::setsockopt(socket_, SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
 }
 
+void BadConnection::end() { (void)::shutdown(socket_, SHUT_WR); }
+
 std::string BadConnection::sequence_of(const std::string& request) {
   const std::size_t at = request.find("CSeq: ");
   if (at == std::string::npos) return "1";
@@ -327,6 +329,15 @@ std::vector<Misbehaviour> bad_rtsp_servers() {
   kinds.push_back({"plays_and_closes", good_until("PLAY", [](BadConnection& to, const std::string& request, int) {
                      to.send(ok(request, "Session: 1\r\n"));
                      to.reset();
+                   })});
+  kinds.push_back({"plays_and_ends", good_until("PLAY", [](BadConnection& to, const std::string& request, int) {
+                     to.send(ok(request, "Session: 1\r\n"));
+                     to.end();
+                   })});
+  kinds.push_back({"plays_zeroes", good_until("PLAY", [](BadConnection& to, const std::string& request, int) {
+                     to.send(ok(request, "Session: 1\r\n"));
+                     while (to.send(std::string(4096, '\0'))) {
+                     }
                    })});
   return kinds;
 }

@@ -28,6 +28,8 @@ class BadConnection {
   void hold();
   // Closes with a reset instead of an end.
   void reset();
+  // Says that nothing more comes.
+  void end();
   // The CSeq of a request, for its answer.
   [[nodiscard]] static std::string sequence_of(const std::string& request);
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
@@ -93,6 +94,35 @@ TEST_P(BadRtspServerTest, TriesLeaveNothingBehind) {
 }
 INSTANTIATE_TEST_SUITE_P(Kinds, BadRtspServerTest, ::testing::ValuesIn(testing::bad_rtsp_servers()),
                          [](const auto& one) { return one.param.name; });
+
+// With the patience that cameras have for their first picture, which is 15 s.
+class BadRtspServers : public testing::SourceTest {
+ protected:
+  void expect_tries(const std::string& kind, const std::string& reason) {
+    const std::vector<Misbehaviour> kinds = testing::bad_rtsp_servers();
+    const auto found = std::find_if(kinds.begin(), kinds.end(), [&](const auto& one) { return one.name == kind; });
+    ASSERT_NE(found, kinds.end()) << kind;
+    const BadServer server(found->behaviour);
+    config::RtspSource source;
+    source.url = "rtsp://127.0.0.1:" + std::to_string(server.port()) + "/x";
+    source.recovery.reconnect_initial = source.recovery.reconnect_max = milliseconds(10);
+    make(source);
+    source_->start();
+    EXPECT_TRUE(testing::eventually([&] { return server.tries() >= 3; }, std::chrono::seconds(14))) << kind;
+    EXPECT_EQ(states_.last_reason(), reason) << kind;
+    source_->stop();
+  }
+};
+
+TEST_F(BadRtspServers, EndBeforeTheFirstPictureIsNoticedAtOnce) {
+  expect_tries("plays_and_ends", "the server closed the connection before the first picture");
+}
+
+TEST_F(BadRtspServers, AnswersWithoutEndAreCutOff) {
+  expect_tries("endless_header", "the server answers without end");
+  expect_tries("endless_line", "the server answers without end");
+  expect_tries("plays_zeroes", "the server answers without end");
+}
 
 class BadHttpServerTest : public BadServerTest {};
 TEST_P(BadHttpServerTest, TriesLeaveNothingBehind) {

@@ -12,6 +12,7 @@
 #include "capture/gst_picture.hpp"
 #include "capture/gst_size_bound.hpp"
 #include "capture/gst_support.hpp"
+#include "capture/silence.hpp"
 #include "capture/state_worker.hpp"
 #include "capture/test_pattern.hpp"
 #include "capture_fixtures.hpp"
@@ -62,6 +63,33 @@ TEST(FilePace, MovesTheScheduleWhenMoreThanASecondLate) {
   EXPECT_EQ(pace.due(milliseconds(80), milliseconds(40), now + milliseconds(2080)), now + milliseconds(2080));
   EXPECT_TRUE(pace.moved());
   EXPECT_EQ(pace.due(milliseconds(120), milliseconds(40), now + milliseconds(2081)), now + milliseconds(2120));
+}
+
+TEST(Silence, CountsFromTheLastPicture) {
+  Silence silence;
+  const auto begun = from_ns(5'000'000'000);
+  silence.begin(begun);
+  EXPECT_EQ(silence.look(begun + milliseconds(900), from_ns(0), milliseconds(1000)), milliseconds(900));
+  EXPECT_EQ(silence.look(begun + milliseconds(1900), from_ns(0), milliseconds(1000)), milliseconds(1900));
+  EXPECT_EQ(silence.look(begun + milliseconds(2900), begun + milliseconds(2400), milliseconds(1000)),
+            milliseconds(500));
+}
+
+TEST(Silence, DoesNotBlameTheCameraForTimeInWhichCamdDidNotRun) {
+  Silence silence;
+  const auto begun = from_ns(5'000'000'000);
+  silence.begin(begun);
+  const auto shown = begun + milliseconds(900);
+  EXPECT_EQ(silence.look(begun + milliseconds(1000), shown, milliseconds(1000)), milliseconds(100));
+  EXPECT_EQ(silence.look(begun + milliseconds(12'000), shown, milliseconds(1000)), milliseconds(1100));
+  EXPECT_EQ(silence.look(begun + milliseconds(13'000), shown, milliseconds(1000)), milliseconds(2100));
+}
+
+TEST(Silence, CountsWhatABusyMachineAddsToAWait) {
+  Silence silence;
+  const auto begun = from_ns(5'000'000'000);
+  silence.begin(begun);
+  EXPECT_EQ(silence.look(begun + milliseconds(1900), from_ns(0), milliseconds(1000)), milliseconds(1900));
 }
 
 TEST(Backoff, DoublesUpToItsLongestWaitWithAFifthOfJitter) {

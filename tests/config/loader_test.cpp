@@ -60,7 +60,7 @@ metrics: {period: 250ms}
   EXPECT_EQ(config.cameras[1].decode, DecodeMode::kCpu);
   EXPECT_EQ(std::get<FileSource>(config.cameras[0].source), (FileSource{"demo.mp4", true, false}));
   EXPECT_EQ(std::get<V4l2Source>(config.cameras[1].source),
-            (V4l2Source{"/dev/video2", 640, 480, 29.97, {2s, 500ms, 10s}}));
+            (V4l2Source{"/dev/video2", 640, 480, 29.97, {2s, 500ms, 1500ms}}));
   EXPECT_EQ(std::get<RtspSource>(config.cameras[2].source),
             (RtspSource{"rtsp://user:pw@host/x", 80ms, RtspTransport::kUdp, {5s, 1s, 1min}}));
   EXPECT_EQ(std::get<GStreamerSource>(config.cameras[3].source),

@@ -147,7 +147,7 @@ TEST(Config, RefusesTwoCamerasOfOneName) {
 TEST(Config, RefusesAFirstWaitLongerThanTheLongest) {
   EXPECT_THAT(problems_of(with_source("{type: gstreamer, pipeline: a, reconnect: {initial: 11s}}")),
               ElementsAre("c.yaml:4:65: cameras.0.source.reconnect.initial: the first wait, 11s, is longer than the "
-                          "longest, reconnect.max = 10s"));
+                          "longest, reconnect.max = 1500ms"));
 }
 
 TEST(Config, NamesEveryMissingKey) {
