@@ -21,6 +21,7 @@ struct Frame {
   base::PictureLayout layout;
   base::TimePoint captured;       // when the picture was taken, on the monotonic clock (capture/camera_clock.hpp)
   base::Duration uncertainty{0};  // of `captured`: the truth may be off by as much, in either direction
+  bool damaged = false;           // something of it was lost or wrong on its way (capture/picture_losses.hpp)
   base::TimePoint arrived;        // when camd received it
   // layout.size_bytes bytes that the CPU can read, valid as long as the lease on the slot. Empty for a picture that
   // lies in the device's own memory, where a decoder made it: SlotLease::device_pixels() is its address.

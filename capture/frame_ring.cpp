@@ -64,11 +64,13 @@ void FillLease::borrow_on_device(const base::PictureLayout& layout, const Borrow
   slot.device_pixels = pixels.data;
 }
 
-void FillLease::publish(base::TimePoint captured, base::TimePoint arrived, base::Duration uncertainty) noexcept {
+void FillLease::publish(base::TimePoint captured, base::TimePoint arrived, base::Duration uncertainty,
+                        bool damaged) noexcept {
   Frame& frame = ring_->at(slot_).frame;
   if (frame.pixels.empty() && !frame.on_device) return;  // nothing was filled: the destructor drops the frame
   frame.captured = std::min(captured, arrived);
   frame.uncertainty = uncertainty;
+  frame.damaged = damaged;
   frame.arrived = arrived;
   std::exchange(ring_, nullptr)->publish(slot_);
 }

@@ -82,7 +82,8 @@ class FillLease {
   void borrow_on_device(const base::PictureLayout& layout, const BorrowedPixels& pixels) noexcept;
   // Hands the frame over, once data() or borrow() was called (else it is dropped as kNotFilled). A `captured` after
   // `arrived` is set to `arrived`. A closed ring drops the frame as kClosed, unless it was closed with `keep_ready`.
-  void publish(base::TimePoint captured, base::TimePoint arrived, base::Duration uncertainty = {}) noexcept;
+  void publish(base::TimePoint captured, base::TimePoint arrived, base::Duration uncertainty = {},
+               bool damaged = false) noexcept;
   [[nodiscard]] std::uint64_t sequence() const noexcept;
 
  private:

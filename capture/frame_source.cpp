@@ -19,6 +19,7 @@ std::string_view to_string(SourceState state) noexcept {
   switch (state) {
     case SourceState::kStarting: return "starting";
     case SourceState::kRunning: return "running";
+    case SourceState::kStarved: return "starved";
     case SourceState::kStalled: return "stalled";
     case SourceState::kReconnecting: return "reconnecting";
     case SourceState::kEnded: return "ended";

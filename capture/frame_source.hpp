@@ -1,8 +1,8 @@
 // FrameSource: one camera's producer of frames. A source owns its thread(s), never waits for the pipeline (unless
 // lossless), never throws across a thread, and comes back by itself after a failure where its kind can.
 //
-// States:  starting -> running <-> stalled -> reconnecting -> running ...; ended (a file without loop), failed (for
-// good)
+// States:  starting -> running <-> starved, stalled -> reconnecting -> running ...; ended (a file without loop), failed
+// (for good)
 //
 // Threads: constructor, start(), request_stop(), join(), stop() [setup] one thread; the listener is called from the
 // source's own threads.
@@ -16,11 +16,14 @@
 #include "base/clock.hpp"
 #include "capture/camera_clock.hpp"
 #include "capture/frame_ring.hpp"
+#include "capture/picture_losses.hpp"
+#include "capture/starvation.hpp"
 #include "config/config.hpp"
 
 namespace camd::capture {
 
-enum class SourceState : std::uint8_t { kStarting, kRunning, kStalled, kReconnecting, kEnded, kFailed };
+// kStarved: it runs, but none of its frames is delivered (capture/starvation.hpp), or its packets cannot be decoded.
+enum class SourceState : std::uint8_t { kStarting, kRunning, kStarved, kStalled, kReconnecting, kEnded, kFailed };
 [[nodiscard]] std::string_view to_string(SourceState state) noexcept;
 
 class SourceListener {
@@ -28,6 +31,8 @@ class SourceListener {
   virtual ~SourceListener() = default;
   // [source] `reason` is one line for the user: what happened, and where it helps, what to do.
   virtual void state_changed(CameraIndex camera, SourceState state, const std::string& reason) noexcept = 0;
+  // [source] What became of the camera's frames. Optional: without it a source does not know that it starves.
+  [[nodiscard]] virtual FrameFates fates(CameraIndex /*camera*/) const noexcept { return {}; }
 };
 
 // What a source that ends in order may take for it: a pipeline of GStreamer is given a second to let go.
@@ -53,6 +58,8 @@ class FrameSource {
     status.source = ClockSource::kMonotonic;
     return status;
   }
+  // [any] What was lost on the way here. Sources that make up their pictures lose nothing.
+  [[nodiscard]] virtual UpstreamLosses losses() const noexcept { return {}; }
 };
 
 // [any] Whether a thread in foreign code (GStreamer's, a driver's) was left behind since the process began. It may go

@@ -15,8 +15,11 @@
 #include "capture/file_pace.hpp"
 #include "capture/gst_connection.hpp"
 #include "capture/gst_picture.hpp"
+#include "capture/gst_sample_times.hpp"
 #include "capture/silence.hpp"
+#include "capture/starvation.hpp"
 #include "capture/stream_times.hpp"
+#include "capture/video_file.hpp"
 
 namespace camd::capture {
 namespace {
@@ -29,6 +32,8 @@ using base::TimePoint;
 
 constexpr const char* kFirstFrameMessage = "camd-first-frame";
 constexpr const char* kStopMessage = "camd-stop";
+constexpr const char* kUndecodable = "packets arrive, but no picture can be decoded from them";
+constexpr Duration kClosedPatience = std::chrono::milliseconds(500);  // for pictures, once the server has gone
 constexpr Duration kGlance = std::chrono::milliseconds(100);
 
 std::string seconds_text(Duration duration) {
@@ -101,6 +106,7 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
   }
 
   [[nodiscard]] ClockStatus clock() const noexcept { return times_->status(); }
+  [[nodiscard]] UpstreamLosses losses() const noexcept { return times_->losses(); }
 
   bool join(Duration patience) noexcept {
     const TimePoint deadline = std::chrono::steady_clock::now() + patience;
@@ -140,22 +146,6 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
     if (const auto* const rtsp = std::get_if<config::RtspSource>(&source)) return rtsp->recovery;
     if (const auto* const free = std::get_if<config::GStreamerSource>(&source)) return free->recovery;
     return {};
-  }
-
-  [[noreturn]] static void refuse(const std::filesystem::path& path, const std::string& why) {
-    throw Error(ErrorKind::kSource, fmt::format("{}: {}", path.string(), why));
-  }
-
-  static void check_file(const std::filesystem::path& path) {
-    std::error_code error;
-    const auto status = std::filesystem::status(path, error);
-    if (!std::filesystem::exists(status)) {
-      refuse(path, status.type() == std::filesystem::file_type::not_found ? "no such file" : error.message());
-    }
-    if (std::filesystem::is_directory(status)) refuse(path, "is a directory, not a video file");
-    if (std::filesystem::is_regular_file(status) && std::filesystem::file_size(path, error) == 0) {
-      refuse(path, "the file is empty");
-    }
   }
 
   // ---- One life of the pipeline
@@ -237,24 +227,24 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
     if (stopped()) return false;
     const TimePoint deadline = clock_.now() + kOpenPatience;
     switch (connection_->change(GST_STATE_PAUSED, kOpenPatience, &GstCamera::give_up, this)) {
-      case StateChange::kFailed: refuse(path, why_failed());
+      case StateChange::kFailed: refuse_file(path, why_failed());
       case StateChange::kHung:
         if (stopped()) return false;
-        refuse(path, fmt::format("cannot be opened within {}", seconds_text(kOpenPatience)));
+        refuse_file(path, fmt::format("cannot be opened within {}", seconds_text(kOpenPatience)));
       case StateChange::kDone:
       case StateChange::kLive: break;
     }
     for (;;) {
       if (stopped()) return false;
       const auto message = connection_->next_message(deadline - clock_.now());
-      if (!message) refuse(path, fmt::format("shows no picture within {}", seconds_text(kOpenPatience)));
+      if (!message) refuse_file(path, fmt::format("shows no picture within {}", seconds_text(kOpenPatience)));
       const GstMessageType type = GST_MESSAGE_TYPE(message.get());
-      if (type == GST_MESSAGE_ERROR) refuse(path, error_text(message.get()));
-      if (gst_message_has_name(message.get(), kNoVideoMessage) != FALSE) refuse(path, "has no video in it");
+      if (type == GST_MESSAGE_ERROR) refuse_file(path, error_text(message.get()));
+      if (gst_message_has_name(message.get(), kNoVideoMessage) != FALSE) refuse_file(path, "has no video in it");
       note(message.get());
       if (type == GST_MESSAGE_ASYNC_DONE || type == GST_MESSAGE_EOS) break;
     }
-    if (connection_->at_end()) refuse(path, "has no picture in it");
+    if (connection_->at_end()) refuse_file(path, "has no picture in it");
     return true;
   }
 
@@ -306,7 +296,7 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
       }
     }
     const auto* const file = std::get_if<config::FileSource>(&camera_.source);
-    if (file != nullptr) check_file(file->path);
+    if (file != nullptr) check_video_file(file->path);
     open();
     if (stopped()) return {Verdict::kStopped, ""};  // perhaps long ago, where opening it hung
     if (file != nullptr && !preroll(file->path)) return {Verdict::kStopped, ""};
@@ -319,7 +309,9 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
       case StateChange::kDone:
       case StateChange::kLive: break;
     }
+    server_closed_ = false;
     silence_.begin(clock_.now());
+    starvation_.begin(clock_.now(), fates());
     Duration patience = Duration::zero();
     for (;;) {
       if (stopped()) return {Verdict::kStopped, ""};
@@ -328,14 +320,17 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
       } else {
         patience = std::chrono::seconds(1);
       }
+      if (auto outcome = look_for_deliveries()) return *std::move(outcome);
       const auto message = connection_->next_message(patience);
       if (!message) continue;
       note(message.get());
       switch (GST_MESSAGE_TYPE(message.get())) {
         case GST_MESSAGE_ERROR: return {broken(), error_text(message.get())};
         case GST_MESSAGE_WARNING:
-          if (first_frame_ || !GstConnection::is_closed_by_server(message.get())) break;  // its pictures come first
-          return {broken(), "the server closed the connection before the first picture"};
+          if (!GstConnection::is_closed_by_server(message.get())) break;
+          if (!first_frame_) return {broken(), "the server closed the connection before the first picture"};
+          server_closed_ = true;  // what it sent before comes first; over UDP more may come
+          break;
         case GST_MESSAGE_EOS:
           if (const auto outcome = at_end()) return *outcome;
           break;
@@ -352,19 +347,39 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
   // message before the next look. `patience`: how long that was last time.
   [[nodiscard]] std::optional<Outcome> look_for_pictures(Duration& patience) {
     const bool first = first_frame_;
-    const Duration limit = first ? recovery_.timeout : first_frame_patience_;
+    Duration limit = first ? recovery_.timeout : first_frame_patience_;
+    if (server_closed_) limit = std::min(limit, kClosedPatience);
     const Duration silent = silence_.look(clock_.now(), base::from_ns(last_frame_ns_), patience);
+    const bool undecodable = silent >= limit / 2 && times_->packets_arrive();
+    if (undecodable) report(SourceState::kStarved, kUndecodable);
+    if (silent >= limit && server_closed_) return Outcome{Verdict::kLost, "the server closed the connection"};
     if (silent >= limit) {
-      std::string reason = fmt::format("no frame for {}", seconds_text(limit));
-      if (first) report(SourceState::kStalled, reason);
+      std::string reason = undecodable ? kUndecodable : fmt::format("no frame for {}", seconds_text(limit));
+      if (first && !undecodable) report(SourceState::kStalled, reason);
       return Outcome{Verdict::kLost, std::move(reason)};
     }
+    if (first && silent < limit / 2 && reported_reason_ == kUndecodable) report(SourceState::kRunning, "");
     if (!first && connection_->is_flooded(times_->has_packets())) {
       connection_->interrupt();
       return Outcome{Verdict::kLost, "the server answers without end"};
     }
     patience = std::min(first ? Duration(std::chrono::seconds(1)) : kGlance, limit - silent);
     return std::nullopt;
+  }
+
+  // What follows from what became of the pictures; empty: nothing.
+  [[nodiscard]] std::optional<Outcome> look_for_deliveries() {
+    const bool was_starved = starvation_.starved();
+    starvation_.look(clock_.now(), fates());
+    if (was_starved && !starvation_.starved()) report(SourceState::kRunning, "");
+    if (!was_starved && starvation_.starved()) report(SourceState::kStarved, starvation_.reason());
+    if (!connection_->comes_back() || !starvation_.wants_another_try()) return std::nullopt;
+    return Outcome{Verdict::kLost, starvation_.reason()};
+  }
+
+  [[nodiscard]] FrameFates fates() {
+    const MutexLock lock(listening_);
+    return cut_off_ ? FrameFates{} : listener_.fates(index_);
   }
 
   // What follows from the end of the stream; empty: it plays on.
@@ -426,11 +441,12 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
       time = times_->picture(pts, clock_time_of(sample, pipeline), arrived);
       tell_steps();
     }
+    const bool damaged = is_damaged(gst_sample_get_buffer(sample), arrived);
     if (ring_.closed()) return false;
     std::optional<FillLease> lease = ring_.begin();
     if (lossless_) time.captured = arrived = clock_.now();  // waiting for a slot is the file's time, not the frame's
     last_frame_ns_ = base::to_ns(arrived);
-    if (lease) {
+    if (lease && !(damaged && camera_.damaged == config::DamagedMode::kDrop)) {
       std::string problem;
       try {
         problem = fill_from_sample(*lease, ring_.may_borrow(), on_device_, sample);
@@ -438,7 +454,7 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
         problem = error.what();
       }
       if (problem.empty()) {
-        lease->publish(time.captured, arrived, time.uncertainty);
+        lease->publish(time.captured, arrived, time.uncertainty, damaged);
       } else {
         tell_once(told_problem_, "frames are dropped as source_error: " + problem);
       }
@@ -451,24 +467,9 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
     return true;
   }
 
-  // The sample's time in its stream.
-  [[nodiscard]] static std::optional<Duration> running_time_of(GstSample* sample) {
-    const GstClockTime pts = GST_BUFFER_PTS(gst_sample_get_buffer(sample));
-    const GstSegment* const segment = gst_sample_get_segment(sample);
-    if (!GST_CLOCK_TIME_IS_VALID(pts) || segment == nullptr || segment->format != GST_FORMAT_TIME) return std::nullopt;
-    const GstClockTime running = gst_segment_to_running_time(segment, GST_FORMAT_TIME, pts);
-    if (!GST_CLOCK_TIME_IS_VALID(running)) return std::nullopt;
-    return Duration(static_cast<std::int64_t>(running));
-  }
-
-  // The sample's time on the pipeline's clock, which is CLOCK_MONOTONIC.
-  [[nodiscard]] static std::optional<TimePoint> clock_time_of(GstSample* sample, GstElement* pipeline) {
-    const auto running = running_time_of(sample);
-    const GstClockTime base_time = gst_element_get_base_time(pipeline);
-    constexpr Duration kLongest = std::chrono::hours(24 * 365 * 30);  // streams can name any time
-    if (!running || *running < Duration::zero() || *running > kLongest) return std::nullopt;
-    if (!GST_CLOCK_TIME_IS_VALID(base_time)) return std::nullopt;
-    return base::from_ns(static_cast<std::int64_t>(base_time)) + *running;
+  [[nodiscard]] bool is_damaged(GstBuffer* buffer, TimePoint arrived) noexcept {
+    const bool corrupted = GST_BUFFER_FLAG_IS_SET(buffer, GST_BUFFER_FLAG_CORRUPTED) != FALSE;
+    return times_->is_damaged(paced_ || lossless_ ? GST_CLOCK_TIME_NONE : GST_BUFFER_PTS(buffer), corrupted, arrived);
   }
 
   [[nodiscard]] TimePoint due(GstSample* sample, TimePoint now) {
@@ -535,6 +536,8 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
   // [control]
   Backoff backoff_;
   Silence silence_;
+  bool server_closed_ = false;  // the connection over which it is asked
+  Starvation starvation_{recovery_.timeout};
   std::string missing_;  // what GStreamer has no plug-in for
   SourceState reported_ = SourceState::kStarting;
   std::string reported_reason_;
@@ -568,6 +571,7 @@ class GstSource final : public FrameSource {
   void request_stop() noexcept override { camera_->request_stop(); }
   bool join(Duration patience) noexcept override { return camera_->join(patience); }
   [[nodiscard]] ClockStatus clock() const noexcept override { return camera_->clock(); }
+  [[nodiscard]] UpstreamLosses losses() const noexcept override { return camera_->losses(); }
 
  private:
   const std::shared_ptr<GstCamera> camera_;

@@ -30,10 +30,18 @@ std::optional<RtpHeader> rtp_header(GstBuffer* packet) {
   return RtpHeader{(bytes[1] & 0x80) != 0, static_cast<std::uint16_t>(bytes[2] << 8 | bytes[3]), word_at(bytes + 4)};
 }
 
-// Which packets begin another picture: another stamp, or another packet behind the last one of a picture.
+// Which packets begin another picture: another stamp, or another packet behind the last one of a picture. And which are
+// missing.
 class PictureStarts {
  public:
   // False for packets out of their order: they belong to a picture that has begun.
+  // How many packets are missing before this one. More than kMostLost is another beginning and no loss.
+  [[nodiscard]] unsigned lost_before(const RtpHeader& header) const {
+    const auto ahead = static_cast<std::int16_t>(header.sequence - sequence_);
+    return begun_ && ahead > 1 && ahead <= kMostLost ? static_cast<unsigned>(ahead - 1) : 0;
+  }
+  // Whether the last packet of the picture has not been there.
+  [[nodiscard]] bool is_open() const { return begun_ && !marker_; }
   [[nodiscard]] bool starts(const RtpHeader& header) {
     const auto ahead = static_cast<std::int16_t>(header.sequence - sequence_);
     if (begun_ && ahead <= 0 && ahead > -kMisordered) return false;
@@ -46,7 +54,8 @@ class PictureStarts {
   }
 
  private:
-  static constexpr int kMisordered = 100;
+  static constexpr int kMisordered = 100;  // RFC 3550, appendix A.1
+  static constexpr int kMostLost = 3000;   // likewise
   bool begun_ = false;
   bool marker_ = false;
   std::uint16_t sequence_ = 0;
@@ -100,6 +109,7 @@ void StreamTimes::connect(GstElement* pipeline) {
     several_ = false;
     has_packets_ = false;
     pictures_.fill({});
+    losses_.connect();
     fresh_ = true;
   }
   g_signal_connect_data(pipeline, "deep-element-added", G_CALLBACK(&StreamTimes::on_element),
@@ -111,8 +121,14 @@ void StreamTimes::connect(GstElement* pipeline) {
 
 void StreamTimes::on_element(GstBin*, GstBin*, GstElement* element, gpointer held) {
   GstElementFactory* const factory = gst_element_get_factory(element);
-  if (factory == nullptr || std::string_view(GST_OBJECT_NAME(factory)) != "rtpjitterbuffer") return;
+  if (factory == nullptr) return;
   const Held<Connection>::Use connection(held);
+  constexpr GstElementFactoryListType kPictureDecoder =
+      GST_ELEMENT_FACTORY_TYPE_DECODER | GST_ELEMENT_FACTORY_TYPE_MEDIA_VIDEO | GST_ELEMENT_FACTORY_TYPE_MEDIA_IMAGE;
+  if (GST_IS_BIN(element) == FALSE && gst_element_factory_list_is_type(factory, kPictureDecoder) != FALSE) {
+    watch_decoder(element, connection.share());
+  }
+  if (std::string_view(GST_OBJECT_NAME(factory)) != "rtpjitterbuffer") return;
   StreamTimes& times = *connection->times;
   auto tap = std::make_shared<Tap>();
   tap->times = connection->times;
@@ -133,6 +149,23 @@ void StreamTimes::on_element(GstBin*, GstBin*, GstElement* element, gpointer hel
   }
   g_signal_connect_data(element, "pad-added", G_CALLBACK(&StreamTimes::on_pad), Held<Tap>::make(tap),
                         &Held<Tap>::let_go_of, static_cast<GConnectFlags>(0));
+}
+
+void StreamTimes::watch_decoder(GstElement* element, const std::shared_ptr<Connection>& connection) {
+  if (GstPad* const sink = gst_element_get_static_pad(element, "sink")) {
+    gst_pad_add_probe(sink, GST_PAD_PROBE_TYPE_BUFFER, &StreamTimes::on_decode, Held<Connection>::make(connection),
+                      &Held<Connection>::let_go);
+    gst_object_unref(sink);
+  }
+}
+
+GstPadProbeReturn StreamTimes::on_decode(GstPad*, GstPadProbeInfo* info, gpointer held) {
+  const Held<Connection>::Use connection(held);
+  GstBuffer* const coded = GST_PAD_PROBE_INFO_BUFFER(info);
+  if (GST_BUFFER_FLAG_IS_SET(coded, GST_BUFFER_FLAG_DELTA_UNIT) == FALSE && GST_BUFFER_PTS_IS_VALID(coded) != FALSE) {
+    connection->times->decodes(*connection, GST_BUFFER_PTS(coded));
+  }
+  return GST_PAD_PROBE_OK;
 }
 
 void StreamTimes::on_pad(GstElement*, GstPad* pad, gpointer held) {
@@ -176,10 +209,12 @@ GstPadProbeReturn StreamTimes::on_departure(GstPad*, GstPadProbeInfo* info, gpoi
   const GstClockTime pts = GST_BUFFER_PTS(packet);
   const auto header = rtp_header(packet);
   if (!header || !GST_CLOCK_TIME_IS_VALID(pts)) return GST_PAD_PROBE_OK;
+  const unsigned lost = tap.departing.lost_before(*header);
+  if (lost > 0) tap.times->lost(tap, lost, tap.departing.is_open());
   if (tap.departing.starts(*header)) {
     tap.same_pts = pts == tap.given_pts ? tap.same_pts + 1 : 0;
     tap.given_pts = pts;
-    tap.times->departed(tap, header->stamp, pts + tap.same_pts);
+    tap.times->departed(tap, header->stamp, pts + tap.same_pts, lost > 0);
   }
   if (pts != tap.given_pts + tap.same_pts) {
     packet = gst_buffer_make_writable(packet);
@@ -240,9 +275,10 @@ void StreamTimes::arrived(Tap& tap, std::uint32_t rtp, TimePoint now) noexcept {
   next_ = (next_ + 1) % kPictures;
 }
 
-void StreamTimes::departed(const Tap& tap, std::uint32_t rtp, GstClockTime pts) noexcept {
+void StreamTimes::departed(const Tap& tap, std::uint32_t rtp, GstClockTime pts, bool holed) noexcept {
   const MutexLock lock(mutex_);
   if (tap.number != active_tap_) return;
+  losses_.begin(pts, tap.since_first(rtp), holed);
   for (std::size_t i = 1; i <= kPictures; ++i) {
     Picture& one = pictures_[(next_ + kPictures - i) % kPictures];
     if (one.tap == 0) return;
@@ -250,6 +286,16 @@ void StreamTimes::departed(const Tap& tap, std::uint32_t rtp, GstClockTime pts) 
     one.pts = pts;
     return;
   }
+}
+
+void StreamTimes::lost(const Tap& tap, unsigned packets, bool from_open) noexcept {
+  const MutexLock lock(mutex_);
+  if (tap.number == active_tap_) losses_.lost(packets, from_open);
+}
+
+void StreamTimes::decodes(const Connection& connection, GstClockTime pts) noexcept {
+  const MutexLock lock(mutex_);
+  if (connection.number == connection_) losses_.is_key(pts);
 }
 
 void StreamTimes::reported(Tap& tap, std::uint32_t rtp, std::int64_t wall_ns) noexcept {
@@ -286,6 +332,24 @@ CaptureTime StreamTimes::picture(GstClockTime pts, std::optional<TimePoint> stam
   fresh_ = false;
   if (!stamp) return times_.captured_unstamped(arrived);
   return times_.captured(times_.observe(stamp->time_since_epoch(), arrived), arrived);
+}
+
+bool StreamTimes::is_damaged(GstClockTime pts, bool corrupted, TimePoint now) noexcept {
+  const MutexLock lock(mutex_);
+  if (active_tap_ == 0 || several_ || !GST_CLOCK_TIME_IS_VALID(pts)) return losses_.shown_unnamed(corrupted);
+  const Picture* const found = find(pts);
+  return found != nullptr ? losses_.shown(found->pts, corrupted, now) : losses_.shown_unnamed(corrupted);
+}
+
+bool StreamTimes::packets_arrive() const noexcept {
+  const TimePoint now = clock_.now();
+  const MutexLock lock(mutex_);
+  return active_tap_ != 0 && now - last_packet_ < kSilent;
+}
+
+UpstreamLosses StreamTimes::losses() const noexcept {
+  const MutexLock lock(mutex_);
+  return losses_.totals();
 }
 
 CaptureTime StreamTimes::known(TimePoint captured, TimePoint arrived) noexcept {

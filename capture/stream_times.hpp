@@ -11,6 +11,9 @@
 // Without RTP the stamp is the PTS on the pipeline's clock, which is CLOCK_MONOTONIC, and the arrival that of the
 // sample.
 //
+// Losses. The sequence numbers of the same packets, the key frames that enter a decoder, and what comes out of it say
+// what was lost before a frame could be captured (capture/picture_losses.hpp).
+//
 // Threads: connect() [control]; picture() [streaming]; status() [any]; packets on GStreamer's threads. One lock, held
 // for arithmetic only, once for each picture and thread [no-alloc]. Invariants: a pipeline that was left behind,
 // because it hung, changes nothing once connect() was called again.
@@ -25,6 +28,7 @@
 
 #include "base/mutex.hpp"
 #include "capture/camera_clock.hpp"
+#include "capture/picture_losses.hpp"
 
 namespace camd::capture {
 
@@ -38,11 +42,16 @@ class StreamTimes : public std::enable_shared_from_this<StreamTimes> {
   // [streaming] When the picture of a decoded buffer was taken. `stamp`: its PTS on CLOCK_MONOTONIC, where it has one.
   [[nodiscard]] CaptureTime picture(GstClockTime pts, std::optional<base::TimePoint> stamp,
                                     base::TimePoint arrived) noexcept;
+  // [streaming] Once for each decoded buffer: whether its picture is damaged. `corrupted`: the decoder says so.
+  [[nodiscard]] bool is_damaged(GstClockTime pts, bool corrupted, base::TimePoint now) noexcept;
   // [streaming] A time that needs no estimate: a file's.
   [[nodiscard]] CaptureTime known(base::TimePoint captured, base::TimePoint arrived) noexcept;
   [[nodiscard]] ClockStatus status() const noexcept;
+  [[nodiscard]] UpstreamLosses losses() const noexcept;  // [any]
   // [any] Whether a packet of RTP has come since connect().
   [[nodiscard]] bool has_packets() const noexcept { return has_packets_; }
+  // [any] Whether pictures' packets come at this time, whatever becomes of them.
+  [[nodiscard]] bool packets_arrive() const noexcept;
 
  private:
   struct Connection;
@@ -59,11 +68,15 @@ class StreamTimes : public std::enable_shared_from_this<StreamTimes> {
   static void on_pad(GstElement* buffer, GstPad* pad, gpointer tap);
   static GstPadProbeReturn on_arrival(GstPad* pad, GstPadProbeInfo* info, gpointer tap);
   static GstPadProbeReturn on_departure(GstPad* pad, GstPadProbeInfo* info, gpointer tap);
+  static GstPadProbeReturn on_decode(GstPad* pad, GstPadProbeInfo* info, gpointer connection);
+  static void watch_decoder(GstElement* element, const std::shared_ptr<Connection>& connection);
   static GstPadProbeReturn on_report(GstPad* pad, GstPadProbeInfo* info, gpointer tap);
   [[nodiscard]] bool accepts(Tap& tap, base::TimePoint now) CAMD_REQUIRES(mutex_);
   void note_packets(const Tap& tap) noexcept;
   void arrived(Tap& tap, std::uint32_t rtp, base::TimePoint now) noexcept;
-  void departed(const Tap& tap, std::uint32_t rtp, GstClockTime pts) noexcept;
+  void departed(const Tap& tap, std::uint32_t rtp, GstClockTime pts, bool holed) noexcept;
+  void lost(const Tap& tap, unsigned packets, bool from_open) noexcept;
+  void decodes(const Connection& connection, GstClockTime pts) noexcept;
   void reported(Tap& tap, std::uint32_t rtp, std::int64_t wall_ns) noexcept;
   [[nodiscard]] const Picture* find(GstClockTime pts) const CAMD_REQUIRES(mutex_);
 
@@ -79,6 +92,7 @@ class StreamTimes : public std::enable_shared_from_this<StreamTimes> {
   base::TimePoint last_packet_ CAMD_GUARDED_BY(mutex_);
   std::array<Picture, kPictures> pictures_ CAMD_GUARDED_BY(mutex_);  // the last ones, in a circle
   std::size_t next_ CAMD_GUARDED_BY(mutex_) = 0;
+  PictureLosses losses_ CAMD_GUARDED_BY(mutex_);
 };
 
 }  // namespace camd::capture

@@ -18,6 +18,8 @@ using base::TimePoint;
 
 constexpr base::Duration kMostLate = std::chrono::seconds(1);
 
+constexpr base::Duration kBetweenLooks = std::chrono::milliseconds(100);
+
 class TestSource final : public FrameSource {
  public:
   TestSource(const config::TestSource& settings, const std::string& name, CameraIndex index, FrameRing& ring,
@@ -86,7 +88,20 @@ class TestSource final : public FrameSource {
         return;
       }
       if (k == 0) listener_.state_changed(index_, SourceState::kRunning, "");
+      look_for_deliveries(k == 0);
     }
+  }
+
+  void look_for_deliveries(bool first) {
+    const TimePoint now = clock_.now();
+    if (first) starvation_.begin(now, listener_.fates(index_));
+    if (now < next_look_) return;
+    next_look_ = now + kBetweenLooks;
+    const bool was_starved = starvation_.starved();
+    starvation_.look(now, listener_.fates(index_));
+    if (starvation_.starved() == was_starved) return;
+    listener_.state_changed(index_, was_starved ? SourceState::kRunning : SourceState::kStarved,
+                            was_starved ? "" : starvation_.reason());
   }
 
   void make_frame() {
@@ -121,7 +136,10 @@ class TestSource final : public FrameSource {
   base::Mutex mutex_;
   base::CondVar changed_;
   bool stopping_ CAMD_GUARDED_BY(mutex_) = false;
-  bool moved_ = false;  // of the thread
+  // Of the thread
+  bool moved_ = false;
+  Starvation starvation_{config::Recovery().timeout};
+  TimePoint next_look_;
   std::thread thread_;
 };
 

@@ -49,6 +49,14 @@ std::string_view to_string(RtspTransport transport) noexcept {
   return transport == RtspTransport::kTcp ? "tcp" : "udp";
 }
 
+std::string_view to_string(DamagedMode mode) noexcept {
+  switch (mode) {
+    case DamagedMode::kKeep: return "keep";
+    case DamagedMode::kDrop: return "drop";
+  }
+  return "?";
+}
+
 std::string_view to_string(DecodeMode mode) noexcept {
   switch (mode) {
     case DecodeMode::kAuto: return "auto";

@@ -42,6 +42,7 @@ enum class TransferMode { kAuto, kPinned, kDirect, kMapped, kPageable };
 enum class StreamMode { kSplit, kPerFrame, kSingle };
 enum class RtspTransport { kTcp, kUdp };
 enum class DecodeMode { kAuto, kGpu, kCpu };
+enum class DamagedMode { kKeep, kDrop };
 
 // The spelling of the configuration file.
 [[nodiscard]] std::string to_string(const DeviceChoice& device);
@@ -51,6 +52,7 @@ enum class DecodeMode { kAuto, kGpu, kCpu };
 [[nodiscard]] std::string_view to_string(StreamMode mode) noexcept;
 [[nodiscard]] std::string_view to_string(RtspTransport transport) noexcept;
 [[nodiscard]] std::string_view to_string(DecodeMode mode) noexcept;
+[[nodiscard]] std::string_view to_string(DamagedMode mode) noexcept;
 
 struct Model {
   std::filesystem::path path;                   // the ONNX file
@@ -143,10 +145,12 @@ struct Camera {
   std::string key{};
   int max_megapixels = 64;  // of a picture; a megapixel is 1,000,000 pixels
   DecodeMode decode = DecodeMode::kAuto;
+  DamagedMode damaged = DamagedMode::kKeep;  // what becomes of pictures that came in part
 
   // True for the same camera with the same settings. Its place in the file does not count.
   friend bool operator==(const Camera& a, const Camera& b) {
-    return a.name == b.name && a.source == b.source && a.max_megapixels == b.max_megapixels && a.decode == b.decode;
+    return a.name == b.name && a.source == b.source && a.max_megapixels == b.max_megapixels && a.decode == b.decode &&
+           a.damaged == b.damaged;
   }
 };
 

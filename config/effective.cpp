@@ -107,6 +107,7 @@ std::string effective_text(const Config& config) {
     root["cameras"].push_back({{"name", camera.name},
                                {"max_megapixels", camera.max_megapixels},
                                {"decode", to_string(camera.decode)},
+                               {"damaged", to_string(camera.damaged)},
                                {"source", source}});
   }
   root["postprocess"] = json::array();

@@ -158,6 +158,12 @@ constexpr std::array kConfigKeys = {
            .help = "Where compressed pictures are decoded. `gpu`: by the decoders of the GPU that `device` names, and "
                    "they stay there; a camera that they cannot decode fails. `auto`: so where they can, else on the "
                    "CPU."},
+    KeyRow{.path = "cameras[].damaged",
+           .type = kWord,
+           .fallback = "keep",
+           .words = "keep|drop",
+           .help = "Pictures of which something was lost or wrong on their way, up to the next key frame. `keep`: they "
+                   "are marked (`damaged` in lines of `jsonl`). `drop`: they are dropped as `source_error`."},
     KeyRow{.path = "cameras[].source", .type = kMap, .required = true, .help = "Where its frames come from."},
     KeyRow{.path = "cameras[].source.type",
            .type = kWord,

@@ -33,6 +33,7 @@ constexpr Words<TransferMode, 5> kTransfers = {{{"auto", TransferMode::kAuto},
 constexpr Words<StreamMode, 3> kStreams = {
     {{"split", StreamMode::kSplit}, {"per_frame", StreamMode::kPerFrame}, {"single", StreamMode::kSingle}}};
 constexpr Words<RtspTransport, 2> kTransports = {{{"tcp", RtspTransport::kTcp}, {"udp", RtspTransport::kUdp}}};
+constexpr Words<DamagedMode, 2> kDamagedModes = {{{"keep", DamagedMode::kKeep}, {"drop", DamagedMode::kDrop}}};
 constexpr Words<DecodeMode, 3> kDecodeModes = {
     {{"auto", DecodeMode::kAuto}, {"gpu", DecodeMode::kGpu}, {"cpu", DecodeMode::kCpu}}};
 constexpr Words<base::PixelFormat, 6> kFormats = {{{"bgr", base::PixelFormat::kBgr},
@@ -169,9 +170,10 @@ class Loader {
     for (std::size_t i = 0; i < cameras.size(); ++i) {
       const TreeNode& source = *cameras[i].find("source");
       const Reader camera(config_keys(), &cameras[i], "cameras[]");
-      config.cameras.push_back(Camera{
-          cameras[i].find("name")->text, read_source(source, files_), source.place, fmt::format("cameras.{}.source", i),
-          static_cast<int>(camera.integer("max_megapixels")), camera.word("decode", kDecodeModes)});
+      config.cameras.push_back(Camera{cameras[i].find("name")->text, read_source(source, files_), source.place,
+                                      fmt::format("cameras.{}.source", i),
+                                      static_cast<int>(camera.integer("max_megapixels")),
+                                      camera.word("decode", kDecodeModes), camera.word("damaged", kDamagedModes)});
     }
     if (const TreeNode* list = reader.node("postprocess")) {
       for (std::size_t i = 0; i < list->items.size(); ++i) {

@@ -193,6 +193,12 @@ typedef struct camd_picture {
   camd_plane planes[3];
 } camd_picture;
 
+/* Flags of camd_frame. */
+enum {
+  CAMD_FRAME_DAMAGED =
+      1u /* something of the picture was lost or wrong on its way here, or of one that it is built on */
+};
+
 typedef struct camd_frame {
   size_t struct_size;
   const char* camera;
@@ -210,6 +216,7 @@ typedef struct camd_frame {
   /* How far captured_mono_ns may be off, in either direction. What a camera does not show is not in it: the least time
    * from its sensor to camd (docs/metrics.md, "The clock"). */
   int64_t captured_uncertainty_ns;
+  uint32_t flags; /* CAMD_FRAME_...; flags that a plug-in does not know may be set */
 } camd_frame;
 
 typedef struct camd_tensors {

@@ -35,6 +35,11 @@ void put_pixels(JsonBuffer& out, float value) {
   // fmt writes 12.0 as "12": a number all the same.
 }
 
+// False from a camd that does not tell.
+bool is_damaged(const camd_frame& frame) {
+  return CAMD_HAS_MEMBER(camd_frame, &frame, flags) && (frame.flags & CAMD_FRAME_DAMAGED) != 0;
+}
+
 // 0 from a camd that does not tell.
 std::int64_t uncertainty_us(const camd_frame& frame) {
   return CAMD_HAS_MEMBER(camd_frame, &frame, captured_uncertainty_ns) ? frame.captured_uncertainty_ns / 1000 : 0;
@@ -131,9 +136,9 @@ void put_frame(JsonBuffer& out, const camd_frame& frame, const camd::plugin::Res
                  frame.captured_mono_ns);
   put_time(out, frame.captured_unix_ns);
   fmt::format_to(std::back_inserter(out),
-                 FMT_COMPILE(",\"latency_us\":{},\"captured_uncertainty_us\":{},\"width\":{},\"height\":{},"
-                             "\"detections\":["),
+                 FMT_COMPILE(",\"latency_us\":{},\"captured_uncertainty_us\":{},\"width\":{},\"height\":{},"),
                  (now_ns - frame.captured_mono_ns) / 1000, uncertainty_us(frame), frame.width, frame.height);
+  put(out, is_damaged(frame) ? "\"damaged\":true,\"detections\":[" : "\"detections\":[");
   bool first = true;
   for (const camd_detection& detection : results) {
     if (!first) out.push_back(',');

@@ -23,7 +23,7 @@ constexpr std::array<Style, kStageCount> kStageStyles = {Style::kPlain,   Style:
 
 Style state_style(std::string_view state) {
   if (state == "running") return Style::kGood;
-  if (state == "stalled" || state == "reconnecting") return Style::kWarn;
+  if (state == "starved" || state == "stalled" || state == "reconnecting") return Style::kWarn;
   if (state == "failed" || state == "lost") return Style::kBad;
   if (state == "ended" || state == "starting") return Style::kDim;
   return Style::kPlain;

@@ -41,8 +41,10 @@ DropReason reason_of(capture::RingDrop why) noexcept {
 
 // So that a camera that is away is told of without metrics too. Sources report an outcome once, however often they try.
 void log_change(const std::string& camera, SourceState before, SourceState now, const std::string& reason) {
-  const bool was_away = before == SourceState::kStalled || before == SourceState::kReconnecting;
+  const bool was_away =
+      before == SourceState::kStarved || before == SourceState::kStalled || before == SourceState::kReconnecting;
   switch (now) {
+    case SourceState::kStarved:
     case SourceState::kStalled:
     case SourceState::kReconnecting: base::log().warn("camera {}: {}: {}", camera, to_string(now), reason); break;
     case SourceState::kFailed: base::log().error("camera {}: failed: {}", camera, reason); break;
@@ -93,6 +95,17 @@ struct Pipeline::Camera final : capture::FrameObserver, capture::SourceListener 
   void ready(CameraIndex /*camera*/) noexcept override { pipeline.frame_ready(*this); }
   void state_changed(CameraIndex /*camera*/, SourceState state, const std::string& reason) noexcept override {
     pipeline.state_changed(*this, state, reason);
+  }
+  [[nodiscard]] capture::FrameFates fates(CameraIndex /*camera*/) const noexcept override {
+    const Totals totals = pipeline.ledger_.totals(index);
+    const auto dropped = [&](DropReason why) { return totals.dropped[static_cast<std::size_t>(why)]; };
+    return {totals.captured,
+            totals.delivered,
+            dropped(DropReason::kSuperseded),
+            dropped(DropReason::kTooOld),
+            dropped(DropReason::kSourceError),
+            dropped(DropReason::kDeviceError),
+            dropped(DropReason::kPluginError)};
   }
 
   Pipeline& pipeline;
@@ -220,13 +233,17 @@ void Pipeline::take_slot(Camera& camera) {
   if (slots_.size() <= camera.index) slots_.resize(camera.index + 1);
   Slot& slot = slots_[camera.index];
   if (slot.name.empty() || is_final(slot.status.state)) ++live_sources_;
-  slot = {camera.spec.name, {}, camera.source.get(), {}};
+  slot.show(camera.source.get());
+  slot.name = camera.spec.name;
+  slot.status = {};
+  slot.clock = {};
 }
 
-// Whose clock can be asked for. It lives until another one is shown, or nobody has the slot.
-void Pipeline::show_source(const Camera& camera) {
+// Whose clock can be asked for. It lives until another one is shown, or nobody has the slot. The one before may be
+// gone.
+void Pipeline::show_source(CameraIndex index, const capture::FrameSource* source) {
   const MutexLock lock(mutex_);
-  slots_[camera.index].source = camera.source.get();
+  slots_[index].source = source;
 }
 
 void Pipeline::leave_slot(CameraIndex index) {
@@ -329,7 +346,7 @@ void Pipeline::restore(const std::vector<CameraIndex>& slots) {
       take_slot(camera);
       try {
         camera.source = camera.spec.make_source(slot, *camera.ring, camera);
-        show_source(camera);
+        show_source(slot, camera.source.get());
         camera.source->start();
       } catch (const std::exception& error) {
         state_changed(camera, SourceState::kFailed, error.what());
@@ -338,7 +355,7 @@ void Pipeline::restore(const std::vector<CameraIndex>& slots) {
     move_to(std::move(next));
   } catch (const std::exception& error) {
     for (const CameraIndex slot : slots) {
-      show_source(*cameras_[slot]);
+      show_source(slot, nullptr);
       state_changed(*cameras_[slot], SourceState::kFailed, error.what());
     }
   }
@@ -512,8 +529,7 @@ bool Pipeline::stop(bool deliver_ready, base::Duration patience) {
   for (const CameraIndex slot : slots) {
     {
       const MutexLock lock(mutex_);
-      if (slots_[slot].source != nullptr) slots_[slot].clock = slots_[slot].source->clock();
-      slots_[slot].source = nullptr;
+      slots_[slot].show(nullptr);
     }
     cameras_[slot]->source.reset();
   }
@@ -585,6 +601,14 @@ capture::ClockStatus Pipeline::camera_clock(CameraIndex index) const {
   const MutexLock lock(mutex_);
   const Slot& slot = slots_[index];
   return slot.source != nullptr ? slot.source->clock() : slot.clock;
+}
+
+capture::UpstreamLosses Pipeline::camera_losses(CameraIndex index) const {
+  const MutexLock lock(mutex_);
+  const Slot& slot = slots_[index];
+  capture::UpstreamLosses all = slot.losses;
+  if (slot.source != nullptr) all += slot.source->losses();
+  return all;
 }
 
 Status Pipeline::device_status() const {
@@ -760,6 +784,7 @@ void Pipeline::fill_frame(const Crew& crew, Camera& camera, const InFlight& in_f
   frame.captured_mono_ns = base::to_ns(from.captured);
   frame.arrived_mono_ns = base::to_ns(from.arrived);
   frame.captured_uncertainty_ns = from.uncertainty.count();
+  frame.flags = from.damaged ? std::uint32_t{CAMD_FRAME_DAMAGED} : 0U;
   frame.captured_unix_ns = base::unix_now_ns() - (clock_.now() - from.captured).count();
   if (frame.width != camera.mapped_width || frame.height != camera.mapped_height) {
     const infer::InputOptions& input = crew.lane.engine().input_options();

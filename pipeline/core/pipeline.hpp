@@ -176,6 +176,8 @@ class Pipeline final {
   [[nodiscard]] CameraStatus camera_status(capture::CameraIndex camera) const;
   // What the camera's capture times rest on, now or last.
   [[nodiscard]] capture::ClockStatus camera_clock(capture::CameraIndex index) const;
+  // What was lost before a frame was captured, since the camera was added.
+  [[nodiscard]] capture::UpstreamLosses camera_losses(capture::CameraIndex index) const;
   // Bytes that the lanes' devices have taken, but for devices that work in host memory.
   [[nodiscard]] std::size_t device_memory() const;
   // Ok, or the failure of the first device that has one.
@@ -186,10 +188,17 @@ class Pipeline final {
   struct Crew;
   struct Next;
   struct Slot {
+    // Another source takes over, or none. The one before lives still.
+    void show(const capture::FrameSource* now) {
+      if (source != nullptr) clock = source->clock();
+      if (source != nullptr) losses += source->losses();
+      source = now;
+    }
     std::string name;  // empty: nobody has it
     CameraStatus status;
     const capture::FrameSource* source = nullptr;  // asked by camera_clock() under mutex_
     capture::ClockStatus clock;                    // the last one of a source that is gone
+    capture::UpstreamLosses losses;                // of sources that are gone
   };
 
   struct Inside {
@@ -201,7 +210,7 @@ class Pipeline final {
   [[nodiscard]] Next build(const PipelineChange& change);
   void move_to(Next next);
   void take_slot(Camera& camera);
-  void show_source(const Camera& camera);
+  void show_source(capture::CameraIndex index, const capture::FrameSource* source);
   void leave_slot(capture::CameraIndex slot);
   void restore(const std::vector<capture::CameraIndex>& slots);
   void close(const std::vector<capture::CameraIndex>& slots, bool deliver_ready);

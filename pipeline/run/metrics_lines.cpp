@@ -97,6 +97,9 @@ std::string camera_line(const CameraLine& line, base::TimePoint now) {
                        {"drift_ppm", rounded(line.clock.drift_ppm, 10)},
                        {"uncertainty_us", line.clock.uncertainty.count() / 1000},
                        {"steps", line.clock.steps}};
+  json["upstream"] = Json{{"packets_lost", line.upstream.packets_lost},
+                          {"frames_damaged", line.upstream.frames_damaged},
+                          {"frames_missing", line.upstream.frames_missing}};
   return dump(json);
 }
 

@@ -33,6 +33,7 @@ struct CameraLine {
   double captured_fps = 0;
   double delivered_fps = 0;
   capture::ClockStatus clock;
+  capture::UpstreamLosses upstream;
   CameraMetrics metrics;
 };
 

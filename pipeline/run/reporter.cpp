@@ -158,6 +158,7 @@ void Reporter::write_camera(const CameraView& camera, double seconds, base::Time
   line.totals = pipeline_->ledger().totals(camera.index);
   line.metrics = pipeline_->metrics().take(camera.index);
   line.clock = pipeline_->camera_clock(camera.index);
+  line.upstream = pipeline_->camera_losses(camera.index);
   // The slot may have been another camera's, or this one's before it was removed and came back.
   if (told.name != camera.name || told.totals.captured > line.totals.captured) told = {camera.name, {}};
   line.captured_fps = static_cast<double>(line.totals.captured - told.totals.captured) / seconds;

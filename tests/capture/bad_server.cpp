@@ -217,6 +217,11 @@ void BadConnection::reset() {
   (void)::setsockopt(socket_, SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
 }
 
+bool BadConnection::pause(int milliseconds) {
+  pollfd one{socket_, POLLRDHUP, 0};
+  return ::poll(&one, 1, milliseconds) == 0 && !closing_;
+}
+
 void BadConnection::end() { (void)::shutdown(socket_, SHUT_WR); }
 
 std::string BadConnection::sequence_of(const std::string& request) {
@@ -265,6 +270,23 @@ void BadServer::accept_loop() {
     });
   }
   for (const auto& served : served_) served->thread.join();
+}
+
+BadServer::Behaviour bad_rtsp_camera() {
+  return good_until("PLAY", [](BadConnection& to, const std::string& request, int) {
+    to.send(ok(request, "Session: 1\r\n"));
+    for (unsigned number = 0; to.pause(33); ++number) {
+      std::string packet("$\0\0\0\x80\xe0", 6);  // RFC 2326, 10.12, and RFC 3550, 5.1: a picture's only packet
+      const unsigned stamp = number * 3000;
+      for (const unsigned byte :
+           {number >> 8U, number, stamp >> 24U, stamp >> 16U, stamp >> 8U, stamp, 0U, 0U, 0U, 7U}) {
+        packet.push_back(static_cast<char>(byte & 0xFFU));
+      }
+      packet += "\x41" + std::string(100, 'x');  // a slice, of a sequence that nobody has described
+      packet[3] = static_cast<char>(packet.size() - 4);
+      if (!to.send(packet)) return;
+    }
+  });
 }
 
 std::vector<Misbehaviour> bad_rtsp_servers() {

@@ -26,6 +26,8 @@ class BadConnection {
   bool drip(const std::string& bytes);
   // Says nothing more until the client goes or the server closes.
   void hold();
+  // Waits for a while. False when the client has gone or the server closes.
+  [[nodiscard]] bool pause(int milliseconds);
   // Closes with a reset instead of an end.
   void reset();
   // Says that nothing more comes.
@@ -69,6 +71,9 @@ struct Misbehaviour {
   std::string name;  // letters, digits and '_'
   BadServer::Behaviour behaviour;
 };
+
+// A camera that plays, 30 pictures a second, of which nothing can be decoded.
+[[nodiscard]] BadServer::Behaviour bad_rtsp_camera();
 
 // What an RTSP server, and an HTTP server, can do wrong.
 [[nodiscard]] std::vector<Misbehaviour> bad_rtsp_servers();

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <chrono>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -76,6 +77,9 @@ class StateRecorder : public SourceListener {
     entries_.push_back({state, reason});
     changed_.notify_all();
   }
+  // What sources are told of their frames: before they start. By default nothing.
+  void set_fates(std::function<FrameFates()> fates) { fates_ = std::move(fates); }
+  [[nodiscard]] FrameFates fates(CameraIndex) const noexcept override { return fates_ ? fates_() : FrameFates{}; }
   [[nodiscard]] std::vector<Entry> entries() const {
     const base::MutexLock lock(mutex_);
     return entries_;
@@ -108,6 +112,7 @@ class StateRecorder : public SourceListener {
   mutable base::Mutex mutex_;
   base::CondVar changed_;
   std::vector<Entry> entries_ CAMD_GUARDED_BY(mutex_);
+  std::function<FrameFates()> fates_;  // constant while a source runs
 };
 
 // Polls a condition that has no one to announce it; false after ten seconds.

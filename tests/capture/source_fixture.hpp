@@ -18,9 +18,11 @@ namespace camd::capture::testing {
 
 class SourceTest : public ::testing::Test {
  protected:
-  void make(const config::Source& source, const std::string& name = "cam") {
+  void make(const config::Source& source, const std::string& name = "cam",
+            config::DamagedMode damaged = config::DamagedMode::kKeep) {
     config::Camera camera;
     camera.name = name;
+    camera.damaged = damaged;
     camera.source = source;
     source_.reset();
     ring_ = std::make_unique<FrameRing>(

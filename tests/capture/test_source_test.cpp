@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -60,6 +61,32 @@ class TestSourceTest : public ::testing::Test {
   std::unique_ptr<FrameRing> ring_;
   std::unique_ptr<FrameSource> source_;
 };
+
+TEST_F(TestSourceTest, IsStarvedWhileNothingIsDelivered) {
+  std::atomic<bool> fail{true};
+  states_.set_fates([&] {
+    FrameFates fates;
+    fates.captured = static_cast<std::uint64_t>(observer_.captured());
+    (fail ? fates.plugin_error : fates.delivered) = fates.captured;
+    return fates;
+  });
+  make(small(0, true), manual_);
+  source_->start();
+  for (int i = 0; i < 100; ++i) {
+    (void)next();
+    manual_.advance(milliseconds(34));
+  }
+  ASSERT_TRUE(states_.wait_for(SourceState::kStarved));
+  fail = false;
+  for (int i = 0; i < 10; ++i) {
+    (void)next();
+    manual_.advance(milliseconds(34));
+  }
+  ASSERT_TRUE(states_.wait_for(SourceState::kRunning, 2));
+  source_->stop();
+  EXPECT_THAT(states_.states(),
+              ElementsAre(SourceState::kStarting, SourceState::kRunning, SourceState::kStarved, SourceState::kRunning));
+}
 
 TEST_F(TestSourceTest, PacesFramesOnTheInjectedClockWithoutDrift) {
   make(small(0, true), manual_);

@@ -120,8 +120,8 @@ struct Seen {
 
 class RtspTimes : public testing::SourceTest, public ::testing::WithParamInterface<config::RtspTransport> {
  protected:
-  void open(Duration latency = milliseconds(50)) {
-    ASSERT_TRUE(server_.start());
+  void open(const std::vector<std::string>& options = {}, Duration latency = milliseconds(50)) {
+    ASSERT_TRUE(server_.start(options));
     config::RtspSource source;
     source.url = server_.url();
     source.transport = GetParam();
@@ -175,6 +175,24 @@ class RtspTimes : public testing::SourceTest, public ::testing::WithParamInterfa
   }
   testing::RtspCamera server_;
 };
+
+// How much waits in a connection that has just begun cannot be known. Pictures are told too young by that, and say so.
+TEST_P(RtspTimes, FirstPicturesOfAConnectionLieWithinTheirUncertainty) {
+  open();
+  constexpr Duration kEncoder = milliseconds(20);  // which nobody can see, and which is not in the uncertainty
+  for (const char* name : {"first connection", "second connection"}) {
+    const std::vector<Seen> seen = watch(seconds(3));
+    print(name, seen);
+    ASSERT_FALSE(seen.empty());
+    EXPECT_GE(seen.front().uncertainty, milliseconds(500)) << name;
+    for (const Seen& one : seen) {
+      EXPECT_LE(std::chrono::abs(one.younger()), one.uncertainty + kEncoder) << name << ", picture " << one.number;
+    }
+    ASSERT_EQ(server_.tell("kick"), "ok kick");
+    ASSERT_TRUE(states_.wait_for(SourceState::kReconnecting));
+  }
+  source_->stop();
+}
 
 TEST_P(RtspTimes, KnowsTheBacklogOfAStall) {
   open();

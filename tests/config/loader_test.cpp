@@ -33,6 +33,7 @@ cameras:
     source: {type: file, path: demo.mp4, loop: true, realtime: false}
   - name: desk
     decode: cpu
+    damaged: drop
     source: {type: v4l2, device: /dev/video2, width: 640, height: 480, fps: 29.97, timeout: 2s}
   - name: gate
     source: {type: rtsp, url: "rtsp://user:pw@host/x", latency: 80ms, transport: udp, reconnect: {initial: 1s, max: 1min}}
@@ -58,6 +59,8 @@ metrics: {period: 250ms}
   ASSERT_EQ(config.cameras.size(), 5U);
   EXPECT_EQ(config.cameras[0].decode, DecodeMode::kAuto);
   EXPECT_EQ(config.cameras[1].decode, DecodeMode::kCpu);
+  EXPECT_EQ(config.cameras[0].damaged, DamagedMode::kKeep);
+  EXPECT_EQ(config.cameras[1].damaged, DamagedMode::kDrop);
   EXPECT_EQ(std::get<FileSource>(config.cameras[0].source), (FileSource{"demo.mp4", true, false}));
   EXPECT_EQ(std::get<V4l2Source>(config.cameras[1].source),
             (V4l2Source{"/dev/video2", 640, 480, 29.97, {2s, 500ms, 1500ms}}));

@@ -76,6 +76,13 @@ TEST(MetricsLines, TellWhatTheCaptureTimesRestOn) {
             R"({"drift_ppm":50.0,"offset_us":-1500,"source":"rtcp","steps":3,"uncertainty_us":240})");
 }
 
+TEST(MetricsLines, TellWhatWasLostBeforeTheLedgerBegins) {
+  CameraLine camera;
+  camera.upstream = {12, 3, 4};
+  const auto line = nlohmann::json::parse(camera_line(camera, base::TimePoint(base::Duration(1))));
+  EXPECT_EQ(line.at("upstream").dump(), R"({"frames_damaged":3,"frames_missing":4,"packets_lost":12})");
+}
+
 TEST(MetricsLines, AreJsonWhateverAPluginIsCalled) {
   const auto line = nlohmann::json::parse(plugin_line(0, {"a\"\xFF", {}}, base::TimePoint(base::Duration(1))));
   EXPECT_EQ(line.at("name"), "a\"\xEF\xBF\xBD");

@@ -128,7 +128,8 @@ TEST(Abi, KeepsTheLayoutOfFrameAndPicture) {
   EXPECT_OFFSET(camd_frame, offset_y, 76);
   EXPECT_OFFSET(camd_frame, picture, 80);
   EXPECT_OFFSET(camd_frame, captured_uncertainty_ns, 88);
-  EXPECT_SIZE(camd_frame, 96);
+  EXPECT_OFFSET(camd_frame, flags, 96);
+  EXPECT_SIZE(camd_frame, 104);
 }
 
 TEST(Abi, KeepsTheLayoutOfTensorsAndResults) {

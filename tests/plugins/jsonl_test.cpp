@@ -86,6 +86,22 @@ TEST_F(JsonlTest, TakesTheTimeForExactWhereTheHostTellsNoUncertainty) {
   EXPECT_NE(read_file(path("d.jsonl")).find("\"captured_uncertainty_us\":0,"), std::string::npos);
 }
 
+TEST_F(JsonlTest, MarksDamagedPictures) {
+  Instance jsonl(table_);
+  ASSERT_EQ(jsonl.create(config("d.jsonl")), CAMD_OK);
+  ASSERT_EQ(jsonl.process(model_, {}), CAMD_OK);
+  jsonl.frame.flags = CAMD_FRAME_DAMAGED | 1U << 31;  // and one that it does not know
+  ASSERT_EQ(jsonl.process(model_, {}), CAMD_OK);
+  jsonl.frame.struct_size = offsetof(camd_frame, flags);  // an older host's frame has none
+  ASSERT_EQ(jsonl.process(model_, {}), CAMD_OK);
+  ASSERT_EQ(jsonl.destroy(), CAMD_OK);
+  const std::string text = read_file(path("d.jsonl"));
+  const std::size_t second = text.find('\n') + 1;
+  EXPECT_EQ(text.find("\"damaged\":true,\"detections\":["), text.find("\"damaged\"", second));
+  EXPECT_EQ(text.rfind("\"damaged\""), text.find("\"damaged\"", second));
+  EXPECT_LT(text.find("\"damaged\""), text.find('\n', second));
+}
+
 TEST_F(JsonlTest, WritesTracksTextsAndEventsWhereThereAreAny) {
   camd_detection d{};
   d.track_id = 18'446'744'073'709'551'615U;

@@ -2,11 +2,12 @@
 // pictures tell the truth: each carries its number and the time at which it was taken (capture/test_pattern.hpp), so
 // that a test knows what camd should have said about it. Told so on standard input, the camera misbehaves.
 //
-//   camd_rtsp_server PORT [USER PASSWORD] [--size WxH] [--fps N] [--codec h264|jpeg] [--seed N]
+//   camd_rtsp_server PORT [USER PASSWORD] [--size WxH] [--fps N] [--codec h264|jpeg] [--seed N] [--rtcp MS]
 //
 // PORT 0: any free one. Prints "ready PORT" and serves rtsp://127.0.0.1:PORT/live (H.264 320x240, 30 frames/s, a key
-// frame every 15, and a sound track) until its standard input is closed. One command a line; each is answered with
-// "ok COMMAND" or with "error COMMAND: why". What a command does to pictures holds for those that are taken after it.
+// frame every 15, and a sound track) until its standard input is closed. Sender reports come at most every MS
+// milliseconds (5000 unless given, RFC 3550, section 6.2). One command a line; each is answered with "ok COMMAND" or
+// with "error COMMAND: why". What a command does to pictures holds for those that are taken after it.
 //
 //   stall            sends nothing more, but goes on taking pictures
 //   go               sends all that waited and goes on; ends `freeze` and `hold-stamps` as well
@@ -75,6 +76,7 @@ struct Options {
   int fps = 30;
   std::string codec = "h264";
   unsigned seed = 1;
+  int rtcp_ms = 5000;
 };
 
 bool to_number(std::string_view text, double& value) {
@@ -401,6 +403,16 @@ void on_element_added(GstBin*, GstElement* element, gpointer camera) {
   }
 }
 
+// Called when the streams have sessions.
+void on_prepared(GstRTSPMedia* media, gpointer rtcp_ms) {
+  for (guint i = 0; i < gst_rtsp_media_n_streams(media); ++i) {
+    GObject* const session = gst_rtsp_stream_get_rtpsession(gst_rtsp_media_get_stream(media, i));
+    if (session == nullptr) continue;
+    g_object_set(session, "rtcp-min-interval", static_cast<guint64>(GPOINTER_TO_INT(rtcp_ms)) * GST_MSECOND, nullptr);
+    g_object_unref(session);
+  }
+}
+
 void on_media(GstRTSPMediaFactory*, GstRTSPMedia* media, gpointer camera) {
   static_cast<Camera*>(camera)->use(media);
   g_signal_connect(media, "unprepared", G_CALLBACK(&on_unprepared), camera);
@@ -411,7 +423,8 @@ void on_media(GstRTSPMediaFactory*, GstRTSPMedia* media, gpointer camera) {
 
 class Server {
  public:
-  Server(const Options& options, Camera& camera) : camera_(camera), server_(gst_rtsp_server_new()) {
+  Server(const Options& options, Camera& camera)
+      : camera_(camera), rtcp_ms_(options.rtcp_ms), server_(gst_rtsp_server_new()) {
     gst_rtsp_server_set_address(server_, "127.0.0.1");
     gst_rtsp_server_set_service(server_, options.port.c_str());
     if (!options.user.empty()) {
@@ -461,6 +474,10 @@ class Server {
                                       GST_RTSP_PERM_MEDIA_FACTORY_CONSTRUCT, G_TYPE_BOOLEAN, TRUE, nullptr);
     }
     g_signal_connect(factory, "media-configure", G_CALLBACK(&on_media), &camera_);
+    const auto hasten = +[](GstRTSPMediaFactory*, GstRTSPMedia* media, gpointer rtcp_ms) {
+      g_signal_connect(media, "prepared", G_CALLBACK(&on_prepared), rtcp_ms);
+    };
+    g_signal_connect(factory, "media-configure", G_CALLBACK(hasten), GINT_TO_POINTER(rtcp_ms_));
     GstRTSPMountPoints* const mounts = gst_rtsp_server_get_mount_points(server_);
     gst_rtsp_mount_points_add_factory(mounts, "/live", factory);
     g_object_unref(mounts);
@@ -477,6 +494,7 @@ class Server {
 
  private:
   Camera& camera_;
+  const int rtcp_ms_;
   GstRTSPServer* const server_;
   bool with_login_ = false;
 };
@@ -538,6 +556,8 @@ std::optional<Options> options_of(int argc, char** argv) {
       options.codec = words[i];
     } else if (name == "--fps" && is_number && number >= 1 && number <= 1000) {
       options.fps = static_cast<int>(number);
+    } else if (name == "--rtcp" && is_number && number >= 1 && number <= 60'000) {
+      options.rtcp_ms = static_cast<int>(number);
     } else if (name == "--seed" && is_number && number >= 0) {
       options.seed = static_cast<unsigned>(number);
     } else {
@@ -559,7 +579,8 @@ int main(int argc, char** argv) {
   const auto options = options_of(argc, argv);
   if (!options) {
     std::fprintf(stderr,
-                 "camd_rtsp_server PORT [USER PASSWORD] [--size WxH] [--fps N] [--codec h264|jpeg] [--seed N]\n");
+                 "camd_rtsp_server PORT [USER PASSWORD] [--size WxH] [--fps N] [--codec h264|jpeg] [--seed N] "
+                 "[--rtcp MS]\n");
     return 2;
   }
   gst_init(nullptr, nullptr);
