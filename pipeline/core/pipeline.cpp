@@ -265,7 +265,7 @@ void Pipeline::start() {
   try {
     for (auto& camera : cameras_) {
       camera->source = camera->spec.make_source(camera->index, *camera->ring, *camera);
-      show_source(*camera);
+      show_source(camera->index, camera->source.get());
     }
     for (auto& camera : cameras_) camera->source->start();
   } catch (...) {

@@ -10,6 +10,7 @@
 
 #include "base/clock.hpp"
 #include "capture/camera_clock.hpp"
+#include "capture/picture_losses.hpp"
 #include "infer/model.hpp"
 #include "pipeline/core/ledger.hpp"
 #include "pipeline/core/metrics.hpp"
