@@ -120,8 +120,8 @@ struct Seen {
 
 class RtspTimes : public testing::SourceTest, public ::testing::WithParamInterface<config::RtspTransport> {
  protected:
-  void open(const std::vector<std::string>& options = {}, Duration latency = milliseconds(50)) {
-    ASSERT_TRUE(server_.start(options));
+  void open(Duration latency = milliseconds(50)) {
+    ASSERT_TRUE(server_.start());
     config::RtspSource source;
     source.url = server_.url();
     source.transport = GetParam();
@@ -191,6 +191,20 @@ TEST_P(RtspTimes, FirstPicturesOfAConnectionLieWithinTheirUncertainty) {
     ASSERT_EQ(server_.tell("kick"), "ok kick");
     ASSERT_TRUE(states_.wait_for(SourceState::kReconnecting));
   }
+  source_->stop();
+}
+
+TEST_P(RtspTimes, RestsOnSenderReportsWhereThereAreSome) {
+  open();
+  (void)watch(seconds(1));
+  ASSERT_EQ(server_.tell("rtcp-every 200"), "ok rtcp-every 200");
+  for (int i = 0; i < 20 && source_->clock().source != ClockSource::kRtcp; ++i) (void)watch(milliseconds(500));
+  ASSERT_EQ(source_->clock().source, ClockSource::kRtcp);
+  const std::vector<Seen> seen = watch(seconds(2));
+  print("sender reports", seen);
+  EXPECT_EQ(source_->clock().source, ClockSource::kRtcp);
+  EXPECT_LT(std::chrono::abs(source_->clock().offset), milliseconds(20));  // the server is on this machine
+  EXPECT_LT(error(seen, 90), milliseconds(5) + source_->clock().uncertainty);
   source_->stop();
 }
 

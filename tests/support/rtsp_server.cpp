@@ -2,12 +2,11 @@
 // pictures tell the truth: each carries its number and the time at which it was taken (capture/test_pattern.hpp), so
 // that a test knows what camd should have said about it. Told so on standard input, the camera misbehaves.
 //
-//   camd_rtsp_server PORT [USER PASSWORD] [--size WxH] [--fps N] [--codec h264|jpeg] [--seed N] [--rtcp MS]
+//   camd_rtsp_server PORT [USER PASSWORD] [--size WxH] [--fps N] [--codec h264|jpeg] [--seed N]
 //
 // PORT 0: any free one. Prints "ready PORT" and serves rtsp://127.0.0.1:PORT/live (H.264 320x240, 30 frames/s, a key
-// frame every 15, and a sound track) until its standard input is closed. Sender reports come at most every MS
-// milliseconds (5000 unless given, RFC 3550, section 6.2). One command a line; each is answered with "ok COMMAND" or
-// with "error COMMAND: why". What a command does to pictures holds for those that are taken after it.
+// frame every 15, and a sound track) until its standard input is closed. One command a line; each is answered with
+// "ok COMMAND" or with "error COMMAND: why". What a command does to pictures holds for those that are taken after it.
 //
 //   stall            sends nothing more, but goes on taking pictures
 //   go               sends all that waited and goes on; ends `freeze` and `hold-stamps` as well
@@ -19,6 +18,9 @@
 //   size WxH         other pictures within the same stream
 //   codec h264|jpeg  another codec: all connections are closed, the next one gets it
 //   no-rtcp, rtcp    without and with RTCP (sender reports)
+//   rtcp-every MS    sender reports come about so often instead of every 5 s. Not before pictures flow: the first
+//   report
+//                    of a session would block for ever.
 //   drop N           loses N % of the RTP packets
 //   corrupt N        damages N % of the RTP packets
 //   kick             closes all connections
@@ -76,7 +78,6 @@ struct Options {
   int fps = 30;
   std::string codec = "h264";
   unsigned seed = 1;
-  int rtcp_ms = 5000;
 };
 
 bool to_number(std::string_view text, double& value) {
@@ -197,6 +198,9 @@ class Camera {
       if (!to_size(word, width_, height_)) return "error size: WIDTHxHEIGHT, please, multiples of 8 from 64 to 2040";
     } else if (verb == "no-rtcp" || verb == "rtcp") {
       rtcp_ = verb == "rtcp";
+    } else if (verb == "rtcp-every") {
+      if (!has_number || number < 1) return "error rtcp-every: milliseconds, please";
+      hasten_reports(number);
     } else if (verb == "drop") {
       if (!is_percentage) return "error drop: a percentage, please";
       drop_ = number / 100;
@@ -218,6 +222,15 @@ class Camera {
     media_ = nullptr;
     stamps_.clear();
     waiting_.clear();
+  }
+
+  void hasten_reports(double milliseconds) CAMD_REQUIRES(mutex_) {
+    for (guint i = 0; media_ != nullptr && i < gst_rtsp_media_n_streams(media_); ++i) {
+      GObject* const session = gst_rtsp_stream_get_rtpsession(gst_rtsp_media_get_stream(media_, i));
+      if (session == nullptr) continue;
+      g_object_set(session, "rtcp-min-interval", static_cast<guint64>(milliseconds * 1e6), nullptr);
+      g_object_unref(session);
+    }
   }
 
   // ---- [camera]
@@ -381,7 +394,7 @@ class Camera {
   std::optional<Duration> held_ CAMD_GUARDED_BY(mutex_);  // what the clock says while it stands still
   Duration origin_ CAMD_GUARDED_BY(mutex_){};             // what the clock says where RTP time stamps are 0
   camd::capture::TestStamp last_ CAMD_GUARDED_BY(mutex_);
-  GstRTSPMedia* media_ CAMD_GUARDED_BY(mutex_) = nullptr;  // compared only
+  GstRTSPMedia* media_ CAMD_GUARDED_BY(mutex_) = nullptr;  // lives until unuse()
   GstElement* in_ CAMD_GUARDED_BY(mutex_) = nullptr;       // its appsrc
   int caps_width_ CAMD_GUARDED_BY(mutex_) = 0;
   int caps_height_ CAMD_GUARDED_BY(mutex_) = 0;
@@ -403,16 +416,6 @@ void on_element_added(GstBin*, GstElement* element, gpointer camera) {
   }
 }
 
-// Called when the streams have sessions.
-void on_prepared(GstRTSPMedia* media, gpointer rtcp_ms) {
-  for (guint i = 0; i < gst_rtsp_media_n_streams(media); ++i) {
-    GObject* const session = gst_rtsp_stream_get_rtpsession(gst_rtsp_media_get_stream(media, i));
-    if (session == nullptr) continue;
-    g_object_set(session, "rtcp-min-interval", static_cast<guint64>(GPOINTER_TO_INT(rtcp_ms)) * GST_MSECOND, nullptr);
-    g_object_unref(session);
-  }
-}
-
 void on_media(GstRTSPMediaFactory*, GstRTSPMedia* media, gpointer camera) {
   static_cast<Camera*>(camera)->use(media);
   g_signal_connect(media, "unprepared", G_CALLBACK(&on_unprepared), camera);
@@ -423,8 +426,7 @@ void on_media(GstRTSPMediaFactory*, GstRTSPMedia* media, gpointer camera) {
 
 class Server {
  public:
-  Server(const Options& options, Camera& camera)
-      : camera_(camera), rtcp_ms_(options.rtcp_ms), server_(gst_rtsp_server_new()) {
+  Server(const Options& options, Camera& camera) : camera_(camera), server_(gst_rtsp_server_new()) {
     gst_rtsp_server_set_address(server_, "127.0.0.1");
     gst_rtsp_server_set_service(server_, options.port.c_str());
     if (!options.user.empty()) {
@@ -474,10 +476,6 @@ class Server {
                                       GST_RTSP_PERM_MEDIA_FACTORY_CONSTRUCT, G_TYPE_BOOLEAN, TRUE, nullptr);
     }
     g_signal_connect(factory, "media-configure", G_CALLBACK(&on_media), &camera_);
-    const auto hasten = +[](GstRTSPMediaFactory*, GstRTSPMedia* media, gpointer rtcp_ms) {
-      g_signal_connect(media, "prepared", G_CALLBACK(&on_prepared), rtcp_ms);
-    };
-    g_signal_connect(factory, "media-configure", G_CALLBACK(hasten), GINT_TO_POINTER(rtcp_ms_));
     GstRTSPMountPoints* const mounts = gst_rtsp_server_get_mount_points(server_);
     gst_rtsp_mount_points_add_factory(mounts, "/live", factory);
     g_object_unref(mounts);
@@ -494,7 +492,6 @@ class Server {
 
  private:
   Camera& camera_;
-  const int rtcp_ms_;
   GstRTSPServer* const server_;
   bool with_login_ = false;
 };
@@ -556,8 +553,6 @@ std::optional<Options> options_of(int argc, char** argv) {
       options.codec = words[i];
     } else if (name == "--fps" && is_number && number >= 1 && number <= 1000) {
       options.fps = static_cast<int>(number);
-    } else if (name == "--rtcp" && is_number && number >= 1 && number <= 60'000) {
-      options.rtcp_ms = static_cast<int>(number);
     } else if (name == "--seed" && is_number && number >= 0) {
       options.seed = static_cast<unsigned>(number);
     } else {
@@ -579,8 +574,7 @@ int main(int argc, char** argv) {
   const auto options = options_of(argc, argv);
   if (!options) {
     std::fprintf(stderr,
-                 "camd_rtsp_server PORT [USER PASSWORD] [--size WxH] [--fps N] [--codec h264|jpeg] [--seed N] "
-                 "[--rtcp MS]\n");
+                 "camd_rtsp_server PORT [USER PASSWORD] [--size WxH] [--fps N] [--codec h264|jpeg] [--seed N]\n");
     return 2;
   }
   gst_init(nullptr, nullptr);
