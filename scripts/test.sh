@@ -9,7 +9,7 @@
 #   demo   scripts/demo.sh for two seconds: what a first visitor builds, several sources at a time, and sees (build/demo)
 #   asan   address and undefined-behaviour sanitizers over the tests of device, capture, plugins and pipeline (clang)
 #   tsan   the thread sanitizer over the same; clang's thread-safety analysis is an error
-#   fuzz   libFuzzer on what reads models, configurations and metrics lines, for a minute (FUZZ_SECONDS says otherwise),
+#   fuzz   libFuzzer on what reads models, configurations, zones and metrics lines, for a minute (FUZZ_SECONDS says otherwise),
 #          starting from ONNX's own cases, the examples, and what earlier runs found (build/fuzz/corpus)
 #   lint   scripts/lint.sh: format, clang-tidy on what changed, layers, scripts
 # Then a summary: what ran, and what was skipped and why. Exit 1 if a step failed; the others run all the same.
@@ -120,16 +120,18 @@ fuzz() { # NAME SECONDS LONGEST_INPUT
 }
 step_fuzz() {
   local seconds=${FUZZ_SECONDS:-60} half cases=build/fuzz/onnx_conformance case readers models=yes
-  configure asan && build asan fuzz_config fuzz_metrics fuzz_model || return 1 # the same code as the step asan
-  mkdir -p build/fuzz/corpus/{config,metrics,model}
+  configure asan && build asan fuzz_config fuzz_metrics fuzz_model fuzz_zones || return 1 # the same code as the step asan
+  mkdir -p build/fuzz/corpus/{config,metrics,model,zones}
   cp docs/examples/*.yaml docs/examples/detectors/*.yaml build/fuzz/corpus/config/
+  echo '{"zones":[{"name":"a","polygon":[[0,0],[1,0],[1,1]]}],"lines":[{"name":"b","from":[0,0],"to":[1,1]}]}' \
+    >build/fuzz/corpus/zones/both.json
   head -n 8 tests/apps/data/run.jsonl >build/fuzz/corpus/metrics/run.jsonl
   if /usr/bin/python3 tests/infer/make_conformance.py "$cases" >build/fuzz/cases.log 2>&1; then
     for case in "$cases"/*/model.onnx; do cp "$case" "build/fuzz/corpus/model/$(basename "$(dirname "$case")").onnx"; done
   fi
   # Beside the models, which are read by most code.
   half=$(((seconds + 1) / 2)) # never 0, which would be for ever
-  { fuzz config "$half" 8192 && fuzz metrics "$half" 16384; } &
+  { fuzz config "$half" 8192 && fuzz zones "$half" 4096 && fuzz metrics "$half" 16384; } &
   readers=$!
   fuzz model "$seconds" 65536 || models=no
   wait "$readers" && [[ $models == yes ]]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import cv2
 import numpy as np
 
+CLASSES = ("qr", "marker")
 QR, MARKER = 0, 1
 QR_BORDER = 2  # modules of white that OpenCV's encoder leaves around the symbol
 

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from codes import MARKER
 from detector import NEAR
-from model import CLASSES, decode
+from codes import CLASSES
+from model import decode
 from views import Batch, side_lengths
 
 _CANDIDATES = 12  # anchors a code can have at most

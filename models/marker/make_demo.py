@@ -20,8 +20,7 @@ import cv2
 import numpy as np
 
 import backgrounds
-from codes import QR, Code, make_marker, make_qr
-from model import CLASSES
+from codes import CLASSES, QR, Code, make_marker, make_qr
 from scene import Patch, lay, project
 
 SEED = 777_001  # none of training's or validation's

@@ -22,7 +22,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-CLASSES = ("qr", "marker")
+from codes import CLASSES
+
 STRIDES = (8, 16, 32)
 # Square sides in network pixels, one tuple a stride. As fine a stride as its view allows: the corners of a code are
 # found to about a seventh of a cell, so a code twice as many cells wide is twice as well placed.

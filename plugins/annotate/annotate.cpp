@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <memory>
@@ -14,6 +15,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "plugins/annotate/canvas.hpp"
@@ -22,6 +24,7 @@
 #include "plugins/json_object.hpp"
 #include "plugins/paths.hpp"
 #include "plugins/tables.hpp"
+#include "plugins/zones/shapes.hpp"
 
 namespace camd::plugins {
 namespace {
@@ -59,7 +62,7 @@ const char* colorimetry_of(const camd_picture& picture) {
 
 class Annotate final : public camd::plugin::Postprocessor {
  public:
-  Annotate(camd::plugin::Host host, std::string_view config_json) : host_(host) {
+  Annotate(camd::plugin::Host host, std::string_view config_json) : host_(host), events_(host.events()) {
     JsonObject config("config", config_json);
     const auto path = config.text("path");
     path_ = path.value_or("");
@@ -82,6 +85,13 @@ class Annotate final : public camd::plugin::Postprocessor {
     draw_.keypoints = config.boolean("keypoints").value_or(true);
     draw_.latency = config.boolean("latency").value_or(true);
     if (const auto n = config.integer("polygon", 0, CAMD_MAX_KEYPOINTS)) draw_.polygon = static_cast<int>(*n);
+    if (const nlohmann::json* zones = config.raw("zones")) {
+      // The configuration of `zones`, of which this reads the shapes alone: a YAML alias says it once for both.
+      if (!zones->is_object()) config.fail("zones", "must be the `config` of the plug-in zones");
+      JsonObject theirs("config.zones", zones->is_object() ? *zones : nlohmann::json::object());
+      shapes_ = read_shapes(theirs);
+      theirs.finish(false);
+    }
     config.finish();
     drawn_ = host_.counter("drawn");
     left_out_ = host_.counter("left_out");
@@ -103,6 +113,7 @@ class Annotate final : public camd::plugin::Postprocessor {
     static_cast<void>(tensors);
     if (frame.picture == nullptr) throw std::runtime_error("the picture that was asked for is not there");
     Film& film = *films_.at(static_cast<std::size_t>(frame.camera_index));
+    note_counts(static_cast<std::size_t>(frame.camera_index));
     if (!film.wants(frame, host_.now_mono_ns())) return;
     GstWriter& writer = film.writer();
     const Size size = writer.size().value_or(canvas_size(frame.width, frame.height, scale_));
@@ -129,6 +140,7 @@ class Annotate final : public camd::plugin::Postprocessor {
   std::unique_ptr<Camera> exchange_camera(int index, std::unique_ptr<Camera> camera) noexcept override {
     const auto place = static_cast<std::size_t>(index);
     if (films_.size() <= place) films_.resize(place + 1);
+    if (place < counts_.size()) counts_[place] = {};
     std::unique_ptr<Camera> before = std::move(films_[place]);
     films_[place].reset(static_cast<Film*>(camera.release()));
     return before;
@@ -152,6 +164,7 @@ class Annotate final : public camd::plugin::Postprocessor {
     const double sx = static_cast<double>(canvas.size().width) / frame.width;
     const double sy = static_cast<double>(canvas.size().height) / frame.height;
     const int thickness = canvas.line_thickness();
+    draw_shapes(canvas, frame);
     for (const camd_detection& d : results) {
       const Color color = class_color(d.class_id);
       const double x0 = d.box[0] * sx, y0 = d.box[1] * sy;
@@ -160,6 +173,8 @@ class Annotate final : public camd::plugin::Postprocessor {
       if (draw_.labels) {
         text_.clear();
         fmt::format_to(std::back_inserter(text_), "{} {:.2f}", d.class_name, d.score);
+        if (d.track_id != 0) fmt::format_to(std::back_inserter(text_), " #{}", d.track_id);
+        if (d.text[0] != '\0') fmt::format_to(std::back_inserter(text_), " {}", d.text);
         canvas.label(x0, y0, std::string_view(text_.data(), text_.size()), color);
       }
     }
@@ -168,6 +183,63 @@ class Annotate final : public camd::plugin::Postprocessor {
     fmt::format_to(std::back_inserter(text_), "{} #{} {:.1f} ms", frame.camera, frame.sequence,
                    static_cast<double>(host_.now_mono_ns() - frame.captured_mono_ns) / 1e6);
     canvas.label(0, 0, std::string_view(text_.data(), text_.size()), Color{40, 128, 128});
+  }
+
+  // What the events of `zones` count, kept from frame to frame: those of frames that are not drawn as well.
+  void note_counts(std::size_t camera) {
+    if (counts_.size() <= camera) counts_.resize(camera + 1);
+    for (const camd_event& event : events_) {
+      const auto number = [&event](std::string_view name) {
+        for (int i = 0; i < event.number_count; ++i) {
+          if (name == event.numbers[i].name) return event.numbers[i].value;
+        }
+        return 0.0;
+      };
+      const std::string_view name(event.name), zone(event.zone);
+      for (std::size_t i = 0; i < shapes_.zones.size(); ++i) {
+        if (name.substr(0, 5) == "zone_" && zone == shapes_.zones[i].name) {
+          counts_[camera].zones[i] = {number("inside"), number("entered")};
+        }
+      }
+      for (std::size_t i = 0; i < shapes_.lines.size(); ++i) {
+        if (name == "line_crossed" && zone == shapes_.lines[i].name) {
+          counts_[camera].lines[i] = {number("in"), number("out")};
+        }
+      }
+    }
+  }
+
+  void draw_shapes(Canvas& canvas, const camd_frame& frame) {
+    static const Color kColor = color_of(255, 220, 80);
+    const double width = canvas.size().width, height = canvas.size().height;
+    const Counts& counts = counts_[static_cast<std::size_t>(frame.camera_index)];
+    const auto is_here = [&](const auto& shape) { return shape.camera.empty() || shape.camera == frame.camera; };
+    const auto side = [&](Place a, Place b) {
+      canvas.line(a.x * width, a.y * height, b.x * width, b.y * height, kColor, canvas.line_thickness());
+    };
+    const auto label = [&](Place at) {
+      canvas.label(at.x * width, at.y * height, std::string_view(text_.data(), text_.size()), kColor);
+    };
+    for (std::size_t i = 0; i < shapes_.zones.size(); ++i) {
+      const Zone& zone = shapes_.zones[i];
+      if (!is_here(zone)) continue;
+      for (std::size_t k = 0; k < zone.polygon.size(); ++k) {
+        side(zone.polygon[k], zone.polygon[(k + 1) % zone.polygon.size()]);
+      }
+      text_.clear();
+      fmt::format_to(std::back_inserter(text_), "{}: {} inside, {} entered", zone.name, counts.zones[i].first,
+                     counts.zones[i].second);
+      label(zone.polygon.front());
+    }
+    for (std::size_t i = 0; i < shapes_.lines.size(); ++i) {
+      const Gate& gate = shapes_.lines[i];
+      if (!is_here(gate)) continue;
+      side(gate.from, gate.to);
+      text_.clear();
+      fmt::format_to(std::back_inserter(text_), "{}: {} in, {} out", gate.name, counts.lines[i].first,
+                     counts.lines[i].second);
+      label(gate.from);
+    }
   }
 
   void draw_keypoints(Canvas& canvas, const camd_detection& d, double sx, double sy, int thickness) const {
@@ -186,12 +258,20 @@ class Annotate final : public camd::plugin::Postprocessor {
     }
   }
 
+  // Numbers of each zone (inside, entered) and line (in, out) of a camera.
+  struct Counts {
+    std::array<std::pair<double, double>, kMostShapes> zones{}, lines{};
+  };
+
   camd::plugin::Host host_;
+  camd::plugin::Events events_;
   camd::plugin::Counter drawn_, left_out_;
   std::string path_;
   FilmOptions options_;
   double scale_ = 1.0;
   DrawOptions draw_;
+  Shapes shapes_;
+  std::vector<Counts> counts_;                // by camera
   std::vector<std::unique_ptr<Film>> films_;  // by camera; null where there is none
   Canvas::Scratch scratch_;
   fmt::memory_buffer text_;

@@ -68,6 +68,40 @@ TEST(Allocations, AreNoneInDetectionsWithEveryCellAbove) {
   }
 }
 
+TEST(Allocations, AreNoneInTrackAndZonesWhileObjectsComeAndGo) {
+  FakeModel model(4, 4);
+  for (const char* config : {"track", "zones"}) {
+    const bool tracks = std::string(config) == "track";
+    Instance run(find_builtin(config));
+    ASSERT_EQ(run.create(tracks ? "{}"
+                                : R"({"settle":0,"zones":[{"name":"a","polygon":[[0,0],[0.5,0],[0.5,1],[0,1]]}],)"
+                                  R"("lines":[{"name":"b","from":[0.5,0],"to":[0.5,1]}]})"),
+              CAMD_OK)
+        << run.error();
+    ASSERT_EQ(run.outputs(model), CAMD_OK);
+    run.items.assign(16, camd_detection{});
+    run.results.items = run.items.data();
+    run.host.events.reserve(CAMD_MAX_EVENTS);
+    std::uint64_t before = 0;
+    for (int frame = 0; frame < 300; ++frame) {
+      if (frame == 2) before = allocations;
+      run.frame.captured_mono_ns = 33'000'000 * (frame + 1);
+      run.host.events.clear();
+      run.results.count = frame % 17;
+      for (int i = 0; i < run.results.count; ++i) {
+        camd_detection& d = run.items[static_cast<std::size_t>(i)];
+        d.score = 0.95F;
+        d.box[0] = static_cast<float>((40 * i + 3 * frame) % 600);
+        d.box[1] = static_cast<float>(25 * i);
+        d.box[2] = d.box[3] = 30;
+        d.track_id = tracks ? 0 : static_cast<std::uint64_t>(1 + i + frame / 100 * 16);
+      }
+      ASSERT_EQ(run.table->process(run.instance, &run.frame, &run.tensors, &run.results, &run.problem), CAMD_OK);
+    }
+    EXPECT_EQ(allocations - before, 0U) << config;
+  }
+}
+
 TEST(Allocations, AreNoneInJsonl) {
   FakeModel model(4, 4);
   Instance run(find_builtin("jsonl"));

@@ -120,6 +120,25 @@ class AnnotateTest : public InFolder {
   Instance run_{find_builtin("annotate")};
 };
 
+TEST_F(AnnotateTest, DrawsTheAreasAndLinesOfZonesAndReadsNothingElseOfThem) {
+  start("film.mp4", R"(,"crf":5,"boxes":false,"labels":false,"latency":false,"keypoints":false,"zones":{"dwell":3,)"
+                    R"("zones":[{"name":"z","polygon":[[0.25,0.5],[0.75,0.5],[0.75,0.9],[0.25,0.9]]}],)"
+                    R"("lines":[{"name":"l","from":[0.1,0.2],"to":[0.9,0.2]}]})");
+  feed(6);
+  ASSERT_EQ(run_.destroy(), CAMD_OK) << run_.error();
+  const auto shown = decode(path("film.mp4"));
+  ASSERT_FALSE(shown.empty());
+  EXPECT_GT(luma(shown[0], 239, 170), 150) << "the area's right side";
+  EXPECT_GT(luma(shown[0], 240, 48), 150) << "the line";
+  EXPECT_LT(luma(shown[0], 160, 160), 120) << "inside";
+}
+
+TEST_F(AnnotateTest, RefusesZonesThatAreNone) {
+  EXPECT_EQ(run_.create(config("film.mp4", R"(,"zones":{"zones":[{"name":"z","polygon":[[0,0],[1,1]]}]})")),
+            CAMD_ERROR_CONFIG);
+  EXPECT_EQ(run_.error(), "config.zones.zones[0]: polygon: must be a list of 3 to 64 places, [x, y] each");
+}
+
 TEST_F(AnnotateTest, WritesAFilmWithTheFramesOwnTimes) {
   start("a/film.mp4");
   feed(20);

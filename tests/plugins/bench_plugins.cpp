@@ -63,6 +63,43 @@ void jsonl(benchmark::State& state) {
 }
 BENCHMARK(jsonl)->Unit(benchmark::kMicrosecond);
 
+// Objects that move through a 1280x720 picture, one frame after the other: `track`, then `zones` with two areas and two
+// lines, as in a chain.
+void track_and_zones(benchmark::State& state) {
+  const int objects = static_cast<int>(state.range(0));
+  FakeModel model(4, 4);
+  Instance track(find_builtin("track")), zones(find_builtin("zones"));
+  const char* const shapes =
+      R"({"zones":[{"name":"a","polygon":[[0,0],[0.5,0],[0.5,1],[0,1]]},{"name":"b","polygon":[[0.5,0],[1,0],[1,1]]}],)"
+      R"("lines":[{"name":"c","from":[0.5,0],"to":[0.5,1]},{"name":"d","from":[0,0.5],"to":[1,0.5]}]})";
+  if (track.create("{}") != CAMD_OK || track.outputs(model) != CAMD_OK || zones.create(shapes) != CAMD_OK ||
+      zones.outputs(model) != CAMD_OK) {
+    state.SkipWithError("not made");
+  }
+  std::vector<camd_detection> items(static_cast<std::size_t>(objects));
+  camd_results results{sizeof(camd_results), objects, objects, items.data()};
+  camd_frame frame = track.frame;
+  frame.width = 1280;
+  frame.height = 720;
+  std::int64_t number = 0;
+  for (auto _ : state) {
+    ++number;
+    frame.captured_mono_ns = 33'333'333 * number;
+    for (int i = 0; i < objects; ++i) {
+      camd_detection& d = items[static_cast<std::size_t>(i)];
+      d.score = 0.95F;
+      d.box[0] = static_cast<float>((63 * i + 2 * number) % 1200);
+      d.box[1] = static_cast<float>(30 * i % 650);
+      d.box[2] = d.box[3] = 60;
+    }
+    track.host.events.clear();
+    zones.host.events.clear();
+    benchmark::DoNotOptimize(track.table->process(track.instance, &frame, &track.tensors, &results, &track.problem));
+    benchmark::DoNotOptimize(zones.table->process(zones.instance, &frame, &zones.tensors, &results, &zones.problem));
+  }
+}
+BENCHMARK(track_and_zones)->Arg(1)->Arg(20)->Arg(100)->Unit(benchmark::kMicrosecond);
+
 // annotate's share of a frame without the encoder: 720p copied, converted, scaled by range(1) percent.
 void canvas_fill(benchmark::State& state) {
   const auto format = static_cast<camd_pixel_format>(state.range(0));
