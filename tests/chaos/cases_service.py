@@ -28,7 +28,24 @@ def started_by(bench, script):
     return path
 
 
-# ---- Limits
+# ---- Standard descriptors and limits
+
+@case("stdout closed by its reader", "the pipe's other end is closed, frames go on; SIGTERM", recovery_s=None, repeat=1,
+      quick=True)
+def stdout_closed(bench):
+    camera, well = bench.rtsp_camera(), bench.rtsp_camera("--fps", str(FPS_BESIDE))
+    camd = bench.start(bench.rtsp("door", camera.port) + bench.rtsp("beside", well.port) + bench.pattern("pattern"),
+                       steady=("door", "beside", "pattern"), read=False)
+    camd.process.stdout.close()
+    since = now_ns()
+    time.sleep(2)
+    if not camd.alive():
+        bench.problem(f"camd ended with {camd.process.poll()}")
+    fresh = len(bench.truth.of("door", since))
+    if fresh < 45:
+        bench.problem(f"{fresh} frames in 2 s without a reader, of 60")
+    bench.result.exit_code = camd.stop(5)
+
 
 @case("descriptors 0 to 2 closed", "camd is started without stdin, stdout and stderr; SIGTERM", recovery_s=None, repeat=1,
       quick=True, lost_beside=None)
@@ -115,6 +132,45 @@ def huge_model(bench, cameras, number):
 
 reloads("reload: model that would fill the machine", "SIGHUP, a model of 200 bytes pads each frame to 4.8 GB", huge_model,
         "refused", quick=True)
+
+
+# ---- Losses, and cameras that run in vain
+
+@case("damaged pictures dropped", "10 % of the packets lost for 3 s, with `damaged: drop`", quick=True)
+def losses_counted(bench):
+    bench.usual(more=", damaged: drop")
+    for _ in range(bench.repeat):
+        before = bench.camd.last("camera", "door")["upstream"]
+        with bench.fault(same_picture=True):
+            bench.camera.tell("drop 10")
+            bench.pause(3)
+            bench.camera.tell("drop 0")
+        time.sleep(0.6)  # the next line
+        after = bench.camd.last("camera", "door")
+        for name in ("packets_lost", "frames_damaged"):
+            if after["upstream"][name] <= before[name]:
+                bench.problem(f"{name} did not count: {after['upstream']}")
+        if after["totals"]["dropped"]["source_error"] == 0:
+            bench.problem("no damaged picture was dropped")
+
+
+@case("camera starves", "a plug-in fails with every frame until a reload without it; the camera is `starved`",
+      lost_beside=None, repeat=1, quick=True)
+def starves(bench):
+    bench.usual(more=", timeout: 1s")
+    whole = bench.config.read_text()
+    bench.config.write_text(whole.replace("postprocess:\n", "postprocess:\n" + bench.bad_plugin("throw_process")))
+    with bench.fault():
+        bench.camd.signal(signal.SIGHUP)
+        if not wait_until(lambda: bench.camd.last("camera", "door")["state"] == "starved", 5):
+            bench.problem(f"the state is {bench.camd.last('camera', 'door')['state']}, wanted starved")
+        bench.config.write_text(whole)
+        bench.camd.signal(signal.SIGHUP)
+        wait_until(lambda: sum(line["event"] == "reload" for line in bench.camd.lines) >= 2, 5)
+    if not wait_until(lambda: bench.camd.last("camera", "door")["state"] == "running", 3):
+        bench.problem("the camera is not running again")
+    if not any("door" in line and "starved" in line for line in bench.camd.log):
+        bench.problem("the log does not say that the camera starves")
 
 
 # ---- Reload, continued
