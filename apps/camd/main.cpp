@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <malloc.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <cstdlib>
 #include <exception>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -35,6 +37,15 @@ int report(const std::exception& error, int code) {
 void secure_standard_descriptors() {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
     if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0) std::_Exit(kInternal);  // NOLINT: without O_CLOEXEC
+  }
+}
+
+// A heap keeps what its threads have freed, and glibc makes up to eight heaps a core. A camera that is opened anew has
+// new threads, in whatever heap comes next. So memory crept up by 35 MiB over 240 connections of one camera; with a
+// heap a core it stays where it is. MALLOC_ARENA_MAX says otherwise.
+void limit_heaps() {
+  if (std::getenv("MALLOC_ARENA_MAX") == nullptr) {
+    mallopt(M_ARENA_MAX, static_cast<int>(std::max(1U, std::thread::hardware_concurrency())));
   }
 }
 
@@ -180,6 +191,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   secure_standard_descriptors();
+  limit_heaps();
   // A reader of stdout that goes away is an error code of write(), not a death.
   signal(SIGPIPE, SIG_IGN);
   try {

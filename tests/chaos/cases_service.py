@@ -134,6 +134,19 @@ reloads("reload: model that would fill the machine", "SIGHUP, a model of 200 byt
         "refused", quick=True)
 
 
+@case("connection cut 60 times", "FIN on both sides, after ten others; memory stays where it is", grows_kib=8 * 1024, repeat=1)
+def cut_often(bench):
+    """Each connection has new threads, and what they freed must not pile up in heaps of their own."""
+    bench.usual(more=", reconnect: {initial: 50ms, max: 50ms}")
+    for number in range(70):
+        if bench.result.problems:
+            return
+        with bench.fault():
+            bench.network.cut()
+        if number == 9:
+            bench.measure_before("door")
+
+
 # ---- Losses, and cameras that run in vain
 
 @case("damaged pictures dropped", "10 % of the packets lost for 3 s, with `damaged: drop`", quick=True)
