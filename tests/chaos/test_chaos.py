@@ -97,8 +97,9 @@ class Parts(unittest.TestCase):
             child.write_bytes(Path(sys.executable).resolve().read_bytes())
             child.chmod(0o755)
             environment = {**os.environ, "PYTHONHOME": sys.base_prefix}
-            with subprocess.Popen([child, "-c", "input()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            with subprocess.Popen([child, "-c", "print(flush=True); input()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                   env=environment) as process:
+                process.stdout.readline()  # it has its name by then
                 pipes = symbolizer_pipes(os.getpid())
                 self.assertEqual(pipes, set(descriptors(process.pid, (0, 1))))
                 self.assertEqual(len(pipes), 2)
