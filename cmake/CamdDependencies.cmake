@@ -25,6 +25,11 @@ find_path(CAMD_DLPACK_DIR NAMES dlpack/dlpack.h REQUIRED)
 add_library(camd_dlpack INTERFACE)
 target_include_directories(camd_dlpack SYSTEM INTERFACE "${CAMD_DLPACK_DIR}")
 
+# NVIDIA's decoder interface: headers alone, the library comes with the driver and is loaded at run time.
+find_path(CAMD_FFNVCODEC_DIR NAMES ffnvcodec/dynlink_nvcuvid.h REQUIRED)
+add_library(camd_ffnvcodec INTERFACE)
+target_include_directories(camd_ffnvcodec SYSTEM INTERFACE "${CAMD_FFNVCODEC_DIR}")
+
 # ONNX's protobuf types. Debian's libonnx-dev ships no CMake package.
 find_path(CAMD_ONNX_DIR NAMES onnx/onnx_pb.h REQUIRED)
 find_library(CAMD_ONNX_PROTO NAMES onnx_proto REQUIRED)

@@ -17,9 +17,11 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "device/video_decoder.hpp"
 
 namespace camd::device {
 
@@ -274,6 +276,21 @@ class Device {
     (void)signal;
     (void)stream;
     return Status(base::ErrorKind::kState, "this device has no signals");
+  }
+
+  // ---- Video
+  // [any] [blocks] Makes a decoder; taker and device outlive it, the device also its pictures. What the stream needs is
+  // made at its first unit, and anew when it changes its size. Throws Error(kDevice): the device has no decoders.
+  [[nodiscard]] virtual std::unique_ptr<VideoDecoder> make_video_decoder(const VideoDecoderOptions& options,
+                                                                         VideoTaker& taker) {
+    (void)options;
+    (void)taker;
+    throw base::Error(base::ErrorKind::kDevice, "this device has no video decoders");
+  }
+  // [any] [blocks] What it decodes, 8 bits and 10. Empty: nothing, and `*why` says why where it is not null.
+  [[nodiscard]] virtual std::vector<VideoSupport> video_support(std::string* why) {
+    if (why != nullptr) *why = "this device has no video decoders";
+    return {};
   }
 
   // ---- Ask

@@ -5,11 +5,16 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <cstdlib>
+#include <mutex>
 #include <thread>
+#include <vector>
 
 #include "base/log.hpp"
 #include "device/cuda/await.hpp"
+#include "device/cuda/nvdec_decoder.hpp"
+#include "device/cuda/nvdec_library.hpp"
 #include "device/sticky_failure.hpp"
 
 namespace camd::device {
@@ -97,15 +102,18 @@ class PageableMemory final : public MemoryState {
   void* data_;
 };
 
+// Memory is taken and given back in the order of a stream of its own. cudaMalloc() and cudaFree() would wait for all
+// that the device does, and so hold up running cameras whenever a model is made ready beside them.
 class DeviceMemory final : public MemoryState {
  public:
-  DeviceMemory(int index, void* data, std::size_t size_bytes, std::atomic<std::size_t>& total)
-      : index_(index), data_(data), size_bytes_(size_bytes), total_(total) {
+  // `stream`: null where the device has no pools of memory.
+  DeviceMemory(int index, void* data, cudaStream_t stream, std::size_t size_bytes, std::atomic<std::size_t>& total)
+      : index_(index), data_(data), stream_(stream), size_bytes_(size_bytes), total_(total) {
     total_ += size_bytes_;
   }
   ~DeviceMemory() override {
     (void)cudaSetDevice(index_);
-    (void)cudaFree(data_);
+    (void)(stream_ != nullptr ? cudaFreeAsync(data_, stream_) : cudaFree(data_));
     total_ -= size_bytes_;
   }
   DeviceMemory(const DeviceMemory&) = delete;
@@ -114,6 +122,7 @@ class DeviceMemory final : public MemoryState {
  private:
   int index_;
   void* data_;
+  cudaStream_t stream_;
   std::size_t size_bytes_;
   std::atomic<std::size_t>& total_;
 };
@@ -195,8 +204,16 @@ class CudaDeviceImpl final : public CudaDevice {
     limits_.shared_bytes_per_multiprocessor = properties.sharedMemPerMultiprocessor;
     int least = 0;
     setup(cudaDeviceGetStreamPriorityRange(&least, &greatest_priority_), "cudaDeviceGetStreamPriorityRange");
+    make_pool(least);
     find_out_about_signals();
   }
+  ~CudaDeviceImpl() override {
+    (void)select_gpu();
+    if (memory_stream_ != nullptr) (void)cudaStreamDestroy(memory_stream_);
+    if (pool_ != nullptr) (void)cudaMemPoolDestroy(pool_);
+  }
+  CudaDeviceImpl(const CudaDeviceImpl&) = delete;
+  CudaDeviceImpl& operator=(const CudaDeviceImpl&) = delete;
 
   [[nodiscard]] const DeviceInfo& info() const noexcept override { return info_; }
   [[nodiscard]] const CudaLimits& limits() const noexcept override { return limits_; }
@@ -238,10 +255,14 @@ class CudaDeviceImpl final : public CudaDevice {
     select_for_setup();
     void* data = nullptr;
     const std::size_t size = std::max<std::size_t>(size_bytes, 1);
-    setup(call("cudaMalloc", [&] { return cudaMalloc(&data, size); }),
-          "allocating " + std::to_string(size) + " bytes of GPU memory");
-    return DeviceBuffer(std::make_unique<DeviceMemory>(index_, data, size, allocated_), static_cast<std::byte*>(data),
-                        size_bytes);
+    const auto allocate = [&] {
+      if (pool_ == nullptr) return cudaMalloc(&data, size);
+      const cudaError_t error = cudaMallocFromPoolAsync(&data, size, pool_, memory_stream_);
+      return error != cudaSuccess ? error : cudaStreamSynchronize(memory_stream_);
+    };
+    setup(call("cudaMalloc", allocate), "allocating " + std::to_string(size) + " bytes of GPU memory");
+    return DeviceBuffer(std::make_unique<DeviceMemory>(index_, data, memory_stream_, size, allocated_),
+                        static_cast<std::byte*>(data), size_bytes);
   }
 
   [[nodiscard]] Stream make_stream(const std::string& name) override { return stream_of_priority(name, 0); }
@@ -349,6 +370,22 @@ class CudaDeviceImpl final : public CudaDevice {
                    [&] { return static_cast<cudaError_t>(await_word(native_word(signal), native_stream(stream))); });
   }
 
+  [[nodiscard]] std::unique_ptr<VideoDecoder> make_video_decoder(const VideoDecoderOptions& options,
+                                                                 VideoTaker& taker) override {
+    std::string why;
+    const NvdecLibrary* const library = nvdec_library(&why);
+    if (library == nullptr) throw Error(ErrorKind::kDevice, why);
+    return make_nvdec_decoder(*library, *this, options, taker);
+  }
+
+  [[nodiscard]] std::vector<VideoSupport> video_support(std::string* why) override {
+    const NvdecLibrary* const library = nvdec_library(why);
+    if (library == nullptr) return {};
+    // Asked once: it takes the driver some 100 ms, and every camera wants to know.
+    std::call_once(video_asked_, [this, library] { video_support_ = nvdec_support(*library, *this); });
+    return video_support_;
+  }
+
   Status synchronize(const Event& event) override {
     using Clock = std::chrono::steady_clock;
     const Clock::time_point start = Clock::now();
@@ -396,7 +433,7 @@ class CudaDeviceImpl final : public CudaDevice {
     std::size_t free = 0;
     std::size_t total = 0;
     if (select_gpu() != cudaSuccess || cudaMemGetInfo(&free, &total) != cudaSuccess) return std::nullopt;
-    return free;
+    return free + unused_in_pool();
   }
 
   [[nodiscard]] void* native_context() const noexcept override { return context_; }
@@ -421,6 +458,7 @@ class CudaDeviceImpl final : public CudaDevice {
 
  private:
   static constexpr std::size_t kHostAlignment = 4096;
+  static constexpr std::uint64_t kKeptInPool = std::uint64_t{1} << 30U;  // bytes that nobody uses
 
   static void relax() noexcept {
 #if defined(__x86_64__)
@@ -500,6 +538,34 @@ class CudaDeviceImpl final : public CudaDevice {
     return Stream(std::make_unique<CudaStream>(index_, stream));
   }
 
+  // Some devices have no pools: then memory is taken and given back for all of the device at once.
+  void make_pool(int least_priority) {
+    int supported = 0;
+    (void)cudaDeviceGetAttribute(&supported, cudaDevAttrMemoryPoolsSupported, index_);
+    if (supported == 0) return;
+    cudaMemPoolProps properties{};
+    properties.allocType = cudaMemAllocationTypePinned;
+    properties.location.type = cudaMemLocationTypeDevice;
+    properties.location.id = index_;
+    setup(cudaMemPoolCreate(&pool_, &properties), "making a pool of GPU memory");
+    // Kept, because giving it back to the driver at once is what waits.
+    std::uint64_t threshold = kKeptInPool;
+    setup(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &threshold), "making a pool of GPU memory");
+    setup(cudaStreamCreateWithPriority(&memory_stream_, cudaStreamNonBlocking, least_priority),
+          "making a stream for memory");
+  }
+
+  [[nodiscard]] std::size_t unused_in_pool() const noexcept {
+    std::uint64_t reserved = 0;
+    std::uint64_t used = 0;
+    if (pool_ == nullptr ||
+        cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemCurrent, &reserved) != cudaSuccess ||
+        cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrUsedMemCurrent, &used) != cudaSuccess) {
+      return 0;
+    }
+    return reserved > used ? reserved - used : 0;
+  }
+
   // Some drivers refuse writes by a stream: asked once, here, so that nobody comes to wait for one.
   void find_out_about_signals() {
     write_value_ = find_write_value();
@@ -530,8 +596,13 @@ class CudaDeviceImpl final : public CudaDevice {
   DeviceInfo info_;
   CudaLimits limits_;
   int greatest_priority_ = 0;
-  WriteValue write_value_ = nullptr;  // null: no signals
-  void* context_ = nullptr;           // a CUcontext
+  cudaMemPool_t pool_ = nullptr;          // null: this device has none
+  cudaStream_t memory_stream_ = nullptr;  // of the pool
+  WriteValue write_value_ = nullptr;      // null: no signals
+  void* context_ = nullptr;               // a CUcontext
+
+  std::once_flag video_asked_;
+  std::vector<VideoSupport> video_support_;  // constant once it was asked
 
   std::atomic<std::size_t> allocated_{0};
   StickyFailure failure_;

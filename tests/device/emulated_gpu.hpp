@@ -23,6 +23,7 @@
 #include "base/mutex.hpp"
 #include "device/cuda/cuda_device.hpp"
 #include "device/cuda/emulated_stream.hpp"
+#include "device/cuda/nvdec_decoder.hpp"
 #include "device/host_device.hpp"
 
 namespace camd::test {
@@ -53,6 +54,18 @@ class EmulatedGpu final : public device::CudaDevice {
   void break_off_captures(int count) {
     const base::MutexLock lock(captures_.mutex);
     captures_.broken_off = count;
+  }
+
+  // [setup] Decodes video by these functions (tests/device/fake_nvdec.hpp).
+  void decode_with(const device::NvdecLibrary& library) { nvdec_ = &library; }
+
+  [[nodiscard]] std::unique_ptr<device::VideoDecoder> make_video_decoder(const device::VideoDecoderOptions& options,
+                                                                         device::VideoTaker& taker) override {
+    if (nvdec_ == nullptr) return CudaDevice::make_video_decoder(options, taker);
+    return device::make_nvdec_decoder(*nvdec_, *this, options, taker);
+  }
+  [[nodiscard]] std::vector<device::VideoSupport> video_support(std::string* why) override {
+    return nvdec_ == nullptr ? CudaDevice::video_support(why) : device::nvdec_support(*nvdec_, *this);
   }
 
   // As HostDevice::inject_failure(): the device is lost from now on. [any]
@@ -395,6 +408,7 @@ class EmulatedGpu final : public device::CudaDevice {
   std::deque<Told> told_ CAMD_GUARDED_BY(told_mutex_);  // stay until the end: a stream may still hold them
   std::unique_ptr<device::HostDevice> host_;
   device::DeviceInfo info_;
+  const device::NvdecLibrary* nvdec_ = nullptr;
   std::function<void(const void* from)> before_copy_;
   std::function<void()> before_kernel_;
   // Several threads may capture at a time, each on streams of its own (cudaStreamCaptureModeThreadLocal).
