@@ -13,7 +13,8 @@ namespace {
 
 // Each camera's plug-ins, one dispatch and one completion.
 std::size_t jobs_at_once(const std::vector<int>& limits) {
-  return 2 + static_cast<std::size_t>(std::count_if(limits.begin(), limits.end(), [](int limit) { return limit > 0; }));
+  const auto cameras = std::count_if(limits.begin(), limits.end(), [](int limit) { return limit > 0; });
+  return 2 + std::min(static_cast<std::size_t>(cameras), std::size_t{JobQueue::kMostPostprocessing});
 }
 
 }  // namespace

@@ -54,6 +54,10 @@ struct Job {
 
 class JobQueue {
  public:
+  // Cameras whose frames are with plug-ins at a time, at most. Each of them takes a worker and a frame in flight, which
+  // keeps memory of the device: with hundreds of cameras that would be more than their decoders take.
+  static constexpr int kMostPostprocessing = 64;
+
   struct Options {
     // For each camera of the pipeline: the most frames between dispatch and the end of postprocessing, >= 1. A camera
     // of another lane has 0.

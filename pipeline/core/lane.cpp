@@ -20,10 +20,11 @@ bool may_dispatch_from_sources(const device::Device& device, const FramePathOpti
   return device.info().asynchronous && path.transfer != Transfer::kPageable && !path.wait_each;
 }
 
-// Enough for every camera to have one frame with its plug-ins while the device is full.
+// Enough for every camera, or for as many as are worked for at once, to have one frame with its plug-ins while the
+// device is full.
 int frames_of(const LaneOptions& options) {
   const auto cameras = std::count_if(options.limits.begin(), options.limits.end(), [](int limit) { return limit > 0; });
-  return static_cast<int>(cameras) + options.device_depth + 1;
+  return std::min(static_cast<int>(cameras), JobQueue::kMostPostprocessing) + options.device_depth + 1;
 }
 
 }  // namespace

@@ -3,9 +3,9 @@
 // lane, and a second one while a reload moves the cameras to it.
 //
 // Threads: constructor, accessors of parts [any]; complete() [completion]; lost() [any].
-// Invariants: as many frames in flight as it takes for every camera to have one with its plug-ins while the device is
-//          full, all made in the constructor. A device that was lost stays lost. Device, engine, postprocessors and
-//          clock outlive the lane.
+// Invariants: as many frames in flight as it takes for every camera (JobQueue::kMostPostprocessing of them at most) to
+//          have one with its plug-ins while the device is full, all made in the constructor. A device that was lost
+//          stays lost. Device, engine, postprocessors and clock outlive the lane.
 #pragma once
 
 #include <atomic>
