@@ -10,6 +10,9 @@
 namespace camd::capture {
 namespace {
 
+// For so long the thread waits for another job. Hundreds of cameras that run have no use for it.
+constexpr base::Duration kIdle = std::chrono::seconds(1);
+
 struct Job {
   GstElement* element = nullptr;  // a reference
   GstState state = GST_STATE_NULL;
@@ -34,8 +37,14 @@ struct StateWorker::Core {
       Job job;
       {
         const base::MutexLock lock(mutex);
-        while (jobs.empty() && !closing) changed.wait(mutex);
-        if (jobs.empty()) return;
+        const auto until = std::chrono::steady_clock::now() + kIdle;
+        while (jobs.empty() && !closing && std::chrono::steady_clock::now() < until) {
+          (void)changed.wait_until(mutex, until);
+        }
+        if (jobs.empty()) {
+          running = false;
+          return;
+        }
         job = jobs.front();
         jobs.pop_front();
       }

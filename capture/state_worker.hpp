@@ -1,9 +1,10 @@
 // StateWorker: changes the states of one camera's pipelines, one after the other, on a thread of its own, because
-// drivers and servers can hang in there. The thread is made once and reused.
+// drivers and servers can hang in there. The thread is reused, and ends when it
+// has had nothing to do for a second.
 //
 // Threads: all functions [control].
-// Invariants: one thread for each worker, however often something hangs. What was handed over is done in order, also
-// after the worker has gone; a pipeline lives until then.
+// Invariants: at most one thread for each worker, however often something hangs. What was handed over is done in order,
+// also after the worker has gone; a pipeline lives until then.
 #pragma once
 
 #include <memory>
