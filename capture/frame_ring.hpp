@@ -156,7 +156,7 @@ class FrameRing {
 
   // [any] True when the slot memory is host memory the device reads as it is, so that borrowing costs no copy.
   [[nodiscard]] bool may_borrow() const noexcept;
-  [[nodiscard]] const device::Device& device() const noexcept { return device_; }
+  [[nodiscard]] device::Device& device() const noexcept { return device_; }
   [[nodiscard]] int slots() const;
   [[nodiscard]] RingPolicy policy() const noexcept { return options_.policy; }
   // [any] Slots that are not Free.

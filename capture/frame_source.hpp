@@ -35,6 +35,12 @@ class SourceListener {
   [[nodiscard]] virtual FrameFates fates(CameraIndex /*camera*/) const noexcept { return {}; }
 };
 
+// What decodes a camera's pictures. Empty: nothing does, or nothing has come yet.
+struct DecoderStatus {
+  std::string name;    // "NVDEC H.264", "avdec_h264"
+  std::string device;  // "cuda:0", "cpu"
+};
+
 // What a source that ends in order may take for it: a pipeline of GStreamer is given a second to let go.
 inline constexpr base::Duration kStopPatience = std::chrono::milliseconds(1500);
 
@@ -60,6 +66,8 @@ class FrameSource {
   }
   // [any] What was lost on the way here. Sources that make up their pictures lose nothing.
   [[nodiscard]] virtual UpstreamLosses losses() const noexcept { return {}; }
+  // [any] What decodes its pictures now.
+  [[nodiscard]] virtual DecoderStatus decoder() const { return {}; }
 };
 
 // [any] Whether a thread in foreign code (GStreamer's, a driver's) was left behind since the process began. It may go

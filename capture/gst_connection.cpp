@@ -32,6 +32,18 @@ struct GstConnection::Gate {
   SampleTaker* taker CAMD_GUARDED_BY(mutex) = nullptr;
   bool inside CAMD_GUARDED_BY(mutex) = false;
   GstElement* pipeline = nullptr;  // constant; alive as long as its sink calls
+
+  // The taker, who is not let go until leave(); null: he is gone.
+  SampleTaker* enter() noexcept {
+    const base::MutexLock lock(mutex);
+    inside = taker != nullptr;
+    return taker;
+  }
+  void leave() noexcept {
+    const base::MutexLock lock(mutex);
+    inside = false;
+    left.notify_all();
+  }
 };
 
 GstConnection::GstConnection(BuiltPipeline built, std::string camera, SampleTaker& taker, StateWorker& worker)
@@ -48,6 +60,7 @@ GstConnection::GstConnection(BuiltPipeline built, std::string camera, SampleTake
   }
   GstAppSinkCallbacks callbacks{};
   callbacks.new_sample = &GstConnection::on_sample;
+  callbacks.eos = &GstConnection::on_end;
   gst_app_sink_set_callbacks(GST_APP_SINK(built_.sink.get()), &callbacks, Held<Gate>::make(gate_), &Held<Gate>::let_go);
 }
 
@@ -66,21 +79,21 @@ GstConnection::~GstConnection() {
 
 GstFlowReturn GstConnection::on_sample(GstAppSink* sink, gpointer user) noexcept {
   const Held<Gate>::Use use(user);
-  Gate& gate = *use;
   const GstOwned<GstSample> sample(gst_app_sink_pull_sample(sink));
   if (!sample) return GST_FLOW_EOS;
-  SampleTaker* taker = nullptr;
-  {
-    const base::MutexLock lock(gate.mutex);
-    taker = gate.taker;
-    gate.inside = taker != nullptr;
-  }
+  SampleTaker* const taker = use->enter();
   if (taker == nullptr) return GST_FLOW_FLUSHING;
-  const bool more = taker->take_sample(sample.get(), gate.pipeline);
-  const base::MutexLock lock(gate.mutex);
-  gate.inside = false;
-  gate.left.notify_all();
+  const bool more = taker->take_sample(sample.get(), use->pipeline);
+  use->leave();
   return more ? GST_FLOW_OK : GST_FLOW_FLUSHING;
+}
+
+void GstConnection::on_end(GstAppSink*, gpointer user) noexcept {
+  const Held<Gate>::Use use(user);
+  SampleTaker* const taker = use->enter();
+  if (taker == nullptr) return;
+  taker->take_end(use->pipeline);
+  use->leave();
 }
 
 void GstConnection::detach() noexcept {

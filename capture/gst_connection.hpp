@@ -22,6 +22,8 @@ class SampleTaker {
   virtual ~SampleTaker() = default;
   // [streaming] `pipeline` gives the base time. False: no more samples are wanted.
   virtual bool take_sample(GstSample* sample, GstElement* pipeline) noexcept = 0;
+  // [streaming] The stream has ended, or its first round of several.
+  virtual void take_end(GstElement* /*pipeline*/) noexcept {}
 };
 
 class GstConnection {
@@ -34,6 +36,8 @@ class GstConnection {
 
   [[nodiscard]] bool comes_back() const noexcept { return built_.live || built_.network; }
   [[nodiscard]] GstElement* pipeline() const noexcept { return built_.pipeline.get(); }
+  // True when the samples are compressed pictures.
+  [[nodiscard]] bool is_compressed() const noexcept { return built_.compressed; }
   // True for the message with which rtspsrc says that its server has closed the connection. Where its pads are not
   // there yet, because no picture has come, nothing else follows: the end of the stream has no way to go.
   [[nodiscard]] static bool is_closed_by_server(GstMessage* message) noexcept;
@@ -58,6 +62,7 @@ class GstConnection {
  private:
   struct Gate;
   static GstFlowReturn on_sample(GstAppSink* sink, gpointer gate) noexcept;
+  static void on_end(GstAppSink* sink, gpointer gate) noexcept;
 
   BuiltPipeline built_;
   const std::string camera_;

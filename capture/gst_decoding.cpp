@@ -6,15 +6,19 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <variant>
 
 #include "base/error.hpp"
 #include "base/mutex.hpp"
+#include "capture/gst_held.hpp"
 #include "capture/gst_picture.hpp"
 
 namespace camd::capture {
 namespace {
 
 using config::DecodeMode;
+
+constexpr const char* kNeedsGpu = "`decode: gpu` needs a GPU, but `device` is the host";
 
 // From gst/cuda/gstcudaloader.h, gstcudacontext.h and gstcudautils.h of GStreamer 1.22. A CUcontext is a pointer, a
 // CUdevice an int, a GstCudaContext a GstObject.
@@ -149,9 +153,22 @@ gboolean on_query(GstElement*, GstPad*, GstElement* element, GstQuery* query, gp
 
 }  // namespace
 
-Decoding decoding_of(DecodeMode mode, const device::Device& device) {
-  Decoding decoding{mode, nullptr, device.info().index};
+Decoding decoding_of(const config::Camera& camera, DecodeMode mode, device::Device& device) {
+  Decoding decoding;
+  decoding.mode = mode;
+  decoding.ordinal = device.info().index;
   if (mode == DecodeMode::kCpu) return decoding;
+  if (std::holds_alternative<config::FileSource>(camera.source) ||
+      std::holds_alternative<config::RtspSource>(camera.source)) {
+    std::string why;
+    decoding.direct = !device.video_support(&why).empty();
+    if (!decoding.direct && mode == DecodeMode::kGpu) {
+      const bool host = device.info().works_in_host_memory;
+      if (why.empty()) why = "this GPU decodes no video";
+      throw base::Error(base::ErrorKind::kSource, host ? std::string(kNeedsGpu) : "`decode: gpu`: " + why);
+    }
+    return decoding;
+  }
   if (void* const context = device.native_context()) {
     decoding.context = shared_context(context, device.info().index);
     if (decoding.context == nullptr && mode == DecodeMode::kGpu) {
@@ -159,7 +176,7 @@ Decoding decoding_of(DecodeMode mode, const device::Device& device) {
                         "`decode: gpu` needs libgstcuda of GStreamer 1.22 (apt install gstreamer1.0-plugins-bad)");
     }
   } else if (mode == DecodeMode::kGpu) {
-    throw base::Error(base::ErrorKind::kSource, "`decode: gpu` needs a GPU, but `device` is the host");
+    throw base::Error(base::ErrorKind::kSource, kNeedsGpu);
   }
   return decoding;
 }
@@ -180,43 +197,29 @@ void use_decoders(const Decoding& decoding, GstElement* pipeline, GstElement* de
   }
 }
 
-// ---- Turns
-
-namespace {
-
-constexpr int kDecodersAtATime = 4;
-constexpr base::Duration kTurnPatience = std::chrono::milliseconds(20);  // between two looks whether to give up
-
-struct Turns {
-  base::Mutex mutex;
-  base::CondVar freed;
-  int taken CAMD_GUARDED_BY(mutex) = 0;
-};
-Turns& turns() {
-  static Turns all;
-  return all;
+void DecoderNote::watch(const std::shared_ptr<DecoderNote>& note, GstElement* pipeline) {
+  note->set({});
+  if (pipeline == nullptr) return;
+  g_signal_connect_data(pipeline, "deep-element-added", G_CALLBACK(&DecoderNote::on_element),
+                        Held<DecoderNote>::make(note), &Held<DecoderNote>::let_go_of, GConnectFlags{});
 }
 
-}  // namespace
-
-OpeningTurn::OpeningTurn(bool wanted, bool (*give_up)(void*), void* argument) {
-  Turns& all = turns();
-  while (wanted && !has_ && !give_up(argument)) {
-    const base::MutexLock lock(all.mutex);
-    if (all.taken == kDecodersAtATime) {
-      (void)all.freed.wait_until(all.mutex, std::chrono::steady_clock::now() + kTurnPatience);
-    } else {
-      ++all.taken;
-      has_ = true;
-    }
-  }
+void DecoderNote::on_element(GstBin*, GstBin*, GstElement* element, gpointer user) {
+  const Held<DecoderNote>::Use note(user);
+  GstElementFactory* const factory = gst_element_get_factory(element);
+  if (factory == nullptr || GST_IS_BIN(element) || !is_video_decoder(factory)) return;
+  note->set({GST_OBJECT_NAME(factory),
+             is_hardware(factory) ? "cuda:" + std::to_string(gpu_of(factory)) : std::string("cpu")});
 }
 
-OpeningTurn::~OpeningTurn() {
-  if (!has_) return;
-  const base::MutexLock lock(turns().mutex);
-  --turns().taken;
-  turns().freed.notify_one();
+void DecoderNote::set(DecoderStatus status) {
+  const base::MutexLock lock(mutex_);
+  status_ = std::move(status);
+}
+
+DecoderStatus DecoderNote::status() const {
+  const base::MutexLock lock(mutex_);
+  return status_;
 }
 
 }  // namespace camd::capture

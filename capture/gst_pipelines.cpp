@@ -11,6 +11,7 @@
 #include "base/error.hpp"
 #include "capture/gst_picture.hpp"
 #include "capture/gst_size_bound.hpp"
+#include "capture/sample_decoder.hpp"
 #include "capture/state_worker.hpp"
 
 namespace camd::capture {
@@ -103,8 +104,82 @@ void on_no_more_pads(GstElement* decoder, gpointer converter) {
                            gst_message_new_application(GST_OBJECT(decoder), gst_structure_new_empty(kNoVideoMessage)));
 }
 
-// decodebin ! videoconvert ! appsink at the end of the pipeline; returns the decodebin.
+// ---- Compressed pictures, for the device's decoders
+
+bool is_video(const GstCaps* caps) {
+  const std::string_view media = gst_structure_get_name(gst_caps_get_structure(caps, 0));
+  return media.starts_with("video/") || media.starts_with("image/");
+}
+
+// What the device decodes comes out before any parser, and other streams than video as they are.
+gboolean on_parser_autoplug(GstElement* bin, GstPad* pad, GstCaps* caps, gpointer user) {
+  return compressed_kind_of(caps) != nullptr ? FALSE : on_autoplug(bin, pad, caps, user);
+}
+
+void on_parsed_pad(GstElement* bin, GstPad* pad, gpointer sink_element) {
+  auto* const sink = GST_ELEMENT(sink_element);
+  const GstOwned<GstPad> target(gst_element_get_static_pad(sink, "sink"));
+  if (gst_pad_is_linked(target.get()) != FALSE) return;  // the first video wins
+  GstCaps* known = gst_pad_get_current_caps(pad);
+  if (known == nullptr) known = gst_pad_query_caps(pad, nullptr);
+  const GstOwned<GstCaps> caps(known);
+  if (gst_caps_is_any(known) != FALSE || gst_caps_get_size(known) == 0 || !is_video(known)) return;
+  const CompressedKind* const kind = compressed_kind_of(known);
+  if (kind == nullptr) {
+    const char* const media = gst_structure_get_name(gst_caps_get_structure(known, 0));
+    gst_element_post_message(bin, refused_message(bin, fmt::format("the GPU has no decoder for {}", media)));
+    return;
+  }
+  const GstOwned<GstCaps> wanted(gst_caps_from_string(kind->caps));
+  g_object_set(sink, "caps", wanted.get(), nullptr);
+  const char* const parser_name = kind->parser;
+  if (parser_name == nullptr) {
+    (void)gst_pad_link(pad, target.get());
+    return;
+  }
+  GstElement* const parser = gst_element_factory_make(parser_name, nullptr);
+  if (parser == nullptr) {
+    gst_element_post_message(bin, refused_message(bin, fmt::format("GStreamer has no {}", parser_name)));
+    return;
+  }
+  // Parameter sets with every key picture: a file that starts anew is a stream that begins.
+  if (g_object_class_find_property(G_OBJECT_GET_CLASS(parser), "config-interval") != nullptr) {
+    g_object_set(parser, "config-interval", -1, nullptr);
+  }
+  const GstOwned<GstObject> pipeline(gst_element_get_parent(sink));
+  gst_bin_add(GST_BIN(pipeline.get()), parser);
+  (void)gst_element_sync_state_with_parent(parser);
+  const GstOwned<GstPad> input(gst_element_get_static_pad(parser, "sink"));
+  if (gst_element_link(parser, sink) == FALSE || GST_PAD_LINK_FAILED(gst_pad_link(pad, input.get()))) {
+    gst_element_post_message(bin, refused_message(bin, fmt::format("GStreamer cannot link {}", parser_name)));
+  }
+}
+
+void on_no_more_parsed_pads(GstElement* bin, gpointer sink) {
+  const GstOwned<GstPad> target(gst_element_get_static_pad(GST_ELEMENT(sink), "sink"));
+  if (gst_pad_is_linked(target.get()) != FALSE) return;
+  gst_element_post_message(bin, gst_message_new_application(GST_OBJECT(bin), gst_structure_new_empty(kNoVideoMessage)));
+}
+
+// parsebin ! parser ! appsink at the end of the pipeline; returns the parsebin.
+GstElement* add_compressed_tail(BuiltPipeline& built) {
+  GstElement* const pipeline = built.pipeline.get();
+  GstElement* const parser = add(pipeline, make_element("parsebin", "parser"));
+  GstElement* const sink = add(pipeline, make_element("appsink", kSinkName));
+  g_signal_connect(parser, "autoplug-continue", G_CALLBACK(&on_parser_autoplug), nullptr);
+  g_signal_connect(parser, "pad-added", G_CALLBACK(&on_parsed_pad), sink);
+  g_signal_connect(parser, "no-more-pads", G_CALLBACK(&on_no_more_parsed_pads), sink);
+  g_object_set(sink, "sync", FALSE, "max-buffers", 1U, "drop", FALSE, "enable-last-sample", FALSE, "qos", FALSE,
+               nullptr);
+  built.compressed = true;
+  built.sink.reset(GST_ELEMENT(gst_object_ref(sink)));
+  return parser;
+}
+
+// decodebin ! videoconvert ! appsink at the end of the pipeline, or what leaves the decoding to the device; returns the
+// first of it.
 GstElement* add_decoding_tail(BuiltPipeline& built, const PictureWish& wanted) {
+  if (wanted.decoding.direct) return add_compressed_tail(built);
   GstElement* const pipeline = built.pipeline.get();
   GstElement* const decoder = add(pipeline, make_element("decodebin", "decoder"));
   GstElement* const converter = add(pipeline, make_element("videoconvert", "converter"));
@@ -327,6 +402,11 @@ BuiltPipeline build(const config::TestSource&, const PictureWish&) {
 }
 
 }  // namespace
+
+GstMessage* refused_message(GstElement* element, const std::string& reason) {
+  return gst_message_new_application(
+      GST_OBJECT(element), gst_structure_new(kRefusedMessage, "reason", G_TYPE_STRING, reason.c_str(), nullptr));
+}
 
 BuiltPipeline build_pipeline(const config::Camera& camera, unsigned held, const Decoding& decoding) {
   const PictureWish wanted{held, decoding};

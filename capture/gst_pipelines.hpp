@@ -1,8 +1,10 @@
 // The GStreamer pipeline of each kind of source, up to and including the appsink that hands its samples to camd.
 //
 //   file       filesrc ! decodebin ! videoconvert ! appsink (camd paces, capture/file_pace.hpp)
+//   file, decoded by the device    filesrc ! parsebin ! parser ! appsink (capture/sample_decoder.hpp)
 //   v4l2       v4l2src ! capsfilter(size, rate; raw or JPEG) ! decodebin ! videoconvert ! appsink
 //   rtsp       rtspsrc (video streams only) ! decodebin ! videoconvert ! appsink
+//   rtsp, decoded by the device    rtspsrc (video streams only) ! parsebin ! parser ! appsink
 //   gstreamer  the user's text ! videoconvert ! appsink, or the text alone when it has an appsink named "camd"
 //              (GStreamer's clock paces what is not live)
 //
@@ -27,11 +29,15 @@ struct BuiltPipeline {
   GstOwned<GstElement> pipeline;
   GstOwned<GstElement> sink;  // the GstAppSink, part of the pipeline
   bool live = false;          // the source has its own pace
+  bool compressed = false;    // the sink's samples are compressed pictures
   bool network = false;       // something of it is read from a server, which may be away for now
 };
 
 // Structure name of the application message that a pipeline posts when its input turns out to hold no video.
 inline constexpr const char* kNoVideoMessage = "camd-no-video";
+// And when the device cannot decode it; its field "reason" says why.
+inline constexpr const char* kRefusedMessage = "camd-refused";
+[[nodiscard]] GstMessage* refused_message(GstElement* element, const std::string& reason);
 
 // The pipeline of the camera's source, which is not a test source. `held`: buffers that camd may keep at a time: the
 // ring's slots, and one that is on its way to a slot. `decoding`: by what, and where its pictures lie. Pictures larger

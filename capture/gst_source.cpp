@@ -15,7 +15,7 @@
 #include "capture/file_pace.hpp"
 #include "capture/gst_connection.hpp"
 #include "capture/gst_picture.hpp"
-#include "capture/gst_sample_times.hpp"
+#include "capture/sample_decoder.hpp"
 #include "capture/silence.hpp"
 #include "capture/starvation.hpp"
 #include "capture/stream_times.hpp"
@@ -47,6 +47,9 @@ struct Outcome {
   std::string reason;
 };
 
+// How opening a file went. kRefused: the device does not decode it, and the CPU may.
+enum class Opened { kDone, kStopped, kRefused };
+
 // The message with the place in the configuration that it is about.
 std::string placed(const config::Camera& camera, const std::string& message) {
   if (camera.place.file.empty()) return message;
@@ -59,7 +62,7 @@ std::string placed(const config::Camera& camera, const std::string& message) {
 }
 
 // The camera's own thread holds it too, so that it may be left behind.
-class GstCamera final : public std::enable_shared_from_this<GstCamera>, private SampleTaker {
+class GstCamera final : public std::enable_shared_from_this<GstCamera>, private SampleTaker, private DecodedTaker {
  public:
   GstCamera(const config::Camera& camera, CameraIndex index, FrameRing& ring, SourceListener& listener,
             const base::Clock& clock, Duration first_frame_patience)
@@ -107,6 +110,7 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
 
   [[nodiscard]] ClockStatus clock() const noexcept { return times_->status(); }
   [[nodiscard]] UpstreamLosses losses() const noexcept { return times_->losses(); }
+  [[nodiscard]] DecoderStatus decoder() const { return decoded_by_->status(); }
 
   bool join(Duration patience) noexcept {
     const TimePoint deadline = std::chrono::steady_clock::now() + patience;
@@ -151,9 +155,17 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
   // ---- One life of the pipeline
 
   void open() {
-    const Decoding decoding = decoding_of(camera_.decode, ring_.device());
+    const config::DecodeMode mode = refusal_.empty() ? camera_.decode : config::DecodeMode::kCpu;
+    const Decoding decoding = decoding_of(camera_, mode, ring_.device());
     on_device_ = decoding.on_device();
     BuiltPipeline built = build_pipeline(camera_, held_, decoding);
+    if (!built.compressed) decoder_.reset();
+    if (built.compressed && !decoder_) {
+      decoder_ = std::make_unique<SampleDecoder>(ring_.device(), static_cast<int>(held_), camera_.max_megapixels,
+                                                 static_cast<DecodedTaker&>(*this));
+    }
+    if (decoder_) decoder_->begin();
+    DecoderNote::watch(decoded_by_, built.compressed ? nullptr : built.pipeline.get());
     {
       const MutexLock lock(mutex_);
       closing_ = false;
@@ -220,32 +232,60 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
     }
   }
 
-  // [blocks] until the file has shown its first picture. False: the source is being stopped. Throws Error(kSource)
-  // naming the file.
-  [[nodiscard]] bool preroll(const std::filesystem::path& path) {
-    const OpeningTurn turn(on_device_, &GstCamera::give_up, this);
-    if (stopped()) return false;
+  // [blocks] until the file has shown its first picture. Throws Error(kSource) naming the file.
+  [[nodiscard]] Opened preroll(const std::filesystem::path& path) {
+    if (stopped()) return Opened::kStopped;
     const TimePoint deadline = clock_.now() + kOpenPatience;
     switch (connection_->change(GST_STATE_PAUSED, kOpenPatience, &GstCamera::give_up, this)) {
       case StateChange::kFailed: refuse_file(path, why_failed());
       case StateChange::kHung:
-        if (stopped()) return false;
+        if (stopped()) return Opened::kStopped;
         refuse_file(path, fmt::format("cannot be opened within {}", seconds_text(kOpenPatience)));
       case StateChange::kDone:
       case StateChange::kLive: break;
     }
     for (;;) {
-      if (stopped()) return false;
+      if (stopped()) return Opened::kStopped;
       const auto message = connection_->next_message(deadline - clock_.now());
       if (!message) refuse_file(path, fmt::format("shows no picture within {}", seconds_text(kOpenPatience)));
       const GstMessageType type = GST_MESSAGE_TYPE(message.get());
       if (type == GST_MESSAGE_ERROR) refuse_file(path, error_text(message.get()));
       if (gst_message_has_name(message.get(), kNoVideoMessage) != FALSE) refuse_file(path, "has no video in it");
+      if (is_refused(message.get())) return Opened::kRefused;
       note(message.get());
       if (type == GST_MESSAGE_ASYNC_DONE || type == GST_MESSAGE_EOS) break;
     }
     if (connection_->at_end()) refuse_file(path, "has no picture in it");
+    return Opened::kDone;
+  }
+
+  // [blocks] As preroll(). What the device's way cannot open, the CPU's may.
+  [[nodiscard]] Opened open_file(const std::filesystem::path& path) {
+    try {
+      return preroll(path);
+    } catch (const Error& error) {
+      if (!connection_->is_compressed() || camera_.decode != config::DecodeMode::kAuto) throw;
+      refusal_ = error.what();
+      return Opened::kRefused;
+    }
+  }
+
+  // ---- What the device does not decode
+
+  // Remembers why.
+  [[nodiscard]] bool is_refused(GstMessage* message) {
+    if (gst_message_has_name(message, kRefusedMessage) == FALSE) return false;
+    refusal_ = gst_structure_get_string(gst_message_get_structure(message), "reason");
     return true;
+  }
+
+  // For as long as the camera lives: what has been refused once is not tried again and again.
+  [[nodiscard]] Outcome refused() {
+    std::string why = std::exchange(refusal_, "");
+    if (camera_.decode == config::DecodeMode::kGpu) return {broken(), std::move(why)};
+    refusal_ = "decoded on the CPU: " + why;
+    base::log().warn("camera {}: {}", camera_.name, refusal_);
+    return {Verdict::kAgain, ""};
   }
 
   [[nodiscard]] bool loops() const {
@@ -299,7 +339,11 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
     if (file != nullptr) check_video_file(file->path);
     open();
     if (stopped()) return {Verdict::kStopped, ""};  // perhaps long ago, where opening it hung
-    if (file != nullptr && !preroll(file->path)) return {Verdict::kStopped, ""};
+    if (file != nullptr) {
+      const Opened opened = open_file(file->path);
+      if (opened == Opened::kStopped) return {Verdict::kStopped, ""};
+      if (opened == Opened::kRefused) return refused();
+    }
     switch (
         connection_->change(GST_STATE_PLAYING, std::max(kOpenPatience, recovery_.timeout), &GstCamera::give_up, this)) {
       case StateChange::kHung:
@@ -336,7 +380,8 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
           break;
         case GST_MESSAGE_APPLICATION:
           if (gst_message_has_name(message.get(), kNoVideoMessage) != FALSE) return {broken(), "has no video in it"};
-          if (gst_message_has_name(message.get(), kFirstFrameMessage) != FALSE) report(SourceState::kRunning, "");
+          if (gst_message_has_name(message.get(), kFirstFrameMessage) != FALSE) report(SourceState::kRunning, refusal_);
+          if (is_refused(message.get())) return refused();
           break;
         default: break;
       }
@@ -429,19 +474,55 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
   // ---- [streaming]
 
   bool take_sample(GstSample* sample, GstElement* pipeline) noexcept override {
+    if (decoder_) return decoded(decoder_->decode(sample, pipeline), pipeline);
+    return deliver(stamp_of(sample), pipeline, [this, sample](FillLease& lease) {
+      return fill_from_sample(lease, ring_.may_borrow(), on_device_, sample);
+    });
+  }
+
+  void take_end(GstElement* pipeline) noexcept override {
+    if (decoder_) (void)decoded(decoder_->end(pipeline), pipeline);
+  }
+
+  bool take_decoded(LentPicture& picture, const StreamStamp& stamp, GstElement* pipeline) noexcept override {
+    return deliver(stamp, pipeline, [this, &picture](FillLease& lease) -> std::string {
+      if (const base::Status ready = ring_.device().synchronize(*picture->ready); !ready.ok()) return ready.message();
+      lease.borrow_on_device(picture->layout,
+                             {picture->data, picture->layout.size_bytes, picture->release, picture->argument});
+      picture.take_over();
+      return "";
+    });
+  }
+
+  [[nodiscard]] bool gives_up() noexcept override {
+    const MutexLock lock(mutex_);
+    return stopping_ || closing_;
+  }
+
+  // What follows from the decoder's answer. False: no more samples are wanted.
+  bool decoded(const base::Status& status, GstElement* pipeline) {
+    if (status.ok()) return decoder_->wanted();
+    if (status.kind() == ErrorKind::kSource) {
+      gst_element_post_message(pipeline, refused_message(pipeline, status.message()));
+    }
+    return false;
+  }
+
+  // `fill` puts the picture into the slot that it is given, and says what is wrong or "".
+  template <typename Fill>
+  bool deliver(const StreamStamp& stamp, GstElement* pipeline, const Fill& fill) {
     TimePoint arrived = clock_.now();
     CaptureTime time;
     if (paced_) {
-      time.captured = due(sample, arrived);
+      time.captured = due(stamp, arrived);
       if (!wait_until_due(time.captured)) return false;
       arrived = clock_.now();
       time = times_->known(time.captured, arrived);
     } else if (!lossless_) {
-      const GstClockTime pts = GST_BUFFER_PTS(gst_sample_get_buffer(sample));
-      time = times_->picture(pts, clock_time_of(sample, pipeline), arrived);
+      time = times_->picture(stamp.pts, stamp.on_clock(pipeline), arrived);
       tell_steps();
     }
-    const bool damaged = is_damaged(gst_sample_get_buffer(sample), arrived);
+    const bool damaged = is_damaged(stamp, arrived);
     if (ring_.closed()) return false;
     std::optional<FillLease> lease = ring_.begin();
     if (lossless_) time.captured = arrived = clock_.now();  // waiting for a slot is the file's time, not the frame's
@@ -449,7 +530,7 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
     if (lease && !(damaged && camera_.damaged == config::DamagedMode::kDrop)) {
       std::string problem;
       try {
-        problem = fill_from_sample(*lease, ring_.may_borrow(), on_device_, sample);
+        problem = fill(*lease);
       } catch (const std::exception& error) {
         problem = error.what();
       }
@@ -461,26 +542,23 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
     }
     ++frames_this_round_;
     if (!first_frame_.exchange(true)) {
+      if (decoder_) decoded_by_->set({decoder_->name(), "cuda:" + std::to_string(ring_.device().info().index)});
       gst_element_post_message(
           pipeline, gst_message_new_application(GST_OBJECT(pipeline), gst_structure_new_empty(kFirstFrameMessage)));
     }
     return true;
   }
 
-  [[nodiscard]] bool is_damaged(GstBuffer* buffer, TimePoint arrived) noexcept {
-    const bool corrupted = GST_BUFFER_FLAG_IS_SET(buffer, GST_BUFFER_FLAG_CORRUPTED) != FALSE;
-    return times_->is_damaged(paced_ || lossless_ ? GST_CLOCK_TIME_NONE : GST_BUFFER_PTS(buffer), corrupted, arrived);
+  [[nodiscard]] bool is_damaged(const StreamStamp& stamp, TimePoint arrived) noexcept {
+    return times_->is_damaged(paced_ || lossless_ ? GST_CLOCK_TIME_NONE : stamp.pts, stamp.corrupted, arrived);
   }
 
-  [[nodiscard]] TimePoint due(GstSample* sample, TimePoint now) {
-    const GstClockTime shown = GST_BUFFER_DURATION(gst_sample_get_buffer(sample));
-    const Duration duration(GST_CLOCK_TIME_IS_VALID(shown) ? static_cast<std::int64_t>(shown) : 0);
-    const auto running = running_time_of(sample);
+  [[nodiscard]] TimePoint due(const StreamStamp& stamp, TimePoint now) {
     TimePoint due;
     bool moved = false;
     {
       const MutexLock lock(mutex_);
-      due = pace_.due(running, duration, now);
+      due = pace_.due(stamp.running, stamp.shown, now);
       moved = pace_.moved();
     }
     if (moved) tell_once(told_moved_, "more than a second late, its schedule moves");
@@ -539,6 +617,7 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
   bool server_closed_ = false;  // the connection over which it is asked
   Starvation starvation_{recovery_.timeout};
   std::string missing_;  // what GStreamer has no plug-in for
+  std::string refusal_;  // why the CPU decodes, although the GPU was to
   SourceState reported_ = SourceState::kStarting;
   std::string reported_reason_;
 
@@ -549,6 +628,8 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
   std::atomic<bool> on_device_{false};  // decoders leave their pictures in the device's memory
 
   // [streaming]; one thread after the other, with a detach() or the end of the stream between them
+  std::unique_ptr<SampleDecoder> decoder_;  // made by [control] while nothing streams; null: GStreamer decodes
+  const std::shared_ptr<DecoderNote> decoded_by_ = std::make_shared<DecoderNote>();
   const std::shared_ptr<StreamTimes> times_ = std::make_shared<StreamTimes>(clock_);
   std::uint64_t told_steps_ = 0;
   TimePoint told_steps_at_;
@@ -572,6 +653,7 @@ class GstSource final : public FrameSource {
   bool join(Duration patience) noexcept override { return camera_->join(patience); }
   [[nodiscard]] ClockStatus clock() const noexcept override { return camera_->clock(); }
   [[nodiscard]] UpstreamLosses losses() const noexcept override { return camera_->losses(); }
+  [[nodiscard]] DecoderStatus decoder() const override { return camera_->decoder(); }
 
  private:
   const std::shared_ptr<GstCamera> camera_;

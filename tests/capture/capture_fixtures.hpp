@@ -89,6 +89,11 @@ class StateRecorder : public SourceListener {
     for (const Entry& entry : entries()) states.push_back(entry.state);
     return states;
   }
+  [[nodiscard]] std::vector<std::string> reasons() const {
+    std::vector<std::string> reasons;
+    for (const Entry& entry : entries()) reasons.push_back(entry.reason);
+    return reasons;
+  }
   // The reason given for the last state.
   [[nodiscard]] std::string last_reason() const {
     const base::MutexLock lock(mutex_);

@@ -96,3 +96,7 @@ struct ClipOptions {
 }
 
 }  // namespace camd::capture::testing
+
+#define CAMD_CLIP_OR_SKIP(path, options)                  \
+  if (!camd::capture::testing::write_clip(path, options)) \
+  GTEST_SKIP() << "this machine's GStreamer cannot write " << (options).encoder

@@ -16,9 +16,6 @@ using testing::TemporaryFolder;
 using testing::write_clip;
 using testing::write_file;
 
-#define CAMD_CLIP_OR_SKIP(path, options) \
-  if (!write_clip(path, options)) GTEST_SKIP() << "this machine's GStreamer cannot write " << (options).encoder
-
 class FileSourceTest : public testing::SourceTest {
  protected:
   static config::FileSource file(const std::filesystem::path& path, bool loop, bool realtime) {

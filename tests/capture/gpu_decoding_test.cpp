@@ -1,0 +1,168 @@
+// Files that the device decodes, on an emulated GPU whose decoders are faked: GStreamer reads real clips, and the
+// pictures stay where the decoder left them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "capture/gst_support.hpp"
+#include "clips.hpp"
+#include "source_fixture.hpp"
+#include "tests/device/emulated_gpu.hpp"
+#include "tests/device/fake_nvdec.hpp"
+
+namespace camd::capture {
+namespace {
+
+using test::FakeNvdec;
+using testing::ClipOptions;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class GpuDecodingTest : public testing::SourceTest {
+ protected:
+  GpuDecodingTest() {
+    FakeNvdec::instance().reset();
+    gpu_.decode_with(FakeNvdec::library());
+  }
+  ~GpuDecodingTest() override {
+    source_.reset();
+    ring_.reset();
+    EXPECT_EQ(FakeNvdec::instance().sessions_alive(), 0);
+  }
+  void play(const std::filesystem::path& path, config::DecodeMode decode, bool loop = false, bool realtime = false) {
+    config::Camera camera;
+    camera.name = "door";
+    camera.decode = decode;
+    config::FileSource file;
+    file.path = path;
+    file.loop = loop;
+    file.realtime = realtime;
+    camera.source = file;
+    ring_ = std::make_unique<FrameRing>(
+        gpu_, observer_,
+        FrameRing::Options{0, 4, is_lossless(camera) ? RingPolicy::kLossless : RingPolicy::kNewestWins,
+                           device::HostMemory::kPinned});
+    source_ = make_source(camera, 0, *ring_, states_, base::system_clock());
+    source_->start();
+  }
+
+  testing::TemporaryFolder folder_;
+  test::EmulatedGpu gpu_{base::system_clock()};
+};
+
+TEST_F(GpuDecodingTest, LeavesThePicturesOfAFileOnTheDevice) {
+  const auto path = folder_ / "clip.mkv";
+  CAMD_CLIP_OR_SKIP(path, (ClipOptions{.frames = 12}));
+  play(path, config::DecodeMode::kGpu);
+  for (std::uint64_t i = 0; i < 12; ++i) {
+    const std::optional<SlotLease> lease = next();
+    ASSERT_TRUE(lease);
+    EXPECT_TRUE(lease->frame().on_device);
+    EXPECT_NE(lease->device_pixels(), nullptr);
+    EXPECT_TRUE(lease->frame().pixels.empty());
+    EXPECT_EQ(lease->frame().layout.width, 320);
+    EXPECT_EQ(lease->frame().sequence, i);
+  }
+  EXPECT_TRUE(states_.wait_for(SourceState::kEnded));
+  EXPECT_FALSE(ring_->take());
+  EXPECT_EQ(source_->decoder().name, "NVDEC H.264");
+  EXPECT_EQ(source_->decoder().device, "cuda:0");
+  source_->stop();
+  EXPECT_EQ(FakeNvdec::instance().sessions_made(), 1);
+  EXPECT_EQ(FakeNvdec::instance().mapped(), 0);
+}
+
+TEST_F(GpuDecodingTest, StartsAClipAnewWithTheSameDecoderAndLosesNoPicture) {
+  const auto path = folder_ / "clip.mp4";
+  CAMD_CLIP_OR_SKIP(path,
+                    (ClipOptions{.frames = 10,
+                                 .encoder = "x264enc bframes=2 key-int-max=5 speed-preset=ultrafast ! h264parse ! "
+                                            "mp4mux"}));
+  FakeNvdec::Settings settings;
+  settings.delay = 2;
+  FakeNvdec::instance().set(settings);
+  play(path, config::DecodeMode::kGpu, true);
+  for (int i = 0; i < 35; ++i) ASSERT_TRUE(next());
+  source_->stop();
+  EXPECT_EQ(FakeNvdec::instance().sessions_made(), 1);
+}
+
+TEST_F(GpuDecodingTest, PlaysInRealTimeAndStopsInTheMiddle) {
+  const auto path = folder_ / "clip.mkv";
+  CAMD_CLIP_OR_SKIP(path, (ClipOptions{.frames = 60}));
+  play(path, config::DecodeMode::kAuto, true, true);
+  std::optional<base::TimePoint> last;
+  for (int i = 0; i < 5; ++i) {
+    const std::optional<SlotLease> lease = next();
+    ASSERT_TRUE(lease);
+    EXPECT_TRUE(lease->frame().on_device);
+    if (last) {
+      EXPECT_GE(lease->frame().captured - *last, std::chrono::milliseconds(33));
+    }
+    last = lease->frame().captured;
+  }
+  source_->stop();
+}
+
+TEST_F(GpuDecodingTest, FallsBackToTheCpuAndSaysWhy) {
+  const auto path = folder_ / "clip.mkv";
+  CAMD_CLIP_OR_SKIP(path, (ClipOptions{.frames = 12}));
+  FakeNvdec::Settings settings;
+  settings.most_sessions = 0;
+  FakeNvdec::instance().set(settings);
+  play(path, config::DecodeMode::kAuto);
+  for (int i = 0; i < 12; ++i) {
+    const std::optional<SlotLease> lease = next();
+    ASSERT_TRUE(lease);
+    EXPECT_FALSE(lease->frame().on_device);
+    EXPECT_EQ(stamp_of(lease->frame()), i);
+  }
+  EXPECT_EQ(source_->decoder().device, "cpu");
+  EXPECT_TRUE(states_.wait_for(SourceState::kEnded));
+  EXPECT_THAT(states_.states(), ElementsAre(SourceState::kStarting, SourceState::kRunning, SourceState::kEnded));
+  EXPECT_THAT(states_.reasons(), ElementsAre("",
+                                             "decoded on the CPU: the GPU has no memory, or no session, left for "
+                                             "another decoder",
+                                             "the end of the stream"));
+}
+
+TEST_F(GpuDecodingTest, FailsWithTheReasonWhereTheGpuAloneShallDecode) {
+  const auto path = folder_ / "clip.mkv";
+  CAMD_CLIP_OR_SKIP(path, (ClipOptions{.frames = 12}));
+  FakeNvdec::Settings settings;
+  settings.most_side = 300;
+  FakeNvdec::instance().set(settings);
+  play(path, config::DecodeMode::kGpu);
+  EXPECT_TRUE(states_.wait_for(SourceState::kFailed));
+  EXPECT_THAT(states_.last_reason(), HasSubstr("the GPU decodes H.264 up to 300x300, not 320x240"));
+}
+
+TEST_F(GpuDecodingTest, LeavesCodecsThatNoGpuKnowsToTheCpu) {
+  const auto path = folder_ / "clip.avi";
+  CAMD_CLIP_OR_SKIP(path, (ClipOptions{.frames = 6, .encoder = "avenc_mjpeg ! image/jpeg ! avimux"}));
+  FakeNvdec::Settings settings;
+  settings.most_side = 100;
+  FakeNvdec::instance().set(settings);
+  play(path, config::DecodeMode::kAuto);
+  for (int i = 0; i < 6; ++i) ASSERT_TRUE(next());
+}
+
+TEST_F(GpuDecodingTest, NamesAFileThatIsNoVideoAsTheCpuWould) {
+  testing::write_file(folder_ / "notes.mkv", "these are just words, and no video at all\n");
+  play(folder_ / "notes.mkv", config::DecodeMode::kAuto);
+  EXPECT_TRUE(states_.wait_for(SourceState::kFailed));
+  EXPECT_THAT(states_.last_reason(), HasSubstr("notes.mkv: "));
+}
+
+TEST_F(GpuDecodingTest, GoesOnWithDamagedStreams) {
+  const auto path = folder_ / "clip.mkv";
+  CAMD_CLIP_OR_SKIP(path, (ClipOptions{.frames = 30}));
+  std::string bytes = testing::read_file(path);
+  for (std::size_t at = bytes.size() / 2; at + 16 < bytes.size() / 2 + 4096; ++at) bytes[at] = static_cast<char>(at);
+  testing::write_file(folder_ / "damaged.mkv", bytes);
+  play(folder_ / "damaged.mkv", config::DecodeMode::kAuto);
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(next());
+  source_->stop();
+}
+
+}  // namespace
+}  // namespace camd::capture
