@@ -597,6 +597,12 @@ CameraStatus Pipeline::camera_status(CameraIndex camera) const {
   return slots_[camera].status;
 }
 
+capture::DecoderStatus Pipeline::camera_decoder(CameraIndex index) const {
+  const MutexLock lock(mutex_);
+  const Slot& slot = slots_[index];
+  return slot.source != nullptr ? slot.source->decoder() : slot.decoder;
+}
+
 capture::ClockStatus Pipeline::camera_clock(CameraIndex index) const {
   const MutexLock lock(mutex_);
   const Slot& slot = slots_[index];

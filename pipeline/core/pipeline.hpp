@@ -178,6 +178,8 @@ class Pipeline final {
   [[nodiscard]] capture::ClockStatus camera_clock(capture::CameraIndex index) const;
   // What was lost before a frame was captured, since the camera was added.
   [[nodiscard]] capture::UpstreamLosses camera_losses(capture::CameraIndex index) const;
+  // [any] What decodes the camera's pictures; empty where nothing does.
+  [[nodiscard]] capture::DecoderStatus camera_decoder(capture::CameraIndex index) const;
   // Bytes that the lanes' devices have taken, but for devices that work in host memory.
   [[nodiscard]] std::size_t device_memory() const;
   // Ok, or the failure of the first device that has one.
@@ -192,10 +194,12 @@ class Pipeline final {
     void show(const capture::FrameSource* now) {
       if (source != nullptr) clock = source->clock();
       if (source != nullptr) losses += source->losses();
+      if (source != nullptr) decoder = source->decoder();
       source = now;
     }
     std::string name;  // empty: nobody has it
     CameraStatus status;
+    capture::DecoderStatus decoder;                // the last one of a source that is gone
     const capture::FrameSource* source = nullptr;  // asked by camera_clock() under mutex_
     capture::ClockStatus clock;                    // the last one of a source that is gone
     capture::UpstreamLosses losses;                // of sources that are gone

@@ -40,6 +40,14 @@ void examine_machine(std::vector<Finding>& findings) {
   }
 }
 
+Finding decoders_of(device::Device& gpu, const std::string& name) {
+  std::string why;
+  const std::vector<device::VideoSupport> support = gpu.video_support(&why);
+  if (!support.empty()) return {"GPU", name, Health::kOk, decoders_text(support), ""};
+  if (why.empty()) why = "it decodes no video";
+  return {"GPU", name, Health::kAbsent, why + "; the CPU decodes", ""};
+}
+
 void examine_gpus(std::vector<Finding>& findings) {
   const device::GpuCount gpus = device::count_gpus();
   if (gpus.count == 0) {
@@ -58,6 +66,7 @@ void examine_gpus(std::vector<Finding>& findings) {
                        info.compute_minor, info.copy_engines, static_cast<double>(info.memory_bytes) / kMebibyte,
                        info.driver, info.integrated ? ", shares memory with the CPU" : ""),
            ""});
+      findings.push_back(decoders_of(*gpu, name + " decoders"));
     } catch (const Error& error) {
       findings.push_back({"GPU", name, Health::kBroken, error.what(), "nvidia-smi; sudo dmesg | grep -i nvrm"});
     }
@@ -134,6 +143,21 @@ std::vector<Finding> examine(const config::Config* config) {
   findings.push_back({"plug-ins", "built-ins", Health::kOk, fmt::format("{}", fmt::join(builtins, ", ")), ""});
   if (config != nullptr) examine_config(*config, findings);
   return findings;
+}
+
+std::string decoders_text(const std::vector<device::VideoSupport>& support) {
+  std::string text;
+  for (std::size_t i = 0; i < support.size(); ++i) {
+    const device::VideoSupport& one = support[i];
+    if (i > 0 && support[i - 1].codec == one.codec) continue;  // told with the first of its codec
+    std::string bits = std::to_string(one.bits);
+    for (std::size_t j = i + 1; j < support.size() && support[j].codec == one.codec; ++j) {
+      bits += fmt::format(" and {}", support[j].bits);
+    }
+    text += fmt::format("{}{} ({} bits, to {}x{}, {} {})", text.empty() ? "" : ", ", device::to_string(one.codec), bits,
+                        one.most_width, one.most_height, one.engines, one.engines == 1 ? "engine" : "engines");
+  }
+  return text;
 }
 
 std::string findings_text(const std::vector<Finding>& findings) {

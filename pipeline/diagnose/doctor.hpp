@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "config/config.hpp"
+#include "device/video_decoder.hpp"
 
 namespace camd::pipeline {
 
@@ -22,6 +23,9 @@ struct Finding {
 
 // `config` may be null; with one its model, plug-ins and sources are looked at too. Never throws for what it finds.
 [[nodiscard]] std::vector<Finding> examine(const config::Config* config);
+
+// What a device decodes, in one line. `support`: as Device::video_support() gives it.
+[[nodiscard]] std::string decoders_text(const std::vector<device::VideoSupport>& support);
 
 // A table for people, or one JSON object for programs: {"ok":..., "findings":[...]}.
 [[nodiscard]] std::string findings_text(const std::vector<Finding>& findings);

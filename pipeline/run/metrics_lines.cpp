@@ -100,6 +100,9 @@ std::string camera_line(const CameraLine& line, base::TimePoint now) {
   json["upstream"] = Json{{"packets_lost", line.upstream.packets_lost},
                           {"frames_damaged", line.upstream.frames_damaged},
                           {"frames_missing", line.upstream.frames_missing}};
+  if (!line.decoder.name.empty()) {
+    json["decoder"] = Json{{"name", line.decoder.name}, {"device", line.decoder.device}};
+  }
   return dump(json);
 }
 

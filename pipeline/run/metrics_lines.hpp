@@ -10,6 +10,7 @@
 
 #include "base/clock.hpp"
 #include "capture/camera_clock.hpp"
+#include "capture/frame_source.hpp"
 #include "capture/picture_losses.hpp"
 #include "infer/model.hpp"
 #include "pipeline/core/ledger.hpp"
@@ -35,6 +36,7 @@ struct CameraLine {
   double delivered_fps = 0;
   capture::ClockStatus clock;
   capture::UpstreamLosses upstream;
+  capture::DecoderStatus decoder;
   CameraMetrics metrics;
 };
 

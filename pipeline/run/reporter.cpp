@@ -159,6 +159,7 @@ void Reporter::write_camera(const CameraView& camera, double seconds, base::Time
   line.metrics = pipeline_->metrics().take(camera.index);
   line.clock = pipeline_->camera_clock(camera.index);
   line.upstream = pipeline_->camera_losses(camera.index);
+  line.decoder = pipeline_->camera_decoder(camera.index);
   // The slot may have been another camera's, or this one's before it was removed and came back.
   if (told.name != camera.name || told.totals.captured > line.totals.captured) told = {camera.name, {}};
   line.captured_fps = static_cast<double>(line.totals.captured - told.totals.captured) / seconds;

@@ -83,6 +83,14 @@ TEST(MetricsLines, TellWhatWasLostBeforeTheLedgerBegins) {
   EXPECT_EQ(line.at("upstream").dump(), R"({"frames_damaged":3,"frames_missing":4,"packets_lost":12})");
 }
 
+TEST(MetricsLines, SayWhatDecodesACamerasPictures) {
+  CameraLine camera;
+  EXPECT_FALSE(nlohmann::json::parse(camera_line(camera, base::TimePoint(base::Duration(1)))).contains("decoder"));
+  camera.decoder = {"NVDEC H.264", "cuda:0"};
+  const auto line = nlohmann::json::parse(camera_line(camera, base::TimePoint(base::Duration(1))));
+  EXPECT_EQ(line.at("decoder").dump(), R"({"device":"cuda:0","name":"NVDEC H.264"})");
+}
+
 TEST(MetricsLines, AreJsonWhateverAPluginIsCalled) {
   const auto line = nlohmann::json::parse(plugin_line(0, {"a\"\xFF", {}}, base::TimePoint(base::Duration(1))));
   EXPECT_EQ(line.at("name"), "a\"\xEF\xBF\xBD");

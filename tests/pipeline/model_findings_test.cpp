@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "config/loader.hpp"
+#include "pipeline/diagnose/doctor.hpp"
 #include "tests/infer/onnx_builder.hpp"
 
 namespace camd::pipeline {
@@ -180,6 +181,16 @@ TEST_F(ModelFindings, TellWhatIsWrongWithAFileThatIsNoModel) {
   findings_ = examine_model(config, infer::ReportDepth::kOwnEngines);
   EXPECT_EQ(of("file").health, Health::kBroken);
   EXPECT_THAT(of("file").detail, HasSubstr("not an ONNX"));
+}
+
+TEST(DecodersText, TellsDepthsSizesAndEnginesOfEachCodec) {
+  using device::VideoCodec;
+  EXPECT_EQ(decoders_text({{VideoCodec::kH264, 8, 7, 4096, 4096},
+                           {VideoCodec::kH265, 8, 7, 8192, 8192},
+                           {VideoCodec::kH265, 10, 7, 8192, 8192},
+                           {VideoCodec::kJpeg, 8, 1, 32768, 16384}}),
+            "H.264 (8 bits, to 4096x4096, 7 engines), H.265 (8 and 10 bits, to 8192x8192, 7 engines), "
+            "JPEG (8 bits, to 32768x16384, 1 engine)");
 }
 
 }  // namespace
