@@ -264,6 +264,7 @@ bool StreamTimes::accepts(Tap& tap, TimePoint now) {
 void StreamTimes::arrived(Tap& tap, std::uint32_t rtp, TimePoint now) noexcept {
   const MutexLock lock(mutex_);
   if (!accepts(tap, now)) return;
+  if (now - last_packet_ >= kSilent) packets_since_ = now;
   last_packet_ = now;
   tap.rate = tap.clock_rate;
   if (tap.begun) tap.unwrapped += static_cast<std::int32_t>(rtp - tap.last);
@@ -344,7 +345,7 @@ bool StreamTimes::is_damaged(GstClockTime pts, bool corrupted, TimePoint now) no
 bool StreamTimes::packets_arrive() const noexcept {
   const TimePoint now = clock_.now();
   const MutexLock lock(mutex_);
-  return active_tap_ != 0 && now - last_packet_ < kSilent;
+  return active_tap_ != 0 && now - last_packet_ < kSilent && now - packets_since_ >= kSilent / 2;
 }
 
 UpstreamLosses StreamTimes::losses() const noexcept {

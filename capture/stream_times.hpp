@@ -50,7 +50,7 @@ class StreamTimes : public std::enable_shared_from_this<StreamTimes> {
   [[nodiscard]] UpstreamLosses losses() const noexcept;  // [any]
   // [any] Whether a packet of RTP has come since connect().
   [[nodiscard]] bool has_packets() const noexcept { return has_packets_; }
-  // [any] Whether pictures' packets come at this time, whatever becomes of them.
+  // [any] Whether pictures' packets come at this time, and have for half a second, whatever becomes of them.
   [[nodiscard]] bool packets_arrive() const noexcept;
 
  private:
@@ -90,6 +90,7 @@ class StreamTimes : public std::enable_shared_from_this<StreamTimes> {
   bool several_ CAMD_GUARDED_BY(mutex_) = false;          // more than one at a time: nobody knows whose pictures come
   bool fresh_ CAMD_GUARDED_BY(mutex_) = true;             // the connection has shown nothing yet
   base::TimePoint last_packet_ CAMD_GUARDED_BY(mutex_);
+  base::TimePoint packets_since_ CAMD_GUARDED_BY(mutex_);            // without a pause
   std::array<Picture, kPictures> pictures_ CAMD_GUARDED_BY(mutex_);  // the last ones, in a circle
   std::size_t next_ CAMD_GUARDED_BY(mutex_) = 0;
   PictureLosses losses_ CAMD_GUARDED_BY(mutex_);

@@ -191,6 +191,19 @@ def bytes_corrupted(bench):
             bench.network.cut()  # what is out of step on TCP stays so
 
 
+@case("network lags for good", "from now on TCP delivers everything 1.5 s late; a new connection is not late; `timeout: 2s`",
+      recovery_s=5.0, quick=True)
+def network_lags(bench):
+    """All frames are too old: the camera starves, until its source is opened anew."""
+    bench.usual(more=", timeout: 2s")
+    for _ in repeated(bench):
+        with bench.fault():
+            bench.network.lag(1.5)
+        if not any(line["event"] == "state" and line["state"] == "starved" and "too_old" in line["reason"]
+                   for line in bench.camd.lines):
+            bench.problem("no line tells that the camera starved")
+
+
 # ---- Servers that misbehave
 
 def misbehaving(bench, kinds, seconds):

@@ -5,8 +5,10 @@ Threads: one reader for each pipe of camd, two pumps for each connection of the 
 
 import collections
 import contextlib
+import contextlib
 import json
 import os
+import queue
 import random
 import signal
 import socket
@@ -282,6 +284,8 @@ class Connection:
 
     def __init__(self, proxy, client):
         self.proxy, self.client, self.upstream = proxy, client, None
+        self.lag_s = 0.0   # from now on everything comes so late
+        self._late = None  # a queue of (when it is due, bytes)
 
     def open_upstream(self):
         self.upstream = socket.create_connection(("127.0.0.1", self.proxy.target), timeout=5)
@@ -292,12 +296,32 @@ class Connection:
             while data := source.recv(65536):
                 self.proxy.wait_while_stalled()
                 if towards_camd:
-                    self.send_spoilt(sink, data)
+                    self.send(sink, data)
                 else:
                     sink.sendall(data)
         except OSError:
             pass
+        if towards_camd and self._late:
+            self._late.put((0, b""))
         self.close()
+
+    def send(self, sink, data):
+        if not self.lag_s:
+            self.send_spoilt(sink, data)
+            return
+        if not self._late:
+            self._late = queue.SimpleQueue()
+            threading.Thread(target=self._send_late, args=(sink,), daemon=True).start()
+        self._late.put((time.monotonic() + self.lag_s, data))
+
+    def _send_late(self, sink):
+        with contextlib.suppress(OSError):
+            while True:
+                due, data = self._late.get()
+                if not data:
+                    return
+                time.sleep(max(0, due - time.monotonic()))
+                self.send_spoilt(sink, data)
 
     def send_spoilt(self, sink, data):
         data = self.proxy.spoil(data)
@@ -372,6 +396,12 @@ class Proxy:
 
     def go(self):
         self._go.set()
+
+    def lag(self, seconds):
+        """The connections of this moment are late for good; new ones are not."""
+        with self._lock:
+            for connection in self._connections:
+                connection.lag_s = seconds
 
     def cut(self, reset=False):
         with self._lock:
