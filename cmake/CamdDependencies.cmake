@@ -9,10 +9,11 @@ find_package(yaml-cpp REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
-find_package(OpenCV 4 REQUIRED COMPONENTS core imgproc dnn)
+find_package(OpenCV 4 REQUIRED COMPONENTS core imgproc dnn calib3d aruco)
 find_package(Protobuf REQUIRED)
 pkg_check_modules(GST REQUIRED IMPORTED_TARGET
   gstreamer-1.0>=1.22 gstreamer-app-1.0 gstreamer-video-1.0 gstreamer-allocators-1.0 gstreamer-net-1.0 gio-2.0)
+pkg_check_modules(ZXING REQUIRED IMPORTED_TARGET zxing)
 pkg_check_modules(GLIB REQUIRED IMPORTED_TARGET glib-2.0)
 
 # moodycamel installs headers under different prefixes; both spellings are in the field.

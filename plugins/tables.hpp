@@ -9,6 +9,7 @@
 namespace camd::plugins {
 
 [[nodiscard]] const camd_plugin* annotate_table() noexcept;
+[[nodiscard]] const camd_plugin* codes_table() noexcept;
 [[nodiscard]] const camd_plugin* detections_table() noexcept;
 [[nodiscard]] const camd_plugin* jsonl_table() noexcept;
 [[nodiscard]] const camd_plugin* tensors_table() noexcept;

@@ -26,6 +26,8 @@ from pathlib import Path
 
 import numpy as np
 
+from plugin_interface import Detection, Plugin, PluginFrame
+
 REPO = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPO / "models" / "marker"))
 
@@ -50,97 +52,17 @@ class Sequence:
     frames: list[Frame]
 
 
-# ---- camd's plug-in through its C interface (plugins/camd_plugin.h)
-
-class Host(c.Structure):
-    _fields_ = [("struct_size", c.c_size_t), ("version", c.c_char_p), ("log", c.c_void_p), ("now", c.c_void_p), ("extension", c.c_void_p),
-                ("reloads", c.c_uint32)]  # fmt: skip
-
-
-class Spec(c.Structure):
-    _fields_ = [("name", c.c_char_p), ("ndim", c.c_int32), ("shape", c.c_void_p), ("dtype", c.c_uint8 * 4)]
-
-
-class Model(c.Structure):
-    _fields_ = [("struct_size", c.c_size_t), ("path", c.c_char_p), ("input", Spec), ("output_count", c.c_int32), ("outputs", c.c_void_p),
-                ("card", c.c_char_p), ("camera_count", c.c_int32), ("camera_names", c.POINTER(c.c_char_p)), ("channels_last", c.c_int32)]  # fmt: skip
-
-
-class Needs(c.Structure):
-    _fields_ = [("struct_size", c.c_size_t), ("outputs", c.c_void_p), ("input", c.c_int), ("picture", c.c_int), ("detections", c.c_int32)]
-
-
-class PluginFrame(c.Structure):
-    _fields_ = [("struct_size", c.c_size_t), ("camera", c.c_char_p), ("camera_index", c.c_int32), ("width", c.c_int32), ("height", c.c_int32),
-                ("sequence", c.c_uint64), ("captured_mono_ns", c.c_int64), ("arrived_mono_ns", c.c_int64), ("captured_unix_ns", c.c_int64),
-                ("scale", c.c_float * 2), ("offset", c.c_float * 2), ("picture", c.c_void_p), ("uncertainty_ns", c.c_int64)]  # fmt: skip
-
-
-class Tensors(c.Structure):
-    _fields_ = [("struct_size", c.c_size_t), ("output_count", c.c_int32), ("outputs", c.c_void_p), ("device_outputs", c.c_void_p),
-                ("input", c.c_void_p), ("stream", c.c_void_p)]  # fmt: skip
-
-
-class Detection(c.Structure):
-    _fields_ = [("track_id", c.c_uint64), ("class_id", c.c_int32), ("score", c.c_float), ("box", c.c_float * 4), ("class_name", c.c_char * 48),
-                ("text", c.c_char * 64), ("keypoint_count", c.c_int32), ("keypoints", c.c_float * 64), ("reserved", c.c_uint32 * 11)]  # fmt: skip
-
-
-class Results(c.Structure):
-    _fields_ = [("struct_size", c.c_size_t), ("capacity", c.c_int32), ("count", c.c_int32), ("items", c.POINTER(Detection))]
-
-
-class Error(c.Structure):
-    _fields_ = [("struct_size", c.c_size_t), ("message", c.c_char * 512)]
-
-
-CREATE = c.CFUNCTYPE(c.c_int32, c.POINTER(Host), c.c_char_p, c.POINTER(c.c_void_p), c.POINTER(Error))
-OUTPUTS = c.CFUNCTYPE(c.c_int32, c.c_void_p, c.POINTER(Model), c.POINTER(Needs), c.POINTER(Error))
-PROCESS = c.CFUNCTYPE(c.c_int32, c.c_void_p, c.POINTER(PluginFrame), c.POINTER(Tensors), c.POINTER(Results), c.POINTER(Error))
-DESTROY = c.CFUNCTYPE(c.c_int32, c.c_void_p, c.POINTER(Error))
-LOG = c.CFUNCTYPE(None, c.c_void_p, c.c_int, c.c_char_p)
-NOW = c.CFUNCTYPE(c.c_int64, c.c_void_p)
-EXTENSION = c.CFUNCTYPE(c.c_void_p, c.c_void_p, c.c_char_p)
-
-
-class Table(c.Structure):
-    _fields_ = [("abi", c.c_uint32), ("struct_size", c.c_uint32), ("name", c.c_char_p), ("version", c.c_char_p), ("description", c.c_char_p),
-                ("create", CREATE), ("outputs", OUTPUTS), ("process", PROCESS), ("destroy", DESTROY)]  # fmt: skip
-
-
 def camd_track(library: Path, config: dict) -> Callable[[Sequence], Iterator[np.ndarray]]:
     """A function that gives the track numbers of each frame's detections, 0 where one has none."""
-    loaded = c.CDLL(str(library))
-    loaded.camd_plugin_v1.restype = c.POINTER(Table)
-    table = loaded.camd_plugin_v1().contents
 
     def run(sequence: Sequence) -> Iterator[np.ndarray]:
-        log = LOG(lambda _host, _level, message: print(message.decode(), file=sys.stderr))
-        now, extension = NOW(lambda _host: 0), EXTENSION(lambda _host, _name: None)
-        pointers = [c.cast(f, c.c_void_p) for f in (log, now, extension)]
-        host = Host(c.sizeof(Host), b"measure", *pointers, 0)
-        error, instance = Error(c.sizeof(Error)), c.c_void_p()
-
-        def check(code: int) -> None:
-            if code != 0:
-                raise SystemExit(error.message.decode())
-
-        check(table.create(host, json.dumps(config).encode(), instance, error))
-        names = (c.c_char_p * 1)(b"camera")
-        model = Model(struct_size=c.sizeof(Model), path=b"", card=b"{}", camera_count=1, camera_names=names)
-        check(table.outputs(instance, model, Needs(c.sizeof(Needs)), error))
-        items = (Detection * 512)()
+        plugin = Plugin(library, config)
         width, height = sequence.size
         for i, frame in enumerate(sequence.frames):
-            n = len(frame.boxes)
-            for k in range(n):
-                items[k] = Detection(class_id=int(frame.classes[k]), score=frame.scores[k], box=(c.c_float * 4)(*frame.boxes[k]))
-            about = PluginFrame(struct_size=c.sizeof(PluginFrame), camera=b"camera", width=width, height=height, sequence=i,
-                                captured_mono_ns=10**9 + round(frame.seconds * 1e9))  # fmt: skip
-            results = Results(c.sizeof(Results), 512, n, items)
-            check(table.process(instance, about, Tensors(struct_size=c.sizeof(Tensors)), results, error))
-            yield np.array([items[k].track_id for k in range(n)], np.int64)
-        check(table.destroy(instance, error))
+            items = [Detection(class_id=int(k), score=score, box=(c.c_float * 4)(*box)) for box, score, k in zip(frame.boxes, frame.scores, frame.classes)]
+            about = PluginFrame(width=width, height=height, sequence=i, captured_mono_ns=10**9 + round(frame.seconds * 1e9))
+            yield np.array([d.track_id for d in plugin.process(about, items)], np.int64)
+        plugin.finish()
 
     return run
 
