@@ -381,6 +381,38 @@ typedef struct camd_plugin_reopen {
   int32_t (*reopen)(void* instance, camd_error* error);
 } camd_plugin_reopen;
 
+/* ---- camd.outlet/1: what became of the messages of a plug-in that sends them elsewhere (event `outlet`) */
+
+#define CAMD_EXTENSION_OUTLET "camd.outlet/1"
+#define CAMD_MAX_OUTLET_ROWS 4096
+#define CAMD_MAX_OUTLET_DROPS 16
+
+typedef struct camd_outlet_drop {
+  const char* reason; /* named as a counter is, at most CAMD_COUNTER_NAME_BYTES with the NUL */
+  uint64_t count;
+} camd_outlet_drop;
+
+/* The messages of one camera since the start. taken = acknowledged + waiting + spooled + all that is dropped. */
+typedef struct camd_outlet_row {
+  const char* camera;    /* "": cameras that have gone */
+  uint64_t taken;        /* handed to the outlet, or found on disk at the start */
+  uint64_t acknowledged; /* the other side has them */
+  uint64_t waiting;      /* in memory, sent or not */
+  uint64_t spooled;      /* on disk, sent or not */
+  int32_t dropped_count; /* 0..CAMD_MAX_OUTLET_DROPS */
+  uint32_t reserved;     /* 0 */
+  const camd_outlet_drop* dropped;
+} camd_outlet_row;
+
+/* What camd offers. */
+typedef struct camd_outlet {
+  size_t struct_size;
+  /* [any] until destroy has returned. Copies the rows; they replace those of the call before. In sample() and in
+   * destroy() is often enough. CAMD_ERROR_INVALID: a row does not add up, two rows of one camera, a wrong name or
+   * count; CAMD_ERROR_FULL: more than CAMD_MAX_OUTLET_ROWS. Nothing changes then, and `error` says why. */
+  int32_t (*report)(const camd_host* host, const camd_outlet_row* rows, int32_t count, camd_error* error);
+} camd_outlet;
+
 /* The symbol that a plug-in exports: CAMD_PLUGIN_EXPORT const camd_plugin* camd_plugin_v1(void); */
 typedef const camd_plugin* (*camd_plugin_entry)(void);
 

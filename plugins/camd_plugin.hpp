@@ -206,6 +206,9 @@ class Host {
   }
   // To be kept by the plug-in. Where camd knows no events, there are none.
   [[nodiscard]] Events events() const noexcept { return {host_, extension<camd_events>(CAMD_EXTENSION_EVENTS)}; }
+  // Where an outlet tells what became of its messages ("camd.outlet/1"), or nullptr where camd does not ask.
+  [[nodiscard]] const camd_outlet* outlet() const noexcept { return extension<camd_outlet>(CAMD_EXTENSION_OUTLET); }
+  [[nodiscard]] const camd_host* get() const noexcept { return host_; }
   // An extension by its name; T is the struct that goes with the name. nullptr where camd does not have it.
   template <class T>
   [[nodiscard]] const T* extension(const char* id) const noexcept {

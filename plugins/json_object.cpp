@@ -1,8 +1,11 @@
 #include "plugins/json_object.hpp"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
 #include <stdexcept>
+#include <system_error>
 #include <utility>
 
 namespace camd::plugins {
@@ -171,19 +174,74 @@ std::optional<std::vector<std::int64_t>> JsonObject::integers(std::string_view k
   return std::nullopt;
 }
 
+std::optional<std::chrono::milliseconds> JsonObject::duration(std::string_view key, std::chrono::milliseconds low,
+                                                              std::chrono::milliseconds high) {
+  static constexpr std::array<Unit, 4> kUnits{{{"ms", 1}, {"s", 1000}, {"min", 60'000}, {"h", 3'600'000}}};
+  const std::optional<std::int64_t> ms =
+      measured(key, kUnits, low.count(), high.count(), "a time such as 500ms or 30s");
+  return ms ? std::optional(std::chrono::milliseconds(*ms)) : std::nullopt;
+}
+
+std::optional<std::int64_t> JsonObject::bytes(std::string_view key, std::int64_t low, std::int64_t high) {
+  static constexpr std::array<Unit, 4> kUnits{
+      {{"B", 1}, {"KiB", std::int64_t{1} << 10}, {"MiB", std::int64_t{1} << 20}, {"GiB", std::int64_t{1} << 30}}};
+  return measured(key, kUnits, low, high, "a size such as 64KiB or 16MiB");
+}
+
+// A whole number with one of the units, as a multiple of the smallest.
+std::optional<std::int64_t> JsonObject::measured(std::string_view key, std::span<const Unit> units, std::int64_t low,
+                                                 std::int64_t high, std::string_view what) {
+  const json* value = raw(key);
+  if (value == nullptr) return std::nullopt;
+  if (value->is_string()) {
+    const auto& text = value->get_ref<const std::string&>();
+    std::int64_t number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    const std::string_view name(end, static_cast<std::size_t>(text.data() + text.size() - end));
+    for (const Unit& unit : units) {
+      if (error != std::errc() || unit.name != name || number < 0 || number > high / unit.factor) continue;
+      if (number * unit.factor >= low) return number * unit.factor;
+    }
+  }
+  const auto limit = [units](std::int64_t count) {
+    const Unit* best = &units.front();
+    for (const Unit& unit : units) {
+      if (count % unit.factor == 0 && count > 0) best = &unit;
+    }
+    return std::to_string(count / best->factor) + std::string(best->name);
+  };
+  fail(key, "must be " + std::string(what) + ", in " + limit(low) + ".." + limit(high) + ", not " + shown(*value));
+  return std::nullopt;
+}
+
+JsonObject JsonObject::object(std::string_view key) {
+  const json* value = raw(key);
+  const std::string where = where_ + "." + std::string(key);
+  if (value == nullptr) return {where, json::object()};
+  if (value->is_object()) return {where, *value};
+  fail(key, "must be a mapping of keys to values, not " + shown(*value));
+  return {where, json::object()};
+}
+
+void JsonObject::absorb(JsonObject& child) {
+  child.note_unknown();
+  problems_.insert(problems_.end(), child.problems_.begin(), child.problems_.end());
+}
+
 void JsonObject::fail(std::string_view key, const std::string& why) {
   problems_.push_back(where_ + "." + std::string(key) + ": " + why);
 }
 
-void JsonObject::finish(bool strict) {
-  if (strict) {
-    for (const auto& item : object_.items()) {
-      if (std::find(known_.begin(), known_.end(), item.key()) != known_.end()) continue;
-      const auto near = nearest(item.key(), known_);
-      fail(item.key(),
-           near ? "unknown key (did you mean '" + *near + "'?)" : "unknown key, known are " + joined(known_));
-    }
+void JsonObject::note_unknown() {
+  for (const auto& item : object_.items()) {
+    if (std::find(known_.begin(), known_.end(), item.key()) != known_.end()) continue;
+    const auto near = nearest(item.key(), known_);
+    fail(item.key(), near ? "unknown key (did you mean '" + *near + "'?)" : "unknown key, known are " + joined(known_));
   }
+}
+
+void JsonObject::finish(bool strict) {
+  if (strict) note_unknown();
   if (problems_.empty()) return;
   std::string message;
   for (const std::string& problem : problems_) {

@@ -5,9 +5,11 @@
 //   A key that no reader asked for is unknown, so the readers are the one list of keys.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,6 +39,15 @@ class JsonObject {
   std::optional<std::vector<std::string>> texts(std::string_view key);  // a list; one text counts as a list
   std::optional<std::vector<double>> numbers(std::string_view key, double low, double high);
   std::optional<std::vector<std::int64_t>> integers(std::string_view key, std::int64_t low, std::int64_t high);
+  // A text with a unit: "200ms", "30s", "5min", "1h".
+  std::optional<std::chrono::milliseconds> duration(std::string_view key, std::chrono::milliseconds low,
+                                                    std::chrono::milliseconds high);
+  // A text with a unit: "64KiB", "16MiB", "1GiB"; bytes.
+  std::optional<std::int64_t> bytes(std::string_view key, std::int64_t low, std::int64_t high);
+  // The mapping under `key`, empty when it is absent. What is wrong with it is noted by absorb().
+  [[nodiscard]] JsonObject object(std::string_view key);
+  // Notes the problems of a mapping that object() gave, its unknown keys among them.
+  void absorb(JsonObject& child);
   // The raw value for what the readers above do not cover; nullptr when absent or null.
   const nlohmann::json* raw(std::string_view key);
 
@@ -46,6 +57,15 @@ class JsonObject {
   void finish(bool strict = true);
 
  private:
+  struct Unit {
+    std::string_view name;
+    std::int64_t factor = 1;
+  };
+  std::optional<std::int64_t> measured(std::string_view key, std::span<const Unit> units, std::int64_t low,
+                                       std::int64_t high, std::string_view what);
+  // Notes every key that nobody asked for.
+  void note_unknown();
+
   std::string where_;
   nlohmann::json object_;
   std::vector<std::string> known_;

@@ -120,6 +120,11 @@ bool Model::feed(std::string_view line) {
       ++junk_;
       return false;
     }
+  } else if (kind == "outlet") {
+    if (!on_outlet(json)) {
+      ++junk_;
+      return false;
+    }
   } else if (kind == "process") {
     on_process(json);
   } else if (kind == "state") {
@@ -252,6 +257,33 @@ bool Model::on_plugin(const Json& line) {
   }
   if (plugins_.size() == kMaxPlugins) return false;
   plugins_.insert(place, std::move(told));
+  return true;
+}
+
+// All cameras of an outlet together, beside the plug-in's own numbers, whose line comes just before.
+bool Model::on_outlet(const Json& line) {
+  const std::uint64_t index = count(line, "index");
+  const auto plugin =
+      std::find_if(plugins_.begin(), plugins_.end(), [index](const Plugin& one) { return one.index == index; });
+  if (plugin == plugins_.end()) return false;
+  const auto add = [&plugin](const char* name, double value) {
+    auto& numbers = plugin->numbers;
+    const auto found =
+        std::find_if(numbers.begin(), numbers.end(), [name](const Plugin::Number& one) { return one.name == name; });
+    if (found != numbers.end()) {
+      found->value += value;
+    } else if (numbers.size() < kMaxNumbers) {
+      numbers.push_back({name, value});
+    }
+  };
+  for (const char* name : {"taken", "acknowledged", "waiting", "spooled"}) {
+    add(name, static_cast<double>(count(line, name)));
+  }
+  std::uint64_t dropped = 0;
+  if (const Json* reasons = member(line, "dropped"); reasons != nullptr && reasons->is_object()) {
+    for (const auto& [reason, value] : reasons->items()) dropped += count(*reasons, reason.c_str());
+  }
+  add("dropped", static_cast<double>(dropped));
   return true;
 }
 

@@ -139,6 +139,7 @@ class Model {
   void on_start(const Json& line);
   bool on_camera(const Json& line);
   bool on_plugin(const Json& line);
+  bool on_outlet(const Json& line);
   void on_process(const Json& line);
   void on_state(const Json& line);
   void on_reload(const Json& line);

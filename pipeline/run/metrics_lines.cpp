@@ -123,6 +123,21 @@ std::string plugin_line(std::size_t index, const PluginNumbers& plugin, base::Ti
   return dump(json);
 }
 
+std::string outlet_line(std::size_t index, std::string_view name, const OutletRow& row, base::TimePoint now) {
+  Json json = common("outlet", now);
+  json["name"] = name;
+  json["index"] = index;
+  json["camera"] = row.camera;
+  json["taken"] = row.taken;
+  json["acknowledged"] = row.acknowledged;
+  json["waiting"] = row.waiting;
+  json["spooled"] = row.spooled;
+  Json dropped = Json::object();
+  for (const auto& [reason, count] : row.dropped) dropped[reason] = count;
+  json["dropped"] = std::move(dropped);
+  return dump(json);
+}
+
 std::string process_line(const ProcessStats& stats, std::size_t gpu_memory_bytes, base::TimePoint now) {
   Json json = common("process", now);
   json["cpu_percent"] = rounded(stats.cpu_percent, 10);

@@ -66,6 +66,9 @@ struct StopLine {
 [[nodiscard]] std::string camera_line(const CameraLine& line, base::TimePoint now);
 // `index` is the plug-in's place in the chain, from 0.
 [[nodiscard]] std::string plugin_line(std::size_t index, const PluginNumbers& plugin, base::TimePoint now);
+// One camera of an outlet; name and index are its plug-in's.
+[[nodiscard]] std::string outlet_line(std::size_t index, std::string_view name, const OutletRow& row,
+                                      base::TimePoint now);
 [[nodiscard]] std::string process_line(const ProcessStats& stats, std::size_t gpu_memory_bytes, base::TimePoint now);
 // `what` is "camera" (then `name` is the camera's) or "device".
 [[nodiscard]] std::string state_line(const std::string& what, const std::string& name, const std::string& state,

@@ -268,7 +268,7 @@ class PluginHost::Plugin {
   }
   [[nodiscard]] PluginNumbers numbers() const {
     constexpr std::size_t kLongestName = 64;
-    return {std::string_view(table_.name).substr(0, kLongestName), counters_.read()};
+    return {std::string_view(table_.name).substr(0, kLongestName), counters_.read(), outlet_.rows()};
   }
 
   // ---- Cameras that come and go. [setup], beside process()
@@ -350,6 +350,7 @@ class PluginHost::Plugin {
   }
   static const camd_counters kCounters;
   static const camd_events kEvents;
+  static const camd_outlet kOutlet;
 
   // The functions behind these tables.
   static Plugin& plugin_of(const camd_host* host) noexcept { return *reinterpret_cast<const HostTable*>(host)->plugin; }
@@ -362,6 +363,10 @@ class PluginHost::Plugin {
     static_assert(sizeof(number) == sizeof(kind));
     std::memcpy(&number, &kind, sizeof(number));
     return plugin_of(host).counters_.make(number, name, counter, error);
+  }
+  static std::int32_t report_outlet(const camd_host* host, const camd_outlet_row* rows, std::int32_t count,
+                                    camd_error* error) {
+    return plugin_of(host).outlet_.report(rows, count, error);
   }
   static std::int32_t count_events(const camd_host* host) {
     const FrameEvents* events = plugin_of(host).events_.load(std::memory_order_relaxed);
@@ -384,6 +389,7 @@ class PluginHost::Plugin {
   const base::Clock& clock_;
   const HostTable host_;
   PluginCounters counters_;
+  PluginOutlet outlet_;
   const camd_plugin_counters* sampler_ = nullptr;
   const camd_plugin_cameras* cameras_ = nullptr;
   const camd_plugin_reopen* reopener_ = nullptr;
@@ -404,6 +410,7 @@ const camd_counters PluginHost::Plugin::kCounters{sizeof(camd_counters), &Plugin
                                                   &PluginCounters::set};
 const camd_events PluginHost::Plugin::kEvents{sizeof(camd_events), &Plugin::count_events, &Plugin::get_event,
                                               &Plugin::add_event};
+const camd_outlet PluginHost::Plugin::kOutlet{sizeof(camd_outlet), &Plugin::report_outlet};
 
 void PluginHost::Plugin::log_line(const camd_host* /*host*/, camd_log_level level, const char* message) {
   if (message == nullptr) return;
@@ -420,6 +427,7 @@ const void* PluginHost::Plugin::get_extension(const camd_host* /*host*/, const c
   const std::string_view name(id);
   if (name == CAMD_EXTENSION_COUNTERS) return &kCounters;
   if (name == CAMD_EXTENSION_EVENTS) return &kEvents;
+  if (name == CAMD_EXTENSION_OUTLET) return &kOutlet;
   return nullptr;
 }
 

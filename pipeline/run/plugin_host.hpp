@@ -20,6 +20,7 @@
 #include "base/error.hpp"
 #include "pipeline/core/postprocessor_chain.hpp"
 #include "pipeline/run/plugin_counters.hpp"
+#include "pipeline/run/plugin_outlet.hpp"
 #include "plugins/camd_plugin.h"
 
 namespace camd::pipeline {
@@ -35,6 +36,7 @@ struct PluginSpec {
 struct PluginNumbers {
   std::string_view name;  // the plug-in's own; valid as long as its host, as are the counters' names
   std::vector<CounterValue> counters;
+  std::vector<OutletRow> outlet;  // what became of its messages, if it sends any
 };
 
 // What plug-ins may take to finish their files.

@@ -142,7 +142,11 @@ void Reporter::write_period(base::TimePoint now) {
   {
     const base::MutexLock lock(plugins_mutex_);
     std::size_t index = 0;
-    for (const PluginNumbers& plugin : plugins_->counters()) sink_(plugin_line(index++, plugin, now));
+    for (const PluginNumbers& plugin : plugins_->counters()) {
+      sink_(plugin_line(index, plugin, now));
+      for (const OutletRow& row : plugin.outlet) sink_(outlet_line(index, plugin.name, row, now));
+      ++index;
+    }
   }
   sink_(process_line(sampler_.sample(), pipeline_->device_memory(), now));
   last_period_ = now;

@@ -106,6 +106,24 @@ TEST(DashboardModel, KeepsThePluginsNumbersInTheChainsOrder) {
   EXPECT_TRUE(model.plugins().empty());
 }
 
+TEST(DashboardModel, AddsUpTheCamerasOfAnOutletBesideItsNumbers) {
+  Model model;
+  EXPECT_FALSE(model.feed(R"({"event":"outlet","schema":1,"name":"mqtt","index":0,"camera":"a","taken":1})"));
+  for (int period = 0; period < 2; ++period) {  // each period's lines stand alone
+    ASSERT_TRUE(model.feed(R"({"event":"plugin","schema":1,"name":"mqtt","index":0,"counters":{"connected":1}})"));
+    for (const char* camera : {"a", "b"}) {
+      ASSERT_TRUE(model.feed(fmt::format(
+          R"({{"event":"outlet","schema":1,"name":"mqtt","index":0,"camera":"{}","taken":10,"acknowledged":4,)"
+          R"("waiting":3,"spooled":1,"dropped":{{"full":1,"refused":1}}}})",
+          camera)));
+    }
+  }
+  ASSERT_EQ(model.plugins().size(), 1U);
+  std::string text;
+  for (const auto& number : model.plugins()[0].numbers) text += fmt::format("{} {} ", number.name, number.value);
+  EXPECT_EQ(text, "connected 1 taken 20 acknowledged 8 waiting 6 spooled 2 dropped 4 ");
+}
+
 TEST(DashboardModel, BoundsPluginsAndTheirNumbers) {
   Model model;
   std::string many;

@@ -1,0 +1,33 @@
+// What the built-in `mqtt` is configured with.
+//
+// Threads: [setup].
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plugins/mqtt/mqtt_connection.hpp"
+#include "plugins/outbox/outbox.hpp"
+
+namespace camd::plugins {
+
+struct MqttPluginOptions {
+  enum class Publish : std::uint8_t { kFrame, kChange, kInterval };
+
+  MqttOptions broker;
+  std::string topic = "camd";                // in front of all topics
+  Publish publish = Publish::kChange;        // when a frame's detections are sent
+  std::int64_t interval_ns = 1'000'000'000;  // of kInterval
+  bool events = true;                        // whether events are sent
+  std::vector<std::string> classes;          // that are counted; empty: all
+  bool homeassistant = false;
+  std::string discovery_prefix = "homeassistant";
+  OutboxOptions outbox;
+};
+
+// Throws std::invalid_argument with everything that is wrong.
+[[nodiscard]] MqttPluginOptions read_mqtt(std::string_view config_json);
+
+}  // namespace camd::plugins
