@@ -474,7 +474,10 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
   // ---- [streaming]
 
   bool take_sample(GstSample* sample, GstElement* pipeline) noexcept override {
-    if (decoder_) return decoded(decoder_->decode(sample, pipeline), pipeline);
+    if (decoder_) {
+      times_->decodes(gst_sample_get_buffer(sample));
+      return decoded(decoder_->decode(sample, pipeline), pipeline);
+    }
     return deliver(stamp_of(sample), pipeline, [this, sample](FillLease& lease) {
       return fill_from_sample(lease, ring_.may_borrow(), on_device_, sample);
     });

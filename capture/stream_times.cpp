@@ -161,10 +161,12 @@ void StreamTimes::watch_decoder(GstElement* element, const std::shared_ptr<Conne
 
 GstPadProbeReturn StreamTimes::on_decode(GstPad*, GstPadProbeInfo* info, gpointer held) {
   const Held<Connection>::Use connection(held);
-  GstBuffer* const coded = GST_PAD_PROBE_INFO_BUFFER(info);
-  if (GST_BUFFER_FLAG_IS_SET(coded, GST_BUFFER_FLAG_DELTA_UNIT) == FALSE && GST_BUFFER_PTS_IS_VALID(coded) != FALSE) {
-    connection->times->decodes(*connection, GST_BUFFER_PTS(coded));
+  StreamTimes& times = *connection->times;
+  {
+    const MutexLock lock(times.mutex_);
+    if (connection->number != times.connection_) return GST_PAD_PROBE_OK;
   }
+  times.decodes(GST_PAD_PROBE_INFO_BUFFER(info));
   return GST_PAD_PROBE_OK;
 }
 
@@ -294,9 +296,11 @@ void StreamTimes::lost(const Tap& tap, unsigned packets, bool from_open) noexcep
   if (tap.number == active_tap_) losses_.lost(packets, from_open);
 }
 
-void StreamTimes::decodes(const Connection& connection, GstClockTime pts) noexcept {
+void StreamTimes::decodes(GstBuffer* coded) noexcept {
+  if (GST_BUFFER_FLAG_IS_SET(coded, GST_BUFFER_FLAG_DELTA_UNIT) != FALSE || GST_BUFFER_PTS_IS_VALID(coded) == FALSE)
+    return;
   const MutexLock lock(mutex_);
-  if (connection.number == connection_) losses_.is_key(pts);
+  losses_.is_key(GST_BUFFER_PTS(coded));
 }
 
 void StreamTimes::reported(Tap& tap, std::uint32_t rtp, std::int64_t wall_ns) noexcept {

@@ -44,6 +44,8 @@ class StreamTimes : public std::enable_shared_from_this<StreamTimes> {
                                     base::TimePoint arrived) noexcept;
   // [streaming] Once for each decoded buffer: whether its picture is damaged. `corrupted`: the decoder says so.
   [[nodiscard]] bool is_damaged(GstClockTime pts, bool corrupted, base::TimePoint now) noexcept;
+  // [streaming] A compressed picture goes to a decoder that is no element of the pipeline. Those are watched anyway.
+  void decodes(GstBuffer* coded) noexcept;
   // [streaming] A time that needs no estimate: a file's.
   [[nodiscard]] CaptureTime known(base::TimePoint captured, base::TimePoint arrived) noexcept;
   [[nodiscard]] ClockStatus status() const noexcept;
@@ -76,7 +78,6 @@ class StreamTimes : public std::enable_shared_from_this<StreamTimes> {
   void arrived(Tap& tap, std::uint32_t rtp, base::TimePoint now) noexcept;
   void departed(const Tap& tap, std::uint32_t rtp, GstClockTime pts, bool holed) noexcept;
   void lost(const Tap& tap, unsigned packets, bool from_open) noexcept;
-  void decodes(const Connection& connection, GstClockTime pts) noexcept;
   void reported(Tap& tap, std::uint32_t rtp, std::int64_t wall_ns) noexcept;
   [[nodiscard]] const Picture* find(GstClockTime pts) const CAMD_REQUIRES(mutex_);
 

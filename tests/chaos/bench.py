@@ -101,9 +101,10 @@ class Bench:
         self._closing.append(proxy.close)
         return proxy
 
-    def rtsp(self, name, port, more=""):
-        return (f"  - name: {name}\n    source: {{type: rtsp, url: \"rtsp://127.0.0.1:{port}/live\", transport: tcp, "
-                f"latency: 20ms{more}}}\n")
+    def rtsp(self, name, port, more="", camera=""):
+        """`more`: keys of the source, `camera`: those of the camera, each with a comma before it."""
+        return (f"  - {{name: {name}{camera}, source: {{type: rtsp, url: \"rtsp://127.0.0.1:{port}/live\", transport: tcp, "
+                f"latency: 20ms{more}}}}}\n")
 
     def pattern(self, name, fps=FPS_BESIDE):
         return f"  - name: {name}\n    source: {{type: test, width: 320, height: 240, fps: {fps}}}\n"
@@ -136,12 +137,12 @@ class Bench:
             raise RuntimeError(f"camd does not get under way: {self.camd.log[-3:]}")
         self._beside_since = now_ns() - 500_000_000
 
-    def usual(self, *arguments, more="", top="", plugins="", **options):
+    def usual(self, *arguments, more="", camera="", top="", plugins="", **options):
         """The usual bench: `door` is troubled (RTSP through a proxy), `beside` (RTSP) and `pattern` are well."""
         self.camera = self.rtsp_camera(*arguments)
         self.network = self.proxy(self.camera)
         well = self.rtsp_camera("--fps", str(FPS_BESIDE))
-        self.start(self.rtsp("door", self.network.port, more) + self.rtsp("beside", well.port) + self.pattern("pattern"),
+        self.start(self.rtsp("door", self.network.port, more, camera) + self.rtsp("beside", well.port) + self.pattern("pattern"),
                    top=top, plugins=plugins, steady=("door", "beside", "pattern"), **options)
         self.measure_before("door")
 

@@ -151,7 +151,7 @@ def cut_often(bench):
 
 @case("damaged pictures dropped", "10 % of the packets lost for 3 s, with `damaged: drop`", quick=True)
 def losses_counted(bench):
-    bench.usual(more=", damaged: drop")
+    bench.usual(camera=", damaged: drop")
     for _ in range(bench.repeat):
         before = bench.camd.last("camera", "door")["upstream"]
         with bench.fault(same_picture=True):

@@ -18,9 +18,7 @@
 //   size WxH         other pictures within the same stream
 //   codec h264|jpeg  another codec: all connections are closed, the next one gets it
 //   no-rtcp, rtcp    without and with RTCP (sender reports)
-//   rtcp-every MS    sender reports come about so often instead of every 5 s. Not before pictures flow: the first
-//   report
-//                    of a session would block for ever.
+//   rtcp-every MS    sender reports come about so often instead of every 5 s
 //   drop N           loses N % of the RTP packets
 //   corrupt N        damages N % of the RTP packets
 //   kick             closes all connections
@@ -225,7 +223,16 @@ class Camera {
   }
 
   void hasten_reports(double milliseconds) CAMD_REQUIRES(mutex_) {
-    for (guint i = 0; media_ != nullptr && i < gst_rtsp_media_n_streams(media_); ++i) {
+    if (media_ == nullptr) return;
+    // gst-rtsp-server 1.22 leaves the sink of a stream's RTCP paused now and then: the first report blocks there for
+    // ever.
+    GstIterator* const sinks = gst_bin_iterate_sinks(GST_BIN(GST_OBJECT_PARENT(GST_OBJECT_PARENT(in_))));
+    const auto play = [](const GValue* sink, gpointer) {
+      (void)gst_element_sync_state_with_parent(static_cast<GstElement*>(g_value_get_object(sink)));
+    };
+    (void)gst_iterator_foreach(sinks, play, nullptr);
+    gst_iterator_free(sinks);
+    for (guint i = 0; i < gst_rtsp_media_n_streams(media_); ++i) {
       GObject* const session = gst_rtsp_stream_get_rtpsession(gst_rtsp_media_get_stream(media_, i));
       if (session == nullptr) continue;
       g_object_set(session, "rtcp-min-interval", static_cast<guint64>(milliseconds * 1e6), nullptr);
