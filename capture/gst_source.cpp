@@ -403,7 +403,7 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
       if (first && !undecodable) report(SourceState::kStalled, reason);
       return Outcome{Verdict::kLost, std::move(reason)};
     }
-    if (first && silent < limit / 2 && reported_reason_ == kUndecodable) report(SourceState::kRunning, "");
+    if (first && silent < limit / 2 && reported_reason_ == kUndecodable) report(SourceState::kRunning, refusal_);
     if (!first && connection_->is_flooded(times_->has_packets())) {
       connection_->interrupt();
       return Outcome{Verdict::kLost, "the server answers without end"};
@@ -416,7 +416,7 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
   [[nodiscard]] std::optional<Outcome> look_for_deliveries() {
     const bool was_starved = starvation_.starved();
     starvation_.look(clock_.now(), fates());
-    if (was_starved && !starvation_.starved()) report(SourceState::kRunning, "");
+    if (was_starved && !starvation_.starved()) report(SourceState::kRunning, refusal_);
     if (!was_starved && starvation_.starved()) report(SourceState::kStarved, starvation_.reason());
     if (!connection_->comes_back() || !starvation_.wants_another_try()) return std::nullopt;
     return Outcome{Verdict::kLost, starvation_.reason()};

@@ -40,7 +40,7 @@ x264="x264enc bitrate=3000 speed-preset=veryfast key-int-max=60"
   make h264-1080p.mp4 1920 1080 301 x264enc bitrate=6000 speed-preset=veryfast key-int-max=60 bframes=0 ! h264parse ! mp4mux
   make h265-720p.mp4 1280 720 301 x265enc bitrate=3000 speed-preset=superfast key-int-max=60 ! h265parse ! mp4mux
   make short/h264-bframes.mp4 640 360 61 x264enc bitrate=800 bframes=3 b-adapt=false key-int-max=30 ! h264parse ! mp4mux
-  make short/h264-interlaced.mp4 640 352 61 x264enc bitrate=800 interlaced=true ! h264parse ! mp4mux
+  make short/h264-interlaced.mp4 640 352 61 interlace ! x264enc bitrate=800 interlaced=true ! h264parse ! mp4mux
   make short/h264-odd.mp4 638 358 61 x264enc bitrate=800 ! h264parse ! mp4mux
   format=I420_10LE make short/h265-10bit.mp4 640 360 61 x265enc bitrate=800 speed-preset=superfast ! h265parse ! mp4mux
   make short/vp9.webm 640 360 61 vp9enc target-bitrate=800000 cpu-used=8 deadline=1 ! webmmux

@@ -13,7 +13,7 @@ usage: measure_cameras.py --clip FILE --model FILE [--camd PATH] [--cameras N,N,
   --transfer MODE  `pipeline.transfer` [auto]
   --seconds S      the length of a run beyond its start [15]; rates and latencies are those of its second half
 
-A run begins when every camera has delivered a frame, or after a minute. Exit 1 when a line did not balance.
+A run begins when every camera has delivered a frame, or after a minute. Why cameras failed is told on standard error. Exit 1 when a line did not balance.
 """
 
 import argparse
@@ -82,6 +82,7 @@ class Run:
         self.began = time.monotonic()
         self.process = subprocess.Popen([options.camd, "run", self.file], stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, text=True)
+        self.failed = {}  # by reason: how many cameras
         self.errors = []
         threading.Thread(target=lambda: self.errors.extend(self.process.stderr), daemon=True).start()
         self.reader = threading.Thread(target=self.read)
@@ -93,6 +94,8 @@ class Run:
             line = json.loads(text)
             if line["event"] == "process":
                 self.gpu_bytes = line["gpu_memory_bytes"]
+            if line["event"] == "state" and line["state"] == "failed":
+                self.failed[line["reason"]] = self.failed.get(line["reason"], 0) + 1
             if line["event"] != "camera":
                 continue
             now = time.monotonic()
@@ -187,6 +190,8 @@ def main():
               f"{row['worst']:.0f} | {drops} | {row['cpu']:.2f} | {row['rss']:.1f} | {row['gpu']:.0f} "
               f"| {row['threads']:.1f} | {run.first_s or -1:.1f}, {run.all_s or -1:.1f} "
               f"| {run.process.returncode} |", flush=True)
+        for reason, number in run.failed.items():
+            print(f"{number} of {count} cameras failed: {reason}", file=sys.stderr, flush=True)
     if wrong:
         sys.exit("measure_cameras.py: a run ended early, or a line did not balance")
 

@@ -190,6 +190,11 @@ TEST(JobQueue, KeepsTheDeviceToItsDepthAndACameraToItsLimit) {
   EXPECT_EQ(what(worker.job), std::make_pair(Kind::kDispatch, CameraIndex{1}));
 }
 
+TEST(JobQueue, HasWorkForABoundedNumberOfWorkersHoweverManyCamerasThereAre) {
+  EXPECT_EQ(JobQueue({std::vector<int>(10, 2), 2, 13}).most_workers(), 12U);
+  EXPECT_EQ(JobQueue({std::vector<int>(512, 2), 2, 67}).most_workers(), 66U);
+}
+
 TEST(JobQueue, NeverDispatchesACameraOfAnotherLane) {
   JobQueue queue({{0, 2}, 1, 2});
   EXPECT_EQ(queue.most_workers(), 3U);
