@@ -6,6 +6,9 @@
 #include "capture/gst_support.hpp"
 #include "clips.hpp"
 #include "source_fixture.hpp"
+#ifdef CAMD_RTSP_SERVER
+#include "rtsp_camera.hpp"
+#endif
 #include "tests/device/emulated_gpu.hpp"
 #include "tests/device/fake_nvdec.hpp"
 
@@ -29,14 +32,17 @@ class GpuDecodingTest : public testing::SourceTest {
     EXPECT_EQ(FakeNvdec::instance().sessions_alive(), 0);
   }
   void play(const std::filesystem::path& path, config::DecodeMode decode, bool loop = false, bool realtime = false) {
-    config::Camera camera;
-    camera.name = "door";
-    camera.decode = decode;
     config::FileSource file;
     file.path = path;
     file.loop = loop;
     file.realtime = realtime;
-    camera.source = file;
+    play(file, decode);
+  }
+  void play(const config::Source& source, config::DecodeMode decode) {
+    config::Camera camera;
+    camera.name = "door";
+    camera.decode = decode;
+    camera.source = source;
     ring_ = std::make_unique<FrameRing>(
         gpu_, observer_,
         FrameRing::Options{0, 4, is_lossless(camera) ? RingPolicy::kLossless : RingPolicy::kNewestWins,
@@ -88,7 +94,11 @@ TEST_F(GpuDecodingTest, StartsAClipAnewWithTheSameDecoderAndLosesNoPicture) {
 
 TEST_F(GpuDecodingTest, PlaysInRealTimeAndStopsInTheMiddle) {
   const auto path = folder_ / "clip.mkv";
-  CAMD_CLIP_OR_SKIP(path, (ClipOptions{.frames = 60}));
+  // Without B-frames: the faked parser shows pictures in the order of decoding.
+  CAMD_CLIP_OR_SKIP(path,
+                    (ClipOptions{.frames = 60,
+                                 .encoder = "x264enc bframes=0 key-int-max=5 speed-preset=ultrafast ! h264parse ! "
+                                            "matroskamux"}));
   play(path, config::DecodeMode::kAuto, true, true);
   std::optional<base::TimePoint> last;
   for (int i = 0; i < 5; ++i) {
@@ -163,6 +173,48 @@ TEST_F(GpuDecodingTest, GoesOnWithDamagedStreams) {
   for (int i = 0; i < 5; ++i) ASSERT_TRUE(next());
   source_->stop();
 }
+
+#ifdef CAMD_RTSP_SERVER
+config::RtspSource source_of(const testing::RtspCamera& server) {
+  config::RtspSource source;
+  source.url = server.url();
+  source.transport = config::RtspTransport::kTcp;
+  return source;
+}
+
+TEST_F(GpuDecodingTest, LeavesThePicturesOfAnRtspCameraOnTheDeviceWithTheTimesOfItsPackets) {
+  testing::RtspCamera server;
+  ASSERT_TRUE(server.start());
+  play(source_of(server), config::DecodeMode::kGpu);
+  base::TimePoint last;
+  for (int i = 0; i < 10; ++i) {
+    const std::optional<SlotLease> lease = next();
+    ASSERT_TRUE(lease) << states_.last_reason();
+    EXPECT_TRUE(lease->frame().on_device);
+    EXPECT_GE(lease->frame().captured, last);  // the faked parser shows pictures in the order of decoding
+    last = lease->frame().captured;
+  }
+  EXPECT_NE(source_->clock().source, ClockSource::kArrival);
+  source_->stop();
+}
+
+TEST_F(GpuDecodingTest, LetsTheCpuDecodeAnRtspCameraThatTheDeviceRefuses) {
+  testing::RtspCamera server;
+  ASSERT_TRUE(server.start());
+  FakeNvdec::Settings settings;
+  settings.most_sessions = 0;
+  FakeNvdec::instance().set(settings);
+  play(source_of(server), config::DecodeMode::kAuto);
+  for (int i = 0; i < 5; ++i) {
+    const std::optional<SlotLease> lease = next();
+    ASSERT_TRUE(lease) << states_.last_reason();
+    EXPECT_FALSE(lease->frame().on_device);
+  }
+  EXPECT_TRUE(states_.wait_for(SourceState::kRunning));
+  EXPECT_THAT(states_.last_reason(), HasSubstr("decoded on the CPU: the GPU has no memory, or no session, left"));
+  source_->stop();
+}
+#endif
 
 }  // namespace
 }  // namespace camd::capture
