@@ -1,0 +1,83 @@
+"""Measures the exported detector over the range of sizes: photos with one code, cut and scaled so that the code's height is a
+given share of the picture's, and frames without a code.
+
+  python3 models/marker/evaluate_sizes.py --model models/marker-640x360.onnx --shared ../shared
+  python3 models/marker/evaluate_sizes.py --model models/marker-close-1280x720.onnx --card models/marker-close.yaml --shared ../shared
+
+Pictures have the network's size, what lies outside of a photo is grey. The last row of a table is the photos as they are,
+letterboxed. `--every N` looks at each Nth frame of the videos. Exit status 1 when a bound is missed. Needs no torch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from detector import Detector, overlaps
+
+SHARES = (0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95)
+RECALL, ERROR = 0.97, 0.02  # bounds for the photos as they are
+
+
+def placed(photo: np.ndarray, corners: np.ndarray, share: float, width: int, height: int) -> tuple[np.ndarray, np.ndarray]:
+    """The photo so that its code is in the middle and `share` of the picture high; and the corners there."""
+    scale = share * height / np.ptp(corners[:, 1])
+    middle = (corners.min(axis=0) + corners.max(axis=0)) / 2
+    shift = np.array([width - 1, height - 1]) / 2 - middle * scale
+    if scale < 1:  # first by area, then moved: a camera does not skip pixels
+        photo = cv2.resize(photo, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
+    turn = np.array([[max(1.0, scale), 0, shift[0]], [0, max(1.0, scale), shift[1]]])
+    return cv2.warpAffine(photo, turn, (width, height), borderValue=(114, 114, 114)), corners * scale + shift
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    here = Path(__file__).resolve().parent.parent
+    parser.add_argument("--model", type=Path, default=here / "marker-640x360.onnx")
+    parser.add_argument("--card", type=Path, default=here / "marker.yaml")
+    parser.add_argument("--shared", type=Path, required=True)
+    parser.add_argument("--every", type=int, default=1)
+    args = parser.parse_args()
+    cv2.setNumThreads(1)
+    detector = Detector(args.model, args.card, threads=1)
+    folder = args.shared / "photos" / "qr"
+    with (folder / "corners.csv").open(newline="") as file:
+        photos = [(cv2.imread(str(folder / r["file"])), np.array([[float(r[f"x{i}"]), float(r[f"y{i}"])] for i in range(4)]))
+                  for r in csv.DictReader(file)]  # fmt: skip
+    print("| code's share of the height | pixels | recall | median corner error / side | 90th percentile | other boxes |\n|---|---|---|---|---|---|")
+    fine = True
+    for share in (*SHARES, None):
+        errors, others = [], 0
+        for photo, corners in photos:
+            picture, there = (photo, corners) if share is None else placed(photo, corners, share, detector.width, detector.height)
+            got = detector.detect(picture)
+            box = np.concatenate((there.min(axis=0), there.max(axis=0)))
+            same = overlaps(box, got.boxes) * (got.classes == 0) if len(got.scores) else np.zeros(1)
+            hit = same.max() >= 0.5
+            others += len(got.scores) - hit
+            if hit:
+                side = np.linalg.norm(there - np.roll(there, 1, axis=0), axis=1).mean()
+                errors.append(np.linalg.norm(got.points[same.argmax()][:4] - there, axis=1).mean() / side)
+        recall, middle = len(errors) / len(photos), float(np.median(errors)) if errors else 1.0
+        name, pixels = ("as it is", "") if share is None else (f"{share:.2f}", f"{share * detector.height:.0f}")
+        print(f"| {name} | {pixels} | {recall:.3f} | {middle:.4f} | {float(np.quantile(errors, 0.9)) if errors else 1.0:.3f} | {others} |", flush=True)
+        if share is None:
+            fine = recall >= RECALL and middle <= ERROR
+    frames = alarms = 0
+    for path in sorted((args.shared / "video").glob("*.m[kp][v4]")):
+        video = cv2.VideoCapture(str(path))
+        while video.grab():
+            if frames % args.every == 0:
+                alarms += len(detector.detect(video.retrieve()[1]).scores)
+            frames += 1
+    print(f"\nvideos: {frames} frames, each {args.every}. looked at: {alarms} false alarms")
+    sys.exit(0 if fine and alarms == 0 else 1)
+
+
+if __name__ == "__main__":
+    main()
