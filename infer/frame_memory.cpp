@@ -4,19 +4,17 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
+
+#include "base/control_group.hpp"
 
 namespace camd::infer {
 namespace {
 
-// The smaller of the machine's memory and what the control group may take.
+// The smaller of the machine's memory and what the control groups may take.
 std::uint64_t machine_memory() {
-  std::uint64_t bytes =
+  const std::uint64_t bytes =
       static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-  std::ifstream file("/sys/fs/cgroup/memory.max");
-  std::uint64_t most = 0;
-  if (file >> most) bytes = std::min(bytes, most);
-  return bytes;
+  return std::min(bytes, base::limit_of_own_groups("memory.max").value_or(bytes));
 }
 
 }  // namespace

@@ -18,7 +18,7 @@
 namespace camd::infer {
 namespace {
 
-std::string mebibytes(std::size_t bytes) { return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20)); }
+std::string mebibytes(std::uint64_t bytes) { return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20)); }
 
 // The file's name begins every error; a report says it once.
 std::string without_path(const std::string& path, const std::string& text) {
@@ -32,33 +32,32 @@ std::size_t bytes_of(const Graph& graph) {
   return static_cast<std::size_t>(elements) * sizeof(float);
 }
 
-std::string on_cpu(const Graph& graph, const std::string& path) {
+std::string on_cpu(const Graph& graph, const std::string& path, EngineMemory& memory) {
   constexpr int kThreads = 1;  // decides how operators are cut, not what they need
   const auto program = cpu::build_program(graph, cpu::kernels(), kThreads, path);
-  std::size_t weights = 0;
-  for (const auto& packed : program->weights) weights += packed->size() * sizeof(float);
-  const std::size_t frame = (program->arena_floats + program->scratch_floats) * sizeof(float) + bytes_of(graph);
-  return fmt::format("{} steps, {} for each frame in flight, {} of weights", program->steps.size(), mebibytes(frame),
-                     mebibytes(weights));
+  for (const auto& packed : program->weights) memory.weight_bytes += packed->size() * sizeof(float);
+  memory.frame_bytes = (program->arena_floats + program->scratch_floats) * sizeof(float) + bytes_of(graph);
+  return fmt::format("{} steps, {} for each frame in flight, {} of weights", program->steps.size(),
+                     mebibytes(memory.frame_bytes), mebibytes(memory.weight_bytes));
 }
 
-std::string on_cuda(const Graph& graph, const EngineOptions& options, const std::string& path) {
+std::string on_cuda(const Graph& graph, const EngineOptions& options, const std::string& path, EngineMemory& memory) {
   cuda::PlanOptions wanted;
   wanted.type = options.compute_type;
   wanted.output_type = options.output_type;
   const cuda::Plan plan = cuda::make_plan(graph, wanted, path);
+  memory = {plan.constants.size(),
+            plan.arena_bytes + plan.output_bytes + plan.buffers[cuda::kInputBuffer].size_bytes, plan.output_bytes};
   return fmt::format("{} kernels in {}, {} for each frame in flight, {} of weights", plan.steps.size(),
-                     to_string(options.compute_type),
-                     mebibytes(plan.arena_bytes + plan.output_bytes + plan.buffers[cuda::kInputBuffer].size_bytes),
-                     mebibytes(plan.constants.size()));
+                     to_string(options.compute_type), mebibytes(memory.frame_bytes), mebibytes(memory.weight_bytes));
 }
 
 // Runs `prepare`, which says what the engine takes; what it throws is why it cannot.
 template <typename Prepare>
 EngineReport ask(std::string engine, const std::string& path, Prepare prepare) {
-  EngineReport report{std::move(engine), false, {}};
+  EngineReport report{std::move(engine), false, {}, {}};
   try {
-    report.detail = prepare();
+    report.detail = prepare(report.memory);
     report.runs = true;
   } catch (const base::Error& error) {
     report.detail = without_path(path, error.what());
@@ -97,11 +96,11 @@ ModelReport report_model(const std::string& path, const EngineOptions& options, 
     if (!graph) throw base::Error(base::ErrorKind::kModel, refused);
     return *graph;
   };
-  report.engines.push_back(ask("cpu", path, [&] { return on_cpu(lowered(), path); }));
+  report.engines.push_back(ask("cpu", path, [&](EngineMemory& memory) { return on_cpu(lowered(), path, memory); }));
   const bool on_host = report.engines.back().runs;
-  report.engines.push_back(ask("cuda", path, [&] { return on_cuda(lowered(), options, path); }));
+  report.engines.push_back(ask("cuda", path, [&](EngineMemory& memory) { return on_cuda(lowered(), options, path, memory); }));
   if (depth == ReportDepth::kOwnEngines && on_host) return report;
-  report.engines.push_back(ask("opencv", path, [&] {
+  report.engines.push_back(ask("opencv", path, [&](EngineMemory& /*memory*/) {
     const auto engine = make_opencv_engine(std::move(file), options, host);
     if (!graph) report.outputs = engine->outputs();
     return std::string("twice as slow as engine cpu or more");

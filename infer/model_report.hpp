@@ -14,10 +14,18 @@
 
 namespace camd::infer {
 
+// What an engine takes of its device's memory.
+struct EngineMemory {
+  std::uint64_t weight_bytes = 0;  // once
+  std::uint64_t frame_bytes = 0;   // for each frame in flight: input, outputs and what lies between them
+  std::uint64_t output_bytes = 0;  // of frame_bytes, the outputs
+};
+
 struct EngineReport {
   std::string engine;  // "cpu", "cuda", "opencv"
   bool runs = false;
   std::string detail;  // what the engine needs for it, or why it cannot run it
+  EngineMemory memory{};  // 0 where nobody knows (opencv)
 };
 
 struct ModelReport {

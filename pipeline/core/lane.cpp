@@ -20,11 +20,9 @@ bool may_dispatch_from_sources(const device::Device& device, const FramePathOpti
   return device.info().asynchronous && path.transfer != Transfer::kPageable && !path.wait_each;
 }
 
-// Enough for every camera, or for as many as are worked for at once, to have one frame with its plug-ins while the
-// device is full.
 int frames_of(const LaneOptions& options) {
   const auto cameras = std::count_if(options.limits.begin(), options.limits.end(), [](int limit) { return limit > 0; });
-  return std::min(static_cast<int>(cameras), JobQueue::kMostPostprocessing) + options.device_depth + 1;
+  return frames_in_flight(static_cast<int>(cameras), options.device_depth);
 }
 
 }  // namespace

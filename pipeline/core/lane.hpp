@@ -30,6 +30,9 @@ struct LaneOptions {
   bool adopted = true;      // JobQueue::Options::adopted
 };
 
+// The frames that a lane of so many cameras has in flight: one of each with its plug-ins while the device is full.
+[[nodiscard]] constexpr int frames_in_flight(int cameras, int device_depth) noexcept { return cameras + device_depth + 1; }
+
 class Lane {
  public:
   // [setup] Allocates everything. Throws Error(kDevice | kModel).

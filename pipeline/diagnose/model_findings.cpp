@@ -14,6 +14,7 @@
 #include "device/make_device.hpp"
 #include "pipeline/run/cut_advice.hpp"
 #include "pipeline/run/layout_check.hpp"
+#include "pipeline/run/limits.hpp"
 #include "pipeline/run/plain_model.hpp"
 #include "pipeline/run/plugin_host.hpp"
 #include "pipeline/run/session.hpp"
@@ -42,9 +43,21 @@ bool is_eligible(const config::Config& config, const std::string& engine) {
   return on_gpu == (engine == "cuda");
 }
 
+// Why the engine does not fit beside the cameras. A GPU's own memory is looked at when the engine is made.
+std::string memory_problem(const config::Config& config, const infer::ModelReport& report) {
+  device::DeviceInfo info;
+  info.works_in_host_memory = !is_eligible(config, "cuda");
+  if (!info.works_in_host_memory) info.default_depth = 2;
+  const infer::EngineMemory memory = engine_memory(config.model, report, info);
+  return lane_problem(config, lane_cost(memory, config.cameras.size(), info), {process_limits(), {}, {}});
+}
+
 void add_engines(const config::Config& config, const infer::ModelReport& report, std::vector<Finding>& findings) {
   const auto usable = [&](const infer::EngineReport& e) { return e.runs && is_eligible(config, e.engine); };
   const bool any = std::any_of(report.engines.begin(), report.engines.end(), usable);
+  if (const std::string problem = memory_problem(config, report); !problem.empty()) {
+    findings.push_back({kArea, "memory", Health::kBroken, problem, ""});
+  }
   bool advised = false;
   std::string advice;
   for (const infer::EngineReport& engine : report.engines) {

@@ -5,26 +5,26 @@
 
 #include <algorithm>
 #include <fstream>
-#include <iterator>
 #include <limits>
 #include <variant>
 
+#include "base/control_group.hpp"
 #include "base/error.hpp"
 #include "base/picture.hpp"
+#include "pipeline/core/lane.hpp"
+#include "plugins/camd_plugin.h"
 
 namespace camd::pipeline {
 namespace {
 
 constexpr std::uint64_t kUnlimited = std::numeric_limits<std::uint64_t>::max();
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20U;
+// What is needed, rounded up; what there is, is rounded down.
+constexpr std::uint64_t mebibytes(std::uint64_t bytes) noexcept { return (bytes + kMiB - 1) / kMiB; }
 // camd itself, its plug-ins' files and what libraries keep open.
 constexpr Cost kWithoutCameras{64, 32, 16 * kMiB};
 
-std::uint64_t of_groups(std::string_view name) {
-  std::ifstream file("/proc/self/cgroup");
-  const std::string own((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  return limit_of_groups("/sys/fs/cgroup", own, name).value_or(kUnlimited);
-}
+std::uint64_t of_groups(std::string_view name) { return base::limit_of_own_groups(name).value_or(kUnlimited); }
 
 // The number behind `name` in a file of lines "NAME: N kB", in bytes.
 std::optional<std::uint64_t> kilobytes_in(const char* path, std::string_view name) {
@@ -91,25 +91,6 @@ Limits process_limits() {
           std::min({soft_limit(RLIMIT_AS), of_groups("memory.max"), memory_of_machine()})};
 }
 
-std::optional<std::uint64_t> limit_of_groups(const std::filesystem::path& root, std::string_view own,
-                                             std::string_view name) {
-  // Of version 2: "0::/system.slice/camd.service".
-  constexpr std::string_view kUnified = "0::/";
-  const std::size_t line = own.starts_with(kUnified) ? 0 : own.find("\n0::/");
-  std::filesystem::path group = root;
-  if (line != std::string_view::npos) {
-    const std::string_view from = own.substr(own.find('/', line) + 1);
-    group /= from.substr(0, from.find('\n'));
-  }
-  std::optional<std::uint64_t> least;
-  for (;; group = group.parent_path()) {
-    std::ifstream file(group / name);
-    std::uint64_t most = 0;
-    if (file >> most) least = std::min(least.value_or(most), most);  // "max" is no number
-    if (group == root || !group.has_relative_path()) return least;
-  }
-}
-
 void raise_descriptor_limit() noexcept {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
@@ -136,7 +117,7 @@ std::string limit_problem(const config::Config& config, const Limits& limits) {
         "the model and the pictures of {} cameras need at least {} MiB of memory, this process may have {}: raise the "
         "limit (MemoryMax= in the systemd unit, ulimit -v), or use fewer cameras, smaller pictures or fewer "
         "pipeline.slots",
-        config.cameras.size(), (cost.memory_bytes + kMiB - 1) / kMiB, limits.memory_bytes / kMiB);
+        config.cameras.size(), mebibytes(cost.memory_bytes), limits.memory_bytes / kMiB);
   }
   return {};
 }
@@ -145,6 +126,74 @@ void check_limits(const config::Config& config) {
   raise_descriptor_limit();
   const std::string problem = limit_problem(config, process_limits());
   if (!problem.empty()) throw config.error(base::ErrorKind::kConfig, "cameras", problem);
+}
+
+infer::EngineMemory engine_memory(const config::Model& model, const infer::ModelReport& report,
+                                  const device::DeviceInfo& device) {
+  const std::string_view wanted = device.works_in_host_memory ? "cpu" : "cuda";
+  if (model.engine == config::EngineChoice::kOpencv) return {};
+  for (const infer::EngineReport& engine : report.engines) {
+    if (engine.engine == wanted && engine.runs) return engine.memory;
+  }
+  return {};
+}
+
+LaneCost lane_cost(const infer::EngineMemory& engine, std::size_t cameras, const device::DeviceInfo& device) noexcept {
+  constexpr std::uint64_t kDetections = CAMD_DEFAULT_DETECTIONS * sizeof(camd_detection);
+  LaneCost cost;
+  cost.frames = static_cast<std::uint64_t>(frames_in_flight(static_cast<int>(cameras), device.default_depth));
+  const std::uint64_t computed = engine.weight_bytes + cost.frames * engine.frame_bytes;
+  cost.host_bytes = cost.frames * kDetections;
+  if (device.works_in_host_memory) {
+    cost.host_bytes += computed;
+  } else {
+    cost.host_bytes += cost.frames * engine.output_bytes;
+    cost.device_bytes = computed;
+  }
+  return cost;
+}
+
+namespace {
+
+std::string on_host(const config::Config& config, const LaneCost& lane, const Room& room) {
+  const std::uint64_t all = cost_of(config).memory_bytes + lane.host_bytes + room.beside.host_bytes;
+  if (all <= room.limits.memory_bytes) return {};
+  return fmt::format(
+      "the model and the pictures of {} cameras need at least {} MiB of memory, {} of it for {} frames in flight{}; this "
+      "process may have {}: raise the limit (MemoryMax= in the systemd unit, ulimit -v), or use fewer cameras, smaller "
+      "pictures or fewer pipeline.slots",
+      config.cameras.size(), mebibytes(all), mebibytes(lane.host_bytes), lane.frames,
+      room.beside.host_bytes == 0 ? std::string()
+                                  : fmt::format(" and {} for what runs until the new configuration has taken over",
+                                                mebibytes(room.beside.host_bytes)),
+      room.limits.memory_bytes / kMiB);
+}
+
+std::string on_device(const LaneCost& lane, const Room& room) {
+  if (!room.free_device_bytes || lane.device_bytes <= *room.free_device_bytes) return {};
+  return fmt::format("the model and {} frames in flight need at least {} MiB of the GPU's memory, {} are free{}", lane.frames,
+                     mebibytes(lane.device_bytes), *room.free_device_bytes / kMiB,
+                     room.beside.device_bytes == 0
+                         ? ": use fewer cameras or a smaller model"
+                         : fmt::format(" beside the {} that run until the new configuration has taken over: stop camd and "
+                                       "start it with the new configuration",
+                                       mebibytes(room.beside.device_bytes)));
+}
+
+}  // namespace
+
+std::string lane_problem(const config::Config& config, const LaneCost& lane, const Room& room) {
+  const std::string problem = on_host(config, lane, room);
+  return problem.empty() ? on_device(lane, room) : problem;
+}
+
+void check_lane(const config::Config& config, const LaneCost& lane, const Room& room) {
+  if (const std::string host = on_host(config, lane, room); !host.empty()) {
+    throw config.error(base::ErrorKind::kConfig, "cameras", host);
+  }
+  if (const std::string device = on_device(lane, room); !device.empty()) {
+    throw config.error(base::ErrorKind::kDevice, "model.path", device);
+  }
 }
 
 }  // namespace camd::pipeline

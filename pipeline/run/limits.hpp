@@ -2,18 +2,20 @@
 //
 // GLib aborts the process when it cannot open a descriptor, start a thread or allocate memory, so what cannot fit is
 // refused before. Descriptors and threads are reckoned with the most that there may be, memory with the least that is
-// certain: pictures whose size is configured, the model's file, what libraries need. How large other pictures are only
-// the camera knows.
+// certain: pictures whose size is configured, the model's file, what libraries need, the engine's weights and its frames
+// in flight, of both engines while a reload has two. How large other pictures are only the camera knows.
 // Threads: functions of their arguments and of the process's limits, [any].
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "config/config.hpp"
+#include "device/device.hpp"
+#include "infer/model_report.hpp"
 
 namespace camd::pipeline {
 
@@ -35,10 +37,28 @@ struct Limits {
 };
 [[nodiscard]] Limits process_limits();
 
-// The smallest number in the files `name` of a control group and of those around it (cgroups(7)); nothing where none of
-// them has a limit. `root` is where the groups are mounted, `own` the contents of /proc/self/cgroup.
-[[nodiscard]] std::optional<std::uint64_t> limit_of_groups(const std::filesystem::path& root, std::string_view own,
-                                                           std::string_view name);
+// What a lane takes: the engine's weights and its frames in flight.
+struct LaneCost {
+  std::uint64_t frames = 0;        // in flight
+  std::uint64_t host_bytes = 0;    // on a GPU page-locked
+  std::uint64_t device_bytes = 0;  // of a GPU; 0 on the host device
+};
+// What the engine that the configuration gets on this device will take; 0 where nobody knows (opencv).
+[[nodiscard]] infer::EngineMemory engine_memory(const config::Model& model, const infer::ModelReport& report,
+                                                const device::DeviceInfo& device);
+[[nodiscard]] LaneCost lane_cost(const infer::EngineMemory& engine, std::size_t cameras,
+                                 const device::DeviceInfo& device) noexcept;
+
+// What a lane that is about to be made finds.
+struct Room {
+  Limits limits;
+  std::optional<std::size_t> free_device_bytes{};  // of a GPU; empty: nobody knows
+  LaneCost beside{};                               // what runs until the new lane has taken over
+};
+// Why the lane does not fit, with the numbers; empty when it does.
+[[nodiscard]] std::string lane_problem(const config::Config& config, const LaneCost& lane, const Room& room);
+// Throws Error(kConfig) for memory of the host, Error(kDevice) for that of a GPU.
+void check_lane(const config::Config& config, const LaneCost& lane, const Room& room);
 
 // Lifts the soft limit of descriptors to the hard one.
 void raise_descriptor_limit() noexcept;

@@ -1,10 +1,12 @@
 #include "pipeline/run/limits.hpp"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <fstream>
+#include <optional>
 #include <string>
+
+#include "base/error.hpp"
+#include "plugins/camd_plugin.h"
 
 namespace camd::pipeline {
 namespace {
@@ -46,28 +48,56 @@ TEST(Limits, AreNamedWithTheNumbersWhereCamerasDoNotFit) {
       "pipeline.slots");
 }
 
-// The limits of a systemd unit stand in its own group, and only that of the root was read.
-TEST(Limits, OfControlGroupsAreTheSmallestOfTheOwnAndThoseAroundIt) {
-  const auto root = std::filesystem::temp_directory_path() / ("camd_groups_" + std::to_string(::getpid()));
-  const auto write = [&](const std::string& name, const std::string& text) {
-    std::filesystem::create_directories((root / name).parent_path());
-    std::ofstream(root / name) << text << '\n';
-  };
-  const std::string own = "1:name=systemd:/x\n0::/system.slice/camd.service\n";
-  std::filesystem::create_directories(root);
-  EXPECT_EQ(limit_of_groups(root, own, "memory.max"), std::nullopt);
-  write("system.slice/camd.service/memory.max", "max");
-  EXPECT_EQ(limit_of_groups(root, own, "memory.max"), std::nullopt);
-  write("system.slice/memory.max", "5000");
-  EXPECT_EQ(limit_of_groups(root, own, "memory.max"), 5000U);
-  write("system.slice/camd.service/memory.max", "4000");
-  EXPECT_EQ(limit_of_groups(root, own, "memory.max"), 4000U);
-  write("memory.max", "3000");
-  EXPECT_EQ(limit_of_groups(root, own, "memory.max"), 3000U);
-  EXPECT_EQ(limit_of_groups(root, "0::/\n", "memory.max"), 3000U);
-  EXPECT_EQ(limit_of_groups(root, "", "memory.max"), 3000U);
-  EXPECT_EQ(limit_of_groups(root, own, "pids.max"), std::nullopt);
-  std::filesystem::remove_all(root);
+// Weights, and what each frame in flight takes, were not reckoned: camd was killed when it made them.
+TEST(Limits, OfMemoryHoldTheEngineAndItsFramesInFlight) {
+  const config::Config config = two_cameras();
+  constexpr std::uint64_t kDetections = 512 * sizeof(camd_detection);
+  const infer::EngineMemory engine{100 * kMiB, 20 * kMiB, 3 * kMiB};
+  device::DeviceInfo host;
+  host.works_in_host_memory = true;
+  host.default_depth = 1;
+  const LaneCost lane = lane_cost(engine, 2, host);
+  EXPECT_EQ(lane.frames, 4U);
+  EXPECT_EQ(lane.host_bytes, 180 * kMiB + 4 * kDetections);
+  EXPECT_EQ(lane.device_bytes, 0U);
+  const std::uint64_t all = cost_of(config).memory_bytes + lane.host_bytes;
+  EXPECT_EQ(lane_problem(config, lane, {{0, 0, all}}), "");
+  EXPECT_EQ(lane_problem(config, lane, {{0, 0, all - 1}}),
+            "the model and the pictures of 2 cameras need at least 217 MiB of memory, 181 of it for 4 frames in flight; "
+            "this process may have 216: raise the limit (MemoryMax= in the systemd unit, ulimit -v), or use fewer "
+            "cameras, smaller pictures or fewer pipeline.slots");
+  EXPECT_EQ(lane_problem(config, lane, {{0, 0, all + lane.host_bytes}, {}, lane}), "");
+  EXPECT_EQ(lane_problem(config, lane, {{0, 0, all}, {}, lane}),
+            "the model and the pictures of 2 cameras need at least 398 MiB of memory, 181 of it for 4 frames in flight and "
+            "181 for what runs until the new configuration has taken over; this process may have 217: raise the limit "
+            "(MemoryMax= in the systemd unit, ulimit -v), or use fewer cameras, smaller pictures or fewer "
+            "pipeline.slots");
+}
+
+TEST(Limits, OfAGpuHoldBothEnginesOfAReloadAndPageLockedOutputs) {
+  config::Config config = two_cameras();
+  constexpr std::uint64_t kDetections = 512 * sizeof(camd_detection);
+  device::DeviceInfo gpu;
+  gpu.works_in_host_memory = false;
+  gpu.default_depth = 2;
+  const LaneCost lane = lane_cost({100 * kMiB, 20 * kMiB, 3 * kMiB}, 2, gpu);
+  EXPECT_EQ(lane.frames, 5U);
+  EXPECT_EQ(lane.host_bytes, 5 * (3 * kMiB + kDetections));
+  EXPECT_EQ(lane.device_bytes, 200 * kMiB);
+  EXPECT_EQ(lane_problem(config, lane, {kEnough, std::nullopt, {}}), "");
+  EXPECT_EQ(lane_problem(config, lane, {kEnough, 200 * kMiB, {}}), "");
+  EXPECT_EQ(lane_problem(config, lane, {kEnough, 200 * kMiB - 1, {}}),
+            "the model and 5 frames in flight need at least 200 MiB of the GPU's memory, 199 are free: use fewer cameras "
+            "or a smaller model");
+  EXPECT_EQ(lane_problem(config, lane, {kEnough, 150 * kMiB, lane}),
+            "the model and 5 frames in flight need at least 200 MiB of the GPU's memory, 150 are free beside the 200 that "
+            "run until the new configuration has taken over: stop camd and start it with the new configuration");
+  try {
+    check_lane(config, lane, {kEnough, 0, {}});
+    FAIL();
+  } catch (const base::Error& error) {
+    EXPECT_EQ(error.kind(), base::ErrorKind::kDevice);
+  }
 }
 
 }  // namespace
