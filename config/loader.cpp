@@ -11,6 +11,7 @@
 #include "config/json.hpp"
 #include "config/model_card_reader.hpp"
 #include "config/overrides.hpp"
+#include "config/place_order.hpp"
 #include "config/reader.hpp"
 #include "config/secrets.hpp"
 
@@ -43,26 +44,23 @@ constexpr Words<base::PixelFormat, 6> kFormats = {{{"bgr", base::PixelFormat::kB
                                                    {"yuy2", base::PixelFormat::kYuy2},
                                                    {"gray8", base::PixelFormat::kGray8}}};
 
-// The file's own problems by line, then those of the model card, then those of the command line.
-void sort_by_place(const std::string& file, std::vector<Problem>& problems) {
-  const auto rank = [&file](const SourcePlace& place) {
-    if (place.file == file) return 0;
-    return place.line > 0 || !place.file.starts_with("--set") ? 1 : 2;
-  };
-  std::stable_sort(problems.begin(), problems.end(), [&rank](const Problem& a, const Problem& b) {
-    const int rank_a = rank(a.place);
-    const int rank_b = rank(b.place);
-    if (rank_a != rank_b) return rank_a < rank_b;
-    return std::pair(a.place.line, a.place.column) < std::pair(b.place.line, b.place.column);
-  });
+// NOLINTNEXTLINE(misc-no-recursion): a tree is at most kMaxDepth deep
+void collect_places(const TreeNode& node, const std::string& key, Reading& reading) {
+  if (!key.empty()) reading.config.places.emplace(key, node.place);
+  const auto child = [&key](const std::string& name) { return key.empty() ? name : key + "." + name; };
+  for (std::size_t i = 0; i < node.items.size(); ++i) collect_places(node.items[i], child(std::to_string(i)), reading);
+  for (const Entry& entry : node.entries) {
+    if (key.starts_with("postprocess.")) reading.key_places.emplace(child(entry.key), entry.place);
+    collect_places(entry.value, child(entry.key), reading);
+  }
 }
 
-// NOLINTNEXTLINE(misc-no-recursion): a tree is at most kMaxDepth deep
-void collect_places(const TreeNode& node, const std::string& key, Config& config) {
-  if (!key.empty()) config.places.emplace(key, node.place);
-  const auto child = [&key](const std::string& name) { return key.empty() ? name : key + "." + name; };
-  for (std::size_t i = 0; i < node.items.size(); ++i) collect_places(node.items[i], child(std::to_string(i)), config);
-  for (const Entry& entry : node.entries) collect_places(entry.value, child(entry.key), config);
+// Whether a problem concerns what stands at `key`, or something that it is a part of.
+bool concerns(const Problem& problem, std::string_view key) {
+  const auto below = [](std::string_view inner, std::string_view outer) {
+    return inner.starts_with(outer) && (inner.size() == outer.size() || inner[outer.size()] == '.');
+  };
+  return problem.key.empty() || below(problem.key, key) || below(key, problem.key);
 }
 
 Recovery read_recovery(const Reader& source) {
@@ -103,34 +101,35 @@ class Loader {
         files_{std::filesystem::path(name).parent_path(), options.check_files},
         card_keys_(options.card_keys) {}
 
-  Config run(std::string_view text, Overrides overrides) {
-    TreeNode root = read_tree(text);
-    apply_overrides(root, overrides, problems_);
-    replace_references(root, files_, problems_);
-    check_tree(config_keys(), root, files_, problems_);
-    check_relations(root, problems_);
-    read_card(root);
-    if (!problems_.empty()) refuse();
-    return build(root);
+  Reading run(std::string_view text, Overrides overrides) {
+    std::optional<TreeNode> root = read_tree(text);
+    if (!root) return {{}, std::move(problems_), {}};
+    apply_overrides(*root, overrides, problems_);
+    replace_references(*root, files_, problems_);
+    check_tree(config_keys(), *root, files_, problems_);
+    check_relations(*root, problems_);
+    read_card(*root);
+    Reading reading;
+    collect_places(*root, "", reading);
+    build(*root, reading.config);
+    std::stable_sort(problems_.begin(), problems_.end(),
+                     [this](const Problem& a, const Problem& b) { return comes_before(name_, a.place, b.place); });
+    reading.problems = std::move(problems_);
+    return reading;
   }
 
  private:
-  [[noreturn]] void refuse() {
-    sort_by_place(name_, problems_);
-    throw ConfigErrors(std::move(problems_));
-  }
-
   // Problems that leave a tree (duplicate keys) wait for the others.
-  TreeNode read_tree(std::string_view text) {
+  std::optional<TreeNode> read_tree(std::string_view text) {
     std::optional<TreeNode> root = parse_yaml(name_, text, problems_);
-    if (root && root->kind == NodeKind::kMap) return std::move(*root);
+    if (root && root->kind == NodeKind::kMap) return root;
     if (root && root->kind != NodeKind::kNull) {
       problems_.push_back({root->place, {}, "expected a map of keys such as model and cameras"});
     } else if (problems_.empty()) {
       problems_.push_back(
           {{name_, 0, 0}, {}, "is empty; at least model and cameras are needed (`camd config` prints an example)"});
     }
-    refuse();
+    return std::nullopt;
   }
 
   void read_card(const TreeNode& root) {
@@ -152,36 +151,52 @@ class Loader {
     if (card_path_) card_tree_ = read_card_tree(*card_path_, card_keys_, problems_);
   }
 
-  Config build(const TreeNode& root) {
-    Config config;
+  // Whether all at `key` is right.
+  [[nodiscard]] bool right(const std::string& key) const {
+    return std::none_of(problems_.begin(), problems_.end(),
+                        [&](const Problem& p) { return !of_card(p) && concerns(p, key); });
+  }
+  [[nodiscard]] bool of_card(const Problem& problem) const {
+    return card_path_ && problem.place.file == card_path_->string();
+  }
+
+  // What is wrong is left out.
+  void build(const TreeNode& root, Config& config) {
     config.file = {name_, 0, 0};
-    collect_places(root, "", config);
     const Reader reader(config_keys(), &root, "");
-    config.device = *parse_device(reader.text("device"));
-    config.model = read_model(reader.map("model"), config);
-
-    const Reader pipeline = reader.map("pipeline");
-    config.pipeline.slots = static_cast<int>(pipeline.integer("slots"));
-    config.pipeline.transfer = pipeline.word("transfer", kTransfers);
-    config.pipeline.streams = pipeline.word("streams", kStreams);
-    config.pipeline.max_age = pipeline.duration("max_age");
-
-    const std::vector<TreeNode>& cameras = root.find("cameras")->items;
-    for (std::size_t i = 0; i < cameras.size(); ++i) {
-      const TreeNode& source = *cameras[i].find("source");
-      const Reader camera(config_keys(), &cameras[i], "cameras[]");
-      config.cameras.push_back(Camera{cameras[i].find("name")->text, read_source(source, files_), source.place,
-                                      fmt::format("cameras.{}.source", i),
-                                      static_cast<int>(camera.integer("max_megapixels")),
+    if (right("device")) config.device = *parse_device(reader.text("device"));
+    const bool right_card =
+        std::none_of(problems_.begin(), problems_.end(), [this](const Problem& p) { return of_card(p); });
+    if (right("model") && right_card) config.model = read_model(reader.map("model"), config);
+    if (right("pipeline")) {
+      const Reader pipeline = reader.map("pipeline");
+      config.pipeline.slots = static_cast<int>(pipeline.integer("slots"));
+      config.pipeline.transfer = pipeline.word("transfer", kTransfers);
+      config.pipeline.streams = pipeline.word("streams", kStreams);
+      config.pipeline.max_age = pipeline.duration("max_age");
+    }
+    each(root, "cameras", [&](const TreeNode& node, const std::string& key) {
+      const TreeNode& source = *node.find("source");
+      const Reader camera(config_keys(), &node, "cameras[]");
+      config.cameras.push_back(Camera{node.find("name")->text, read_source(source, files_), source.place,
+                                      key + ".source", static_cast<int>(camera.integer("max_megapixels")),
                                       camera.word("decode", kDecodeModes), camera.word("damaged", kDamagedModes)});
+    });
+    each(root, "postprocess", [&](const TreeNode& node, const std::string& key) {
+      config.postprocess.push_back(read_postprocessor(node, key));
+    });
+    if (right("metrics")) config.metrics.period = reader.map("metrics").duration("period");
+  }
+
+  // The elements of a list that are right.
+  template <class Take>
+  void each(const TreeNode& root, const std::string& name, Take&& take) const {
+    const TreeNode* list = root.find(name);
+    if (list == nullptr) return;
+    for (std::size_t i = 0; i < list->items.size(); ++i) {
+      const std::string key = fmt::format("{}.{}", name, i);
+      if (right(key)) take(list->items[i], key);
     }
-    if (const TreeNode* list = reader.node("postprocess")) {
-      for (std::size_t i = 0; i < list->items.size(); ++i) {
-        config.postprocess.push_back(read_postprocessor(list->items[i], fmt::format("postprocess.{}", i)));
-      }
-    }
-    config.metrics.period = reader.map("metrics").duration("period");
-    return config;
   }
 
   Model read_model(const Reader& reader, Config& config) {
@@ -243,17 +258,26 @@ class Loader {
   std::optional<TreeNode> card_tree_;
 };
 
+Config whole(Reading reading) {
+  if (!reading.problems.empty()) throw ConfigErrors(std::move(reading.problems));
+  return std::move(reading.config);
+}
+
 }  // namespace
 
-Config load(const std::filesystem::path& path, Overrides overrides, const LoadOptions& options) {
+Reading read(const std::filesystem::path& path, Overrides overrides, const LoadOptions& options) {
   std::vector<Problem> problems;
   const auto text = read_text(path.string(), problems);
-  if (!text) throw ConfigErrors(std::move(problems));
-  return load_text(path.string(), *text, overrides, options);
+  if (!text) return {{}, std::move(problems), {}};
+  return Loader(path.string(), options).run(*text, overrides);
+}
+
+Config load(const std::filesystem::path& path, Overrides overrides, const LoadOptions& options) {
+  return whole(read(path, overrides, options));
 }
 
 Config load_text(const std::string& name, std::string_view text, Overrides overrides, const LoadOptions& options) {
-  return Loader(name, options).run(text, overrides);
+  return whole(Loader(name, options).run(text, overrides));
 }
 
 }  // namespace camd::config

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,6 +26,19 @@ struct LoadOptions {
   // Must outlive the call.
   Table card_keys = model_card_keys();
 };
+
+// A configuration, and what is wrong with it.
+struct Reading {
+  // Without problems it is whole. With some it holds what is right: the cameras and postprocessors among those that are
+  // written, and the model or an empty model.path. `key` of each says which one it is.
+  Config config;
+  std::vector<Problem> problems;  // sorted by place
+  // Where the keys of the plug-ins' own maps stand, by their names as in Config::places: an unknown one is told there.
+  std::map<std::string, SourcePlace, std::less<>> key_places;
+};
+// For who has more to find out about what is right, and tells all of it at once.
+[[nodiscard]] Reading read(const std::filesystem::path& path, Overrides overrides = {},
+                           const LoadOptions& options = {});
 
 // Throws ConfigErrors with every problem found, sorted by place.
 // Relative paths count from the configuration file's folder; those given by --set from the working directory.

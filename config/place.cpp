@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <stdexcept>
+#include <tuple>
 #include <utility>
+
+#include "config/place_order.hpp"
 
 namespace camd::config {
 namespace {
@@ -28,6 +30,14 @@ std::string located(const SourcePlace& place, std::string_view key, std::string_
   const bool named = place.line == 0 && place.file.ends_with(fmt::format(" {}", key));
   if (!key.empty() && !named) text += fmt::format("{}{}", text.empty() ? "" : ": ", key);
   return fmt::format("{}{}{}", text, text.empty() ? "" : ": ", message);
+}
+
+bool comes_before(const std::string& file, const SourcePlace& a, const SourcePlace& b) {
+  const auto rank = [&file](const SourcePlace& place) {
+    if (place.file == file) return 0;
+    return place.line > 0 || !place.file.starts_with("--set") ? 1 : 2;
+  };
+  return std::tuple(rank(a), a.line, a.column) < std::tuple(rank(b), b.line, b.column);
 }
 
 ConfigErrors::ConfigErrors(std::vector<Problem> problems)

@@ -4,6 +4,7 @@
  * table (camd_plugin). camd reads the ABI version and the table's size before it calls anything else.
  *
  * Life:      create -> outputs -> process ... process -> destroy. One instance for each entry of `postprocess:`.
+ *            A plug-in that offers "camd.check/1" is asked about its configuration first, without an instance.
  * Reload:    an instance whose entry of `postprocess:` did not change stays, if the model is the same and either the
  *            cameras are the same or it offers "camd.cameras/1". Other instances are made anew beside those that run:
  *            create() and outputs() are called while the old ones still get frames. If the new configuration can be
@@ -11,7 +12,9 @@
  *            destroyed then; else the new ones are destroyed without a frame. So create() and outputs() leave alone
  *            what an older instance writes; and what instances of this process wrote before a reload
  *            (camd_host.reloads above 0) is not emptied or replaced.
- * Threads:   [setup]  one thread, before the first frame or after the last; no other call of this instance runs.
+ * Threads:   [setup]  before the first frame or after the last; no other call of this instance runs. create(),
+ *                     outputs() and destroy() may come on different threads. One that does not return is left behind:
+ *                     a start fails then, a reload is refused (docs/plugins.md says after which time).
  *            [post]   a postprocess worker, or camd between two frames; calls of one instance never overlap, but may
  *                     come from several threads.
  *            [any]    any thread, at any time between create and the end of destroy.
@@ -265,7 +268,7 @@ typedef struct camd_plugin {
   int32_t (*process)(void* instance, const camd_frame* frame, const camd_tensors* tensors, camd_results* results,
                      camd_error* error);
   /* [setup] Finishes files and frees the instance. Returns CAMD_OK or, with a message, what could not be finished.
-   * The instance is gone either way. May come on another thread than create(). */
+   * The instance is gone either way. */
   int32_t (*destroy)(void* instance, camd_error* error);
   /* [any] What the plug-in offers beyond this table, or NULL for a name that it does not know. May be NULL itself:
    * nothing. The answer is constant, and the same before the first create: "camd.counters/1" is a
@@ -412,6 +415,38 @@ typedef struct camd_outlet {
    * count; CAMD_ERROR_FULL: more than CAMD_MAX_OUTLET_ROWS. Nothing changes then, and `error` says why. */
   int32_t (*report)(const camd_host* host, const camd_outlet_row* rows, int32_t count, camd_error* error);
 } camd_outlet;
+
+/* ---- camd.check/1: mistakes in a configuration, found before anything is made. `camd check` asks, and so does every
+ * start and every reload before create(). camd tells all mistakes of all plug-ins at once, each with its place in the
+ * file. Without it a mistake is known when create() fails. */
+
+#define CAMD_EXTENSION_CHECK "camd.check/1"
+
+/* What a plug-in is asked, and whom it tells. camd makes it; it is valid until check() returns. */
+typedef struct camd_check {
+  size_t struct_size;
+  const char* config_json; /* as for create() */
+  const char* card_json;   /* as in camd_model */
+  int32_t camera_count;
+  const char* const* camera_names; /* those of the configuration, in its order */
+  /* [setup] One mistake. `key` is where, below `config:`, with dots ("zones.0.points"); "" for all of it. `message` is
+   * one line: what is wrong, what is allowed, how to mend it. */
+  void (*mistake)(const struct camd_check* check, const char* key, const char* message);
+  /* [setup] A key that the plug-in does not read. `known` are those that it reads there, without dots: camd names them,
+   * and the one that was meant. */
+  void (*unknown_key)(const struct camd_check* check, const char* key, const char* const* known, int32_t known_count);
+  /* [setup] A path that this instance alone may write: a file, a folder, or a pattern of the plug-in's own. camd
+   * refuses another instance that names the same one. `key` is the key that it comes from. */
+  void (*claim)(const struct camd_check* check, const char* key, const char* path);
+} camd_check;
+
+/* What a plug-in may offer. */
+typedef struct camd_plugin_check {
+  size_t struct_size;
+  /* [setup] Tells `check` all mistakes and all claims. Leaves no trace: it makes no file, starts no thread, keeps
+   * nothing. CAMD_OK where it could look, whatever it found; another code and a message where it could not. */
+  int32_t (*check)(const camd_check* check, camd_error* error);
+} camd_plugin_check;
 
 /* The symbol that a plug-in exports: CAMD_PLUGIN_EXPORT const camd_plugin* camd_plugin_v1(void); */
 typedef const camd_plugin* (*camd_plugin_entry)(void);

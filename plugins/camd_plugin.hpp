@@ -12,7 +12,7 @@
 //
 // Threads: constructor, outputs(), finish(), destructor [setup]; process(), sample(), reopen() [post], never two
 //   calls of one instance at once; open_camera(), Camera::finish() [beside] process(); exchange_camera() [post];
-//   Host::counter(), Host::gauge() [setup]; the rest of Host, Counter, Gauge [any]; Events [post],
+//   Host::counter(), Host::gauge(), Check [setup]; the rest of Host, Counter, Gauge [any]; Events [post],
 //   inside process(); set_error(), text helpers [any].
 // Invariants: nothing is thrown across the C interface: an exception becomes a code and its what() the message.
 //   Everything handed to process() is borrowed and valid until it returns.
@@ -30,6 +30,7 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "camd_plugin.h"
 
@@ -229,6 +230,37 @@ class Host {
   }
 
   const camd_host* host_;
+};
+
+// A configuration that is to be looked at ("camd.check/1"). A plug-in that has
+//   static void check(const camd::plugin::Check& check);
+// is asked before its constructor, without an instance, and tells all that is wrong. Valid until that returns.
+class Check {
+ public:
+  explicit Check(const camd_check* check) noexcept : check_(check) {}
+  [[nodiscard]] std::string_view config_json() const noexcept { return check_->config_json; }
+  [[nodiscard]] std::string_view card_json() const noexcept { return check_->card_json; }
+  [[nodiscard]] std::vector<std::string> camera_names() const {
+    return {check_->camera_names, check_->camera_names + check_->camera_count};
+  }
+  // `key` is below `config:`, with dots; "" for all of it.
+  void mistake(const std::string& key, const std::string& message) const {
+    check_->mistake(check_, key.c_str(), message.c_str());
+  }
+  // A key that is not read; `known` are those that are, in the same map.
+  void unknown_key(const std::string& key, const std::vector<std::string>& known) const {
+    std::vector<const char*> words;
+    words.reserve(known.size());
+    for (const std::string& word : known) words.push_back(word.c_str());
+    check_->unknown_key(check_, key.c_str(), words.data(), static_cast<std::int32_t>(words.size()));
+  }
+  // A path that this instance alone may write.
+  void claim(const std::string& key, const std::string& path) const {
+    check_->claim(check_, key.c_str(), path.c_str());
+  }
+
+ private:
+  const camd_check* check_;
 };
 
 // The answer to outputs(): what process() will read. Nothing is asked for at first.
@@ -468,6 +500,12 @@ std::int32_t guarded(std::int32_t code, camd_error* error, Function&& function) 
   return code;
 }
 
+// Whether T has a static check() of its own.
+template <class T, class = void>
+struct Checks : std::false_type {};
+template <class T>
+struct Checks<T, std::void_t<decltype(T::check(std::declval<const Check&>()))>> : std::true_type {};
+
 template <class T>
 struct Adaptor {
   static_assert(std::is_base_of_v<Postprocessor, T>, "a plug-in derives from camd::plugin::Postprocessor");
@@ -515,7 +553,13 @@ struct Adaptor {
     if (owned == nullptr) return CAMD_OK;
     return guarded(CAMD_ERROR_FAILED, error, [&] { owned->finish(); });
   }
+  static std::int32_t check(const camd_check* check, camd_error* error) {
+    return guarded(CAMD_ERROR_FAILED, error, [&] {
+      if constexpr (Checks<T>::value) T::check(Check(check));
+    });
+  }
   static const void* get_extension(const char* id) {
+    static constexpr camd_plugin_check kCheck{sizeof(camd_plugin_check), &Adaptor::check};
     static constexpr camd_plugin_counters kCounters{sizeof(camd_plugin_counters), &Adaptor::sample};
     static constexpr camd_plugin_cameras kCameras{sizeof(camd_plugin_cameras), &Adaptor::open_camera,
                                                   &Adaptor::exchange_camera, &Adaptor::close_camera};
@@ -525,6 +569,7 @@ struct Adaptor {
     constexpr bool kReopens = !std::is_same_v<decltype(&T::reopen), void (Postprocessor::*)()>;
     constexpr bool kHasCameras = !std::is_same_v<decltype(&T::open_camera), decltype(&Postprocessor::open_camera)>;
     const std::string_view name(id);
+    if (Checks<T>::value && name == CAMD_EXTENSION_CHECK) return &kCheck;
     if (kSamples && name == CAMD_EXTENSION_COUNTERS) return &kCounters;
     if (kReopens && name == CAMD_EXTENSION_REOPEN) return &kReopen;
     if (kHasCameras && name == CAMD_EXTENSION_CAMERAS) return &kCameras;

@@ -89,7 +89,7 @@ JsonObject::JsonObject(std::string where, json object) : where_(std::move(where)
 }
 
 const json* JsonObject::raw(std::string_view key) {
-  known_.emplace_back(key);
+  if (std::find(known_.begin(), known_.end(), key) == known_.end()) known_.emplace_back(key);
   const auto found = object_.find(key);
   return found == object_.end() || found->is_null() ? nullptr : &*found;
 }
@@ -223,32 +223,54 @@ JsonObject JsonObject::object(std::string_view key) {
   return {where, json::object()};
 }
 
-void JsonObject::absorb(JsonObject& child) {
-  child.note_unknown();
-  problems_.insert(problems_.end(), child.problems_.begin(), child.problems_.end());
-}
+void JsonObject::absorb(const JsonObject& child) { fail(child.where_.substr(where_.size() + 1), child); }
 
 void JsonObject::fail(std::string_view key, const std::string& why) {
-  problems_.push_back(where_ + "." + std::string(key) + ": " + why);
+  problems_.push_back({std::string(key), why, {}});
 }
 
-void JsonObject::note_unknown() {
-  for (const auto& item : object_.items()) {
-    if (std::find(known_.begin(), known_.end(), item.key()) != known_.end()) continue;
-    const auto near = nearest(item.key(), known_);
-    fail(item.key(), near ? "unknown key (did you mean '" + *near + "'?)" : "unknown key, known are " + joined(known_));
+void JsonObject::fail(std::string_view key, const JsonObject& map, bool strict) {
+  for (Problem& problem : map.problems(strict)) {
+    problem.key = std::string(key) + "." + problem.key;
+    problems_.push_back(std::move(problem));
   }
+}
+
+std::vector<JsonObject::Problem> JsonObject::problems(bool strict) const {
+  std::vector<Problem> all = problems_;
+  if (!strict) return all;
+  for (const auto& item : object_.items()) {
+    if (std::find(known_.begin(), known_.end(), item.key()) == known_.end()) all.push_back({item.key(), "", known_});
+  }
+  return all;
 }
 
 void JsonObject::finish(bool strict) {
-  if (strict) note_unknown();
-  if (problems_.empty()) return;
   std::string message;
-  for (const std::string& problem : problems_) {
+  for (const Problem& problem : problems(strict)) {
     if (!message.empty()) message += "; ";
-    message += problem;
+    message += where_ + "." + problem.key + ": ";
+    if (problem.known.empty()) {
+      message += problem.why;
+      continue;
+    }
+    const auto near = nearest(problem.key.substr(problem.key.rfind('.') + 1), problem.known);
+    message += near ? "unknown key (did you mean '" + *near + "'?)" : "unknown key, known are " + joined(problem.known);
   }
-  throw std::invalid_argument(message);
+  if (!message.empty()) throw std::invalid_argument(message);
+}
+
+void JsonObject::report(const camd::plugin::Check& check) const {
+  for (Problem& problem : problems(true)) {
+    // "zones[0]" is "zones.0" there.
+    std::replace(problem.key.begin(), problem.key.end(), '[', '.');
+    problem.key.erase(std::remove(problem.key.begin(), problem.key.end(), ']'), problem.key.end());
+    if (problem.known.empty()) {
+      check.mistake(problem.key, problem.why);
+    } else {
+      check.unknown_key(problem.key, problem.known);
+    }
+  }
 }
 
 }  // namespace camd::plugins

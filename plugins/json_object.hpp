@@ -1,7 +1,8 @@
 // Reads a plug-in's `config:` (a JSON object): typed values with ranges; unknown keys are errors with "did you mean".
 //
 // Threads: [setup].
-// Invariants: readers collect problems and finish() reports them all in one line; only a constructor throws at once.
+// Invariants: readers collect problems; finish() reports them all in one line, report() each with its key. Only a
+//   constructor throws at once.
 //   A key that no reader asked for is unknown, so the readers are the one list of keys.
 #pragma once
 
@@ -13,6 +14,8 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "plugins/camd_plugin.hpp"
 
 namespace camd::plugins {
 
@@ -47,14 +50,18 @@ class JsonObject {
   // The mapping under `key`, empty when it is absent. What is wrong with it is noted by absorb().
   [[nodiscard]] JsonObject object(std::string_view key);
   // Notes the problems of a mapping that object() gave, its unknown keys among them.
-  void absorb(JsonObject& child);
+  void absorb(const JsonObject& child);
   // The raw value for what the readers above do not cover; nullptr when absent or null.
   const nlohmann::json* raw(std::string_view key);
 
   // Notes "WHERE.KEY: WHY".
   void fail(std::string_view key, const std::string& why);
+  // Notes what is wrong with the map at `key` and, if `strict`, those of its keys that nobody has asked for.
+  void fail(std::string_view key, const JsonObject& map, bool strict = true);
   // Throws std::invalid_argument naming everything noted and, if `strict`, every key nobody asked for.
   void finish(bool strict = true);
+  // Tells camd everything noted and every key nobody asked for (camd.check/1).
+  void report(const camd::plugin::Check& check) const;
 
  private:
   struct Unit {
@@ -63,13 +70,18 @@ class JsonObject {
   };
   std::optional<std::int64_t> measured(std::string_view key, std::span<const Unit> units, std::int64_t low,
                                        std::int64_t high, std::string_view what);
-  // Notes every key that nobody asked for.
-  void note_unknown();
+  struct Problem {
+    std::string key;
+    std::string why;
+    std::vector<std::string> known;  // of a key nobody asked for: the keys beside it; then `why` is empty
+  };
+  // What was noted and, if `strict`, each key nobody asked for.
+  [[nodiscard]] std::vector<Problem> problems(bool strict) const;
 
   std::string where_;
   nlohmann::json object_;
   std::vector<std::string> known_;
-  std::vector<std::string> problems_;
+  std::vector<Problem> problems_;
 };
 
 }  // namespace camd::plugins

@@ -40,23 +40,27 @@ std::string replaced(std::string text, std::string_view from, std::string_view t
   return text;
 }
 
-std::vector<std::string> camera_parts(const camd_model& model) {
+std::vector<std::string> camera_parts(const std::vector<std::string>& names) {
   std::vector<std::string> parts;
-  for (int i = 0; i < model.camera_count; ++i) {
-    if (model.camera_names[i][0] == '\0') {
+  for (const std::string& name : names) {
+    if (name.empty()) {
       parts.emplace_back();
       continue;
     }
-    const std::string part = file_part(model.camera_names[i]);
+    const std::string part = file_part(name);
     const auto same = std::find(parts.begin(), parts.end(), part);
     if (same != parts.end()) {
-      throw std::invalid_argument("cameras '" + std::string(model.camera_names[same - parts.begin()]) + "' and '" +
-                                  model.camera_names[i] + "' would both write '" + part +
+      throw std::invalid_argument("cameras '" + names[static_cast<std::size_t>(same - parts.begin())] + "' and '" +
+                                  name + "' would both write '" + part +
                                   "': give them names that differ in letters, digits, '-' or '_'");
     }
     parts.push_back(part);
   }
   return parts;
+}
+
+std::vector<std::string> camera_parts(const camd_model& model) {
+  return camera_parts(std::vector<std::string>(model.camera_names, model.camera_names + model.camera_count));
 }
 
 std::string camera_path(const std::string& path, const std::string& camera_part, bool several) {
@@ -126,6 +130,23 @@ void create_parents(const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) throw std::invalid_argument("cannot create the folder " + folder.string() + ": " + error.message());
+}
+
+std::string folder_problem(const std::string& folder) {
+  std::filesystem::path there(folder.empty() ? "." : folder);
+  struct stat found {};
+  while (::stat(there.c_str(), &found) != 0) {
+    if (errno != ENOENT && errno != ENOTDIR) return "cannot create the folder " + io_message(folder, errno);
+    const std::filesystem::path above = there.parent_path();
+    if (above == there) break;
+    there = above.empty() ? "." : above;
+  }
+  const bool is_folder = S_ISDIR(found.st_mode);
+  if (is_folder && ::access(there.c_str(), W_OK | X_OK) == 0) return {};
+  const int why = is_folder ? errno : ENOTDIR;
+  return there == std::filesystem::path(folder.empty() ? "." : folder) && is_folder
+             ? "cannot write into the folder " + io_message(there.string(), why)
+             : "cannot create the folder " + io_message(folder, why);
 }
 
 std::string io_message(const std::string& path, int error_number) {

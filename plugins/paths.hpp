@@ -25,6 +25,7 @@ namespace camd::plugins {
 
 // The cameras' names as parts of file names; "" for a place that no camera has. Throws std::invalid_argument when two
 // become the same.
+[[nodiscard]] std::vector<std::string> camera_parts(const std::vector<std::string>& names);
 [[nodiscard]] std::vector<std::string> camera_parts(const camd_model& model);
 
 // The path of one camera: `{camera}` filled in, or, where the path has none and there are several cameras,
@@ -61,6 +62,10 @@ struct FileId {
 
 // Creates the folders above `path`. Throws std::invalid_argument naming the folder and the cause.
 void create_parents(const std::string& path);
+
+// Why no file can be made in `folder`, "" for the working directory; empty: one can. Folders that are missing would be
+// made, so the nearest one that is there decides. Makes nothing.
+[[nodiscard]] std::string folder_problem(const std::string& folder);
 
 // "PATH: No space left on device"
 [[nodiscard]] std::string io_message(const std::string& path, int error_number);

@@ -17,7 +17,6 @@
 #include "base/log.hpp"
 #include "config/loader.hpp"
 #include "pipeline/run/card_keys.hpp"
-#include "pipeline/run/limits.hpp"
 #include "pipeline/run/session.hpp"
 
 namespace camd::app {
@@ -91,15 +90,14 @@ int run_command(const RunOptions& options) {
   std::unique_ptr<Output> output;
   pipeline::SessionOptions session_options;
   session_options.frame_limit = options.frames;
+  session_options.set_up_patience.stop_asked = [&signals] { return signals.stop_asked(); };
   session_options.draining = [&](bool now) {
     if (now) systemd.stopping();
     output->draining(now);
     signals.draining(now);
   };
   const auto load = [&] {
-    config::Config config = config::load(options.config, options.overrides, {.card_keys = pipeline::card_keys()});
-    pipeline::check_limits(config);
-    return config;
+    return config::read(options.config, options.overrides, {.card_keys = pipeline::card_keys()});
   };
   Session session(load, session_options, clock, [&](std::string_view line) {
     // The first line comes once everything was built. The terminal is taken over only then: what is

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
+#include <vector>
 
 #include "apps/camd/commands.hpp"
 #include "base/error.hpp"
@@ -14,23 +15,32 @@
 #include "config/value.hpp"
 #include "pipeline/diagnose/model_findings.hpp"
 #include "pipeline/run/card_keys.hpp"
-#include "pipeline/run/limits.hpp"
+#include "pipeline/run/config_check.hpp"
+#include "pipeline/run/mistakes.hpp"
 #include "pipeline/run/plugin_host.hpp"
-#include "pipeline/run/source_check.hpp"
 
 namespace camd::app {
 
 int check_command(const std::string& config, const std::vector<std::string>& overrides) {
   base::set_log_level("error");  // what the rooms log while they are looked at is in the findings
-  const config::Config loaded = config::load(config, overrides, {.card_keys = pipeline::card_keys()});
-  pipeline::check_sources(loaded);
-  pipeline::check_limits(loaded);
-  const std::vector<pipeline::Finding> findings = pipeline::examine_model(loaded, infer::ReportDepth::kOwnEngines);
+  const config::Reading reading = config::read(config, overrides, {.card_keys = pipeline::card_keys()});
+  pipeline::Mistakes mistakes(reading.config.file.file);
+  const std::vector<pipeline::LoadedPlugin> loaded = pipeline::check_config(reading, {}, mistakes);
+  std::vector<pipeline::Finding> findings;
+  if (!reading.config.model.path.empty()) {
+    findings = pipeline::examine_model(reading.config, infer::ReportDepth::kOwnEngines);
+  }
+  const bool keys_are_right = mistakes.empty();
   for (const pipeline::Finding& finding : findings) {
     if (finding.health != pipeline::Health::kBroken) continue;
-    throw loaded.error(base::ErrorKind::kModel, finding.name == "detections" ? "postprocess" : "model.path",
-                       finding.detail);
+    const bool of_plugin = finding.name == "detections";
+    if (of_plugin && !keys_are_right) continue;  // its keys are told already
+    const bool of_limits = finding.name == "memory";
+    const char* const key = of_plugin ? "postprocess" : of_limits ? "cameras" : "model.path";
+    mistakes.add(of_limits ? base::ErrorKind::kConfig : base::ErrorKind::kModel,
+                 {reading.config.place_of(key), key, finding.detail});
   }
+  mistakes.raise();
   std::fputs(("ok\n" + pipeline::findings_text(findings)).c_str(), stdout);
   return 0;
 }

@@ -33,4 +33,23 @@ PlainModel::PlainModel(const infer::TensorSpec& input, const std::vector<infer::
   model_.channels_last = channels_last ? 1 : 0;
 }
 
+OwnedModel::OwnedModel(const camd_model& model) : model_(model) {
+  for (std::int32_t i = 0; i < model.output_count; ++i) outputs_.push_back(keep(model.outputs[i]));
+  for (std::int32_t i = 0; i < model.camera_count; ++i) names_.push_back(keep(model.camera_names[i]));
+  model_.path = keep(model.path);
+  model_.input = keep(model.input);
+  model_.outputs = outputs_.data();
+  model_.card_json = keep(model.card_json);
+  model_.camera_names = names_.data();
+}
+
+const char* OwnedModel::keep(const char* text) { return text == nullptr ? nullptr : texts_.emplace_back(text).c_str(); }
+
+camd_tensor_spec OwnedModel::keep(const camd_tensor_spec& spec) {
+  camd_tensor_spec kept = spec;
+  kept.name = keep(spec.name);
+  if (spec.shape != nullptr) kept.shape = shapes_.emplace_back(spec.shape, spec.shape + spec.ndim).data();
+  return kept;
+}
+
 }  // namespace camd::pipeline

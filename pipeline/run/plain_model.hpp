@@ -1,9 +1,11 @@
-// PlainModel: a model as the plug-ins' C interface has it.
+// PlainModel: a model as the plug-ins' C interface has it. OwnedModel: a copy of one that needs nobody else.
 //
-// Threads: [setup]. It owns what its camd_model points at, except for the specs and names that it was made of: those
-// must outlive it.
+// Threads: [setup]. PlainModel owns what its camd_model points at, except for the specs and names that it was made of:
+// those must outlive it.
 #pragma once
 
+#include <cstdint>
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -26,6 +28,25 @@ class PlainModel {
   std::vector<camd_tensor_spec> outputs_;
   std::vector<const char*> names_;
   camd_model model_{};
+};
+
+class OwnedModel {
+ public:
+  explicit OwnedModel(const camd_model& model);
+  OwnedModel(const OwnedModel&) = delete;
+  OwnedModel& operator=(const OwnedModel&) = delete;
+
+  [[nodiscard]] const camd_model& model() const noexcept { return model_; }
+
+ private:
+  [[nodiscard]] const char* keep(const char* text);
+  [[nodiscard]] camd_tensor_spec keep(const camd_tensor_spec& spec);
+
+  std::deque<std::string> texts_;  // whose elements stay where they are
+  std::deque<std::vector<std::int64_t>> shapes_;
+  std::vector<camd_tensor_spec> outputs_;
+  std::vector<const char*> names_;
+  camd_model model_;
 };
 
 }  // namespace camd::pipeline

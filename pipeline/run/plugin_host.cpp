@@ -10,18 +10,16 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <exception>
 #include <functional>
-#include <future>
 #include <optional>
-#include <system_error>
-#include <thread>
 #include <utility>
 
 #include "base/log.hpp"
 #include "base/mutex.hpp"
 #include "pipeline/run/bounded_text.hpp"
 #include "pipeline/run/frame_events.hpp"
+#include "pipeline/run/plain_model.hpp"
+#include "pipeline/run/plugin_calls.hpp"
 #include "pipeline/run/plugin_library.hpp"
 #include "plugins/builtin.hpp"
 
@@ -33,90 +31,8 @@ using base::ErrorKind;
 using base::Status;
 
 // What a plug-in may offer, by name, and camd knows.
-constexpr std::array kPluginExtensions = {CAMD_EXTENSION_COUNTERS, CAMD_EXTENSION_CAMERAS, CAMD_EXTENSION_REOPEN};
-
-// Refuses a table before anything of it is called.
-void check_table(const camd_plugin& table, const std::string& label) {
-  if (table.abi_version != CAMD_PLUGIN_ABI_VERSION) {
-    throw Error(ErrorKind::kPlugin,
-                fmt::format("plug-in {}: has ABI version {}, this camd speaks version {}: build it against this camd's "
-                            "camd_plugin.h",
-                            label, table.abi_version, CAMD_PLUGIN_ABI_VERSION));
-  }
-  if (table.struct_size < sizeof(camd_plugin)) {
-    throw Error(ErrorKind::kPlugin, fmt::format("plug-in {}: its table has {} bytes, at least {} are needed", label,
-                                                table.struct_size, sizeof(camd_plugin)));
-  }
-  const auto need = [&label](bool present, const char* what) {
-    if (!present) throw Error(ErrorKind::kPlugin, fmt::format("plug-in {}: its table has no {}", label, what));
-  };
-  need(table.name != nullptr && table.name[0] != '\0', "name");
-  need(table.version != nullptr, "version");
-  need(table.description != nullptr, "description");
-  need(table.create != nullptr, "create()");
-  need(table.outputs != nullptr, "outputs()");
-  need(table.process != nullptr, "process()");
-  need(table.destroy != nullptr, "destroy()");
-}
-
-// Calls a function of a plug-in. The interface is C, so nothing may be thrown through it; what is thrown all the same
-// is a failure of this call.
-template <class Call>
-std::int32_t guarded(camd_error& error, Call&& call) noexcept {
-  const auto failed = [&error](const char* what) {
-    std::snprintf(error.message, sizeof(error.message), "threw an exception: %s", what);
-    return std::int32_t{CAMD_ERROR_FAILED};
-  };
-  try {
-    return call();
-  } catch (const std::exception& thrown) {
-    return failed(thrown.what());
-  } catch (...) {
-    return failed("one that is no std::exception");
-  }
-}
-
-camd_error no_error() noexcept {
-  camd_error error;
-  error.struct_size = sizeof(error);
-  error.message[0] = '\0';
-  return error;
-}
-
-// The plug-in's message: one line, always ended.
-std::string message_of(camd_error& error) {
-  error.message[CAMD_ERROR_BYTES - 1] = '\0';
-  std::string text = error.message[0] == '\0' ? "gave no message" : error.message;
-  std::replace(text.begin(), text.end(), '\n', ' ');
-  return text;
-}
-
-// What the plug-in offers by that name; nullptr: nothing. Throws Error(kPlugin).
-const void* extension_of(const camd_plugin& table, const char* id, const std::string& prefix) {
-  if (table.get_extension == nullptr) return nullptr;
-  const void* found = nullptr;
-  camd_error error = no_error();
-  const auto ask = [&] {
-    found = table.get_extension(id);
-    return std::int32_t{CAMD_OK};
-  };
-  if (guarded(error, ask) != CAMD_OK) {
-    throw Error(ErrorKind::kPlugin, fmt::format("{}: get_extension(): {}", prefix, message_of(error)));
-  }
-  return found;
-}
-
-// An extension that is a struct with a size and functions that must all be there; nullptr: it is not offered.
-template <class T, class... Functions>
-const T* functions_of(const camd_plugin& table, const std::string& prefix, const char* id,
-                      Functions T::*... functions) {
-  const auto* found = static_cast<const T*>(extension_of(table, id, prefix));
-  if (found == nullptr) return nullptr;
-  if (found->struct_size < sizeof(T) || ((found->*functions == nullptr) || ...)) {
-    throw Error(ErrorKind::kPlugin, fmt::format("{}: its extension {} lacks a function", prefix, id));
-  }
-  return found;
-}
+constexpr std::array kPluginExtensions = {CAMD_EXTENSION_COUNTERS, CAMD_EXTENSION_CAMERAS, CAMD_EXTENSION_REOPEN,
+                                          CAMD_EXTENSION_CHECK};
 
 // What a plug-in wrote, which may be no value of the enumeration.
 int number_of(const camd_need& need) noexcept {
@@ -162,11 +78,7 @@ class PluginHost::Plugin {
         host_{{sizeof(camd_host), CAMD_VERSION, &log_line, &now, &get_extension, reloads}, this} {
     check_table(table_, spec_.plugin);
     prefix_ = prefix_of(spec_);
-    sampler_ = static_cast<const camd_plugin_counters*>(extension_of(table_, CAMD_EXTENSION_COUNTERS, prefix_));
-    if (sampler_ != nullptr && (sampler_->struct_size < sizeof(camd_plugin_counters) || sampler_->sample == nullptr)) {
-      throw Error(ErrorKind::kPlugin,
-                  fmt::format("{}: its extension {} has no sample()", prefix_, CAMD_EXTENSION_COUNTERS));
-    }
+    sampler_ = functions_of(table_, prefix_, CAMD_EXTENSION_COUNTERS, &camd_plugin_counters::sample);
     cameras_ = functions_of(table_, prefix_, CAMD_EXTENSION_CAMERAS, &camd_plugin_cameras::open,
                             &camd_plugin_cameras::exchange, &camd_plugin_cameras::close);
     reopener_ = functions_of(table_, prefix_, CAMD_EXTENSION_REOPEN, &camd_plugin_reopen::reopen);
@@ -431,16 +343,16 @@ const void* PluginHost::Plugin::get_extension(const camd_host* /*host*/, const c
   return nullptr;
 }
 
-PluginHost::PluginHost(const std::vector<PluginSpec>& specs, const base::Clock& clock, std::uint32_t reloads)
-    : PluginHost(specs, clock, reloads, nullptr, false) {}
+PluginHost::PluginHost(const std::vector<PluginSpec>& specs, const base::Clock& clock, PluginHostOptions options)
+    : PluginHost(specs, clock, std::move(options), nullptr, false) {}
 
-PluginHost::PluginHost(const std::vector<PluginSpec>& specs, const base::Clock& clock, std::uint32_t reloads,
+PluginHost::PluginHost(const std::vector<PluginSpec>& specs, const base::Clock& clock, PluginHostOptions options,
                        const PluginHost& running, bool other_cameras)
-    : PluginHost(specs, clock, reloads, &running, other_cameras) {}
+    : PluginHost(specs, clock, std::move(options), &running, other_cameras) {}
 
-PluginHost::PluginHost(const std::vector<PluginSpec>& specs, const base::Clock& clock, std::uint32_t reloads,
+PluginHost::PluginHost(const std::vector<PluginSpec>& specs, const base::Clock& clock, PluginHostOptions options,
                        const PluginHost* running, bool other_cameras)
-    : clock_(clock), reloads_(reloads) {
+    : clock_(clock), options_(std::move(options)) {
   std::vector<std::string> problems;
   for (const PluginSpec& spec : specs) {
     std::shared_ptr<Plugin> plugin;
@@ -476,28 +388,20 @@ bool PluginHost::entry_is(const PluginSpec& entry, const PluginSpec& spec) {
 bool PluginHost::entry_is(const Entry& entry, const PluginSpec& spec) { return entry.plugin->is(spec); }
 
 std::shared_ptr<PluginHost::Plugin> PluginHost::make(const PluginSpec& spec) const {
-  const std::string prefix = spec.where.empty() ? std::string() : spec.where + ": ";
-  if (spec.plugin.find('/') == std::string::npos) {
-    const camd_plugin* table = plugins::find_builtin(spec.plugin);
-    if (table == nullptr) {
-      throw Error(ErrorKind::kPlugin,
-                  fmt::format("{}plug-in {}: is no built-in (built-ins are {}; a file's path contains a '/', e.g. "
-                              "./{}.so)",
-                              prefix, spec.plugin, fmt::join(plugins::builtin_names(), ", "), spec.plugin));
+  Aside<std::shared_ptr<Plugin>> work([spec, &clock = clock_, reloads = options_.reloads] {
+    const std::string prefix = spec.where.empty() ? std::string() : spec.where + ": ";
+    try {
+      LoadedPlugin loaded = load_plugin(spec.plugin);
+      return std::make_shared<Plugin>(*loaded.table, std::move(loaded.library), spec, clock, reloads);
+    } catch (const Error& error) {
+      const std::string text = error.what();
+      throw Error(ErrorKind::kPlugin, !prefix.empty() && text.starts_with(prefix) ? text : prefix + text);
     }
-    return std::make_shared<Plugin>(*table, nullptr, spec, clock_, reloads_);
-  }
-  const auto located = [&prefix](const Error& error) {
-    const std::string text = error.what();
-    return Error(ErrorKind::kPlugin, !prefix.empty() && text.starts_with(prefix) ? text : prefix + text);
-  };
-  try {
-    auto library = std::make_unique<PluginLibrary>(spec.plugin);
-    const camd_plugin& table = library->table(spec.plugin);
-    return std::make_shared<Plugin>(table, std::move(library), spec, clock_, reloads_);
-  } catch (const Error& error) {
-    throw located(error);
-  }
+  });
+  if (std::optional<std::shared_ptr<Plugin>> made = work.wait_for(options_.patience)) return *made;
+  throw Error(
+      ErrorKind::kPlugin,
+      fmt::format("{}: hangs in create(), or while its library is loaded: it is left behind", Plugin::prefix_of(spec)));
 }
 
 PluginHost::~PluginHost() {
@@ -509,8 +413,11 @@ PluginHost::~PluginHost() {
 
 void PluginHost::add(const camd_plugin& table, const std::string& config_json) {
   const PluginSpec spec{table.name ? table.name : "?", config_json, ""};
-  entries_.push_back(
-      {std::make_shared<Plugin>(table, nullptr, spec, clock_, reloads_), Plugin::prefix_of(spec), false, {}, {}});
+  entries_.push_back({std::make_shared<Plugin>(table, nullptr, spec, clock_, options_.reloads),
+                      Plugin::prefix_of(spec),
+                      false,
+                      {},
+                      {}});
 }
 
 void PluginHost::declare(const camd_model& model) {
@@ -523,7 +430,7 @@ void PluginHost::declare(const camd_model& model) {
       if (entry.shared) {
         prepare_cameras(entry, Plugin::names_of(model));
       } else {
-        entry.plugin->declare(model);
+        declare(entry, model);
       }
     } catch (const Error& error) {
       problems.emplace_back(error.what());
@@ -545,6 +452,16 @@ void PluginHost::declare(const camd_model& model) {
   if (!problems.empty()) throw Error(ErrorKind::kPlugin, fmt::format("{}", fmt::join(problems, "\n")));
 }
 
+void PluginHost::declare(Entry& entry, const camd_model& model) {
+  Aside<bool> work([plugin = entry.plugin, copy = std::make_shared<OwnedModel>(model)] {
+    plugin->declare(copy->model());
+    return true;
+  });
+  if (work.wait_for(options_.patience)) return;
+  entry.left_behind = hangs_ = true;
+  throw Error(ErrorKind::kPlugin, fmt::format("{}: hangs in outputs(): it is left behind", entry.prefix));
+}
+
 void PluginHost::prepare_cameras(Entry& entry, const std::vector<std::string>& names) {
   names_ = names;
   const std::vector<std::string>& before = entry.plugin->names();
@@ -558,7 +475,10 @@ void PluginHost::prepare_cameras(Entry& entry, const std::vector<std::string>& n
       continue;
     }
     try {
-      entry.opened.push_back({index, entry.plugin->open(index, now)});
+      Aside<void*> work([plugin = entry.plugin, index, now] { return plugin->open(index, now); });
+      const std::optional<void*> camera = work.wait_for(options_.patience);
+      if (!camera) throw Error(ErrorKind::kPlugin, fmt::format("camera '{}': hangs in open(): it is left behind", now));
+      entry.opened.push_back({index, *camera});
     } catch (const Error& error) {
       throw Error(ErrorKind::kPlugin, fmt::format("{}: {}", entry.prefix, error.what()));
     }
@@ -687,52 +607,15 @@ std::vector<PluginNumbers> PluginHost::counters() {
   return numbers;
 }
 
-namespace {
-
-// What is done on a thread of its own, which holds what it needs and may be left behind.
-class Aside {
- public:
-  explicit Aside(std::function<std::string()> work)
-      : task_(std::make_shared<std::packaged_task<std::string()>>(std::move(work))), result_(task_->get_future()) {
-    try {
-      thread_ = std::thread([task = task_] { (*task)(); });
-    } catch (const std::system_error&) {  // no thread is to be had: without a bound
-      (*task_)();
-    }
-    task_ = nullptr;
-  }
-  ~Aside() {
-    if (thread_.joinable()) thread_.detach();
-  }
-  Aside(Aside&&) = default;
-  Aside& operator=(Aside&&) = delete;
-  Aside(const Aside&) = delete;
-  Aside& operator=(const Aside&) = delete;
-
-  // [blocks] until it is done, or nothing.
-  [[nodiscard]] std::optional<std::string> wait_until(std::chrono::steady_clock::time_point until) {
-    if (result_.wait_until(until) != std::future_status::ready) return std::nullopt;
-    if (thread_.joinable()) thread_.join();
-    return result_.get();
-  }
-
- private:
-  std::shared_ptr<std::packaged_task<std::string()>> task_;
-  std::future<std::string> result_;
-  std::thread thread_;
-};
-
-}  // namespace
-
 std::vector<std::string> PluginHost::finish(base::Duration patience) noexcept {
   using std::chrono::steady_clock;
   struct Late {
     Entry* entry;
-    Aside work;
+    Aside<std::string> work;
   };
   std::vector<std::string> problems;
   std::vector<Late> late;
-  const auto collect = [&](Entry& entry, Aside& work, steady_clock::time_point until) {
+  const auto collect = [&](Entry& entry, Aside<std::string>& work, steady_clock::time_point until) {
     const std::optional<std::string> problem = work.wait_until(until);
     if (problem && !problem->empty()) problems.push_back(fmt::format("{}: {}", entry.prefix, *problem));
     return problem.has_value();
@@ -752,7 +635,7 @@ std::vector<std::string> PluginHost::finish(base::Duration patience) noexcept {
       continue;
     }
     last_begun = steady_clock::now();
-    Aside work([plugin = entry.plugin] { return plugin->destroy(); });
+    Aside<std::string> work([plugin = entry.plugin] { return plugin->destroy(); });
     if (!collect(entry, work, deadline)) late.push_back({&entry, std::move(work)});
   }
   for (Late& one : late) {

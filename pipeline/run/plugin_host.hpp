@@ -19,6 +19,7 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "pipeline/core/postprocessor_chain.hpp"
+#include "pipeline/run/plugin_calls.hpp"
 #include "pipeline/run/plugin_counters.hpp"
 #include "pipeline/run/plugin_outlet.hpp"
 #include "plugins/camd_plugin.h"
@@ -39,19 +40,20 @@ struct PluginNumbers {
   std::vector<OutletRow> outlet;  // what became of its messages, if it sends any
 };
 
-// What plug-ins may take to finish their files.
-inline constexpr base::Duration kFinishPatience = std::chrono::milliseconds(1500);
+struct PluginHostOptions {
+  std::uint32_t reloads = 0;  // camd_host.reloads
+  Patience patience{};        // for create(), with the loading of a library, and for outputs(); of each plug-in
+};
 
 class PluginHost final : public PostprocessorChain {
  public:
-  // Loads every library, checks its ABI and creates the instances.
-  // `reloads` is camd_host.reloads. Throws Error(kPlugin) with the plug-in's name and the reason; nothing is left
-  // loaded then.
-  // All of them that fail are named, a line each.
-  PluginHost(const std::vector<PluginSpec>& specs, const base::Clock& clock, std::uint32_t reloads = 0);
+  // Loads every library, checks its ABI and creates the instances, each on a thread of its own. Throws Error(kPlugin)
+  // with the plug-in's name and the reason; nothing is left loaded then, but for one that hangs, which is left behind
+  // with its thread. All of them that fail are named, a line each.
+  PluginHost(const std::vector<PluginSpec>& specs, const base::Clock& clock, PluginHostOptions options = {});
   // For a reload with the same model: shares the instances of `running` whose entries are the same and, where they come
   // from a library, whose file is the same too. With `other_cameras` only those that offer camd.cameras/1.
-  PluginHost(const std::vector<PluginSpec>& specs, const base::Clock& clock, std::uint32_t reloads,
+  PluginHost(const std::vector<PluginSpec>& specs, const base::Clock& clock, PluginHostOptions options,
              const PluginHost& running, bool other_cameras);
   ~PluginHost() override;
   PluginHost(const PluginHost&) = delete;
@@ -61,7 +63,7 @@ class PluginHost final : public PostprocessorChain {
   void add(const camd_plugin& table, const std::string& config_json);
 
   // Asks every plug-in what it reads of this model; those that it shares get ready for cameras that are new in it.
-  // Throws Error(kPlugin) with all reasons, a line each.
+  // Throws Error(kPlugin) with all reasons, a line each. One that hangs is left behind.
   void declare(const camd_model& model);
   // The reload will not be refused any more: cameras that are new may send frames to shared instances.
   void enter() noexcept;
@@ -85,7 +87,7 @@ class PluginHost final : public PostprocessorChain {
   // could not finish, a line each. One that is still in process() is left as it is. After `patience` of real time those
   // that are left are destroyed all at once; one whose destroy() does not return is left behind. Idempotent.
   std::vector<std::string> finish(base::Duration patience = kFinishPatience) noexcept;
-  // [setup] Whether finish() has left an instance behind: foreign code still runs in this process.
+  // [setup] Whether declare() or finish() has left an instance behind: foreign code still runs in this process.
   [[nodiscard]] bool hangs() const noexcept { return hangs_; }
 
  private:
@@ -104,15 +106,16 @@ class PluginHost final : public PostprocessorChain {
     std::vector<std::int32_t> gone;  // until leave()
     bool left_behind = false;        // it hangs
   };
-  PluginHost(const std::vector<PluginSpec>& specs, const base::Clock& clock, std::uint32_t reloads,
+  PluginHost(const std::vector<PluginSpec>& specs, const base::Clock& clock, PluginHostOptions options,
              const PluginHost* running, bool other_cameras);
   [[nodiscard]] std::shared_ptr<Plugin> make(const PluginSpec& spec) const;
   [[nodiscard]] static bool entry_is(const PluginSpec& entry, const PluginSpec& spec);
   [[nodiscard]] static bool entry_is(const Entry& entry, const PluginSpec& spec);
+  void declare(Entry& entry, const camd_model& model);
   void prepare_cameras(Entry& entry, const std::vector<std::string>& names);
 
   const base::Clock& clock_;
-  const std::uint32_t reloads_;
+  const PluginHostOptions options_;
   std::vector<Entry> entries_;
   std::vector<std::string> names_;  // of the cameras, by index, for shared instances
   MergedNeeds needs_;

@@ -11,6 +11,7 @@
 #include <filesystem>
 
 #include "base/error.hpp"
+#include "plugins/builtin.hpp"
 
 namespace camd::pipeline {
 
@@ -75,6 +76,20 @@ const camd_plugin& PluginLibrary::table(const std::string& path) const {
     throw Error(ErrorKind::kPlugin, fmt::format("plug-in {}: {} returned no table", path, CAMD_PLUGIN_SYMBOL));
   }
   return *table;
+}
+
+LoadedPlugin load_plugin(const std::string& plugin) {
+  LoadedPlugin loaded;
+  if (plugin.find('/') != std::string::npos) {
+    loaded.library = std::make_unique<PluginLibrary>(plugin);
+    loaded.table = &loaded.library->table(plugin);
+    return loaded;
+  }
+  loaded.table = plugins::find_builtin(plugin);
+  if (loaded.table != nullptr) return loaded;
+  throw Error(ErrorKind::kPlugin,
+              fmt::format("plug-in {}: is no built-in (built-ins are {}; a file's path contains a '/', e.g. ./{}.so)",
+                          plugin, fmt::join(plugins::builtin_names(), ", "), plugin));
 }
 
 }  // namespace camd::pipeline

@@ -18,11 +18,13 @@
 #include "config/difference.hpp"
 #include "device/make_device.hpp"
 #include "infer/engine.hpp"
+#include "pipeline/run/config_check.hpp"
 #include "pipeline/run/cut_advice.hpp"
 #include "pipeline/run/layout_check.hpp"
+#include "pipeline/run/limits.hpp"
+#include "pipeline/run/mistakes.hpp"
 #include "pipeline/run/path_choice.hpp"
 #include "pipeline/run/plain_model.hpp"
-#include "pipeline/run/source_check.hpp"
 
 namespace camd::pipeline {
 namespace {
@@ -122,7 +124,7 @@ struct Session::Parts {
   std::shared_ptr<PluginHost> plugins;
   PipelineOptions pipeline;
   std::string figures;                     // behind the choice of the path
-  std::size_t device_bytes = 0;            // that engine and frames in flight have taken
+  infer::EngineMemory engine_memory;       // that it has taken, as it was reckoned
   std::vector<std::string> slots;          // cameras by index; "": a free one
   std::vector<std::size_t> places;         // by camera of the configuration: its slot
   std::vector<bool> opened;                // by camera of the configuration: it is opened by this change
@@ -178,37 +180,7 @@ CameraSpec camera_spec(const config::Camera& camera, const base::Clock& clock) {
           }};
 }
 
-// Several failures as one, a line each; the first one's kind decides the exit code.
-class Problems {
- public:
-  template <class Work>
-  void collect(Work&& work) {
-    try {
-      work();
-    } catch (const Error& error) {
-      if (text_.empty()) kind_ = error.kind();
-      text_ += (text_.empty() ? "" : "\n") + std::string(error.what());
-    }
-  }
-  void raise() const {
-    if (!text_.empty()) throw Error(kind_, text_);
-  }
-
- private:
-  ErrorKind kind_ = ErrorKind::kInternal;
-  std::string text_;
-};
-
 }  // namespace
-
-std::string no_room_for_two(std::optional<std::size_t> free_bytes, std::size_t taken_bytes) {
-  if (!free_bytes || *free_bytes >= taken_bytes) return {};
-  constexpr double kMiB = 1 << 20;
-  return fmt::format(
-      "the new model is made beside the one that runs, which took {:.0f} MiB of the GPU's memory; {:.0f} MiB are free: "
-      "stop camd and start it with the new configuration",
-      static_cast<double>(taken_bytes) / kMiB, static_cast<double>(*free_bytes) / kMiB);
-}
 
 StartLine Session::Parts::start_line() const {
   StartLine line;
@@ -266,7 +238,6 @@ Session::Run::Run(std::unique_ptr<Parts> parts, std::uint64_t frame_limit, const
   pipeline_ = std::make_unique<Pipeline>(*parts_->device, *parts_->engine, *parts_->plugins, clock, std::move(cameras),
                                          parts_->pipeline, reporter_.get());
   pipeline_->set_frame_limit(frame_limit);
-  parts_->device_bytes = parts_->device->allocated_bytes();
 }
 
 void Session::Run::start() {
@@ -296,7 +267,6 @@ void Session::Run::change_to(std::unique_ptr<Parts> next) {
   if (other_plugins || other_way || !change.cameras.empty() || !change.removed.empty()) pipeline_->reload(change);
   if (next->difference.period) reporter_->set_period(next->config.metrics.period);
   const std::unique_ptr<Parts> before = std::exchange(parts_, std::move(next));
-  parts_->device_bytes = parts_->device->allocated_bytes();
   if (!other_plugins) return;
   reporter_->set_plugins(*parts_->plugins);
   for (const std::string& problem : parts_->plugins->leave()) base::log().error("{}", problem);
@@ -408,12 +378,19 @@ void Session::place_cameras(Parts& next, const Run* running) const {
   }
 }
 
-// What `config` names, taken from what runs where it is the same. Nothing that runs hears of it. Throws Error(kDevice |
-// kModel | kPlugin | kConfig) with all that is wrong.
-std::unique_ptr<Session::Parts> Session::build(config::Config config, const Run* run) const {
+// What the reading's configuration names, taken from what runs where it is the same. Nothing that runs hears of it.
+// Throws Error(kDevice | kModel | kPlugin | kSource | kConfig) with all that is wrong.
+std::unique_ptr<Session::Parts> Session::build(config::Reading reading, const Run* run) const {
+  Mistakes mistakes(reading.config.file.file);
+  const std::vector<LoadedPlugin> loaded = check_config(reading, options_.set_up_patience, mistakes);
+  if (!reading.problems.empty()) {
+    (void)check_model(reading.config, mistakes);
+    mistakes.raise();
+  }
+
   auto next = std::make_unique<Parts>();
   const Parts* const running = run == nullptr ? nullptr : &run->parts();
-  next->config = std::move(config);
+  next->config = std::move(reading.config);
   const config::Config& wanted = next->config;
   if (running != nullptr) {
     next->difference = config::difference(running->config, wanted);
@@ -433,25 +410,26 @@ std::unique_ptr<Session::Parts> Session::build(config::Config config, const Run*
   }
   const bool same_device = running != nullptr && !difference.device;
   const bool same_engine = same_device && !difference.engine;
-  Problems problems;
-  problems.collect([&] { check_sources(wanted); });
-  problems.collect([&] {
+  std::optional<infer::ModelReport> report;
+  if (!same_engine) report = check_model(wanted, mistakes);
+  mistakes.raise();
+  mistakes.collect(wanted.place_of("model.path"), [&] {
     try {
       next->device = same_device ? running->device : device::make_device(config::to_string(wanted.device));
     } catch (const Error& error) {
       rethrow_at(wanted, "device", error);
     }
-    if (same_engine) {
-      next->engine = running->engine;
-      return;
+    next->engine_memory = report ? engine_memory(wanted.model, *report, next->device->info()) : running->engine_memory;
+    if (running == nullptr || !next->changed.empty()) {  // before anything of the new lane is made
+      Room room{process_limits(), next->device->free_bytes(), {}};
+      if (running != nullptr) {
+        room.beside = lane_cost(running->engine_memory, running->config.cameras.size(), running->device->info());
+      }
+      check_lane(wanted, lane_cost(next->engine_memory, wanted.cameras.size(), next->device->info()), room);
     }
-    if (same_device) {
-      const std::string problem = no_room_for_two(next->device->free_bytes(), running->device_bytes);
-      if (!problem.empty()) throw wanted.error(ErrorKind::kDevice, "model.path", problem);
-    }
-    next->engine = engine_of(wanted, *next->device);
+    next->engine = same_engine ? running->engine : engine_of(wanted, *next->device);
   });
-  if (running == nullptr) problems.raise();  // plug-ins make their files: a start that is refused leaves none behind
+  if (running == nullptr) mistakes.raise();  // plug-ins make their files: a start that is refused leaves none behind
   const bool other_cameras = !difference.cameras_added.empty() || !difference.cameras_removed.empty();
   const bool same_files = running != nullptr && running->plugins->is_current();
   if (running != nullptr && !same_files) note("postprocess");
@@ -459,14 +437,14 @@ std::unique_ptr<Session::Parts> Session::build(config::Config config, const Run*
   if (same_model && !difference.plugins && !other_cameras && same_files) {
     next->plugins = running->plugins;
   } else {
-    problems.collect([&] {
+    mistakes.collect(wanted.place_of("postprocess"), [&] {
       const std::vector<PluginSpec> specs = plugin_specs(wanted);
-      next->plugins = same_model
-                          ? std::make_shared<PluginHost>(specs, clock_, reloads(), *running->plugins, other_cameras)
-                          : std::make_shared<PluginHost>(specs, clock_, reloads());
+      next->plugins =
+          same_model ? std::make_shared<PluginHost>(specs, clock_, plugin_options(), *running->plugins, other_cameras)
+                     : std::make_shared<PluginHost>(specs, clock_, plugin_options());
     });
   }
-  problems.raise();
+  mistakes.raise();
 
   next->pipeline.slots = wanted.pipeline.slots;
   next->pipeline.max_age = wanted.pipeline.max_age;

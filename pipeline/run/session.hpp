@@ -23,7 +23,7 @@
 
 #include "base/clock.hpp"
 #include "base/mutex.hpp"
-#include "config/config.hpp"
+#include "config/loader.hpp"
 #include "infer/engine.hpp"
 #include "pipeline/core/pipeline.hpp"
 #include "pipeline/run/plugin_host.hpp"
@@ -34,8 +34,8 @@ namespace camd::pipeline {
 // What a plug-in may take for one frame while a reload waits for it.
 inline constexpr base::Duration kReloadPatience = std::chrono::seconds(5);
 
-// Reads a configuration. Throws Error(kConfig).
-using ConfigLoader = std::function<config::Config()>;
+// Reads a configuration.
+using ConfigLoader = std::function<config::Reading()>;
 
 struct SessionOptions {
   std::uint64_t frame_limit = 0;  // delivered frames after which the run ends; 0: none
@@ -43,6 +43,7 @@ struct SessionOptions {
   std::function<void(bool)> draining;
   base::Duration plugin_patience = kPluginPatience;
   base::Duration reload_patience = kReloadPatience;
+  Patience set_up_patience;  // for each plug-in's create() and outputs()
 };
 
 // How far what runs has come.
@@ -60,7 +61,8 @@ class Session {
   Session& operator=(const Session&) = delete;
 
   // [blocks] Loads, builds, starts the cameras and the metrics. Nothing runs yet. Throws Error(kConfig | kDevice |
-  // kModel | kPlugin | kSource) with the place in the configuration where there is one; nothing runs then either.
+  // kModel | kPlugin | kSource) with the place in the configuration where there is one; nothing runs then either, but
+  // for a plug-in that hangs: see hangs().
   void start();
   // [blocks] Brings what runs to what the configuration says now. Cameras that have failed for good are opened anew.
   // Logs the outcome and writes it as a `reload` line. False: it was refused, with all mistakes in one message, and
@@ -82,7 +84,9 @@ class Session {
   int stop(EndReason why);
   // Whether foreign code that was left behind still runs. The destructor then waits for it: a process that wants to end
   // leaves without destructors.
-  [[nodiscard]] bool hangs() const noexcept { return hangs_ || capture::left_threads_behind(); }
+  [[nodiscard]] bool hangs() const noexcept {
+    return hangs_ || plugin_threads_left_behind() || capture::left_threads_behind();
+  }
   // Where a drain that takes too long is stuck: what is in flight, by camera.
   [[nodiscard]] std::string stuck_line() const;
   // How it goes, in one line: the cameras, and why the last reload was refused if it was.
@@ -92,7 +96,7 @@ class Session {
  private:
   struct Parts;  // what one configuration names
   class Run;     // what runs: its parts may change
-  [[nodiscard]] std::unique_ptr<Parts> build(config::Config config, const Run* run) const;
+  [[nodiscard]] std::unique_ptr<Parts> build(config::Reading reading, const Run* run) const;
   void place_cameras(Parts& next, const Run* running) const;
   void show(Run* run);
 
@@ -100,8 +104,8 @@ class Session {
   const SessionOptions options_;
   const base::Clock& clock_;
   const LineSink sink_;
-  // camd_host.reloads of an instance that is made now.
-  [[nodiscard]] std::uint32_t reloads() const noexcept { return starts_; }
+  // Of instances that are made now.
+  [[nodiscard]] PluginHostOptions plugin_options() const { return {starts_, options_.set_up_patience}; }
 
   std::uint32_t starts_ = 0;          // the first one, and reloads that changed something
   std::unique_ptr<Run> run_;          // [setup]
@@ -114,10 +118,6 @@ class Session {
 };
 
 [[nodiscard]] std::string_view to_string(EndReason reason) noexcept;
-
-// Why a second model does not fit beside the one that runs, which has taken `taken_bytes` of the device's memory;
-// empty: it does, or nobody knows.
-[[nodiscard]] std::string no_room_for_two(std::optional<std::size_t> free_bytes, std::size_t taken_bytes);
 
 // Tells the plug-ins what runs. Throws what PluginHost::declare() throws.
 void declare_model(PluginHost& plugins, const infer::Engine& engine, const std::string& path,

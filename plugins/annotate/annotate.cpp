@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <ctime>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -60,41 +61,82 @@ const char* colorimetry_of(const camd_picture& picture) {
   return ycbcr && picture.bt709 != 0 ? "bt709" : "bt601";
 }
 
+struct AnnotateOptions {
+  std::string path;
+  FilmOptions film;
+  double scale = 1.0;
+  DrawOptions draw;
+  Shapes shapes;
+};
+
+AnnotateOptions read_options(JsonObject& config) {
+  AnnotateOptions options;
+  const auto path = config.text("path");
+  options.path = path.value_or("");
+  const auto extension = std::filesystem::path(options.path).extension();
+  if (!config.has("path") ||
+      (path && extension != ".mp4" && extension != ".png" && extension != ".jpg" && extension != ".jpeg")) {
+    config.fail("path",
+                "is needed and ends in .mp4, .png or .jpg, e.g. out/annotated.mp4 or "
+                "out/frames/{camera}-{sequence}.png");
+    options.path.clear();
+  }
+  if (const std::string problem = time_problem(options.path); !problem.empty()) config.fail("path", problem);
+  options.film.video = extension == ".mp4";
+  options.film.every = static_cast<std::uint64_t>(config.integer("every", 1, 1'000'000).value_or(1));
+  if (const auto fps = config.number("fps", 0.001, 1000.0))
+    options.film.period_ns = static_cast<std::int64_t>(1e9 / *fps);
+  options.scale = config.number("scale", 0.05, 1.0).value_or(1.0);
+  options.film.crf = static_cast<int>(config.integer("crf", 1, 51).value_or(23));
+  options.draw.boxes = config.boolean("boxes").value_or(true);
+  options.draw.labels = config.boolean("labels").value_or(true);
+  options.draw.keypoints = config.boolean("keypoints").value_or(true);
+  options.draw.latency = config.boolean("latency").value_or(true);
+  if (const auto n = config.integer("polygon", 0, CAMD_MAX_KEYPOINTS)) options.draw.polygon = static_cast<int>(*n);
+  if (const nlohmann::json* zones = config.raw("zones")) {
+    // The configuration of `zones`, of which this reads the shapes alone: a YAML alias says it once for both.
+    if (!zones->is_object()) config.fail("zones", "must be the `config` of the plug-in zones");
+    JsonObject theirs("config.zones", zones->is_object() ? *zones : nlohmann::json::object());
+    options.shapes = read_shapes(theirs);
+    config.fail("zones", theirs, false);
+  }
+  return options;
+}
+
 class Annotate final : public camd::plugin::Postprocessor {
  public:
   Annotate(camd::plugin::Host host, std::string_view config_json) : host_(host), events_(host.events()) {
     JsonObject config("config", config_json);
-    const auto path = config.text("path");
-    path_ = path.value_or("");
-    const auto extension = std::filesystem::path(path_).extension();
-    if (!config.has("path") ||
-        (path && extension != ".mp4" && extension != ".png" && extension != ".jpg" && extension != ".jpeg")) {
-      config.fail("path",
-                  "is needed and ends in .mp4, .png or .jpg, e.g. out/annotated.mp4 or "
-                  "out/frames/{camera}-{sequence}.png");
-    }
-    if (const std::string problem = time_problem(path_); !problem.empty()) config.fail("path", problem);
-    options_.video = extension == ".mp4";
-    options_.every = static_cast<std::uint64_t>(config.integer("every", 1, 1'000'000).value_or(1));
-    if (const auto fps = config.number("fps", 0.001, 1000.0))
-      options_.period_ns = static_cast<std::int64_t>(1e9 / *fps);
-    scale_ = config.number("scale", 0.05, 1.0).value_or(1.0);
-    options_.crf = static_cast<int>(config.integer("crf", 1, 51).value_or(23));
-    draw_.boxes = config.boolean("boxes").value_or(true);
-    draw_.labels = config.boolean("labels").value_or(true);
-    draw_.keypoints = config.boolean("keypoints").value_or(true);
-    draw_.latency = config.boolean("latency").value_or(true);
-    if (const auto n = config.integer("polygon", 0, CAMD_MAX_KEYPOINTS)) draw_.polygon = static_cast<int>(*n);
-    if (const nlohmann::json* zones = config.raw("zones")) {
-      // The configuration of `zones`, of which this reads the shapes alone: a YAML alias says it once for both.
-      if (!zones->is_object()) config.fail("zones", "must be the `config` of the plug-in zones");
-      JsonObject theirs("config.zones", zones->is_object() ? *zones : nlohmann::json::object());
-      shapes_ = read_shapes(theirs);
-      theirs.finish(false);
-    }
+    AnnotateOptions options = read_options(config);
     config.finish();
+    path_ = std::move(options.path);
+    options_ = options.film;
+    scale_ = options.scale;
+    draw_ = options.draw;
+    shapes_ = std::move(options.shapes);
     drawn_ = host_.counter("drawn");
     left_out_ = host_.counter("left_out");
+  }
+
+  static void check(const camd::plugin::Check& check) {
+    JsonObject config("config", check.config_json());
+    const std::string path = read_options(config).path;
+    config.report(check);
+    if (path.empty() || !time_problem(path).empty()) return;
+    try {
+      const std::vector<std::string> parts = camera_parts(check.camera_names());
+      for (const std::string& part : parts) {
+        const std::string film = at_time(camera_path(path, part, parts.size() > 1), std::time(nullptr));
+        const std::string problem = folder_problem(std::filesystem::path(film).parent_path().string());
+        if (!problem.empty()) {
+          check.mistake("path", problem);
+          return;
+        }
+        check.claim("path", film);
+      }
+    } catch (const std::invalid_argument& same_names) {
+      check.mistake("path", same_names.what());
+    }
   }
 
   void outputs(const camd_model& model, camd::plugin::Needs& needs) override {

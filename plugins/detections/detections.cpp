@@ -29,6 +29,8 @@ class Detections final : public camd::plugin::Postprocessor {
     left_out_ = host_.counter("left_out");
   }
 
+  static void check(const camd::plugin::Check& check) { check_options(check); }
+
   void outputs(const camd_model& model, camd::plugin::Needs& needs) override {
     const Options options = read_options(model.card_json != nullptr ? model.card_json : "{}", config_);
     if (!options.layout) {

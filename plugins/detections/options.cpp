@@ -106,14 +106,10 @@ void read_outputs(JsonObject& in, Options& options) {
   for (std::size_t r = 0; r < kRoleCount; ++r) {
     if (auto names = roles.texts(to_string(static_cast<Role>(r)))) options.outputs[r] = std::move(*names);
   }
-  try {
-    roles.finish();
-  } catch (const std::invalid_argument& e) {
-    in.fail("outputs", e.what());
-  }
+  in.fail("outputs", roles);
 }
 
-void apply(JsonObject& in, Options& options, bool strict) {
+void apply(JsonObject& in, Options& options) {
   if (const auto layout = in.one_of("layout", layout_names())) options.layout = parse_layout(*layout);
   read_scores(in, options);
   read_classes(in, options);
@@ -154,7 +150,6 @@ void apply(JsonObject& in, Options& options, bool strict) {
   }
   if (const auto v = in.boolean("relative")) options.relative = *v;
   if (const auto v = in.boolean("decoded")) options.decoded = *v;
-  in.finish(strict);
 }
 
 }  // namespace
@@ -207,10 +202,19 @@ std::string_view to_string(ScoreForm form) noexcept {
 Options read_options(std::string_view card_json, std::string_view config_json) {
   Options options;
   JsonObject card("model card", card_json);
-  apply(card, options, false);
+  apply(card, options);
+  card.finish(false);
   JsonObject config("config", config_json);
-  apply(config, options, true);
+  apply(config, options);
+  config.finish();
   return options;
+}
+
+void check_options(const camd::plugin::Check& check) {
+  Options options;
+  JsonObject config("config", check.config_json());
+  apply(config, options);
+  config.report(check);
 }
 
 }  // namespace camd::plugins

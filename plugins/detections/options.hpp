@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "plugins/camd_plugin.hpp"
+
 namespace camd::plugins {
 
 enum class Layout : std::uint8_t { kAnchors, kScrfd, kYunet, kSsd, kYolox, kNanodet, kFastestdet };
@@ -63,5 +65,7 @@ struct Options {
 // Reads `config_json` over `card_json`. Throws std::invalid_argument with everything that is wrong. Unknown keys are
 // errors in the configuration; the card is shared with others and may hold more.
 [[nodiscard]] Options read_options(std::string_view card_json, std::string_view config_json);
+// Tells what is wrong in the configuration alone; the model and its card are not looked at.
+void check_options(const camd::plugin::Check& check);
 
 }  // namespace camd::plugins

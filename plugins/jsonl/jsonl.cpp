@@ -22,25 +22,58 @@ namespace {
 // any before costs no allocation. Memory that no line reaches is never touched.
 constexpr std::size_t kLineBytes = std::size_t{1} << 22U;
 
+struct JsonlOptions {
+  std::string path;
+  bool append = true;
+};
+
+JsonlOptions read_options(JsonObject& config) {
+  JsonlOptions options;
+  const auto path = config.text("path");
+  if (!config.has("path") || (path && path->empty())) {
+    config.fail("path", "is needed: the file to write, e.g. out/detections.jsonl");
+  }
+  options.path = path.value_or("");
+  if (const std::string problem = time_problem(options.path); !problem.empty()) config.fail("path", problem);
+  if (options.path == "-") config.fail("path", "'-' is stdout, which carries the metrics: name a file");
+  options.append = config.boolean("append").value_or(true);
+  return options;
+}
+
+bool is_per_camera(const std::string& path) { return path.find("{camera}") != std::string::npos; }
+
 class Jsonl final : public camd::plugin::Postprocessor {
  public:
   Jsonl(camd::plugin::Host host, std::string_view config_json) : host_(host), events_(host.events()) {
     JsonObject config("config", config_json);
-    const auto path = config.text("path");
-    if (!config.has("path") || (path && path->empty())) {
-      config.fail("path", "is needed: the file to write, e.g. out/detections.jsonl");
-    }
-    path_ = path.value_or("");
-    if (const std::string problem = time_problem(path_); !problem.empty()) config.fail("path", problem);
-    append_ = config.boolean("append").value_or(true);
+    const JsonlOptions options = read_options(config);
     config.finish();
+    path_ = options.path;
+    append_ = options.append;
     line_.reserve(kLineBytes);
-    if (path_ == "-") {
-      throw std::invalid_argument("config.path: '-' is stdout, which carries the metrics: name a file");
-    }
     // Without a camera in its name there is one file: opened now, so that the reason is said as early as can be.
-    if (path_.find("{camera}") == std::string::npos)
-      files_.push_back(std::make_unique<LineFile>(path_, append_, host_.reloads()));
+    if (!is_per_camera(path_)) files_.push_back(std::make_unique<LineFile>(path_, append_, host_.reloads()));
+  }
+
+  static void check(const camd::plugin::Check& check) {
+    JsonObject config("config", check.config_json());
+    const std::string path = read_options(config).path;
+    config.report(check);
+    if (path.empty() || path == "-" || !time_problem(path).empty()) return;
+    try {
+      std::vector<std::string> parts = {""};
+      if (is_per_camera(path)) parts = camera_parts(check.camera_names());
+      for (const std::string& part : parts) {
+        const LineFile::Finding found = LineFile::look_at(camera_path(path, part, false));
+        if (!found.problem.empty()) {
+          check.mistake("path", found.problem);
+        } else if (found.regular) {
+          check.claim("path", found.path);
+        }
+      }
+    } catch (const std::invalid_argument& same_names) {
+      check.mistake("path", same_names.what());
+    }
   }
 
   void outputs(const camd_model& model, camd::plugin::Needs& needs) override {

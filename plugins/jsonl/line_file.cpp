@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <ctime>
+#include <filesystem>
 #include <mutex>
 #include <stdexcept>
 #include <utility>
@@ -25,6 +26,13 @@ bool is_stdout(const struct stat& opened) {
   struct stat out {};
   return ::fstat(STDOUT_FILENO, &out) == 0 && out.st_dev == opened.st_dev && out.st_ino == opened.st_ino &&
          !(S_ISCHR(opened.st_mode) && ::isatty(STDOUT_FILENO) == 0);  // `camd run > /dev/null` does not take /dev/null
+}
+
+// What is wrong with a file of this kind; empty: lines can be written into it.
+std::string kind_problem(const std::string& path, const struct stat& found) {
+  if (is_stdout(found)) return path + ": is stdout, which carries the metrics: name a file";
+  if (S_ISREG(found.st_mode) || S_ISCHR(found.st_mode)) return {};
+  return path + ": is no file that can be written line by line (a pipe or socket can stall the cameras)";
 }
 
 // The regular files that this process has open, for the instance that a reload makes beside the one that writes.
@@ -92,10 +100,8 @@ struct LineFile::Opened {
     std::string problem;
     if (::fstat(file, &opened) != 0) {
       problem = "cannot write " + io_message(path, errno);
-    } else if (is_stdout(opened)) {
-      problem = path + ": is stdout, which carries the metrics: name a file";
-    } else if (!S_ISREG(opened.st_mode) && !S_ISCHR(opened.st_mode)) {
-      problem = path + ": is no file that can be written line by line (a pipe or socket can stall the cameras)";
+    } else {
+      problem = kind_problem(path, opened);
     }
     regular = S_ISREG(opened.st_mode);
     id = {opened.st_dev, opened.st_ino};
@@ -140,10 +146,23 @@ struct LineFile::Open {
   }
 };
 
-LineFile::LineFile(std::string path, bool append, std::uint32_t reloads) : path_(std::move(path)), reloads_(reloads) {
-  if (path_ == "-") {
-    throw std::invalid_argument("config.path: '-' is stdout, which carries the metrics: name a file");
+LineFile::Finding LineFile::look_at(const std::string& path) {
+  Finding finding{at_time(path, std::time(nullptr)), {}, true};
+  struct stat found {};
+  if (::stat(finding.path.c_str(), &found) != 0) {
+    finding.problem = folder_problem(std::filesystem::path(finding.path).parent_path().string());
+    return finding;
   }
+  finding.regular = S_ISREG(found.st_mode);
+  finding.problem =
+      S_ISDIR(found.st_mode) ? "cannot write " + io_message(finding.path, EISDIR) : kind_problem(finding.path, found);
+  if (finding.problem.empty() && ::access(finding.path.c_str(), W_OK) != 0) {
+    finding.problem = "cannot write " + io_message(finding.path, errno);
+  }
+  return finding;
+}
+
+LineFile::LineFile(std::string path, bool append, std::uint32_t reloads) : path_(std::move(path)), reloads_(reloads) {
   const Opened opened(path_);
   regular_ = opened.regular;
   const std::lock_guard lock(open_files().mutex);

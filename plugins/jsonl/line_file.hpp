@@ -19,6 +19,14 @@ namespace camd::plugins {
 
 class LineFile {
  public:
+  // What would become of a LineFile of a path. Makes and opens nothing.
+  struct Finding {
+    std::string path;     // with its times filled in, as of now
+    std::string problem;  // why it cannot be written; empty: it can
+    bool regular = true;  // a file that one instance alone may write
+  };
+  [[nodiscard]] static Finding look_at(const std::string& path);
+
   // Opens or creates `path` with its folders, times in it filled in (at_time()). At the first start (`reloads` is 0)
   // and without `append`, what the file held is kept until the first append() and then dropped; otherwise it is kept
   // for good, and a last line that nobody finished is ended before the first append(). `reloads` is camd_host.reloads.

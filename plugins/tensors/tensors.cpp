@@ -37,20 +37,65 @@ std::string tensor_part(std::string_view name) {
   return part;
 }
 
+struct TensorOptions {
+  std::string dir;
+  std::uint64_t every = 30;
+  bool input = true;
+  std::vector<std::string> outputs;  // names; empty: all
+};
+
+TensorOptions read_options(JsonObject& config) {
+  TensorOptions options;
+  const auto dir = config.text("dir");
+  if (!config.has("dir") || (dir && dir->empty()))
+    config.fail("dir", "is needed: the folder to write, e.g. out/tensors");
+  options.dir = dir.value_or("");
+  while (options.dir.size() > 1 && options.dir.back() == '/') options.dir.pop_back();
+  if (const std::string problem = time_problem(options.dir); !problem.empty()) config.fail("dir", problem);
+  options.every = static_cast<std::uint64_t>(config.integer("every", 1, 1'000'000'000).value_or(30));
+  options.input = config.boolean("input").value_or(true);
+  options.outputs = config.texts("outputs").value_or(std::vector<std::string>{});
+  return options;
+}
+
+// The folder of one camera. Where the path names none and there are several, each has its own below it.
+std::string camera_folder(const std::string& dir, const std::string& camera_part, bool several) {
+  std::filesystem::path folder = replaced(dir, "{camera}", camera_part);
+  if (several && dir.find("{camera}") == std::string::npos) folder /= camera_part;
+  return folder.string();
+}
+
 class TensorFiles final : public camd::plugin::Postprocessor {
  public:
   TensorFiles(camd::plugin::Host host, std::string_view config_json) : host_(host) {
     JsonObject config("config", config_json);
-    const auto dir = config.text("dir");
-    if (!config.has("dir") || (dir && dir->empty()))
-      config.fail("dir", "is needed: the folder to write, e.g. out/tensors");
-    dir_ = dir.value_or("");
-    while (dir_.size() > 1 && dir_.back() == '/') dir_.pop_back();
-    if (const std::string problem = time_problem(dir_); !problem.empty()) config.fail("dir", problem);
-    every_ = static_cast<std::uint64_t>(config.integer("every", 1, 1'000'000'000).value_or(30));
-    input_ = config.boolean("input").value_or(true);
-    wanted_ = config.texts("outputs").value_or(std::vector<std::string>{});
+    TensorOptions options = read_options(config);
     config.finish();
+    dir_ = std::move(options.dir);
+    every_ = options.every;
+    input_ = options.input;
+    wanted_ = std::move(options.outputs);
+  }
+
+  static void check(const camd::plugin::Check& check) {
+    JsonObject config("config", check.config_json());
+    const std::string dir = read_options(config).dir;
+    config.report(check);
+    if (dir.empty() || !time_problem(dir).empty()) return;
+    try {
+      const std::vector<std::string> parts = camera_parts(check.camera_names());
+      for (const std::string& part : parts) {
+        const std::string folder = at_time(camera_folder(dir, part, parts.size() > 1), std::time(nullptr));
+        const std::string problem = folder_problem(folder);
+        if (!problem.empty()) {
+          check.mistake("dir", problem);
+          return;
+        }
+        check.claim("dir", folder);
+      }
+    } catch (const std::invalid_argument& same_names) {
+      check.mistake("dir", same_names.what());
+    }
   }
 
   void outputs(const camd_model& model, camd::plugin::Needs& needs) override {
@@ -124,9 +169,7 @@ class TensorFiles final : public camd::plugin::Postprocessor {
   };
 
   [[nodiscard]] Folder folder_of(const std::string& camera_part, bool several) const {
-    std::filesystem::path folder = replaced(dir_, "{camera}", camera_part);
-    if (several && dir_.find("{camera}") == std::string::npos) folder /= camera_part;
-    return choose(folder.string());
+    return choose(camera_folder(dir_, camera_part, several));
   }
   // A folder without tensors in it: sequence numbers begin at 0 with every start, and would meet those of before.
   [[nodiscard]] Folder choose(const std::string& wanted) const {

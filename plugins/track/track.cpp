@@ -61,12 +61,14 @@ Options read_options(JsonObject& config) {
   return options;
 }
 
+bool read_tells(JsonObject& config) { return config.boolean("events").value_or(true); }
+
 class Track final : public camd::plugin::Postprocessor {
  public:
   Track(camd::plugin::Host host, std::string_view config_json) : host_(host), events_(host.events()) {
     JsonObject config("config", config_json);
     options_ = read_options(config);
-    tells_ = config.boolean("events").value_or(true);
+    tells_ = read_tells(config);
     config.finish();
     // Instances of this process that came before, and whose numbers are in somebody's files, counted below this.
     next_id_ = (std::uint64_t{host_.reloads()} << 32U) + 1;
@@ -77,6 +79,13 @@ class Track final : public camd::plugin::Postprocessor {
     left_out_ = host_.counter("left_out");
     untold_ = host_.counter("events_left_out");
     active_ = host_.gauge("active");
+  }
+
+  static void check(const camd::plugin::Check& check) {
+    JsonObject config("config", check.config_json());
+    static_cast<void>(read_options(config));
+    static_cast<void>(read_tells(config));
+    config.report(check);
   }
 
   void outputs(const camd_model& model, camd::plugin::Needs& needs) override {

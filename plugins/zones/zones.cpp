@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "plugins/camd_plugin.hpp"
@@ -45,35 +46,58 @@ std::string counter_part(const std::string& name) {
   return std::isalpha(static_cast<unsigned char>(part.front())) != 0 ? part : "z" + part;
 }
 
+struct Settings {
+  Shapes shapes;
+  Place anchor{};
+  Options options;
+  bool counts = true;
+};
+
+Settings read_settings(JsonObject& config) {
+  Settings settings;
+  settings.shapes = read_shapes(config);
+  if (settings.shapes.zones.empty() && settings.shapes.lines.empty() && !config.has("zones") && !config.has("lines")) {
+    config.fail("zones", "is needed, or `lines`: what shall be counted");
+  }
+  settings.anchor = read_anchor(config);
+  const auto seconds = [&](const char* key, std::int64_t& ns) {
+    if (const auto read = config.number(key, 0.0, 86400.0)) ns = static_cast<std::int64_t>(*read * kSecond);
+  };
+  seconds("settle", settings.options.settle_ns);
+  seconds("dwell", settings.options.dwell_ns);
+  seconds("forget", settings.options.forget_ns);
+  if (const auto most = config.integer("capacity", 1, 1024)) settings.options.capacity = static_cast<int>(*most);
+  settings.counts = config.boolean("counters").value_or(true);
+  const std::size_t numbers = 3 * settings.shapes.zones.size() + 2 * settings.shapes.lines.size() + 3;
+  if (settings.counts && numbers > CAMD_MAX_COUNTERS) {
+    config.fail("counters",
+                fmt::format("so many zones and lines have {} numbers in the metrics, at most {} are possible: "
+                            "set `counters: false`, or divide them among two entries",
+                            numbers, CAMD_MAX_COUNTERS));
+  }
+  return settings;
+}
+
 class Zones final : public camd::plugin::Postprocessor {
  public:
   Zones(camd::plugin::Host host, std::string_view config_json) : host_(host), events_(host.events()) {
     JsonObject config("config", config_json);
-    shapes_ = read_shapes(config);
-    if (shapes_.zones.empty() && shapes_.lines.empty() && !config.has("zones") && !config.has("lines")) {
-      config.fail("zones", "is needed, or `lines`: what shall be counted");
-    }
-    anchor_ = read_anchor(config);
-    const auto seconds = [&](const char* key, std::int64_t& ns) {
-      if (const auto read = config.number(key, 0.0, 86400.0)) ns = static_cast<std::int64_t>(*read * kSecond);
-    };
-    seconds("settle", options_.settle_ns);
-    seconds("dwell", options_.dwell_ns);
-    seconds("forget", options_.forget_ns);
-    if (const auto most = config.integer("capacity", 1, 1024)) options_.capacity = static_cast<int>(*most);
-    const bool counts = config.boolean("counters").value_or(true);
-    const std::size_t numbers = 3 * shapes_.zones.size() + 2 * shapes_.lines.size() + 3;
-    if (counts && numbers > CAMD_MAX_COUNTERS) {
-      config.fail("counters",
-                  fmt::format("so many zones and lines have {} numbers in the metrics, at most {} are possible: "
-                              "set `counters: false`, or divide them among two entries",
-                              numbers, CAMD_MAX_COUNTERS));
-    }
+    Settings settings = read_settings(config);
     config.finish();
+    shapes_ = std::move(settings.shapes);
+    anchor_ = settings.anchor;
+    options_ = settings.options;
+    const bool counts = settings.counts;
     untracked_ = host_.counter("untracked");
     left_out_ = host_.counter("left_out");
     untold_ = host_.counter("events_left_out");
     if (counts) make_counters();
+  }
+
+  static void check(const camd::plugin::Check& check) {
+    JsonObject config("config", check.config_json());
+    static_cast<void>(read_settings(config));
+    config.report(check);
   }
 
   void outputs(const camd_model& model, camd::plugin::Needs& needs) override {

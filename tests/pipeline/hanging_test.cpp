@@ -1,13 +1,17 @@
 // Plug-ins that do not return: a stop and a reload have a bound, name them, and account for every frame.
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/log.hpp"
 #include "tests/pipeline/rig.hpp"
+#include "tests/support/paths.hpp"
 
 namespace camd::pipeline {
 namespace {
@@ -141,6 +145,72 @@ TEST(PluginHostEnd, FinishesTheOthersAndNamesTheOneWhoseDestroyHangs) {
     EXPECT_THAT(host.finish(), IsEmpty());
   }
   Ends::gate().open();
+}
+
+// ---- The beginning of a plug-in
+
+class PluginHostSetUp : public ::testing::Test {
+ protected:
+  static std::string misbehave() { return test::binary_dir() + "/lib/bad/misbehave.so"; }
+  PluginHostSetUp() {
+    void* const library = dlopen(misbehave().c_str(), RTLD_NOW);
+    set_gate_ = reinterpret_cast<void (*)(int)>(dlsym(library, "misbehave_set_gate"));
+    wait_entered_ = reinterpret_cast<void (*)(std::int64_t)>(dlsym(library, "misbehave_wait_entered"));
+    set_gate_(0);
+    enough_ = std::thread([this] {
+      wait_entered_(1);
+      asked_ = true;
+    });
+  }
+  ~PluginHostSetUp() override {
+    enough_.join();
+    set_gate_(1);
+    while (plugin_threads_left_behind()) std::this_thread::yield();
+  }
+  static std::vector<PluginSpec> spec(const std::string& how) {
+    return {{misbehave(), "{\"how\":\"" + how + "\"}", "c.yaml:4:5: postprocess.0"}};
+  }
+  // For ever, but for somebody who wants to stop once the plug-in is at its gate.
+  PluginHostOptions options() {
+    return {0, {std::chrono::hours(1), [this] { return asked_.load(); }, std::chrono::milliseconds(20)}};
+  }
+
+  void (*set_gate_)(int) = nullptr;
+  void (*wait_entered_)(std::int64_t) = nullptr;
+  std::atomic<bool> asked_ = false;
+  std::thread enough_;
+};
+
+// The start, or the reload, waited for it for ever.
+TEST_F(PluginHostSetUp, NamesOneThatHangsInCreateAndLeavesItBehind) {
+  const std::string named = "c.yaml:4:5: postprocess.0: plug-in " + misbehave() +
+                            ": hangs in create(), or while its library is loaded: it is left behind";
+  for (const PluginHostOptions& patience : {options(), PluginHostOptions{0, {std::chrono::milliseconds(20), {}}}}) {
+    try {
+      const PluginHost host(spec("gate_create"), base::system_clock(), patience);
+      FAIL();
+    } catch (const base::Error& error) {
+      EXPECT_EQ(error.kind(), base::ErrorKind::kPlugin);
+      EXPECT_EQ(std::string(error.what()), named);
+    }
+    EXPECT_TRUE(plugin_threads_left_behind());
+  }
+}
+
+TEST_F(PluginHostSetUp, NamesOneThatHangsInOutputsAndLeavesItBehind) {
+  const auto device = device::make_host_device(base::system_clock());
+  test::FakeEngine engine(*device, [](const infer::PictureView&) { return base::Status(); });
+  PluginHost host(spec("gate_outputs"), base::system_clock(), options());
+  try {
+    test::declare(host, engine);
+    FAIL();
+  } catch (const base::Error& error) {
+    EXPECT_EQ(std::string(error.what()),
+              "c.yaml:4:5: postprocess.0: plug-in " + misbehave() + ": hangs in outputs(): it is left behind");
+  }
+  EXPECT_TRUE(host.hangs());
+  EXPECT_TRUE(plugin_threads_left_behind());
+  EXPECT_THAT(host.finish(), IsEmpty());  // it is told, and nobody waits for it again
 }
 
 TEST(PluginHostEnd, WaitsForOneThatReturns) {

@@ -68,8 +68,8 @@ TEST(Limits, OfMemoryHoldTheEngineAndItsFramesInFlight) {
             "cameras, smaller pictures or fewer pipeline.slots");
   EXPECT_EQ(lane_problem(config, lane, {{0, 0, all + lane.host_bytes}, {}, lane}), "");
   EXPECT_EQ(lane_problem(config, lane, {{0, 0, all}, {}, lane}),
-            "the model and the pictures of 2 cameras need at least 398 MiB of memory, 181 of it for 4 frames in flight and "
-            "181 for what runs until the new configuration has taken over; this process may have 217: raise the limit "
+            "the model and the pictures of 2 cameras need at least 397 MiB of memory, 181 of it for 4 frames in flight and "
+            "181 for what runs until the new configuration has taken over; this process may have 216: raise the limit "
             "(MemoryMax= in the systemd unit, ulimit -v), or use fewer cameras, smaller pictures or fewer "
             "pipeline.slots");
 }

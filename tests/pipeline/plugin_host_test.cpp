@@ -455,7 +455,7 @@ TEST(PluginHost, RefusesAnExtensionThatIsNotWhole) {
     plugin.add_to(host);
     FAIL();
   } catch (const base::Error& error) {
-    EXPECT_STREQ(error.what(), "plug-in fake: its extension camd.counters/1 has no sample()");
+    EXPECT_STREQ(error.what(), "plug-in fake: its extension camd.counters/1 lacks a function");
   }
 }
 

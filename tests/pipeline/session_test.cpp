@@ -6,9 +6,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "config/loader.hpp"
 #include "device/make_device.hpp"
@@ -55,9 +58,11 @@ class SessionTest : public ::testing::Test {
     options.frame_limit = frame_limit;
     options.plugin_patience = plugin_patience_;
     options.reload_patience = plugin_patience_;
+    options.set_up_patience = {std::chrono::hours(1), [this] { return stop_asked_.load(); },
+                               std::chrono::milliseconds(20)};
     options.draining = [this](bool now) { order_.push_back(now ? "drain" : "drained"); };
     session_ = std::make_unique<Session>(
-        [this] { return config::load(path("c.yaml"), {}, {.card_keys = card_keys()}); }, options, base::system_clock(),
+        [this] { return config::read(path("c.yaml"), {}, {.card_keys = card_keys()}); }, options, base::system_clock(),
         [this](std::string_view line) {
           lines_.push_back(nlohmann::json::parse(line));
           const std::string event = lines_.back().at("event");
@@ -85,6 +90,7 @@ class SessionTest : public ::testing::Test {
   std::vector<nlohmann::json> lines_;
   std::vector<std::string> order_;
   base::Duration plugin_patience_ = std::chrono::hours(1);
+  std::atomic<bool> stop_asked_ = false;
   std::unique_ptr<Session> session_;
 };
 
@@ -220,14 +226,6 @@ TEST_F(SessionTest, TellsInALineHowItGoes) {
   EXPECT_EQ(session_->status_line(), "0 of 1 cameras running, a ended");
 }
 
-TEST(Reload, RefusesASecondModelThatFindsNoRoom) {
-  EXPECT_EQ(no_room_for_two(std::nullopt, 1U << 30), "");
-  EXPECT_EQ(no_room_for_two(1U << 30, 1U << 30), "");
-  EXPECT_EQ(no_room_for_two(100U << 20, 300U << 20),
-            "the new model is made beside the one that runs, which took 300 MiB of the GPU's memory; 100 MiB are free: "
-            "stop camd and start it with the new configuration");
-}
-
 TEST_F(SessionTest, TheFirstStartThrowsWhyItIsRefusedAndNothingRuns) {
   configure(kFive, "  - plugin: nothing\n");
   EXPECT_THROW(session().start(), base::Error);
@@ -248,7 +246,7 @@ TEST_F(SessionTest, ARefusedReloadCostsTheRunningConfigurationNoFrame) {
       {"corrupt.onnx", "", "host", path("corrupt.onnx")},
       {"thrown in create", "  - plugin: " + bad_plugin + "\n    config: {how: throw_create}\n", "host", ""},
       {"thrown in outputs", "  - plugin: " + bad_plugin + "\n    config: {how: throw_outputs}\n", "host", ""},
-      {"another postprocessor", "  - plugin: jsonl\n    config: {path: " + path("d.jsonl") + "}\n", "host", ""}};
+      {"is written by postprocess.0.config.path already", "  - plugin: jsonl\n    config: {path: " + path("d.jsonl") + "}\n", "host", ""}};
   if (device::count_gpus().count == 0) cases.push_back({"c.yaml:1:9: device", "", "cuda", ""});
   configure(kEndless);
   session(30).start();
@@ -271,6 +269,43 @@ TEST_F(SessionTest, ARefusedReloadCostsTheRunningConfigurationNoFrame) {
   const std::vector<int> told = sequences();
   EXPECT_GE(told.size(), 30U);
   for (std::size_t i = 0; i < told.size(); ++i) ASSERT_EQ(told[i], static_cast<int>(i));
+}
+
+// The reload waited for it for ever, and nothing could stop camd any more.
+TEST_F(SessionTest, AReloadWhosePluginHangsInCreateIsRefusedAndTheOldConfigurationRunsOn) {
+  const std::string plugin = test::binary_dir() + "/lib/bad/misbehave.so";
+  void* const library = dlopen(plugin.c_str(), RTLD_NOW);
+  ASSERT_NE(library, nullptr);
+  const auto set_gate = reinterpret_cast<void (*)(int)>(dlsym(library, "misbehave_set_gate"));
+  const auto wait_entered = reinterpret_cast<void (*)(std::int64_t)>(dlsym(library, "misbehave_wait_entered"));
+  configure(kEndless);
+  session().start();
+  for (const std::string how : {"gate_create", "gate_outputs"}) {
+    set_gate(0);
+    stop_asked_ = false;
+    std::thread enough([&] {
+      wait_entered(1);
+      stop_asked_ = true;
+    });
+    configure(kEndless, "  - plugin: " + plugin + "\n    config: {how: " + how + "}\n");
+    EXPECT_FALSE(session_->reload());
+    enough.join();
+    EXPECT_TRUE(session_->running());
+    EXPECT_TRUE(session_->hangs());
+  }
+  stop_asked_ = false;
+  set_gate(1);
+  while (plugin_threads_left_behind()) std::this_thread::yield();
+  EXPECT_FALSE(session_->hangs());
+  configure(kFive);
+  EXPECT_TRUE(session_->reload());
+  EXPECT_EQ(wait(), EndReason::kSourcesEnded);
+  EXPECT_EQ(session_->stop(EndReason::kSourcesEnded), 0);
+  ASSERT_EQ(reloads().size(), 3U);
+  const std::string place = path("c.yaml") + ":7:5: postprocess.1: plug-in " + plugin + ": hangs in ";
+  EXPECT_THAT(reloads()[0].at("errors"),
+              ElementsAre(place + "create(), or while its library is loaded: it is left behind"));
+  EXPECT_THAT(reloads()[1].at("errors"), ElementsAre(place + "outputs(): it is left behind"));
 }
 
 // The reload, and the stop after it, waited for ever.

@@ -40,6 +40,7 @@ TEST(Abi, KeepsItsConstants) {
   EXPECT_STREQ(CAMD_EXTENSION_EVENTS, "camd.events/1");
   EXPECT_STREQ(CAMD_EXTENSION_CAMERAS, "camd.cameras/1");
   EXPECT_STREQ(CAMD_EXTENSION_REOPEN, "camd.reopen/1");
+  EXPECT_STREQ(CAMD_EXTENSION_CHECK, "camd.check/1");
   EXPECT_EQ(CAMD_MAX_EVENTS, 64);
   EXPECT_EQ(CAMD_EVENT_NAME_BYTES, 48);
   EXPECT_EQ(CAMD_EVENT_NUMBERS, 8);
@@ -225,6 +226,21 @@ TEST(Abi, DeclaresDLPackAsItsOwnHeaderDoes) {
                              kDLFloat,
                              kDLBfloat};
   EXPECT_EQ(ours, real);
+}
+
+TEST(Abi, KeepsTheLayoutOfTheCheck) {
+  EXPECT_OFFSET(camd_check, struct_size, 0);
+  EXPECT_OFFSET(camd_check, config_json, 8);
+  EXPECT_OFFSET(camd_check, card_json, 16);
+  EXPECT_OFFSET(camd_check, camera_count, 24);
+  EXPECT_OFFSET(camd_check, camera_names, 32);
+  EXPECT_OFFSET(camd_check, mistake, 40);
+  EXPECT_OFFSET(camd_check, unknown_key, 48);
+  EXPECT_OFFSET(camd_check, claim, 56);
+  EXPECT_SIZE(camd_check, 64);
+  EXPECT_OFFSET(camd_plugin_check, struct_size, 0);
+  EXPECT_OFFSET(camd_plugin_check, check, 8);
+  EXPECT_SIZE(camd_plugin_check, 16);
 }
 
 }  // namespace

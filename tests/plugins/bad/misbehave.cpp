@@ -11,7 +11,8 @@
 //   no_utf8                texts, an event and a log line that are no UTF-8
 //   sleep                  every frame takes {"ms": N}
 //   gate                   every frame waits until the test opens the gate (functions below), without sleeping
-//   gate_destroy           destroy() waits there
+//   gate_create, gate_outputs, gate_check, gate_destroy         that function waits there
+//   throw_check            check() throws past the adaptor
 // The gate is shared by all instances of one loaded library. Threads: gate functions [any].
 #include <chrono>
 #include <condition_variable>
@@ -21,6 +22,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "plugins/camd_plugin.hpp"
@@ -45,12 +47,14 @@ class Misbehave final : public camd::plugin::Postprocessor {
     const auto config = nlohmann::json::parse(config_json);
     how_ = config.value("how", "");
     ms_ = config.value("ms", 0);
+    if (how_ == "gate_create") wait_at_gate();
     if (how_ == "throw_create") throw std::runtime_error("thrown in create");
     if (how_ == "no_utf8") host_.log(CAMD_LOG_WARN, "log \xFF\xC3(\x1B[31m\n<0>forged");
     if (how_ == "raw_throw_destroy") throws_at_the_end() = true;
   }
 
   void outputs(const camd_model& model, camd::plugin::Needs& needs) override {
+    if (how_ == "gate_outputs") wait_at_gate();
     if (how_ == "throw_outputs") throw std::runtime_error("thrown in outputs");
     if (how_ == "too_many_detections") needs.detections(CAMD_MAX_DETECTIONS + 1);
     if (how_ == "undeclared_output") needs.output(model.output_count, CAMD_NEED_HOST);
@@ -73,6 +77,17 @@ class Misbehave final : public camd::plugin::Postprocessor {
   void finish() override {
     if (how_ == "gate_destroy") wait_at_gate();
     if (how_ == "throw_destroy") throw std::runtime_error("thrown in destroy");
+  }
+
+  static void check(const camd::plugin::Check& check) {
+    const std::string_view config = check.config_json();
+    if (config.find("gate_check") != std::string_view::npos) wait_at_gate();
+    if (config.find("bad_keys") != std::string_view::npos) {
+      check.mistake("", "all of it\nin two lines \xFF");
+      check.mistake(std::string(1000, 'k'), std::string(10'000, 'm'));
+      check.unknown_key("zones.0.pionts", {"points", "name"});
+      for (int i = 0; i < 1000; ++i) check.mistake("many", "too many");
+    }
   }
 
   [[nodiscard]] const std::string& how() const { return how_; }
@@ -132,6 +147,17 @@ std::int32_t create(const camd_host* host, const char* config_json, void** insta
   return base_table().create(host, config_json, instance, error);
 }
 
+std::int32_t check(const camd_check* check, camd_error* error) {
+  if (std::strstr(check->config_json, "throw_check") != nullptr) throw std::runtime_error("thrown past the adaptor");
+  const auto* const own = static_cast<const camd_plugin_check*>(base_table().get_extension(CAMD_EXTENSION_CHECK));
+  return own->check(check, error);
+}
+
+const void* get_extension(const char* id) {
+  static constexpr camd_plugin_check kCheck{sizeof(camd_plugin_check), &check};
+  return std::strcmp(id, CAMD_EXTENSION_CHECK) == 0 ? &kCheck : base_table().get_extension(id);
+}
+
 std::int32_t destroy(void* instance, camd_error* error) {
   const std::int32_t code = base_table().destroy(instance, error);
   if (Misbehave::throws_at_the_end()) throw std::runtime_error("thrown past the adaptor");
@@ -164,6 +190,7 @@ CAMD_PLUGIN_EXPORT const camd_plugin* camd_plugin_v1(void) {
     made.create = &create;
     made.process = &process;
     made.destroy = &destroy;
+    made.get_extension = &get_extension;
     return made;
   }();
   return &table;
