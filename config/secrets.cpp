@@ -7,10 +7,15 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <optional>
+#include <sstream>
+#include <utility>
 
 #include "base/secrets.hpp"
 #include "config/value.hpp"
@@ -57,6 +62,35 @@ std::string text_of(const std::filesystem::path& path) {
   return text;
 }
 
+// Where the kernel keeps the environment that this process was started with, and shows it in /proc/PID/environ
+// (proc(5): env_start and env_end, fields 50 and 51 of stat). Empty where that cannot be known.
+std::pair<std::uintptr_t, std::uintptr_t> started_with() {
+  std::ifstream file("/proc/self/stat");
+  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const std::size_t name_ends = text.rfind(')');  // the second field, which may hold anything
+  if (name_ends == std::string::npos) return {};
+  std::istringstream fields(text.substr(name_ends + 1));
+  std::string skipped;
+  for (int field = 3; field < 50; ++field) fields >> skipped;
+  std::uintptr_t begin = 0, end = 0;
+  if (!(fields >> begin >> end)) return {};
+  return {begin, end};
+}
+
+// The value of a variable. It stays in the environment, but /proc/PID/environ does not show it any more: there stand
+// as many stars.
+const char* taken_from_environment(const char* name) {
+  char* const shown = std::getenv(name);
+  if (shown == nullptr) return nullptr;
+  static const std::pair<std::uintptr_t, std::uintptr_t> area = started_with();
+  const auto address = reinterpret_cast<std::uintptr_t>(shown);
+  const std::size_t size = std::strlen(shown);
+  if (address < area.first || address + size >= area.second) return shown;
+  if (setenv(name, std::string(shown, size).c_str(), 1) != 0) return shown;
+  std::memset(shown, '*', size);
+  return std::getenv(name);
+}
+
 std::string value_of(std::string_view reference, const SourcePlace& place, const FileRules& files) {
   if (!files.must_exist) return "secret";
   if (reference.starts_with(kFile)) {
@@ -67,7 +101,7 @@ std::string value_of(std::string_view reference, const SourcePlace& place, const
   }
   const std::string name(reference);
   if (!is_name(name)) throw Unusable{"write ${NAME}, ${file:PATH}, or $${ for the text ${"};
-  if (const char* const value = std::getenv(name.c_str())) return value;
+  if (const char* const value = taken_from_environment(name.c_str())) return value;
   if (const char* const folder = std::getenv("CREDENTIALS_DIRECTORY")) {
     const std::filesystem::path path = std::filesystem::path(folder) / name;
     std::error_code ignored;

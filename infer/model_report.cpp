@@ -46,8 +46,8 @@ std::string on_cuda(const Graph& graph, const EngineOptions& options, const std:
   wanted.type = options.compute_type;
   wanted.output_type = options.output_type;
   const cuda::Plan plan = cuda::make_plan(graph, wanted, path);
-  memory = {plan.constants.size(),
-            plan.arena_bytes + plan.output_bytes + plan.buffers[cuda::kInputBuffer].size_bytes, plan.output_bytes};
+  memory = {plan.constants.size(), plan.arena_bytes + plan.output_bytes + plan.buffers[cuda::kInputBuffer].size_bytes,
+            plan.output_bytes};
   return fmt::format("{} kernels in {}, {} for each frame in flight, {} of weights", plan.steps.size(),
                      to_string(options.compute_type), mebibytes(memory.frame_bytes), mebibytes(memory.weight_bytes));
 }
@@ -98,7 +98,8 @@ ModelReport report_model(const std::string& path, const EngineOptions& options, 
   };
   report.engines.push_back(ask("cpu", path, [&](EngineMemory& memory) { return on_cpu(lowered(), path, memory); }));
   const bool on_host = report.engines.back().runs;
-  report.engines.push_back(ask("cuda", path, [&](EngineMemory& memory) { return on_cuda(lowered(), options, path, memory); }));
+  report.engines.push_back(
+      ask("cuda", path, [&](EngineMemory& memory) { return on_cuda(lowered(), options, path, memory); }));
   if (depth == ReportDepth::kOwnEngines && on_host) return report;
   report.engines.push_back(ask("opencv", path, [&](EngineMemory& /*memory*/) {
     const auto engine = make_opencv_engine(std::move(file), options, host);

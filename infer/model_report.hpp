@@ -24,7 +24,7 @@ struct EngineMemory {
 struct EngineReport {
   std::string engine;  // "cpu", "cuda", "opencv"
   bool runs = false;
-  std::string detail;  // what the engine needs for it, or why it cannot run it
+  std::string detail;     // what the engine needs for it, or why it cannot run it
   EngineMemory memory{};  // 0 where nobody knows (opencv)
 };
 

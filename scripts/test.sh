@@ -10,7 +10,7 @@
 #   asan   address and undefined-behaviour sanitizers over the tests of device, capture, plugins and pipeline (clang)
 #   tsan   the thread sanitizer over the same; clang's thread-safety analysis is an error
 #   fuzz   libFuzzer on what reads models, configurations, zones and metrics lines, for a minute (FUZZ_SECONDS says otherwise),
-#          starting from ONNX's own cases, the examples, and what earlier runs found (build/fuzz/corpus)
+#          starting from ONNX's own cases, the examples, tests/fuzz/corpus, and what earlier runs found (build/fuzz/corpus)
 #   lint   scripts/lint.sh: format, clang-tidy on what changed, layers, scripts
 # Then a summary: what ran, and what was skipped and why. Exit 1 if a step failed; the others run all the same.
 #   --quick        the step dev only
@@ -122,7 +122,7 @@ step_fuzz() {
   local seconds=${FUZZ_SECONDS:-60} half cases=build/fuzz/onnx_conformance case readers models=yes
   configure asan && build asan fuzz_config fuzz_metrics fuzz_model fuzz_zones || return 1 # the same code as the step asan
   mkdir -p build/fuzz/corpus/{config,metrics,model,zones}
-  cp docs/examples/*.yaml docs/examples/detectors/*.yaml build/fuzz/corpus/config/
+  cp docs/examples/*.yaml docs/examples/detectors/*.yaml tests/fuzz/corpus/config/*.yaml build/fuzz/corpus/config/
   echo '{"zones":[{"name":"a","polygon":[[0,0],[1,0],[1,1]]}],"lines":[{"name":"b","from":[0,0],"to":[1,1]}]}' \
     >build/fuzz/corpus/zones/both.json
   head -n 8 tests/apps/data/run.jsonl >build/fuzz/corpus/metrics/run.jsonl

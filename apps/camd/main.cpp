@@ -8,10 +8,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -19,6 +21,7 @@
 #include "apps/camd/commands.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "pipeline/run/plugin_calls.hpp"
 
 namespace {
 
@@ -29,6 +32,10 @@ constexpr int kInternal = 70;
 
 int report(const std::exception& error, int code) {
   camd::base::tell_error(error.what());
+  if (pipeline::plugin_threads_left_behind()) {  // nothing may be destroyed under foreign code that still runs
+    (void)base::flush_log(std::chrono::milliseconds(300));
+    std::_Exit(code);
+  }
   return code;
 }
 
@@ -46,6 +53,20 @@ void secure_standard_descriptors() {
 void limit_heaps() {
   if (std::getenv("MALLOC_ARENA_MAX") == nullptr) {
     mallopt(M_ARENA_MAX, static_cast<int>(std::max(1U, std::thread::hardware_concurrency())));
+  }
+}
+
+// Everybody on the machine can read /proc/PID/cmdline: there stand stars for the password of a URL.
+void hide_passwords(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view text(argv[i]);
+    const std::size_t scheme = text.find("://");
+    if (scheme == std::string_view::npos) continue;
+    const std::size_t begin = scheme + 3;
+    const std::size_t at = text.substr(0, text.find_first_of("/?#", begin)).rfind('@');
+    const std::size_t colon = text.find(':', begin);
+    if (at == std::string_view::npos || colon == std::string_view::npos || colon > at) continue;
+    std::fill(argv[i] + colon + 1, argv[i] + at, '*');
   }
 }
 
@@ -165,6 +186,7 @@ int run(int argc, char** argv) {
     base::tell_error(fmt::format("camd: {} (camd --help, camd run --help)", error.what()));
     return kUsage;
   }
+  hide_passwords(argc, argv);  // they are copied
   base::set_log_level(log_level);
   if (*run_cli) {
     run_options.metrics = meaning(modes, metrics);

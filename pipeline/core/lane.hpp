@@ -8,6 +8,7 @@
 //          stays lost. Device, engine, postprocessors and clock outlive the lane.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <vector>
@@ -30,8 +31,11 @@ struct LaneOptions {
   bool adopted = true;      // JobQueue::Options::adopted
 };
 
-// The frames that a lane of so many cameras has in flight: one of each with its plug-ins while the device is full.
-[[nodiscard]] constexpr int frames_in_flight(int cameras, int device_depth) noexcept { return cameras + device_depth + 1; }
+// The frames that a lane of so many cameras has in flight: one of each with its plug-ins, or of as many as are worked
+// for at once, while the device is full.
+[[nodiscard]] constexpr int frames_in_flight(int cameras, int device_depth) noexcept {
+  return std::min(cameras, JobQueue::kMostPostprocessing) + device_depth + 1;
+}
 
 class Lane {
  public:

@@ -159,7 +159,8 @@ std::string on_host(const config::Config& config, const LaneCost& lane, const Ro
   const std::uint64_t all = cost_of(config).memory_bytes + lane.host_bytes + room.beside.host_bytes;
   if (all <= room.limits.memory_bytes) return {};
   return fmt::format(
-      "the model and the pictures of {} cameras need at least {} MiB of memory, {} of it for {} frames in flight{}; this "
+      "the model and the pictures of {} cameras need at least {} MiB of memory, {} of it for {} frames in flight{}; "
+      "this "
       "process may have {}: raise the limit (MemoryMax= in the systemd unit, ulimit -v), or use fewer cameras, smaller "
       "pictures or fewer pipeline.slots",
       config.cameras.size(), mebibytes(all), mebibytes(lane.host_bytes), lane.frames,
@@ -171,13 +172,14 @@ std::string on_host(const config::Config& config, const LaneCost& lane, const Ro
 
 std::string on_device(const LaneCost& lane, const Room& room) {
   if (!room.free_device_bytes || lane.device_bytes <= *room.free_device_bytes) return {};
-  return fmt::format("the model and {} frames in flight need at least {} MiB of the GPU's memory, {} are free{}", lane.frames,
-                     mebibytes(lane.device_bytes), *room.free_device_bytes / kMiB,
-                     room.beside.device_bytes == 0
-                         ? ": use fewer cameras or a smaller model"
-                         : fmt::format(" beside the {} that run until the new configuration has taken over: stop camd and "
-                                       "start it with the new configuration",
-                                       mebibytes(room.beside.device_bytes)));
+  return fmt::format(
+      "the model and {} frames in flight need at least {} MiB of the GPU's memory, {} are free{}", lane.frames,
+      mebibytes(lane.device_bytes), *room.free_device_bytes / kMiB,
+      room.beside.device_bytes == 0
+          ? ": use fewer cameras or a smaller model"
+          : fmt::format(" beside the {} that run until the new configuration has taken over: stop camd and "
+                        "start it with the new configuration",
+                        mebibytes(room.beside.device_bytes)));
 }
 
 }  // namespace

@@ -2,8 +2,8 @@
 //
 // GLib aborts the process when it cannot open a descriptor, start a thread or allocate memory, so what cannot fit is
 // refused before. Descriptors and threads are reckoned with the most that there may be, memory with the least that is
-// certain: pictures whose size is configured, the model's file, what libraries need, the engine's weights and its frames
-// in flight, of both engines while a reload has two. How large other pictures are only the camera knows.
+// certain: pictures whose size is configured, the model's file, what libraries need, the engine's weights and its
+// frames in flight, of both engines while a reload has two. How large other pictures are only the camera knows.
 // Threads: functions of their arguments and of the process's limits, [any].
 #pragma once
 

@@ -79,6 +79,32 @@ TEST_F(BadInput, NothingThatLeavesTheProcessShowsASecret) {
   unsetenv("CAMD_TEST_SECRET");
 }
 
+// The environment and the command line of a process are files that others read.
+TEST_F(BadInput, ASecretFromTheEnvironmentOrTheCommandLineIsNotShownInProc) {
+  setenv("CAMD_TEST_SECRET", "tell-nobody", 1);
+  setenv("CAMD_TEST_OPEN", "tell-all", 1);
+  const std::string url = "rtsp://anna:${CAMD_TEST_SECRET}@127.0.0.1:1/x";
+  folder_.write("camd.yaml", config(marker(), "{type: rtsp, url: \"" + url + "\"}", kJsonl));
+  CamdProcess process({"run", "camd.yaml", "--metrics", "json", "--set",
+                       "cameras.0.source.url=rtsp://bert:say-nothing@127.0.0.1:1/${CAMD_TEST_SECRET}"},
+                      folder_.path().string());
+  unsetenv("CAMD_TEST_SECRET");
+  unsetenv("CAMD_TEST_OPEN");
+  ASSERT_TRUE(process.read_until([](const CamdProcess& p) { return p.out().find("\"start\"") != std::string::npos; }))
+      << process.err();
+  const std::string proc = "/proc/" + std::to_string(process.pid());
+  const std::string environment = read_file(proc + "/environ"), command_line = read_file(proc + "/cmdline");
+  EXPECT_THAT(environment, AllOf(HasSubstr("CAMD_TEST_SECRET=***********"), HasSubstr("CAMD_TEST_OPEN=tell-all"),
+                                 Not(HasSubstr("tell-nobody"))));
+  EXPECT_THAT(command_line, AllOf(HasSubstr("rtsp://bert:***********@127.0.0.1:1/"), Not(HasSubstr("say-nothing"))));
+  process.signal(SIGHUP);  // it is known all the same
+  EXPECT_TRUE(process.read_until([](const CamdProcess& p) { return p.out().find("\"reload\"") != std::string::npos; }));
+  EXPECT_THAT(process.out(), HasSubstr("\"accepted\""));
+  process.signal(SIGTERM);
+  (void)process.wait();
+  EXPECT_THAT(process.out() + process.err(), Not(AnyOf(HasSubstr("tell-nobody"), HasSubstr("say-nothing"))));
+}
+
 TEST_F(BadInput, TheConfigurationThatTheOthersSpoilWorks) {
   const Finished done = run_plugins(kJsonl);
   EXPECT_EQ(done.code, kDone) << done.err;
@@ -312,6 +338,23 @@ TEST_F(BadInput, TheHelpShowsTheWordsThatAnOptionTakes) {
 }
 
 // ---- Plug-ins
+
+// `camd check` said ok, and `camd run` ended with 3 and the entry's line.
+TEST_F(BadInput, ATypoInAPluginsKeysIsAConfigurationErrorWithItsLineInTheCheckAndTheRun) {
+  const std::string text =
+      config(marker(), kTestSource, "  - plugin: detections\n    config:\n      scroe: 0.5\n      nms: 2\n");
+  folder_.write("camd.yaml", text);
+  for (const char* command : {"check", "run"}) {
+    const Finished done = run_camd({command, "camd.yaml"}, folder_.path().string());
+    EXPECT_EQ(done.code, kConfiguration) << done.err;
+    EXPECT_EQ(done.out, "");
+    EXPECT_THAT(done.err,
+                AllOf(HasSubstr("camd.yaml:9:7: postprocess.0.config.scroe: unknown key; known here: "),
+                      HasSubstr(" (did you mean score?)\n"),
+                      HasSubstr("camd.yaml:10:12: postprocess.0.config.nms: must be a number in 0..1, not 2\n")));
+    EXPECT_EQ(error_lines(done.err), 2) << done.err;
+  }
+}
 
 std::string bad_plugin(const std::string& name) { return test::binary_dir() + "/lib/bad/" + name + ".so"; }
 

@@ -164,6 +164,7 @@ class CamdProcess {
     ended_ = true;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
+  [[nodiscard]] pid_t pid() const noexcept { return pid_; }
   [[nodiscard]] const std::string& out() const noexcept { return out_; }
   [[nodiscard]] const std::string& err() const noexcept { return err_; }
 

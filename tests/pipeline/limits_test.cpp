@@ -62,16 +62,18 @@ TEST(Limits, OfMemoryHoldTheEngineAndItsFramesInFlight) {
   EXPECT_EQ(lane.device_bytes, 0U);
   const std::uint64_t all = cost_of(config).memory_bytes + lane.host_bytes;
   EXPECT_EQ(lane_problem(config, lane, {{0, 0, all}}), "");
-  EXPECT_EQ(lane_problem(config, lane, {{0, 0, all - 1}}),
-            "the model and the pictures of 2 cameras need at least 217 MiB of memory, 181 of it for 4 frames in flight; "
-            "this process may have 216: raise the limit (MemoryMax= in the systemd unit, ulimit -v), or use fewer "
-            "cameras, smaller pictures or fewer pipeline.slots");
+  EXPECT_EQ(
+      lane_problem(config, lane, {{0, 0, all - 1}}),
+      "the model and the pictures of 2 cameras need at least 217 MiB of memory, 181 of it for 4 frames in flight; "
+      "this process may have 216: raise the limit (MemoryMax= in the systemd unit, ulimit -v), or use fewer "
+      "cameras, smaller pictures or fewer pipeline.slots");
   EXPECT_EQ(lane_problem(config, lane, {{0, 0, all + lane.host_bytes}, {}, lane}), "");
-  EXPECT_EQ(lane_problem(config, lane, {{0, 0, all}, {}, lane}),
-            "the model and the pictures of 2 cameras need at least 397 MiB of memory, 181 of it for 4 frames in flight and "
-            "181 for what runs until the new configuration has taken over; this process may have 216: raise the limit "
-            "(MemoryMax= in the systemd unit, ulimit -v), or use fewer cameras, smaller pictures or fewer "
-            "pipeline.slots");
+  EXPECT_EQ(
+      lane_problem(config, lane, {{0, 0, all}, {}, lane}),
+      "the model and the pictures of 2 cameras need at least 397 MiB of memory, 181 of it for 4 frames in flight and "
+      "181 for what runs until the new configuration has taken over; this process may have 216: raise the limit "
+      "(MemoryMax= in the systemd unit, ulimit -v), or use fewer cameras, smaller pictures or fewer "
+      "pipeline.slots");
 }
 
 TEST(Limits, OfAGpuHoldBothEnginesOfAReloadAndPageLockedOutputs) {
@@ -86,12 +88,14 @@ TEST(Limits, OfAGpuHoldBothEnginesOfAReloadAndPageLockedOutputs) {
   EXPECT_EQ(lane.device_bytes, 200 * kMiB);
   EXPECT_EQ(lane_problem(config, lane, {kEnough, std::nullopt, {}}), "");
   EXPECT_EQ(lane_problem(config, lane, {kEnough, 200 * kMiB, {}}), "");
-  EXPECT_EQ(lane_problem(config, lane, {kEnough, 200 * kMiB - 1, {}}),
-            "the model and 5 frames in flight need at least 200 MiB of the GPU's memory, 199 are free: use fewer cameras "
-            "or a smaller model");
-  EXPECT_EQ(lane_problem(config, lane, {kEnough, 150 * kMiB, lane}),
-            "the model and 5 frames in flight need at least 200 MiB of the GPU's memory, 150 are free beside the 200 that "
-            "run until the new configuration has taken over: stop camd and start it with the new configuration");
+  EXPECT_EQ(
+      lane_problem(config, lane, {kEnough, 200 * kMiB - 1, {}}),
+      "the model and 5 frames in flight need at least 200 MiB of the GPU's memory, 199 are free: use fewer cameras "
+      "or a smaller model");
+  EXPECT_EQ(
+      lane_problem(config, lane, {kEnough, 150 * kMiB, lane}),
+      "the model and 5 frames in flight need at least 200 MiB of the GPU's memory, 150 are free beside the 200 that "
+      "run until the new configuration has taken over: stop camd and start it with the new configuration");
   try {
     check_lane(config, lane, {kEnough, 0, {}});
     FAIL();

@@ -246,7 +246,8 @@ TEST_F(SessionTest, ARefusedReloadCostsTheRunningConfigurationNoFrame) {
       {"corrupt.onnx", "", "host", path("corrupt.onnx")},
       {"thrown in create", "  - plugin: " + bad_plugin + "\n    config: {how: throw_create}\n", "host", ""},
       {"thrown in outputs", "  - plugin: " + bad_plugin + "\n    config: {how: throw_outputs}\n", "host", ""},
-      {"is written by postprocess.0.config.path already", "  - plugin: jsonl\n    config: {path: " + path("d.jsonl") + "}\n", "host", ""}};
+      {"is written by postprocess.0.config.path already",
+       "  - plugin: jsonl\n    config: {path: " + path("d.jsonl") + "}\n", "host", ""}};
   if (device::count_gpus().count == 0) cases.push_back({"c.yaml:1:9: device", "", "cuda", ""});
   configure(kEndless);
   session(30).start();
