@@ -225,7 +225,7 @@ class Device {
   // Later work of `stream` starts after the latest record() of `event` has been reached. An event that was never
   // recorded holds nothing up.
   virtual Status wait(const Event& event, StreamRef stream) = 0;
-  // Runs function(argument) in the stream's order. On the host device only; the CUDA device returns kInternal.
+  // Runs function(argument) in the stream's order; a capture records it. On a GPU it must not call the device.
   virtual Status call(HostFunction function, void* argument, StreamRef stream) = 0;
 
   // ---- Capture: enqueued work is recorded into a graph instead of run, and later launched as one. [setup]

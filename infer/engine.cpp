@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "base/error.hpp"
 #include "base/log.hpp"
@@ -11,8 +12,10 @@
 #include "infer/frame_memory.hpp"
 #include "infer/graph/batch.hpp"
 #include "infer/graph/lower_model.hpp"
+#include "infer/graph/tail.hpp"
 #include "infer/onnx/input.hpp"
 #include "infer/opencv/opencv_engine.hpp"
+#include "infer/tail/tail_engine.hpp"
 #if defined(CAMD_HAVE_CUDA)
 #include "infer/cuda/cuda_engine.hpp"
 #endif
@@ -23,22 +26,52 @@ namespace {
 using base::Error;
 using base::ErrorKind;
 
+std::optional<SplitModel> split_of(const OnnxFile& file, const EngineOptions& options) {
+  InputOptions input = options.input;
+  return split_model(file, resolve_input(describe_model(file), input));
+}
+
+// Engine cpu, with a tail behind it where the model has one.
+std::unique_ptr<Engine> make_own_host_engine(const OnnxFile& file, const EngineOptions& options,
+                                             device::Device& device) {
+  try {
+    return make_cpu_engine(file, options, device);
+  } catch (const ModelTooLarge&) {
+    throw;
+  } catch (const Error&) {
+    auto split = split_of(file, options);
+    if (!split) throw;
+    return make_tail_engine(file, std::move(*split), device,
+                            [&](const OnnxFile& head) { return make_cpu_engine(head, options, device); });
+  }
+}
+
 // The engine of CUDA devices: camd's own.
 std::unique_ptr<Engine> make_gpu_engine(const std::string& model_path, const EngineOptions& options,
                                         device::Device& device) {
 #if defined(CAMD_HAVE_CUDA)
   OnnxFile file = read_onnx_file(model_path, options.cut_at);
   take_single_pictures(file, options.input);
-  ModelDescription model = describe_model(file);
-  EngineOptions resolved = options;
-  const TensorSpec input = resolve_input(model, resolved.input);
-  Graph graph;
+  const auto on_gpu = [&](const OnnxFile& part, DataType output_type) -> std::unique_ptr<Engine> {
+    ModelDescription model = describe_model(part);
+    EngineOptions resolved = options;
+    resolved.output_type = output_type;
+    const TensorSpec input = resolve_input(model, resolved.input);
+    const Graph graph = lower_model(part, input);
+    return make_cuda_engine(graph, std::move(model), input, resolved, device);
+  };
   try {
-    graph = lower_model(file, input);
+    return on_gpu(file, options.output_type);
+  } catch (const ModelTooLarge&) {
+    throw;
   } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kModel) throw;
+    if (auto split = split_of(file, options)) {
+      return make_tail_engine(file, std::move(*split), device,
+                              [&](const OnnxFile& head) { return on_gpu(head, DataType::kF32); });
+    }
     throw Error(error.kind(), fmt::format("{}; with device: host engine opencv may run it", error.what()));
   }
-  return make_cuda_engine(graph, std::move(model), input, resolved, device);
 #else
   (void)options;
   (void)device;
@@ -49,12 +82,12 @@ std::unique_ptr<Engine> make_gpu_engine(const std::string& model_path, const Eng
 // The CPU engine is the faster one; OpenCV's DNN knows some operators that it does not.
 std::unique_ptr<Engine> make_host_engine(OnnxFile file, const EngineOptions& options, device::Device& device) {
   if (options.kind == EngineKind::kOpenCv) return make_opencv_engine(std::move(file), options, device);
-  if (options.kind == EngineKind::kCpu) return make_cpu_engine(file, options, device);
+  if (options.kind == EngineKind::kCpu) return make_own_host_engine(file, options, device);
   InputOptions input = options.input;
   (void)resolve_input(describe_model(file), input);  // an input that does not fit is no engine's fault
   std::string why;
   try {
-    return make_cpu_engine(file, options, device);
+    return make_own_host_engine(file, options, device);
   } catch (const ModelTooLarge&) {
     throw;
   } catch (const Error& error) {

@@ -14,6 +14,7 @@
 #include "infer/onnx/file.hpp"
 #include "infer/onnx/input.hpp"
 #include "infer/opencv/opencv_engine.hpp"
+#include "infer/tail/tail_engine.hpp"
 
 namespace camd::infer {
 namespace {
@@ -91,6 +92,13 @@ ModelReport report_model(const std::string& path, const EngineOptions& options, 
     }
   } catch (const base::Error& error) {
     refused = error.what();
+  }
+  if (!graph) {
+    if (const auto split = split_model(file, report.input)) {
+      graph = lower_model(split->head, report.input);
+      report.multiply_adds = multiply_adds(*graph);
+      report.tail = describe_tail(*split);
+    }
   }
   const auto lowered = [&]() -> const Graph& {
     if (!graph) throw base::Error(base::ErrorKind::kModel, refused);

@@ -33,6 +33,7 @@ struct ModelReport {
   TensorSpec input;                  // all dimensions known
   std::vector<TensorSpec> outputs;   // as an engine computes them; as the file declares them when no engine runs it
   std::int64_t multiply_adds = 0;    // of one run; 0: not known
+  std::string tail;                  // describe_tail(), where a part of the model runs on the host behind the rest
   std::vector<std::string> foreign;  // operators that camd's own engines do not have
   std::vector<EngineReport> engines;
 };

@@ -35,6 +35,7 @@ WINGS = {
         "onnx": set(),
         "graph": {"onnx"},
         "cpu": {"graph", "onnx"},
+        "tail": {"graph", "onnx"},
         "opencv": {"onnx"},
         "cuda": {"graph", "cuda/plan", "cuda/kernels"},
         "cuda/plan": {"graph", "cuda/kernels"},

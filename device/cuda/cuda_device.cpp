@@ -297,8 +297,8 @@ class CudaDeviceImpl final : public CudaDevice {
                    [&] { return cudaStreamWaitEvent(native_stream(stream), native_event(event), 0); });
   }
 
-  Status call(HostFunction, void*, StreamRef) override {
-    return Status(ErrorKind::kInternal, "Device::call() is for the host device only");
+  Status call(HostFunction function, void* argument, StreamRef stream) override {
+    return enqueue("cudaLaunchHostFunc", [&] { return cudaLaunchHostFunc(native_stream(stream), function, argument); });
   }
 
   [[nodiscard]] bool supports_graphs() const noexcept override { return true; }

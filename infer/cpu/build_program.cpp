@@ -34,6 +34,12 @@ struct Build {
   void operator()(const Gather& o) const { build_gather(builder, op, o); }
   void operator()(const Pad&) const { build_reference(builder, op); }
   void operator()(const Reduce& o) const { build_reduce(builder, op, o); }
+  void operator()(const TopK&) const { build_selection(builder, op); }
+  void operator()(const Pick&) const { build_selection(builder, op); }
+  void operator()(const Scatter&) const { build_selection(builder, op); }
+  void operator()(const CumSum&) const { build_selection(builder, op); }
+  void operator()(const GridSample&) const { build_selection(builder, op); }
+  void operator()(const Select&) const { build_selection(builder, op); }
 };
 
 }  // namespace

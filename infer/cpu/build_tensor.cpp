@@ -89,6 +89,37 @@ void build_reduce(Builder& builder, const Op& op, const Reduce& reduce) {
   builder.add(std::move(step), &op, step->in, step->out);
 }
 
+void build_selection(Builder& builder, const Op& op) {
+  auto step = std::make_unique<SelectionStep>();
+  step->operation = op.operation;
+  step->shape = builder.shape(op.inputs[0]);
+  step->out_shape = builder.shape(op.output);
+  const Shape& in = step->shape;
+  const std::int64_t elements = element_count(in);
+  const auto along = [&](int axis) {
+    step->length = in[at(axis)];
+    step->stride = strides_of(in)[at(axis)];
+    step->parts = number(elements / step->length);
+  };
+  if (const auto* top = std::get_if<TopK>(&op.operation)) {
+    along(top->axis);
+    step->scratch = at(step->length);
+  } else if (const auto* sum = std::get_if<CumSum>(&op.operation)) {
+    along(sum->axis);
+  } else if (std::holds_alternative<GridSample>(op.operation)) {
+    step->parts = number(in[0] * in[1]);
+  } else if (std::holds_alternative<Select>(op.operation)) {
+    step->selects = select_shape(in, builder.shape(op.inputs[1]), builder.shape(op.inputs[2]), step->out_shape);
+  } else {
+    step->picks = pick_shape(in, builder.shape(op.inputs[1]));
+    step->parts = number(in[0]);
+  }
+  step->items = parts_for(std::max(elements, element_count(step->out_shape)), step->parts, builder.threads());
+  for (const ValueId id : op.inputs) step->in.push_back(builder.read_plain(id));
+  step->out = builder.write_plain(op.output);
+  builder.add(std::move(step), &op, step->in, step->out);
+}
+
 void build_reference(Builder& builder, const Op& op) {
   auto step = std::make_unique<ReferenceStep>();
   step->kernels = &builder.kernels();

@@ -10,6 +10,8 @@ namespace camd::infer::cpu {
 void build_softmax(Builder& builder, const Op& op, const Softmax& softmax);
 void build_matmul(Builder& builder, const Op& op);
 void build_reduce(Builder& builder, const Op& op, const Reduce& reduce);
+// TopK, Pick, Scatter, CumSum, GridSample or Select.
+void build_selection(Builder& builder, const Op& op);
 // Any operator, by the reference evaluator: slow, so for what no detector runs on large tensors.
 void build_reference(Builder& builder, const Op& op);
 

@@ -317,6 +317,51 @@ void MatMulStep::run(int item, const Memory& memory) const noexcept {
                       requantize);
 }
 
+void SelectionStep::work(const TopK& o, const Band& part, const Memory& memory) const noexcept {
+  auto* const order = reinterpret_cast<std::int32_t*>(memory.scratch);
+  for (std::int64_t line = part.begin; line < part.end; ++line) {
+    const std::int64_t outer = line / stride, inner = line % stride;
+    top_k(o, memory.at(in[0]) + outer * length * stride + inner, length, stride,
+          memory.at(out) + outer * o.count * stride + inner, stride, order);
+  }
+}
+
+void SelectionStep::work(const CumSum& o, const Band& part, const Memory& memory) const noexcept {
+  for (std::int64_t line = part.begin; line < part.end; ++line) {
+    const std::int64_t first = line / stride * length * stride + line % stride;
+    cumulative_sum(o, memory.at(in[0]) + first, memory.at(out) + first, length, stride);
+  }
+}
+
+void SelectionStep::work(const Pick&, const Band& part, const Memory& memory) const noexcept {
+  pick(picks, memory.at(in[0]), memory.at(in[1]), memory.at(out), part.begin, part.end);
+}
+
+void SelectionStep::work(const Scatter& o, const Band& part, const Memory& memory) const noexcept {
+  scatter(o, picks, memory.at(in[0]), memory.at(in[1]), memory.at(in[2]), memory.at(out), part.begin, part.end);
+}
+
+void SelectionStep::work(const GridSample& o, const Band& part, const Memory& memory) const noexcept {
+  const GridPlane plane{shape[2], shape[3], out_shape[2] * out_shape[3]};
+  for (std::int64_t p = part.begin; p < part.end; ++p) {
+    grid_sample(o, plane, memory.at(in[0]) + p * plane.height * plane.width,
+                memory.at(in[1]) + p / shape[1] * plane.points * 2, memory.at(out) + p * plane.points);
+  }
+}
+
+void SelectionStep::work(const Select&, const Band&, const Memory& memory) const noexcept {
+  select(selects, memory.at(in[0]), memory.at(in[1]), memory.at(in[2]), memory.at(out));
+}
+
+void SelectionStep::run(int item, const Memory& memory) const noexcept {
+  const Band part = band(parts, items, item);
+  std::visit(
+      [&](const auto& o) {
+        if constexpr (requires { this->work(o, part, memory); }) work(o, part, memory);
+      },
+      operation);
+}
+
 void ReferenceStep::run(int, const Memory& memory) const noexcept {
   std::vector<Constant> values(in.size());
   std::vector<const Constant*> pointers(in.size(), nullptr);
@@ -327,7 +372,7 @@ void ReferenceStep::run(int, const Memory& memory) const noexcept {
     values[i].f32.assign(from, from + element_count(in_shapes[i]));
     pointers[i] = &values[i];
   }
-  const Constant result = evaluate(op, pointers, out_shape);
+  const Constant result = evaluate(op, pointers, out_shape, Folded::kFloats);
   std::copy(result.f32.begin(), result.f32.end(), memory.at(out));
   if (requantize.scale != 0) kernels->requantize(memory.at(out), result.f32.size(), requantize);
 }

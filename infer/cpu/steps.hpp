@@ -7,6 +7,7 @@
 #include <array>
 
 #include "infer/cpu/program.hpp"
+#include "infer/graph/selection.hpp"
 
 namespace camd::infer::cpu {
 
@@ -194,6 +195,29 @@ class MatMulStep final : public Step {
   std::size_t bias_row = 0;
   int bias_step = 1;
   void run(int item, const Memory& memory) const noexcept override;
+};
+
+// TopK, Pick, Scatter, CumSum, GridSample and Select; an item is a part of the independent lines, planes or rows.
+class SelectionStep final : public Step {
+ public:
+  Operation operation;
+  std::vector<Place> in;
+  Place out;
+  Shape shape;  // of in[0]
+  Shape out_shape;
+  std::int64_t stride = 1, length = 1;  // along the axis of TopK and CumSum
+  PickShape picks;
+  SelectShape selects;
+  int parts = 1;  // lines, planes or rows
+  void run(int item, const Memory& memory) const noexcept override;
+
+ private:
+  void work(const TopK& o, const Band& part, const Memory& memory) const noexcept;
+  void work(const CumSum& o, const Band& part, const Memory& memory) const noexcept;
+  void work(const Pick& o, const Band& part, const Memory& memory) const noexcept;
+  void work(const Scatter& o, const Band& part, const Memory& memory) const noexcept;
+  void work(const GridSample& o, const Band& part, const Memory& memory) const noexcept;
+  void work(const Select& o, const Band& part, const Memory& memory) const noexcept;
 };
 
 // Any other operator, by the reference evaluator: slow, and it allocates. build_program() uses it for operators that no

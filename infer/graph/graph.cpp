@@ -3,9 +3,10 @@
 namespace camd::infer {
 
 std::string_view kind_name(const Operation& operation) noexcept {
-  constexpr std::string_view kNames[] = {"Conv",    "ConvTranspose", "MatMul", "Pool",   "Resize",
-                                         "Concat",  "Softmax",       "Unary",  "Binary", "Transpose",
-                                         "Reshape", "Slice",         "Gather", "Pad",    "Reduce"};
+  constexpr std::string_view kNames[] = {"Conv",    "ConvTranspose", "MatMul", "Pool",      "Resize",  "Concat",
+                                         "Softmax", "Unary",         "Binary", "Transpose", "Reshape", "Slice",
+                                         "Gather",  "Pad",           "Reduce", "TopK",      "Pick",    "Scatter",
+                                         "CumSum",  "GridSample",    "Select"};
   static_assert(std::size(kNames) == std::variant_size_v<Operation>);
   return kNames[operation.index()];
 }

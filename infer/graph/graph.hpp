@@ -7,8 +7,10 @@
 //    or as a constant.
 //  - Every shape is known. Shapes were computed, not read from the file's declarations. They are the model's: a picture
 //    is [N,C,H,W] in whatever order an engine stores it.
-//  - Ops make floating-point values only. Integers are constants, and no op reads one: shapes, indices, axes, pads and
-//    scales have become attributes of ops.
+//  - Ops make f32 values only. Shapes, axes, pads, scales and indices that are known beforehand have become attributes
+//  of
+//    ops. Whole numbers and truths that depend on the picture are f32 too: truths are 0 and 1, whole numbers are exact
+//    up to 2^24.
 //  - No op has only constants as inputs: such an op was replaced by its result.
 //  - Conv, ConvTranspose, Pool and Resize have a batch of one, N = 1.
 //  - Each output of the graph is made by an op. A model whose output is its input gets a Reshape to the same shape.
@@ -86,6 +88,7 @@ enum class Function : std::uint8_t {
   kSign,
   kSin,
   kCos,
+  kTruncate,  // towards 0
 };
 
 struct Activation {
@@ -170,9 +173,23 @@ struct Unary {
 
 // inputs: a, b, with numpy's broadcasting; one of them may be a constant.
 struct Binary {
-  enum class Kind : std::uint8_t { kAdd, kSub, kMul, kDiv, kMin, kMax, kPow, kPrelu } kind = Kind::kAdd;
-  // kPrelu: a < 0 ? a*b : a
+  enum class Kind : std::uint8_t {
+    kAdd,
+    kSub,
+    kMul,
+    kDiv,
+    kMin,
+    kMax,
+    kPow,
+    kPrelu,        // a < 0 ? a*b : a
+    kModulo,       // the remainder with b's sign
+    kRemainder,    // the remainder with a's sign, C's fmod()
+    kEqual,        // this and the next: 1 or 0
+    kLess,         // a < b
+    kLessOrEqual,  // a <= b
+  } kind = Kind::kAdd;
 };
+[[nodiscard]] constexpr bool is_comparison(Binary::Kind kind) noexcept { return kind >= Binary::Kind::kEqual; }
 
 // inputs: x. Output dimension i is input dimension permutation[i].
 struct Transpose {
@@ -218,8 +235,42 @@ struct Reduce {
   std::vector<int> axes;  // ascending
 };
 
+// inputs: x. The positions of the `count` largest (or smallest) elements along `axis`, the best first; of equal ones
+// the earlier first, and NaN is worse than all others. The output has `count` in place of the axis.
+struct TopK {
+  int axis = 0;
+  std::int64_t count = 1;
+  bool largest = true;
+};
+
+// inputs: x [O,S,I], indices [O or 1,N,I or 1]. Output [O,N,I]: element (o,n,i) is x[o, indices[o,n,i], i]. An index
+// below 0 counts from the end; one outside of x becomes the nearest inside.
+struct Pick {};
+
+// inputs: x [O,S,I], indices [O or 1,N,I or 1], updates [O,N,I]. Output: x, in which element (o, indices[o,n,i], i) is
+// combined with updates[o,n,i], for one n after the other. Indices as with Pick.
+struct Scatter {
+  enum class Kind : std::uint8_t { kReplace, kAdd, kMul, kMax, kMin } kind = Kind::kReplace;
+};
+
+// inputs: x. The sum of all elements up to each one along `axis`; `exclusive`: without itself; `reverse`: from the end.
+struct CumSum {
+  int axis = 0;
+  bool exclusive = false, reverse = false;
+};
+
+// inputs: x [N,C,H,W], grid [N,h,w,2] with (x, y) from -1 to 1. Output [N,C,h,w].
+struct GridSample {
+  enum class Mode : std::uint8_t { kLinear, kNearest, kCubic } mode = Mode::kLinear;
+  enum class Padding : std::uint8_t { kZeros, kBorder, kReflection } padding = Padding::kZeros;
+  bool align_corners = false;  // -1 and 1 are the centres of the outermost pixels, not their outer edges
+};
+
+// inputs: condition, a, b, with numpy's broadcasting. a where the condition is not 0, else b.
+struct Select {};
+
 using Operation = std::variant<Conv, ConvTranspose, MatMul, Pool, Resize, Concat, Softmax, Unary, Binary, Transpose,
-                               Reshape, Slice, Gather, Pad, Reduce>;
+                               Reshape, Slice, Gather, Pad, Reduce, TopK, Pick, Scatter, CumSum, GridSample, Select>;
 
 struct Op {
   Operation operation;

@@ -9,8 +9,7 @@ namespace {
 // Exporters write If around what depends on a shape only: shapes are known, and so is the branch.
 void conditional(Lowering& l) {
   const Constant* condition = l.constant_input(0);
-  l.require(condition != nullptr && condition->i64.size() == 1,
-            "its condition depends on the picture; only conditions on shapes are supported");
+  l.require(condition != nullptr && condition->i64.size() == 1, "its condition depends on the picture");
   const auto* branch = l.attribute(condition->i64[0] != 0 ? "then_branch" : "else_branch");
   l.require(branch != nullptr && branch->has_g(), "its branch is missing");
   const std::vector<ValueId> results = l.lower_inner(branch->g());
@@ -21,7 +20,8 @@ void conditional(Lowering& l) {
 }  // namespace
 
 const std::vector<HandlerEntry>& control_handlers() {
-  static const std::vector<HandlerEntry> kTable = {{"If", conditional, "conditions on shapes only"}};
+  static const std::vector<HandlerEntry> kTable = {
+      {"If", conditional, "conditions on the picture: on the host, after what runs on the device"}};
   return kTable;
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 namespace camd::infer {
 namespace {
@@ -54,18 +55,31 @@ void celu(Lowering& l) {
   l.set_output(0, l.binary(Binary::Kind::kMul, curve, l.constant(alpha)));
 }
 
-float scalar_input(Lowering& l, std::size_t i, float otherwise) {
+// The bound that input i gives, if it is known beforehand.
+std::optional<float> bound(Lowering& l, std::size_t i, float otherwise) {
   if (!l.has_input(i)) return otherwise;
-  const Constant& c = l.weights_input(i, "bound");
-  l.require(c.f32.size() == 1, "its bound is not one number");
-  return c.f32[0];
+  const Constant* c = l.constant_input(i);
+  if (c == nullptr) return std::nullopt;
+  l.require(element_count(c->shape) == 1, "its bound is not one number");
+  return c->type == DataType::kF32 ? c->f32[0] : static_cast<float>(c->i64[0]);
 }
 
 void clip(Lowering& l) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  Activation f{Function::kClip, l.number("min", -kInfinity), l.number("max", kInfinity)};
-  if (l.opset() >= 11) f = {Function::kClip, scalar_input(l, 1, -kInfinity), scalar_input(l, 2, kInfinity)};
-  l.set_output(0, l.unary(l.input(0), f));
+  ValueId x = l.input(0);
+  if (l.opset() < 11) {
+    l.set_output(0, l.unary(x, {Function::kClip, l.number("min", -kInfinity), l.number("max", kInfinity)}));
+    return;
+  }
+  const auto low = bound(l, 1, -kInfinity), high = bound(l, 2, kInfinity);
+  const bool whole = l.constant_input(0) != nullptr && l.is_whole(x);
+  if (low && high && !whole) {
+    l.set_output(0, l.unary(x, {Function::kClip, *low, *high}));
+    return;
+  }
+  if (l.has_input(1)) x = l.binary(Binary::Kind::kMax, x, l.input(1));
+  if (l.has_input(2)) x = l.binary(Binary::Kind::kMin, x, l.input(2));
+  l.set_output(0, x);
 }
 
 template <Binary::Kind kKind>
@@ -101,48 +115,28 @@ void power(Lowering& l) {
   l.set_output(0, l.binary(Binary::Kind::kPow, l.input(0), b));
 }
 
-// Comparisons and logic exist for shape arithmetic only: on constants.
-template <typename Compare>
-void compare(Lowering& l, Compare holds) {
-  const Constant* a = l.constant_input(0);
-  const Constant* b = l.input_count() > 1 ? l.constant_input(1) : a;
-  if (a == nullptr || b == nullptr) l.refuse("comparing what depends on the picture is not supported");
-  const Shape shape = broadcast(l, a->shape, b->shape);
-  const auto count = static_cast<std::size_t>(element_count(shape));
-  const auto value = [&](const Constant& c, std::size_t i) {
-    const std::size_t size = static_cast<std::size_t>(element_count(c.shape));
-    l.require(size == 1 || size == count, "broadcasting is not supported here");
-    const std::size_t at = size == 1 ? 0 : i;
-    return c.type == DataType::kI64 ? static_cast<double>(c.i64[at]) : static_cast<double>(c.f32[at]);
-  };
-  Constant result{DataType::kI64, shape, {}, {}};
-  for (std::size_t i = 0; i < count; ++i) result.i64.push_back(holds(value(*a, i), value(*b, i)) ? 1 : 0);
-  l.set_output(0, l.constant(std::move(result)));
+template <Binary::Kind kKind, bool kSwapped = false>
+void compare(Lowering& l) {
+  l.set_output(0, l.binary(kKind, l.input(kSwapped ? 1 : 0), l.input(kSwapped ? 0 : 1)));
 }
 
-void equal(Lowering& l) {
-  compare(l, [](double a, double b) { return a == b; });
+// Truths are 0 and 1.
+ValueId negated(Lowering& l, ValueId truth) { return l.binary(Binary::Kind::kEqual, truth, l.integer(0)); }
+void logical_not(Lowering& l) { l.set_output(0, negated(l, l.input(0))); }
+void exclusive_or(Lowering& l) { l.set_output(0, negated(l, l.binary(Binary::Kind::kEqual, l.input(0), l.input(1)))); }
+void is_nan(Lowering& l) { l.set_output(0, negated(l, l.binary(Binary::Kind::kEqual, l.input(0), l.input(0)))); }
+
+// Whole numbers that the picture decides are divided as numbers, and rounded towards 0 as integers are.
+void divide(Lowering& l) {
+  const ValueId a = l.input(0), b = l.input(1);
+  const bool folds = l.constant_input(0) != nullptr && l.constant_input(1) != nullptr;
+  const ValueId y = l.binary(Binary::Kind::kDiv, a, b);
+  l.set_output(0, !folds && l.is_whole(a) && l.is_whole(b) ? l.unary(y, {Function::kTruncate, 0, 0}) : y);
 }
-void greater(Lowering& l) {
-  compare(l, [](double a, double b) { return a > b; });
-}
-void less(Lowering& l) {
-  compare(l, [](double a, double b) { return a < b; });
-}
-void greater_equal(Lowering& l) {
-  compare(l, [](double a, double b) { return a >= b; });
-}
-void less_equal(Lowering& l) {
-  compare(l, [](double a, double b) { return a <= b; });
-}
-void logical_and(Lowering& l) {
-  compare(l, [](double a, double b) { return a != 0 && b != 0; });
-}
-void logical_or(Lowering& l) {
-  compare(l, [](double a, double b) { return a != 0 || b != 0; });
-}
-void logical_not(Lowering& l) {
-  compare(l, [](double a, double) { return a == 0; });
+
+void modulo(Lowering& l) {
+  const bool of_c = l.integer("fmod", 0) != 0;
+  l.set_output(0, l.binary(of_c ? Binary::Kind::kRemainder : Binary::Kind::kModulo, l.input(0), l.input(1)));
 }
 
 ValueId reduced(Lowering& l, Reduce::Kind kind, int axes_as_input_since) {
@@ -187,7 +181,6 @@ void reduce_log_sum(Lowering& l) {
 
 const std::vector<HandlerEntry>& elementwise_handlers() {
   using Kind = Reduce::Kind;
-  constexpr std::string_view kShapesOnly = "of what is known beforehand: shapes";
   static const std::vector<HandlerEntry> kTable = {
       {"Relu", plain<Function::kRelu>},
       {"LeakyRelu", leaky_relu},
@@ -220,20 +213,23 @@ const std::vector<HandlerEntry>& elementwise_handlers() {
       {"Add", pair<Binary::Kind::kAdd>},
       {"Sub", pair<Binary::Kind::kSub>},
       {"Mul", pair<Binary::Kind::kMul>},
-      {"Div", pair<Binary::Kind::kDiv>},
+      {"Div", divide},
       {"Pow", power},
       {"Sum", chain<Binary::Kind::kAdd>},
       {"Min", chain<Binary::Kind::kMin>},
       {"Max", chain<Binary::Kind::kMax>},
       {"Mean", mean},
-      {"Equal", equal, kShapesOnly},
-      {"Greater", greater, kShapesOnly},
-      {"Less", less, kShapesOnly},
-      {"GreaterOrEqual", greater_equal, kShapesOnly},
-      {"LessOrEqual", less_equal, kShapesOnly},
-      {"And", logical_and, kShapesOnly},
-      {"Or", logical_or, kShapesOnly},
-      {"Not", logical_not, kShapesOnly},
+      {"Equal", compare<Binary::Kind::kEqual>},
+      {"Less", compare<Binary::Kind::kLess>},
+      {"LessOrEqual", compare<Binary::Kind::kLessOrEqual>},
+      {"Greater", compare<Binary::Kind::kLess, true>},
+      {"GreaterOrEqual", compare<Binary::Kind::kLessOrEqual, true>},
+      {"And", pair<Binary::Kind::kMul>},
+      {"Or", pair<Binary::Kind::kMax>},
+      {"Xor", exclusive_or},
+      {"Not", logical_not},
+      {"IsNaN", is_nan},
+      {"Mod", modulo},
       {"ReduceMean", reduce<Kind::kMean>},
       {"ReduceSum", reduce<Kind::kSum>},
       {"ReduceMax", reduce<Kind::kMax>},

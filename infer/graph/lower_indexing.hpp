@@ -9,6 +9,9 @@
 
 namespace camd::infer {
 
+// GatherElements with indices that need not be known beforehand.
+[[nodiscard]] ValueId pick_along(Lowering& l, ValueId x, ValueId indices, int axis);
+
 [[nodiscard]] const std::vector<HandlerEntry>& indexing_handlers();
 
 }  // namespace camd::infer

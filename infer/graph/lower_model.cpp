@@ -13,6 +13,11 @@ Graph lower_model(const OnnxFile& file, const TensorSpec& input, const LowerOpti
 
 LoweredShapes lowered_shapes(const OnnxFile& file, const TensorSpec& input) { return Lowering(file, input).shapes(); }
 
+std::vector<std::shared_ptr<const Constant>> fold_graph(
+    const OnnxFile& file, const std::map<std::string, std::shared_ptr<const Constant>>& known) {
+  return Lowering(file, {}).fold(known);
+}
+
 std::vector<OperatorSupport> supported_operators() {
   std::vector<OperatorSupport> operators;
   for (const auto& [type, entry] : handlers()) operators.push_back({type, entry.limits});

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <map>
+#include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,10 +34,19 @@ struct LoweredShapes {
   std::map<std::string, Shape> shapes;  // of every tensor that is made at run time, by its name in the file
   std::vector<int> lost;                // nodes, by their index in the file, that cannot be lowered or need one such
   std::string refused;                  // what the first of them says
+  std::set<std::string> whole;          // of `shapes`: those that hold whole numbers or truths
+  // What the lost nodes read that is known beforehand, by its name in the file.
+  std::map<std::string, std::shared_ptr<const Constant>> constants;
 };
 // [setup] As far as lower_model() would get if it left out the nodes that it cannot lower and those that need them.
 // Throws Error(kModel) where there are too many nodes.
 [[nodiscard]] LoweredShapes lowered_shapes(const OnnxFile& file, const TensorSpec& input);
+
+// [any] Computes a graph all of whose inputs are known. `file` has nodes and outputs only; what they read and no node
+// makes is in `known`. Returns the outputs, in order: f32, or i64 for whole numbers and truths. The bounds of folding
+// hold. Throws Error(kModel).
+[[nodiscard]] std::vector<std::shared_ptr<const Constant>> fold_graph(
+    const OnnxFile& file, const std::map<std::string, std::shared_ptr<const Constant>>& known);
 
 struct OperatorSupport {
   std::string_view type;

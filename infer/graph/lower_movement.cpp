@@ -25,32 +25,14 @@ void cast(Lowering& l) {
   using T = onnx::TensorProto;
   const std::int64_t to = l.integer("to", T::FLOAT);
   const bool floating = to == T::FLOAT || to == T::FLOAT16 || to == T::DOUBLE || to == T::BFLOAT16;
-  const Constant* c = l.constant_input(0);
-  if (c == nullptr) {
-    // What runs is f32 throughout; between floating types nothing needs to be done.
-    if (!floating)
-      l.refuse(fmt::format("casting what depends on the picture to {} is not supported",
-                           onnx_type_name(static_cast<int>(to))));
-    l.set_output(0, l.input(0));
-    return;
-  }
-  if (floating == (c->type == DataType::kF32) && to != T::BOOL) {
-    l.set_output(0, l.input(0));
-    return;
-  }
-  Constant result{floating ? DataType::kF32 : DataType::kI64, c->shape, {}, {}};
-  if (floating) {
-    for (const std::int64_t v : c->i64) result.f32.push_back(static_cast<float>(v));
-  } else if (to == T::BOOL) {
-    for (const float v : c->f32) result.i64.push_back(v != 0 ? 1 : 0);
-    for (const std::int64_t v : c->i64) result.i64.push_back(v != 0 ? 1 : 0);
+  const ValueId x = l.input(0);
+  if (to == T::BOOL) {
+    const Constant* c = l.constant_input(0);
+    const ValueId zero = c != nullptr && c->type == DataType::kF32 ? l.constant(0.0F) : l.integer(0);
+    l.set_output(0, l.binary(Binary::Kind::kEqual, l.binary(Binary::Kind::kEqual, x, zero), l.integer(0)));
   } else {
-    for (const float v : c->f32) {
-      l.require(std::abs(v) < 9.0e18F, "a number to cast does not fit an integer");
-      result.i64.push_back(static_cast<std::int64_t>(v));
-    }
+    l.set_output(0, floating ? l.as_number(x) : l.as_whole(x));
   }
-  l.set_output(0, l.constant(std::move(result)));
 }
 
 void constant(Lowering& l) {
@@ -146,12 +128,13 @@ void reshape(Lowering& l) {
       open = static_cast<int>(d);
       continue;
     }
-    l.require(to[d] > 0 && known <= kMaxValueElements / to[d],
+    l.require(to[d] >= 0 && known <= kMaxValueElements / std::max<std::int64_t>(to[d], 1),
               fmt::format("its shape {} is out of bounds", to_string(to)));
     known *= to[d];
   }
   if (open >= 0) {
-    l.require(element_count(in) % known == 0, fmt::format("{} cannot take the shape {}", to_string(in), to_string(to)));
+    l.require(known != 0 && element_count(in) % known == 0,
+              fmt::format("{} cannot take the shape {}", to_string(in), to_string(to)));
     to[static_cast<std::size_t>(open)] = element_count(in) / known;
   }
   l.set_output(0, l.reshape(x, to));
@@ -215,7 +198,12 @@ void concat(Lowering& l) {
     // Shape arithmetic joins empty lists.
     if (element_count(l.shape(id)) > 0 || l.input_count() == 1) parts.push_back(id);
   }
-  l.require(!parts.empty(), "it has no input with elements");
+  if (parts.empty()) {  // nothing was found
+    for (std::size_t i = 0; i < l.input_count(); ++i) {
+      if (l.rank(l.input(i)) == l.rank(l.input(l.input_count() - 1))) parts.push_back(l.input(i));
+    }
+  }
+  l.require(!parts.empty(), "it has no input");
   l.set_output(0, l.concat(parts, l.axis(l.integer("axis", 1), l.rank(parts[0]))));
 }
 
@@ -245,7 +233,7 @@ void split(Lowering& l) {
   l.require(static_cast<std::int64_t>(sizes.size()) == count, "its sizes do not fit its outputs");
   std::int64_t begin = 0;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
-    l.require(sizes[i] > 0 && sizes[i] <= size - begin, "its sizes do not fit its input");
+    l.require(sizes[i] >= 0 && sizes[i] <= size - begin, "its sizes do not fit its input");
     if (l.output_wanted(i)) l.set_output(i, part(l, x, axis, begin, sizes[i]));
     begin += sizes[i];
   }
@@ -366,7 +354,7 @@ void expand(Lowering& l) {
   ValueId y = l.reshape(x, aligned);
   for (std::size_t d = 0; d < to.size(); ++d) {
     if (to[d] == l.shape(y)[d]) continue;
-    l.require(to[d] > 0 && to[d] <= kMaxValueElements, "its shape is out of bounds");
+    l.require(to[d] >= 0 && to[d] <= kMaxValueElements, "its shape is out of bounds");
     Shape line(to.size(), 1);
     line[d] = to[d];
     const auto count = static_cast<std::size_t>(to[d]);

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <unordered_set>
 
 #include "base/error.hpp"
 #include "infer/graph/lower_control.hpp"
+#include "infer/graph/lower_einsum.hpp"
 #include "infer/graph/lower_elementwise.hpp"
 #include "infer/graph/lower_indexing.hpp"
 #include "infer/graph/lower_movement.hpp"
@@ -15,6 +17,7 @@
 #include "infer/graph/lower_normalization.hpp"
 #include "infer/graph/lower_quantized.hpp"
 #include "infer/graph/lower_resize.hpp"
+#include "infer/graph/lower_selection.hpp"
 #include "infer/graph/read_tensor.hpp"
 #include "infer/graph/reference.hpp"
 #include "infer/onnx/cut.hpp"
@@ -43,6 +46,8 @@ double folding_steps(const Graph& graph, const Op& op, const Shape& shape) {
   if (std::holds_alternative<MatMul>(op.operation)) each = static_cast<double>(of(0).back());
   if (const auto* p = std::get_if<Pool>(&op.operation)) each = area(p->kernel);
   if (const auto* r = std::get_if<Resize>(&op.operation)) each = static_cast<double>(r->y.taps) * r->x.taps;
+  if (std::holds_alternative<TopK>(op.operation)) each = 32;
+  if (std::holds_alternative<GridSample>(op.operation)) each = 64;
   double steps = product(shape, 0) * each;
   for (const ValueId id : op.inputs) {
     if (id != kNoValue) steps += product(graph.shape(id), 0);
@@ -55,9 +60,9 @@ double folding_steps(const Graph& graph, const Op& op, const Shape& shape) {
 const std::map<std::string_view, HandlerEntry>& handlers() {
   static const std::map<std::string_view, HandlerEntry> kHandlers = [] {
     std::map<std::string_view, HandlerEntry> table;
-    for (const auto* family :
-         {&network_handlers(), &normalization_handlers(), &quantized_handlers(), &resize_handlers(),
-          &elementwise_handlers(), &movement_handlers(), &indexing_handlers(), &control_handlers()}) {
+    for (const auto* family : {&network_handlers(), &normalization_handlers(), &quantized_handlers(),
+                               &resize_handlers(), &elementwise_handlers(), &movement_handlers(), &indexing_handlers(),
+                               &selection_handlers(), &einsum_handlers(), &control_handlers()}) {
       for (const HandlerEntry& entry : *family) table.emplace(entry.type, entry);
     }
     return table;
@@ -194,15 +199,12 @@ ValueId Lowering::emit(Operation operation, std::vector<ValueId> inputs, Shape s
   bool folds = true;
   for (const ValueId id : inputs) {
     if (id == kNoValue) continue;
-    require(element_count(graph_.shape(id)) > 0, "one of its inputs has no elements");
     folds = folds && graph_.is_constant(id);
   }
   Op op{std::move(operation), std::move(inputs), kNoValue, activation, node_ != nullptr ? node_text(*node_) : ""};
   if (folds) {
     require(count <= kMaxFoldedElements, fmt::format("folding it would make a constant of {} elements", count));
-    folding_steps_ += folding_steps(graph_, op, shape);
-    require(folding_steps_ <= static_cast<double>(kMaxFoldingSteps),
-            "folding the model's constants up to here takes too long");
+    spend(folding_steps(graph_, op, shape));
     std::vector<const Constant*> constants;
     for (const ValueId id : op.inputs) constants.push_back(id == kNoValue ? nullptr : graph_.value(id).constant.get());
     try {
@@ -212,15 +214,78 @@ ValueId Lowering::emit(Operation operation, std::vector<ValueId> inputs, Shape s
     }
   }
   require(count > 0, fmt::format("its output {} has no elements", to_string(shape)));
-  for (const ValueId id : op.inputs) {
-    if (id != kNoValue && graph_.is_constant(id)) {
-      require(graph_.value(id).constant->type == DataType::kF32,
-              "integers that depend on the picture are not supported");
-    }
+  const bool whole = makes_whole(op);
+  for (ValueId& id : op.inputs) {
+    if (id != kNoValue) id = as_operand(id);
   }
   op.output = add_value({"", std::move(shape), nullptr});
+  if (whole) whole_.insert(op.output);
   graph_.ops.push_back(std::move(op));
   return graph_.ops.back().output;
+}
+
+bool Lowering::is_whole(ValueId id) const {
+  return graph_.is_constant(id) ? graph_.value(id).constant->type == DataType::kI64 : whole_.count(id) > 0;
+}
+
+// Whether what the op makes of whole numbers is whole again, or is a position or a truth.
+bool Lowering::makes_whole(const Op& op) const {
+  const auto all = [&](std::initializer_list<std::size_t> inputs) {
+    return std::all_of(inputs.begin(), inputs.end(), [&](std::size_t i) { return is_whole(op.inputs[i]); });
+  };
+  if (const auto* u = std::get_if<Unary>(&op.operation)) {
+    const Function f = u->function.function;
+    const bool keeps = f == Function::kRelu || f == Function::kClip || f == Function::kAbs || f == Function::kNegate ||
+                       f == Function::kSign;
+    return f == Function::kTruncate || (keeps && all({0}));
+  }
+  if (const auto* b = std::get_if<Binary>(&op.operation)) return is_comparison(b->kind) || all({0, 1});
+  if (std::holds_alternative<TopK>(op.operation)) return true;
+  if (std::holds_alternative<Select>(op.operation)) return all({1, 2});
+  if (std::holds_alternative<Scatter>(op.operation)) return all({0, 2});
+  if (std::holds_alternative<Concat>(op.operation)) {
+    return std::all_of(op.inputs.begin(), op.inputs.end(), [&](ValueId id) { return is_whole(id); });
+  }
+  const bool moves = std::holds_alternative<Transpose>(op.operation) || std::holds_alternative<Reshape>(op.operation) ||
+                     std::holds_alternative<Slice>(op.operation) || std::holds_alternative<Gather>(op.operation) ||
+                     std::holds_alternative<Pad>(op.operation) || std::holds_alternative<Reduce>(op.operation) ||
+                     std::holds_alternative<Pick>(op.operation) || std::holds_alternative<CumSum>(op.operation);
+  return moves && all({0});
+}
+
+// Ops that run read f32 only.
+ValueId Lowering::as_operand(ValueId id) {
+  if (!graph_.is_constant(id) || graph_.value(id).constant->type == DataType::kF32) return id;
+  if (const auto made = operands_.find(id); made != operands_.end()) return made->second;
+  const Constant& c = *graph_.value(id).constant;
+  const ValueId operand = constant(Constant{DataType::kF32, c.shape, {c.i64.begin(), c.i64.end()}, {}});
+  operands_.emplace(id, operand);
+  return operand;
+}
+
+ValueId Lowering::as_whole(ValueId x) {
+  if (is_whole(x)) return x;
+  const Constant* c = graph_.value(x).constant.get();
+  if (c == nullptr) return unary(x, {Function::kTruncate, 0, 0});
+  Constant result{DataType::kI64, c->shape, {}, {}};
+  for (const float v : c->f32) {
+    require(std::abs(v) < 9.0e18F, "a number to cast does not fit an integer");
+    result.i64.push_back(static_cast<std::int64_t>(v));
+  }
+  return constant(std::move(result));
+}
+
+ValueId Lowering::as_number(ValueId x) {
+  if (!is_whole(x)) return x;
+  return graph_.is_constant(x) ? as_operand(x) : unary(x, {});
+}
+
+ValueId Lowering::integer(std::int64_t value) { return constant(Constant{DataType::kI64, {}, {}, {value}}); }
+
+void Lowering::spend(double folding_steps) {
+  folding_steps_ += folding_steps;
+  require(folding_steps_ <= static_cast<double>(kMaxFoldingSteps),
+          "folding the model's constants up to here takes too long");
 }
 
 ValueId Lowering::emit_pictures(const Operation& operation, const std::vector<ValueId>& inputs, const Shape& to) {
@@ -336,6 +401,22 @@ void Lowering::lower(const onnx::NodeProto& node) {
   node_ = around;
 }
 
+void Lowering::lower_as(const std::string& type, const std::vector<ValueId>& inputs) {
+  const onnx::NodeProto* const around = node_;
+  onnx::NodeProto node = *node_;
+  node.set_op_type(type);
+  node.clear_input();
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    // A name that no file can hold.
+    const std::string name = fmt::format("{}{}", '\0', i);
+    names_[name] = inputs[i];
+    node.add_input(name);
+  }
+  node_ = &node;
+  handlers().at(type).handler(*this);
+  node_ = around;
+}
+
 std::vector<ValueId> Lowering::lower_inner(const onnx::GraphProto& graph) {
   for (const auto& tensor : graph.initializer()) {
     initializers_.insert_or_assign(tensor.name(), &tensor);
@@ -347,17 +428,22 @@ std::vector<ValueId> Lowering::lower_inner(const onnx::GraphProto& graph) {
   return results;
 }
 
-std::vector<bool> Lowering::begin() {
+void Lowering::count_reads(const std::vector<bool>& needed) {
   const onnx::GraphProto& graph = file_.proto.graph();
-  graph_.input = add_value({input_.name, input_.shape, nullptr});
-  names_.emplace(input_.name, graph_.input);
-  const std::vector<bool> needed = needed_nodes(graph);
   for (const auto& output : graph.output()) ++reads_[output.name()];
   for (int i = 0; i < graph.node_size(); ++i) {
     if (needed[static_cast<std::size_t>(i)]) {
       for_each_read(graph.node(i), [this](const std::string& name) { ++reads_[name]; });
     }
   }
+}
+
+std::vector<bool> Lowering::begin() {
+  const onnx::GraphProto& graph = file_.proto.graph();
+  graph_.input = add_value({input_.name, input_.shape, nullptr});
+  names_.emplace(input_.name, graph_.input);
+  const std::vector<bool> needed = needed_nodes(graph);
+  count_reads(needed);
   for (const auto& declared : graph.input()) {
     if (declared.name() == input_.name && takes_pixels_last(declared_shape(declared)) && input_.shape.size() == 4 &&
         input_.shape[1] == 3) {
@@ -386,10 +472,34 @@ LoweredShapes Lowering::shapes() {
   for (const auto& node : graph.node()) {
     for (const auto& name : node.output()) {
       const auto known = names_.find(name);
-      if (known != names_.end() && !graph_.is_constant(known->second)) result.shapes[name] = shape(known->second);
+      if (known == names_.end() || graph_.is_constant(known->second)) continue;
+      result.shapes[name] = shape(known->second);
+      if (is_whole(known->second)) result.whole.insert(name);
     }
   }
+  const auto keep_constant = [&](const std::string& name) {
+    const bool weight = initializers_.count(name) > 0;
+    if (names_.count(name) == 0 && !weight) return;
+    try {
+      const ValueId id = find(name);
+      if (graph_.is_constant(id)) result.constants[name] = graph_.value(id).constant;
+    } catch (const Error&) {
+      return;  // a weight that cannot be read
+    }
+  };
+  for (const int i : result.lost) for_each_read(graph.node(i), keep_constant);
   return result;
+}
+
+std::vector<std::shared_ptr<const Constant>> Lowering::fold(
+    const std::map<std::string, std::shared_ptr<const Constant>>& known) {
+  const onnx::GraphProto& graph = file_.proto.graph();
+  count_reads(std::vector<bool>(static_cast<std::size_t>(graph.node_size()), true));
+  for (const auto& [name, constant] : known) names_.emplace(name, add_value({name, constant->shape, constant}));
+  for (const auto& node : graph.node()) lower(node);
+  std::vector<std::shared_ptr<const Constant>> results;
+  for (const auto& output : graph.output()) results.push_back(graph_.value(find(output.name())).constant);
+  return results;
 }
 
 Graph Lowering::run() {

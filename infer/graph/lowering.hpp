@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "infer/graph/graph.hpp"
@@ -26,6 +27,9 @@ class Lowering {
   [[nodiscard]] Graph run();
   // As lowered_shapes().
   [[nodiscard]] LoweredShapes shapes();
+  // As fold_graph().
+  [[nodiscard]] std::vector<std::shared_ptr<const Constant>> fold(
+      const std::map<std::string, std::shared_ptr<const Constant>>& known);
 
   // The model's file, for messages and for weights beside it.
   [[nodiscard]] const std::string& path() const noexcept { return file_.path; }
@@ -46,6 +50,8 @@ class Lowering {
   [[nodiscard]] bool output_wanted(std::size_t i) const;
   void set_output(std::size_t i, ValueId value);
 
+  // Lowers the current node as if it were of type `type` and had these inputs; its attributes stay.
+  void lower_as(const std::string& type, const std::vector<ValueId>& inputs);
   // Lowers the nodes of a graph inside the current node; returns the values of its outputs.
   [[nodiscard]] std::vector<ValueId> lower_inner(const onnx::GraphProto& graph);
 
@@ -58,6 +64,12 @@ class Lowering {
 
   // ---- Values.
   [[nodiscard]] const Constant& constant_of(ValueId id) const { return *graph_.value(id).constant; }
+  // Whether the value holds whole numbers or truths: integers in the file, whatever they are stored as.
+  [[nodiscard]] bool is_whole(ValueId id) const;
+  // The same value as whole numbers, or as numbers.
+  [[nodiscard]] ValueId as_whole(ValueId x);
+  [[nodiscard]] ValueId as_number(ValueId x);
+  [[nodiscard]] ValueId integer(std::int64_t value);  // a constant
   // The element type that the file gives a weight or Constant (onnx::TensorProto::INT8, ...), or `otherwise`.
   [[nodiscard]] int element_type(ValueId id, int otherwise) const;
 
@@ -86,6 +98,8 @@ class Lowering {
   ValueId reduce(Reduce::Kind kind, ValueId x, std::vector<int> axes);
   ValueId concat(const std::vector<ValueId>& parts, int axis);
 
+  // Refuses when folding has taken too many steps with these.
+  void spend(double folding_steps);
   // Throws Error(kModel): "FILE: Conv (node 'x'): why".
   [[noreturn]] void refuse(const std::string& why) const;
   void require(bool condition, const std::string& why) const {
@@ -96,8 +110,11 @@ class Lowering {
   // Makes the graph's input and counts who reads what. Returns, for each node, whether an output needs it.
   std::vector<bool> begin();
   void lower(const onnx::NodeProto& node);
+  void count_reads(const std::vector<bool>& needed);
   [[nodiscard]] ValueId find(const std::string& name);
   ValueId add_value(Value value);
+  [[nodiscard]] bool makes_whole(const Op& op) const;
+  [[nodiscard]] ValueId as_operand(ValueId id);
 
   const OnnxFile& file_;
   TensorSpec input_;
@@ -106,6 +123,8 @@ class Lowering {
   std::unordered_map<std::string, ValueId> names_;
   std::unordered_map<std::string, const onnx::TensorProto*> initializers_;
   std::unordered_map<ValueId, int> element_types_;  // of weights and Constants
+  std::unordered_set<ValueId> whole_;               // of those made at run time
+  std::unordered_map<ValueId, ValueId> operands_;   // f32 constants made of i64 ones, for ops that run
   std::unordered_map<std::string, int> reads_;      // of each name, by needed nodes and outputs
   const onnx::NodeProto* node_ = nullptr;
   std::int64_t constant_elements_ = 0;

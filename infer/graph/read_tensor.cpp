@@ -75,7 +75,7 @@ Constant read_tensor(const Lowering& l, const onnx::TensorProto& tensor) {
   const auto count = static_cast<std::size_t>(element_count(c.shape));
   const bool external = tensor.data_location() == T::EXTERNAL;
   const std::string outside =
-      external ? external_bytes(l.path(), tensor, count * onnx_type_size(tensor.data_type())) : "";
+      external ? external_bytes(l.path(), tensor, onnx_tensor_bytes(tensor.data_type(), count)) : "";
   const bool raw = external || tensor.has_raw_data();
   const std::string& bytes = external ? outside : tensor.raw_data();
   const auto integers_from = [&](auto sample) {
@@ -137,6 +137,15 @@ Constant read_tensor(const Lowering& l, const onnx::TensorProto& tensor) {
     case T::UINT16: integers_from(std::uint16_t{}); break;
     case T::UINT8:
     case T::BOOL: integers_from(std::uint8_t{}); break;
+    case kUint4:
+    case kInt4:
+      c.type = DataType::kI64;
+      for (std::size_t i = 0; i < count && i / 2 < bytes.size(); ++i) {
+        const auto byte = static_cast<std::uint8_t>(bytes[i / 2]);
+        const int half = i % 2 == 0 ? byte & 0xF : byte >> 4;
+        c.i64.push_back(tensor.data_type() == kInt4 && half >= 8 ? half - 16 : half);
+      }
+      break;
     default: l.refuse(fmt::format("constants of type {} are not supported", onnx_type_name(tensor.data_type())));
   }
   if ((c.type == DataType::kF32 ? c.f32.size() : c.i64.size()) != count) {

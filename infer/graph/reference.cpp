@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/error.hpp"
+#include "infer/graph/selection.hpp"
 
 namespace camd::infer {
 namespace {
@@ -177,6 +178,20 @@ T combine(Binary::Kind kind, T a, T b) {
       return static_cast<T>(power);
     }
     case Binary::Kind::kPrelu: return a < 0 ? a * b : a;
+    case Binary::Kind::kModulo:
+    case Binary::Kind::kRemainder: {
+      T rest{};
+      if constexpr (std::is_integral_v<T>) {
+        if (b == 0 || b == -1) return 0;
+        rest = a % b;
+      } else {
+        rest = std::fmod(a, b);
+      }
+      return kind == Binary::Kind::kModulo && rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+    }
+    case Binary::Kind::kEqual: return a == b ? T{1} : T{0};
+    case Binary::Kind::kLess: return a < b ? T{1} : T{0};
+    case Binary::Kind::kLessOrEqual: return a <= b ? T{1} : T{0};
   }
   return a;
 }
@@ -201,6 +216,97 @@ Constant run(const Binary& o, const Inputs& in, const Shape& shape) {
                                            data<T>(b)[at(broadcast_index(where, b.shape, sb))]);
   });
   return result;
+}
+
+// ---- Picking by numbers
+template <typename T>
+Constant run(const CumSum& o, const Inputs& in, const Shape& shape) {
+  Constant result = make_result<T>(shape);
+  const Index size = shape[at(o.axis)], stride = strides_of(shape)[at(o.axis)];
+  for_each_index(shape, [&](Index flat, const std::vector<Index>& where) {
+    if (where[at(o.axis)] != 0) return;
+    T sum{};
+    for (Index n = 0; n < size; ++n) {
+      const std::size_t i = at(flat + (o.reverse ? size - 1 - n : n) * stride);
+      const T next = combine<T>(Binary::Kind::kAdd, sum, data<T>(*in[0])[i]);
+      data<T>(result)[i] = o.exclusive ? sum : next;
+      sum = next;
+    }
+  });
+  return result;
+}
+
+Constant as_floats(const Constant& c) {
+  if (c.type == DataType::kF32) return c;
+  return {DataType::kF32, c.shape, {c.i64.begin(), c.i64.end()}, {}};
+}
+Constant as_integers(const Constant& c) {
+  Constant result{DataType::kI64, c.shape, {}, {}};
+  for (const float v : c.f32) result.i64.push_back(std::abs(v) < 9.2e18F ? static_cast<Index>(v) : 0);
+  return result;
+}
+
+Constant run_float(const TopK& o, const Inputs& in, const Shape& shape) {
+  const Constant& x = *in[0];
+  Constant result = make_result<float>(shape);
+  const Index size = x.shape[at(o.axis)], stride = strides_of(x.shape)[at(o.axis)];
+  std::vector<std::int32_t> scratch(at(size));
+  const Index lines = size == 0 ? 0 : element_count(x.shape) / size;
+  for (Index line = 0; line < lines; ++line) {
+    const Index outer = line / stride, inner = line % stride;
+    top_k(o, x.f32.data() + outer * size * stride + inner, size, stride,
+          result.f32.data() + outer * o.count * stride + inner, stride, scratch.data());
+  }
+  return result;
+}
+
+Constant run_float(const Pick&, const Inputs& in, const Shape& shape) {
+  Constant result = make_result<float>(shape);
+  const PickShape s = pick_shape(in[0]->shape, in[1]->shape);
+  pick(s, in[0]->f32.data(), in[1]->f32.data(), result.f32.data(), 0, s.outer);
+  return result;
+}
+
+Constant run_float(const Scatter& o, const Inputs& in, const Shape& shape) {
+  Constant result = make_result<float>(shape);
+  const PickShape s = pick_shape(in[0]->shape, in[1]->shape);
+  scatter(o, s, in[0]->f32.data(), in[1]->f32.data(), in[2]->f32.data(), result.f32.data(), 0, s.outer);
+  return result;
+}
+
+Constant run_float(const GridSample& o, const Inputs& in, const Shape& shape) {
+  const Shape& x = in[0]->shape;
+  Constant result = make_result<float>(shape);
+  const GridPlane s{x[2], x[3], shape[2] * shape[3]};
+  for (Index p = 0; p < shape[0] * shape[1]; ++p) {
+    grid_sample(o, s, in[0]->f32.data() + p * s.height * s.width, in[1]->f32.data() + p / shape[1] * s.points * 2,
+                result.f32.data() + p * s.points);
+  }
+  return result;
+}
+
+Constant run_float(const Select&, const Inputs& in, const Shape& shape) {
+  Constant result = make_result<float>(shape);
+  const SelectShape s = select_shape(in[0]->shape, in[1]->shape, in[2]->shape, shape);
+  select(s, in[0]->f32.data(), in[1]->f32.data(), in[2]->f32.data(), result.f32.data());
+  return result;
+}
+
+// Operators that pick take integers beside numbers: they work on f32, and what they make is of the picked type.
+template <typename O>
+concept Picks = std::is_same_v<O, TopK> || std::is_same_v<O, Pick> || std::is_same_v<O, Scatter> ||
+    std::is_same_v<O, GridSample> || std::is_same_v<O, Select>;
+
+template <Picks O>
+Constant run_picking(const O& o, const Inputs& in, const Shape& shape) {
+  std::vector<Constant> floats;
+  Inputs inputs;
+  for (const Constant* c : in) floats.push_back(as_floats(*c));
+  for (const Constant& c : floats) inputs.push_back(&c);
+  Constant result = run_float(o, inputs, shape);
+  const Constant& picked = *in[std::is_same_v<O, Select> ? 1 : 0];
+  const bool whole = std::is_same_v<O, TopK> || picked.type == DataType::kI64;
+  return whole ? as_integers(result) : result;
 }
 
 Constant run_float(const Unary& o, const Inputs& in, const Shape& shape) {
@@ -486,21 +592,26 @@ double apply(const Activation& f, double x) noexcept {
     case Function::kSign: return x < 0 ? -1.0 : x > 0 ? 1.0 : 0.0;
     case Function::kSin: return std::sin(x);
     case Function::kCos: return std::cos(x);
+    case Function::kTruncate: return std::trunc(x);
   }
   return x;
 }
 
-Constant evaluate(const Op& op, const Inputs& inputs, const Shape& output_shape) {
+Constant evaluate(const Op& op, const Inputs& inputs, const Shape& output_shape, Folded folded) {
   bool integer = false, floating = false;
   for (const Constant* input : inputs) {
     if (input == nullptr) continue;
     (input->type == DataType::kI64 ? integer : floating) = true;
   }
-  if (integer && floating) throw base::Error(base::ErrorKind::kModel, op.origin + ": mixes integers and numbers");
+  const bool picks = std::visit([](const auto& o) { return Picks<std::decay_t<decltype(o)>>; }, op.operation);
+  if (integer && floating && !picks)
+    throw base::Error(base::ErrorKind::kModel, op.origin + ": mixes integers and numbers");
   Constant result = std::visit(
       [&](const auto& o) -> Constant {
         using O = std::decay_t<decltype(o)>;
-        if constexpr (MovesAnyType<O>) {
+        if constexpr (Picks<O>) {
+          return run_picking(o, inputs, output_shape);
+        } else if constexpr (MovesAnyType<O>) {
           return integer ? run<std::int64_t>(o, inputs, output_shape) : run<float>(o, inputs, output_shape);
         } else {
           if constexpr (std::is_same_v<O, Unary>) {
@@ -511,7 +622,11 @@ Constant evaluate(const Op& op, const Inputs& inputs, const Shape& output_shape)
         }
       },
       op.operation);
-  if (!integer) finish(op, inputs, result);
+  const auto* binary = std::get_if<Binary>(&op.operation);
+  if (!integer && !picks) finish(op, inputs, result);
+  if (folded == Folded::kTyped && binary != nullptr && is_comparison(binary->kind) && !integer)
+    return as_integers(result);
+  if (folded == Folded::kFloats) return as_floats(result);
   return result;
 }
 
@@ -526,7 +641,7 @@ std::vector<Constant> run_reference(const Graph& graph, const std::vector<float>
                        : graph.is_constant(id) ? graph.value(id).constant.get()
                                                : &made[static_cast<std::size_t>(id)]);
     }
-    made[static_cast<std::size_t>(op.output)] = evaluate(op, inputs, graph.shape(op.output));
+    made[static_cast<std::size_t>(op.output)] = evaluate(op, inputs, graph.shape(op.output), Folded::kFloats);
     for (const ValueId id : op.inputs) {
       if (id != kNoValue && --uses[static_cast<std::size_t>(id)] == 0) made[static_cast<std::size_t>(id)] = {};
     }

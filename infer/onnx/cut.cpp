@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <queue>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "base/error.hpp"
@@ -56,6 +59,42 @@ void for_each_read(const onnx::NodeProto& node, const std::function<void(const s
     for (const auto& inner : attribute.g().node()) for_each_read(inner, visit);
     for (const auto& output : attribute.g().output()) visit(output.name());
   }
+}
+
+void order_nodes(onnx::GraphProto& graph) {
+  std::unordered_map<std::string, int> maker;
+  for (int i = 0; i < graph.node_size(); ++i) {
+    for (const auto& name : graph.node(i).output()) maker.emplace(name, i);
+  }
+  std::vector<std::vector<int>> readers(static_cast<std::size_t>(graph.node_size()));
+  std::vector<int> open(readers.size(), 0);
+  bool in_order = true;
+  for (int i = 0; i < graph.node_size(); ++i) {
+    for_each_read(graph.node(i), [&](const std::string& name) {
+      const auto made = maker.find(name);
+      if (name.empty() || made == maker.end() || made->second == i) return;
+      readers[static_cast<std::size_t>(made->second)].push_back(i);
+      ++open[static_cast<std::size_t>(i)];
+      in_order = in_order && made->second < i;
+    });
+  }
+  if (in_order) return;
+  std::priority_queue<int, std::vector<int>, std::greater<>> ready;
+  for (std::size_t i = 0; i < open.size(); ++i) {
+    if (open[i] == 0) ready.push(static_cast<int>(i));
+  }
+  std::vector<int> order;
+  while (!ready.empty()) {
+    order.push_back(ready.top());
+    ready.pop();
+    for (const int reader : readers[static_cast<std::size_t>(order.back())]) {
+      if (--open[static_cast<std::size_t>(reader)] == 0) ready.push(reader);
+    }
+  }
+  if (order.size() != open.size()) return;
+  onnx::GraphProto sorted;
+  for (const int i : order) sorted.add_node()->Swap(graph.mutable_node(i));
+  graph.mutable_node()->Swap(sorted.mutable_node());
 }
 
 std::vector<bool> needed_nodes(const onnx::GraphProto& graph) {

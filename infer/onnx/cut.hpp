@@ -14,6 +14,10 @@ namespace camd::infer {
 // Calls visit(name) for what a node reads: its inputs and what the graphs inside it read from around them.
 void for_each_read(const onnx::NodeProto& node, const std::function<void(const std::string&)>& visit);
 
+// Puts the nodes in an order in which each is made before it is read: some converters append theirs at the end. Nodes
+// that are in order stay where they are, and so do all where a cycle leaves no order.
+void order_nodes(onnx::GraphProto& graph);
+
 // For each node, in execution order, whether an output needs it. Exporters leave nodes that none needs, and a model
 // must not be refused for the operator of such a node.
 [[nodiscard]] std::vector<bool> needed_nodes(const onnx::GraphProto& graph);

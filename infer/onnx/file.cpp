@@ -79,9 +79,9 @@ void check_tensor(const std::string& path, const onnx::TensorProto& tensor, std:
     refuse(path, fmt::format("{} is of unknown type {}", owner, tensor.data_type()));
   }
   if (tensor.has_raw_data()) {
-    if (tensor.raw_data().size() != static_cast<std::size_t>(count) * size) {
-      refuse(path, fmt::format("{} needs {} bytes, the file holds {}", owner, static_cast<std::size_t>(count) * size,
-                               tensor.raw_data().size()));
+    const std::size_t bytes = onnx_tensor_bytes(tensor.data_type(), static_cast<std::size_t>(count));
+    if (tensor.raw_data().size() != bytes) {
+      refuse(path, fmt::format("{} needs {} bytes, the file holds {}", owner, bytes, tensor.raw_data().size()));
     }
   } else if (typed_elements(tensor) != count) {
     refuse(path, fmt::format("{} needs {} elements, the file holds {}", owner, count, typed_elements(tensor)));
@@ -132,8 +132,7 @@ void check_graph(const std::string& path, const onnx::GraphProto& graph, const S
     for (const auto& name : node.input()) {
       if (name.empty() || known.has(name)) continue;
       refuse(path, fmt::format("{} reads '{}', which {}", node_text(node), printable(name),
-                               later.count(name) > 0 ? "is made only after it (a cycle, or nodes out of order)"
-                                                     : "nothing makes"));
+                               later.count(name) > 0 ? "is made only after it (a cycle)" : "nothing makes"));
     }
     for (const auto& attribute : node.attribute()) {
       if (attribute.has_t()) {
@@ -189,6 +188,7 @@ OnnxFile parse_onnx(std::string_view bytes, const std::string& path, const std::
   }
   if (file.proto.functions_size() > 0) refuse(path, "model-local functions are not supported");
   if (file.opset() < 1) refuse(path, "the model does not say which operator set of ai.onnx it uses");
+  order_nodes(*file.proto.mutable_graph());
   if (!cut_at.empty()) cut_graph(path, *file.proto.mutable_graph(), cut_at);
   if (file.proto.graph().output_size() == 0) refuse(path, "the model has no output");
   check_graph(path, file.proto.graph(), nullptr);
@@ -246,8 +246,14 @@ std::size_t onnx_type_size(int type) {
     case T::UINT8:
     case T::BOOL: return 1;
     case T::COMPLEX128: return 16;
+    case kUint4:
+    case kInt4: return 1;  // two share it
     default: return 0;
   }
+}
+
+std::size_t onnx_tensor_bytes(int type, std::size_t count) {
+  return type == kUint4 || type == kInt4 ? (count + 1) / 2 : count * onnx_type_size(type);
 }
 
 }  // namespace camd::infer

@@ -52,7 +52,12 @@ struct OnnxFile {
 [[nodiscard]] Shape declared_shape(const onnx::ValueInfoProto& value);
 // "FLOAT", "DOUBLE", ... for messages.
 [[nodiscard]] std::string onnx_type_name(int type);
-// Bytes of one element; 0 for types that have no fixed size or that camd does not know.
+// TensorProto::UINT4 and INT4, which are younger than Debian's onnx: two elements in a byte, the lower half first.
+inline constexpr int kUint4 = 21;
+inline constexpr int kInt4 = 22;
+// Bytes of so many elements as raw data.
+[[nodiscard]] std::size_t onnx_tensor_bytes(int type, std::size_t count);
+// Bytes of one element, rounded up; 0 for types that have no fixed size or that camd does not know.
 [[nodiscard]] std::size_t onnx_type_size(int type);
 
 }  // namespace camd::infer

@@ -162,6 +162,7 @@ std::vector<Finding> examine_model(const config::Config& config, infer::ReportDe
                                                            : fmt::format("; camd's own engines do not have {}",
                                                                          fmt::join(report.foreign, ", "))),
                         ""});
+    if (!report.tail.empty()) findings.push_back({kArea, "tail", Health::kOk, report.tail, ""});
     add_engines(config, report, findings);
     add_layout(config, report, *host, findings);
   } catch (const base::Error& error) {

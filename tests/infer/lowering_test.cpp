@@ -192,10 +192,23 @@ TEST(Quantized, WeightsOfEightBitsBecomeNumbersChannelByChannel) {
   EXPECT_THAT(result(b, {1, 1, 1, 2}), ElementsAre(0, 1.5F, 0, -8));
 }
 
-TEST(Hostile, ChoosingBoxesInTheGraphIsRefusedByName) {
+TEST(Quantized, WeightsOfFourBitsBecomeNumbersBlockByBlock) {
   OnnxBuilder b;
-  b.input("x", {1, 3, 4, 4}).integers("k", {1}, {2}).node("TopK", {"x", "k"}, {"y", "i"}, "best").output("y", {});
-  EXPECT_THAT(refusal(b, {1, 3, 4, 4}), EndsWith("TopK (node 'best'): camd's own engines do not have this operator"));
+  b.input("x", {1, 1, 1, 3}).weight("s", {1, 1, 1, 2}, {0.5F, 2});
+  auto* weight = b.proto().mutable_graph()->add_initializer();
+  weight->set_name("q");
+  weight->set_data_type(kInt4);
+  for (const int d : {1, 1, 1, 3}) weight->add_dims(d);
+  weight->set_raw_data(std::string("\x7F\x08", 2));  // -1, 7, -8
+  b.node("DequantizeLinear", {"q", "s"}, {"w"}).integer("axis", 3).integer("block_size", 2);
+  b.node("Add", {"x", "w"}, {"y"}).output("y", {});
+  EXPECT_THAT(result(b, {1, 1, 1, 3}), ElementsAre(-0.5F, 4.5F, -14));
+}
+
+TEST(Hostile, LoopsAreRefusedByName) {
+  OnnxBuilder b;
+  b.input("x", {1, 3, 4, 4}).integers("n", {}, {2}).node("Loop", {"n", "", "x"}, {"y"}, "again").output("y", {});
+  EXPECT_THAT(refusal(b, {1, 3, 4, 4}), EndsWith("Loop (node 'again'): camd's own engines do not have this operator"));
 }
 
 TEST(Hostile, FoldingThatWouldTakeForeverIsRefused) {

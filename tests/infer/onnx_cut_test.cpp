@@ -28,7 +28,7 @@ OnnxBuilder choosing_detector() {
   b.weight("w", {2, 3, 1, 1}, {1, 2, 3, 4, 5, 6}).integers("k", {1}, {2});
   b.node("Conv", {"picture", "w"}, {"boxes"}, "conv").ints("kernel_shape", {1, 1});
   b.node("Sigmoid", {"boxes"}, {"scores"}, "sigmoid");
-  b.node("TopK", {"scores", "k"}, {"best", "places"}, "choose");
+  b.node("Unique", {"scores"}, {"best", "places"}, "choose");
   b.node("Scale", {"best", "scale_factor"}, {"result"}, "scale").domain("vendor");
   return b.output("result", {});
 }

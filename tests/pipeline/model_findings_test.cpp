@@ -76,14 +76,14 @@ OnnxBuilder rows(const std::string& last) {
 OnnxBuilder yolov8() { return rows("output0").output("output0", {}); }
 
 // The same with the choice of boxes in the graph, as Ultralytics exports it: rows of corners, a score and a class.
-OnnxBuilder end_to_end() {
+OnnxBuilder end_to_end(const char* choice = "TopK") {
   OnnxBuilder b = rows("raw");
   b.node("Transpose", {"raw"}, {"rows"}).ints("perm", {0, 2, 1});
   b.integers("parts_of_rows", {2}, {4, 3})
       .node("Split", {"rows", "parts_of_rows"}, {"boxes", "scores"})
       .integer("axis", 2);
   b.node("ReduceMax", {"scores"}, {"best"}).ints("axes", {2}).integer("keepdims", 0);
-  b.integers("k", {1}, {30}).node("TopK", {"best", "k"}, {"chosen", "places"}, "choose");
+  b.integers("k", {1}, {30}).node(choice, {"best", "k"}, {"chosen", "places"}, "choose");
   b.integers("last", {1}, {2}).node("Unsqueeze", {"places", "last"}, {"index"});
   b.integers("wide", {3}, {1, 30, 4}).node("Expand", {"index", "wide"}, {"index4"});
   b.node("GatherElements", {"boxes", "index4"}, {"kept"}).integer("axis", 1);
@@ -154,23 +154,41 @@ TEST_F(ModelFindings, CallALayoutBrokenThatOneFrameOfNoiseSpeaksAgainst) {
 }
 
 TEST_F(ModelFindings, NameTheTensorsToCutAtOnceTheyWereTried) {
-  examine(end_to_end());
+  examine(end_to_end("ChooseBest"));
   EXPECT_EQ(of("engine cpu").health, Health::kBroken);
-  EXPECT_EQ(of("engine cpu").detail,
-            "cannot run it: TopK (node 'choose'): camd's own engines do not have this operator; `model.cut_at: [boxes, "
-            "scores]` leaves that out, then `detections` reads it with {layout: ssd, boxes: centre, relative: false}");
-  examine(end_to_end(), "auto", "[{plugin: detections, config: {classes: [a, b, c], layout: ssd}}]");
+  EXPECT_EQ(
+      of("engine cpu").detail,
+      "cannot run it: ChooseBest (node 'choose'): camd's own engines do not have this operator; `model.cut_at: [boxes, "
+      "scores]` leaves that out, then `detections` reads it with {layout: ssd, boxes: centre, relative: false}");
+  examine(end_to_end("ChooseBest"), "auto", "[{plugin: detections, config: {classes: [a, b, c], layout: ssd}}]");
   EXPECT_THAT(of("engine cpu").detail, HasSubstr("`model.cut_at: [boxes, scores]`"));
+}
+
+TEST_F(ModelFindings, ReadBoxesThatTheGraphHasChosen) {
+  examine(end_to_end());
+  EXPECT_EQ(of("engine cpu").health, Health::kOk);
+  EXPECT_EQ(of("engine cuda").health, Health::kOk);
+}
+
+TEST_F(ModelFindings, SayThatAPartWhoseSizesDependOnThePictureRunsOnTheHost) {
+  OnnxBuilder b;
+  b.input("x", {1, 3, 8, 8}).node("Relu", {"x"}, {"r"}).node("NonZero", {"r"}, {"y"}, "found").output("y", {4, -1});
+  examine(b);
+  EXPECT_EQ(of("tail").detail,
+            "its last part, which makes y, runs on the host, as sizes there depend on the picture: NonZero (node "
+            "'found'): how much it puts out depends on the picture");
+  EXPECT_EQ(of("engine cpu").health, Health::kOk);
 }
 
 TEST_F(ModelFindings, NameNoCutWhereNoneHelps) {
   OnnxBuilder b;
   b.input("x", {1, 3, 8, 8}).integers("k", {1}, {2}).node("Relu", {"x"}, {"r"});
-  b.node("TopK", {"r", "k"}, {"y", "places"}, "first").node("Relu", {"y"}, {"z"}).output("z", {});
+  b.node("ChooseBest", {"r", "k"}, {"y", "places"}, "first").node("Relu", {"y"}, {"z"}).output("z", {});
   examine(b);
-  EXPECT_EQ(of("engine cpu").detail,
-            "cannot run it: TopK (node 'first'): camd's own engines do not have this operator; nothing in front of it "
-            "looks like boxes and scores, so no model.cut_at helps: export the model without it");
+  EXPECT_EQ(
+      of("engine cpu").detail,
+      "cannot run it: ChooseBest (node 'first'): camd's own engines do not have this operator; nothing in front of it "
+      "looks like boxes and scores, so no model.cut_at helps: export the model without it");
 }
 
 TEST_F(ModelFindings, TellWhatIsWrongWithAFileThatIsNoModel) {

@@ -40,6 +40,7 @@ CAMD_DEVICE float activate_any(const Activation& activation, float v) {
     case Function::kSign: return v > 0.0F ? 1.0F : v < 0.0F ? -1.0F : 0.0F;
     case Function::kSin: return sinf(v);
     case Function::kCos: return cosf(v);
+    case Function::kTruncate: return truncf(v);
   }
   return v;
 }

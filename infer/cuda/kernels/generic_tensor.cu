@@ -3,43 +3,12 @@
 
 #include "infer/cuda/kernels/activation.cuh"
 #include "infer/cuda/kernels/launch.cuh"
+#include "infer/cuda/kernels/strided.cuh"
 
 namespace camd::infer::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-
-CAMD_DEVICE float load(const Strided& t, std::int64_t at) {
-  if (t.type == DataType::kF32) return static_cast<const float*>(t.data)[at];
-  return __half2float(static_cast<const __half*>(t.data)[at]);
-}
-CAMD_DEVICE void store(const Strided& t, std::int64_t at, float value) {
-  if (t.type == DataType::kF32)
-    static_cast<float*>(t.data)[at] = value;
-  else
-    static_cast<__half*>(t.data)[at] = __float2half_rn(value);
-}
-
-// Splits this thread's number into one index a dimension, the last one fastest; false beyond the last element.
-CAMD_DEVICE bool indices_of(const std::int64_t* shape, int rank, std::int64_t (&index)[kMaxRank]) {
-  std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + static_cast<std::int64_t>(threadIdx.x);
-  for (int d = kMaxRank - 1; d >= 0; --d) {
-    if (d >= rank) continue;
-    index[d] = i % shape[d];
-    i /= shape[d];
-  }
-  return i == 0;
-}
-
-std::int64_t count_of(const std::int64_t* shape, int rank) {
-  std::int64_t count = 1;
-  for (int d = 0; d < rank; ++d) count *= shape[d];
-  return count;
-}
-
-dim3 blocks_for(std::int64_t elements) {
-  return dim3(static_cast<unsigned>((elements + kThreads - 1) / kThreads), 1, 1);
-}
+constexpr int kThreads = kStridedThreads;
 
 CAMD_KERNEL(kThreads, 1) move_kernel(const MoveArguments p) {
   let_next_kernel_start();
@@ -75,6 +44,14 @@ CAMD_DEVICE float apply(Binary::Kind kind, float a, float b) {
     case Binary::Kind::kMax: return fmaxf(a, b);
     case Binary::Kind::kPow: return powf(a, b);
     case Binary::Kind::kPrelu: return a < 0.0F ? a * b : a;
+    case Binary::Kind::kModulo:
+    case Binary::Kind::kRemainder: {
+      const float rest = fmodf(a, b);
+      return kind == Binary::Kind::kModulo && rest != 0.0F && (rest < 0.0F) != (b < 0.0F) ? rest + b : rest;
+    }
+    case Binary::Kind::kEqual: return a == b ? 1.0F : 0.0F;
+    case Binary::Kind::kLess: return a < b ? 1.0F : 0.0F;
+    case Binary::Kind::kLessOrEqual: return a <= b ? 1.0F : 0.0F;
   }
   return a;
 }

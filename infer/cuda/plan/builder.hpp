@@ -61,6 +61,12 @@ class PlanBuilder {
   void emit(const Op& op, const Pad& pad, int index);
   void emit(const Op& op, const Reduce& reduce, int index);
   void emit(const Op& op, const MatMul& matmul, int index);
+  void emit(const Op& op, const TopK& top, int index);
+  void emit(const Op& op, const Pick& pick, int index);
+  void emit(const Op& op, const Scatter& scatter, int index);
+  void emit(const Op& op, const CumSum& sum, int index);
+  void emit(const Op& op, const GridSample& sample, int index);
+  void emit(const Op& op, const Select& select, int index);
 
   void emit_stem(const Op& op);
   void emit_stem_block(const Op& first, const Op& depthwise, const Op& pointwise);
@@ -88,6 +94,9 @@ class PlanBuilder {
   [[nodiscard]] Form tensor(ValueId id);
   // Memory for a value that an op is to make, row-major; a network output is made in the output's own memory.
   [[nodiscard]] Form make_tensor(ValueId id, bool any_type);
+  // The value as row-major f32, also a constant; and memory for such a value that an op is to make.
+  [[nodiscard]] const float* plain(ValueId id);
+  [[nodiscard]] float* make_plain(ValueId id);
   // The value in the form that it has, with a stride for each of its dimensions. Constants have one too.
   [[nodiscard]] Strided strided(ValueId id);
   [[nodiscard]] Strided strided(ValueId id, const Form& form) const;

@@ -84,6 +84,26 @@ class PointerVisitor {
     reads(a.a.data, a.b.data, a.bias.data);
     writes(a.y.data);
   }
+  void operator()(TopKArguments& a) {
+    reads(a.x);
+    writes(a.y);
+  }
+  void operator()(PickArguments& a) {
+    reads(a.x, a.indices, a.updates);
+    writes(a.y);
+  }
+  void operator()(CumSumArguments& a) {
+    reads(a.x);
+    writes(a.y);
+  }
+  void operator()(GridSampleArguments& a) {
+    reads(a.x, a.grid);
+    writes(a.y);
+  }
+  void operator()(SelectArguments& a) {
+    reads(a.condition.data, a.a.data, a.b.data);
+    writes(a.y.data);
+  }
 
  private:
   template <typename... Pointers>

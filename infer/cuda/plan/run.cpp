@@ -18,6 +18,11 @@ struct Runner {
   int operator()(const SoftmaxArguments& a) const { return softmax(a, context); }
   int operator()(const ReduceArguments& a) const { return reduce(a, context); }
   int operator()(const MatMulArguments& a) const { return matmul(a, context); }
+  int operator()(const TopKArguments& a) const { return top_k(a, context); }
+  int operator()(const PickArguments& a) const { return pick(a, context); }
+  int operator()(const CumSumArguments& a) const { return cumulative_sum(a, context); }
+  int operator()(const GridSampleArguments& a) const { return grid_sample(a, context); }
+  int operator()(const SelectArguments& a) const { return select(a, context); }
 };
 
 struct Namer {
@@ -33,6 +38,11 @@ struct Namer {
   const char* operator()(const SoftmaxArguments&) const { return "softmax"; }
   const char* operator()(const ReduceArguments&) const { return "reduce"; }
   const char* operator()(const MatMulArguments&) const { return "matmul"; }
+  const char* operator()(const TopKArguments&) const { return "top_k"; }
+  const char* operator()(const PickArguments&) const { return "pick"; }
+  const char* operator()(const CumSumArguments&) const { return "cumsum"; }
+  const char* operator()(const GridSampleArguments&) const { return "grid_sample"; }
+  const char* operator()(const SelectArguments&) const { return "select"; }
 };
 
 }  // namespace

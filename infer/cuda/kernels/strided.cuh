@@ -1,0 +1,46 @@
+// What kernels with one thread for each output element share: reading and writing Strided tensors, and which element a
+// thread has.
+//
+// Threads: device functions, and functions of their arguments for launches.
+#pragma once
+
+#include "infer/cuda/kernels/generic_tensor.hpp"
+#include "infer/cuda/kernels/primitives.cuh"
+
+namespace camd::infer::cuda {
+
+inline constexpr int kStridedThreads = 256;
+
+CAMD_DEVICE float load(const Strided& t, std::int64_t at) {
+  if (t.type == DataType::kF32) return static_cast<const float*>(t.data)[at];
+  return __half2float(static_cast<const __half*>(t.data)[at]);
+}
+CAMD_DEVICE void store(const Strided& t, std::int64_t at, float value) {
+  if (t.type == DataType::kF32)
+    static_cast<float*>(t.data)[at] = value;
+  else
+    static_cast<__half*>(t.data)[at] = __float2half_rn(value);
+}
+
+// Splits this thread's number into one index a dimension, the last one fastest; false beyond the last element.
+CAMD_DEVICE bool indices_of(const std::int64_t* shape, int rank, std::int64_t (&index)[kMaxRank]) {
+  std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kStridedThreads + static_cast<std::int64_t>(threadIdx.x);
+  for (int d = kMaxRank - 1; d >= 0; --d) {
+    if (d >= rank) continue;
+    index[d] = i % shape[d];
+    i /= shape[d];
+  }
+  return i == 0;
+}
+
+inline std::int64_t count_of(const std::int64_t* shape, int rank) {
+  std::int64_t count = 1;
+  for (int d = 0; d < rank; ++d) count *= shape[d];
+  return count;
+}
+
+inline dim3 blocks_for(std::int64_t elements) {
+  return dim3(static_cast<unsigned>((elements + kStridedThreads - 1) / kStridedThreads), 1, 1);
+}
+
+}  // namespace camd::infer::cuda

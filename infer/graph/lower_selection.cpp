@@ -1,0 +1,252 @@
+#include "infer/graph/lower_selection.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "infer/graph/lower_indexing.hpp"
+
+namespace camd::infer {
+namespace {
+
+using Integers = std::vector<std::int64_t>;
+
+// What is wanted of an axis: positions of the best, [.., count, ..].
+ValueId best_positions(Lowering& l, ValueId x, int axis, std::int64_t count, bool largest) {
+  Shape to = l.shape(x);
+  std::int64_t& size = to[static_cast<std::size_t>(axis)];
+  l.require(count >= 0 && count <= size, fmt::format("it takes {} of {} elements", count, size));
+  l.require(size < std::numeric_limits<std::int32_t>::max(), "its axis is too long");
+  size = count;
+  return l.emit(TopK{axis, count, largest}, {x}, std::move(to));
+}
+
+void top_k(Lowering& l) {
+  const ValueId x = l.input(0);
+  l.require(l.rank(x) > 0, "its input is a scalar");
+  std::int64_t count = l.integer("k", 0);
+  if (l.opset() >= 10) {
+    const Integers& k = l.integers_input(1, "k");
+    l.require(k.size() == 1, "its k is not one number");
+    count = k[0];
+  }
+  const int axis = l.axis(l.integer("axis", -1), l.rank(x));
+  const ValueId positions = best_positions(l, x, axis, count, l.integer("largest", 1) != 0);
+  l.set_output(1, positions);
+  if (l.output_wanted(0)) l.set_output(0, pick_along(l, x, positions, axis));
+}
+
+template <bool kLargest>
+void best_of_line(Lowering& l) {
+  ValueId x = l.input(0);
+  const Shape in = l.shape(x);
+  l.require(!in.empty(), "its input is a scalar");
+  const int axis = l.axis(l.integer("axis", 0), l.rank(x));
+  const auto at = static_cast<std::size_t>(axis);
+  const bool last = l.integer("select_last_index", 0) != 0;
+  if (last) {  // the first from behind
+    Integers start(in.size(), 0), step(in.size(), 1);
+    start[at] = in[at] - 1;
+    step[at] = -1;
+    x = l.slice(x, start, step, in);
+  }
+  ValueId y = best_positions(l, x, axis, 1, kLargest);
+  if (last) y = l.binary(Binary::Kind::kSub, l.integer(in[at] - 1), y);
+  Shape to = l.shape(y);
+  if (l.integer("keepdims", 1) == 0) to.erase(to.begin() + axis);
+  l.set_output(0, l.reshape(y, to));
+}
+
+// The constant of input i; without it the operator's output has a size that the picture decides.
+const Constant& known(Lowering& l, std::size_t i) {
+  const Constant* c = l.constant_input(i);
+  if (c == nullptr) l.refuse("how much it puts out depends on the picture");
+  return *c;
+}
+
+void non_zero(Lowering& l) {
+  const Constant x = known(l, 0);
+  const std::size_t rank = std::max<std::size_t>(x.shape.size(), 1);
+  const auto count = static_cast<std::size_t>(element_count(x.shape));
+  std::vector<std::size_t> found;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (x.type == DataType::kF32 ? x.f32[i] != 0 : x.i64[i] != 0) found.push_back(i);
+  }
+  l.spend(static_cast<double>(count) + static_cast<double>(found.size() * rank));
+  Constant result{DataType::kI64, {static_cast<std::int64_t>(rank), static_cast<std::int64_t>(found.size())}, {}, {}};
+  result.i64.resize(rank * found.size());
+  for (std::size_t n = 0; n < found.size(); ++n) {
+    std::size_t rest = found[n];
+    for (std::size_t d = rank; d-- > 0;) {
+      const std::size_t size = x.shape.empty() ? 1 : static_cast<std::size_t>(x.shape[d]);
+      result.i64[d * found.size() + n] = static_cast<std::int64_t>(rest % size);
+      rest /= size;
+    }
+  }
+  l.set_output(0, l.constant(std::move(result)));
+}
+
+struct Box {
+  float left, top, right, bottom;
+};
+
+float overlap(const Box& a, const Box& b) {
+  const float width = std::min(a.right, b.right) - std::max(a.left, b.left);
+  const float height = std::min(a.bottom, b.bottom) - std::max(a.top, b.top);
+  if (!(width > 0) || !(height > 0)) return 0;
+  const float common = width * height;
+  const float all = (a.right - a.left) * (a.bottom - a.top) + (b.right - b.left) * (b.bottom - b.top) - common;
+  return common / all;
+}
+
+std::vector<Box> boxes_of(const Constant& c, std::int64_t batch, std::int64_t count, bool centred) {
+  std::vector<Box> boxes;
+  const float* v = c.f32.data() + batch * count * 4;
+  for (std::int64_t i = 0; i < count; ++i, v += 4) {
+    // [y1, x1, y2, x2], any two opposite corners; or the centre and the size, x first.
+    boxes.push_back(centred
+                        ? Box{v[0] - v[2] / 2, v[1] - v[3] / 2, v[0] + v[2] / 2, v[1] + v[3] / 2}
+                        : Box{std::min(v[1], v[3]), std::min(v[0], v[2]), std::max(v[1], v[3]), std::max(v[0], v[2])});
+  }
+  return boxes;
+}
+
+// onnx.ai/onnx/operators/onnx__NonMaxSuppression.html
+void non_max_suppression(Lowering& l) {
+  const Constant boxes = known(l, 0), scores = known(l, 1);
+  l.require(boxes.type == DataType::kF32 && scores.type == DataType::kF32 && boxes.shape.size() == 3 &&
+                scores.shape.size() == 3 && boxes.shape[2] == 4 && boxes.shape[0] == scores.shape[0] &&
+                boxes.shape[1] == scores.shape[2],
+            fmt::format("its boxes {} and scores {} do not fit", to_string(boxes.shape), to_string(scores.shape)));
+  const auto number = [&](std::size_t i, float otherwise) {
+    if (!l.has_input(i)) return otherwise;
+    const Constant& c = known(l, i);
+    l.require(element_count(c.shape) == 1, "one of its thresholds is not one number");
+    return c.type == DataType::kF32 ? c.f32[0] : static_cast<float>(c.i64[0]);
+  };
+  const auto most = static_cast<double>(number(2, 0));
+  const float iou = number(3, 0), least = number(4, -std::numeric_limits<float>::infinity());
+  const std::int64_t count = boxes.shape[1], classes = scores.shape[1];
+  Constant result{DataType::kI64, {0, 3}, {}, {}};
+  std::vector<std::int64_t> order, kept;
+  for (std::int64_t batch = 0; batch < boxes.shape[0]; ++batch) {
+    const std::vector<Box> all = boxes_of(boxes, batch, count, l.integer("center_point_box", 0) != 0);
+    for (std::int64_t c = 0; c < classes; ++c) {
+      const float* const score = scores.f32.data() + (batch * classes + c) * count;
+      order.clear();
+      kept.clear();
+      for (std::int64_t i = 0; i < count; ++i) {
+        if (score[i] > least) order.push_back(i);
+      }
+      std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) { return score[a] > score[b]; });
+      l.spend(static_cast<double>(count) + static_cast<double>(order.size()) * 16);
+      for (const std::int64_t i : order) {
+        if (static_cast<double>(kept.size()) >= most) break;
+        l.spend(static_cast<double>(kept.size()));
+        const Box& box = all[static_cast<std::size_t>(i)];
+        const bool hidden = std::any_of(kept.begin(), kept.end(), [&](std::int64_t other) {
+          return overlap(box, all[static_cast<std::size_t>(other)]) > iou;
+        });
+        if (hidden) continue;
+        kept.push_back(i);
+        result.i64.insert(result.i64.end(), {batch, c, i});
+      }
+    }
+  }
+  result.shape[0] = static_cast<std::int64_t>(result.i64.size() / 3);
+  l.set_output(0, l.constant(std::move(result)));
+}
+
+void cumulative_sum(Lowering& l) {
+  const ValueId x = l.input(0);
+  const Integers& axis = l.integers_input(1, "axis");
+  l.require(axis.size() == 1, "its axis is not one number");
+  CumSum sum{l.axis(axis[0], l.rank(x)), l.integer("exclusive", 0) != 0, l.integer("reverse", 0) != 0};
+  l.set_output(0, l.emit(sum, {x}, l.shape(x)));
+}
+
+void grid_sample(Lowering& l) {
+  const ValueId x = l.input(0), grid = l.input(1);
+  const Shape in = l.shape(x), to = l.shape(grid);
+  l.require(in.size() == 4 && to.size() == 4 && to[3] == 2 && to[0] == in[0],
+            fmt::format("its input {} and grid {} are no pictures", to_string(in), to_string(to)));
+  GridSample o;
+  const std::string mode = l.text("mode", "linear"), padding = l.text("padding_mode", "zeros");
+  if (mode == "nearest")
+    o.mode = GridSample::Mode::kNearest;
+  else if (mode == "cubic" || mode == "bicubic")
+    o.mode = GridSample::Mode::kCubic;
+  else
+    l.require(mode == "linear" || mode == "bilinear", fmt::format("its mode '{}' is not supported", printable(mode)));
+  if (padding == "border")
+    o.padding = GridSample::Padding::kBorder;
+  else if (padding == "reflection")
+    o.padding = GridSample::Padding::kReflection;
+  else
+    l.require(padding == "zeros", fmt::format("its padding_mode '{}' is not supported", printable(padding)));
+  o.align_corners = l.integer("align_corners", 0) != 0;
+  l.set_output(0, l.emit(o, {x, grid}, {in[0], in[1], to[1], to[2]}));
+}
+
+void one_hot(Lowering& l) {
+  const Constant& given = known(l, 1);
+  l.require(element_count(given.shape) == 1, "its depth is not one number");
+  const std::int64_t depth = given.type == DataType::kI64 ? given.i64[0] : static_cast<std::int64_t>(given.f32[0]);
+  l.require(depth > 0 && depth <= kMaxFoldedElements, "its depth is out of range");
+  const ValueId indices = l.as_whole(l.input(0)), values = l.input(2);
+  Shape to = l.shape(indices);
+  const int axis = l.axis(l.integer("axis", -1), l.rank(indices) + 1);
+  to.insert(to.begin() + axis, 1);
+  Constant positions{DataType::kI64, Shape(to.size(), 1), {}, Integers(static_cast<std::size_t>(depth))};
+  positions.shape[static_cast<std::size_t>(axis)] = depth;
+  std::iota(positions.i64.begin(), positions.i64.end(), 0);
+  const ValueId below =
+      l.binary(Binary::Kind::kMul, l.binary(Binary::Kind::kLess, indices, l.integer(0)), l.integer(depth));
+  const ValueId index = l.reshape(l.binary(Binary::Kind::kAdd, indices, below), to);
+  const ValueId hot = l.binary(Binary::Kind::kEqual, index, l.constant(std::move(positions)));
+  const ValueId off = l.slice(values, {0}, {1}, {1}), on = l.slice(values, {1}, {1}, {1});
+  l.set_output(0, l.emit(Select{}, {hot, on, off}, l.shape(hot)));
+}
+
+void triangle(Lowering& l) {
+  const ValueId x = l.input(0);
+  const Shape in = l.shape(x);
+  l.require(in.size() >= 2 && in.size() <= 8, "its input is no matrix");
+  const std::int64_t k = l.has_input(1) ? l.integers_input(1, "k").at(0) : 0;
+  const bool upper = l.integer("upper", 1) != 0;
+  const std::int64_t rows = in[in.size() - 2], columns = in.back();
+  Constant mask{DataType::kI64, {rows, columns}, {}, {}};
+  l.require(rows <= kMaxFoldedElements / std::max<std::int64_t>(columns, 1), "its input is too large");
+  constexpr std::int64_t kFar = std::int64_t{1} << 40;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t c = 0; c < columns; ++c) {
+      const std::int64_t beyond = c - r - std::clamp(k, -kFar, kFar);
+      mask.i64.push_back((upper ? beyond >= 0 : beyond <= 0) ? 1 : 0);
+    }
+  }
+  const ValueId zero = l.is_whole(x) ? l.integer(0) : l.constant(0.0F);
+  l.set_output(0, l.emit(Select{}, {l.constant(std::move(mask)), x, zero}, in));
+}
+
+}  // namespace
+
+const std::vector<HandlerEntry>& selection_handlers() {
+  constexpr std::string_view kTail = "on the host, after what runs on the device";
+  static const std::vector<HandlerEntry> kTable = {
+      {"TopK", top_k, "k known beforehand"},
+      {"ArgMax", best_of_line<true>},
+      {"ArgMin", best_of_line<false>},
+      {"NonZero", non_zero, kTail},
+      {"NonMaxSuppression", non_max_suppression, kTail},
+      {"CumSum", cumulative_sum},
+      {"GridSample", grid_sample, "two spatial dimensions"},
+      {"OneHot", one_hot},
+      {"Trilu", triangle},
+  };
+  return kTable;
+}
+
+}  // namespace camd::infer
