@@ -87,6 +87,22 @@ if(CMAKE_BUILD_TYPE STREQUAL "Release")
     message(STATUS "camd: no optimisation when linking: ${camd_lto_problem}")
   endif()
 endif()
+# What is shipped stops at a written-over stack, at a call of libc that would write past its array, and, where processor
+# and kernel see to it, at a jump to the middle of a function (docs/security.md says what that costs a frame).
+if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT CAMD_SANITIZE)
+  include(CheckCXXCompilerFlag)
+  set(camd_hardening -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+  foreach(flag -fcf-protection -mbranch-protection=standard)  # x86-64, 64-bit Arm
+    string(MAKE_C_IDENTIFIER "CAMD_HAVE${flag}" known)
+    check_cxx_compiler_flag(${flag} ${known})
+    if(${known})
+      list(APPEND camd_hardening ${flag})
+    endif()
+  endforeach()
+  foreach(flag IN LISTS camd_hardening)
+    target_compile_options(camd_options INTERFACE "$<$<COMPILE_LANGUAGE:C,CXX>:${flag}>")
+  endforeach()
+endif()
 # camd_link_optimised(TARGET...): rooms on the frame's path and what they are linked into.
 function(camd_link_optimised)
   if(CAMD_HAVE_LTO)

@@ -6,7 +6,8 @@
 # Steps, in order:
 #   dev    everything, optimised with debug information (build/dev); with CUDA, for one architecture, where nvcc 12 or
 #          later is found; then all tests
-#   demo   scripts/demo.sh for two seconds: what a first visitor builds, several sources at a time, and sees (build/demo)
+#   demo   scripts/demo.sh for two seconds: what a first visitor builds, several sources at a time, and sees (build/demo),
+#          and that it is hardened (scripts/check_hardening.py)
 #   asan   address and undefined-behaviour sanitizers over the tests of device, capture, plugins and pipeline (clang)
 #   tsan   the thread sanitizer over the same; clang's thread-safety analysis is an error
 #   fuzz   libFuzzer on what reads models, configurations, zones and metrics lines, for a minute (FUZZ_SECONDS says otherwise),
@@ -105,7 +106,9 @@ step_sanitizer() { # PRESET
     run_tests "$1" --tests-regex "^($(IFS='|' && echo "${sanitized[*]}"))/"
 }
 
-step_demo() { scripts/demo.sh --no-install --duration 2s; }
+step_demo() {
+  scripts/demo.sh --no-install --duration 2s && scripts/check_hardening.py build/demo/bin/camd build/demo/bin/camtop
+}
 step_asan() { step_sanitizer asan; }
 step_tsan() { step_sanitizer tsan; }
 # Runs one target on its corpus.

@@ -210,7 +210,7 @@ void Spool::append(const SpoolRecord& record, std::uint32_t tag) {
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) {
       const int why = n < 0 ? errno : ENOSPC;
-      static_cast<void>(::ftruncate(writer_, static_cast<off_t>(file.bytes)));
+      static_cast<void>(::ftruncate(writer_, static_cast<off_t>(file.bytes)) == 0);
       throw problem_with(path_of(file.name), why);
     }
     written += static_cast<std::size_t>(n);
