@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "plugins/camd_plugin.hpp"
@@ -51,26 +52,69 @@ Corners corners_of(const camd_detection& d) noexcept {
   return corners;
 }
 
+struct CodesOptions {
+  std::vector<std::string> qr, markers;
+  int tries = 4;
+  float min_side = 16.0F;
+  std::optional<Intrinsics> intrinsics;
+  double marker_size = 0.0;
+  std::unique_ptr<Reader> reader;
+};
+
+void read_pose(JsonObject& config, CodesOptions& read) {
+  const auto numbers = config.numbers("intrinsics", 0.0, 1e6);
+  const auto size = config.number("marker_size", 0.001, 100.0);
+  if (numbers && (numbers->size() != 4 || (*numbers)[0] == 0.0 || (*numbers)[1] == 0.0)) {
+    config.fail("intrinsics", "must be [fx, fy, cx, cy] in pixels");
+  } else if (numbers) {
+    read.intrinsics = Intrinsics{(*numbers)[0], (*numbers)[1], (*numbers)[2], (*numbers)[3]};
+  }
+  if (numbers.has_value() != size.has_value()) {
+    config.fail(numbers ? "marker_size" : "intrinsics",
+                "is needed for poses, too: `intrinsics` and `marker_size` belong together");
+  }
+  read.marker_size = size.value_or(0.0);
+}
+
+CodesOptions read_options(JsonObject& config) {
+  CodesOptions read;
+  read.qr = config.texts("qr").value_or(std::vector<std::string>{"qr"});
+  read.markers = config.texts("markers").value_or(std::vector<std::string>{"marker"});
+  const auto families =
+      config.texts("families")
+          .value_or(std::vector<std::string>{"apriltag_36h11", "aruco_4x4_50", "aruco_5x5_100", "aruco_6x6_250"});
+  if (const auto tries = config.integer("tries", 1, 100)) read.tries = static_cast<int>(*tries);
+  if (const auto side = config.number("min_side", 8.0, 4096.0)) read.min_side = static_cast<float>(*side);
+  read_pose(config, read);
+  try {
+    read.reader = std::make_unique<Reader>(families);
+  } catch (const std::invalid_argument& e) {
+    config.fail("families", e.what());
+  }
+  return read;
+}
+
 class Codes final : public camd::plugin::Postprocessor {
  public:
   Codes(camd::plugin::Host host, std::string_view config_json) : host_(host), events_(host.events()) {
     JsonObject config("config", config_json);
-    qr_ = config.texts("qr").value_or(std::vector<std::string>{"qr"});
-    markers_ = config.texts("markers").value_or(std::vector<std::string>{"marker"});
-    const auto families =
-        config.texts("families")
-            .value_or(std::vector<std::string>{"apriltag_36h11", "aruco_4x4_50", "aruco_5x5_100", "aruco_6x6_250"});
-    if (const auto tries = config.integer("tries", 1, 100)) tries_ = static_cast<int>(*tries);
-    if (const auto side = config.number("min_side", 8.0, 4096.0)) min_side_ = static_cast<float>(*side);
-    read_pose(config);
-    try {
-      reader_ = std::make_unique<Reader>(families);
-    } catch (const std::invalid_argument& e) {
-      config.fail("families", e.what());
-    }
+    CodesOptions read = read_options(config);
     config.finish();
+    qr_ = std::move(read.qr);
+    markers_ = std::move(read.markers);
+    tries_ = read.tries;
+    min_side_ = read.min_side;
+    intrinsics_ = read.intrinsics;
+    marker_size_ = read.marker_size;
+    reader_ = std::move(read.reader);
     read_count_ = host_.counter("read");
     tried_ = host_.counter("tried");
+  }
+
+  static void check(const camd::plugin::Check& check) {
+    JsonObject config("config", check.config_json());
+    static_cast<void>(read_options(config));
+    config.report(check);
   }
 
   void outputs(const camd_model& model, camd::plugin::Needs& needs) override {
@@ -145,21 +189,6 @@ class Codes final : public camd::plugin::Postprocessor {
     int place = 0;
     bool is_marker = false;
   };
-
-  void read_pose(JsonObject& config) {
-    const auto numbers = config.numbers("intrinsics", 0.0, 1e6);
-    const auto size = config.number("marker_size", 0.001, 100.0);
-    if (numbers && (numbers->size() != 4 || (*numbers)[0] == 0.0 || (*numbers)[1] == 0.0)) {
-      config.fail("intrinsics", "must be [fx, fy, cx, cy] in pixels");
-    } else if (numbers) {
-      intrinsics_ = Intrinsics{(*numbers)[0], (*numbers)[1], (*numbers)[2], (*numbers)[3]};
-    }
-    if (numbers.has_value() != size.has_value()) {
-      config.fail(numbers ? "marker_size" : "intrinsics",
-                  "is needed for poses, too: `intrinsics` and `marker_size` belong together");
-    }
-    marker_size_ = size.value_or(0.0);
-  }
 
   // The corners where the code is worth an attempt.
   [[nodiscard]] std::optional<Corners> readable(const camd_detection& d) const {

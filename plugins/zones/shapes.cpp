@@ -125,7 +125,7 @@ void each_entry(JsonObject& config, const char* key, Read&& read) {
     try {
       read((*list)[i]);
     } catch (const std::invalid_argument& e) {
-      config.fail(fmt::format("{}[{}]", key, i), e.what());
+      config.fail(fmt::format("{}.{}", key, i), e.what());
     }
   }
 }

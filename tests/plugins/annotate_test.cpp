@@ -136,7 +136,7 @@ TEST_F(AnnotateTest, DrawsTheAreasAndLinesOfZonesAndReadsNothingElseOfThem) {
 TEST_F(AnnotateTest, RefusesZonesThatAreNone) {
   EXPECT_EQ(run_.create(config("film.mp4", R"(,"zones":{"zones":[{"name":"z","polygon":[[0,0],[1,1]]}]})")),
             CAMD_ERROR_CONFIG);
-  EXPECT_EQ(run_.error(), "config.zones.zones[0]: polygon: must be a list of 3 to 64 places, [x, y] each");
+  EXPECT_EQ(run_.error(), "config.zones.zones.0: polygon: must be a list of 3 to 64 places, [x, y] each");
 }
 
 TEST_F(AnnotateTest, WritesAFilmWithTheFramesOwnTimes) {

@@ -168,5 +168,21 @@ TEST_F(Check, SaysWhatIsNoConfigurationAtAll) {
   EXPECT_THAT(told.lines, ElementsAre("config: not a mapping of keys to values"));
 }
 
+TEST_F(Check, RefusesZonesThatCrossThemselvesOrLieOutsideWithTheirPlaceInTheList) {
+  EXPECT_THAT(Told("zones", R"({"zones":[{"name":"a","polygon":[[0,0],[1,0],[1,1]]},)"
+                            R"({"name":"bow","polygon":[[0,0],[1,1],[1,0],[0,1]]}],)"
+                            R"("lines":[{"name":"l","from":[0,2],"to":[1,0]}]})")
+                  .lines,
+              ElementsAre("zones.1: polygon: crosses itself: its sides 1 and 3 meet",
+                          "lines.0: [0, 2] lies outside the picture, which is 1 wide and 1 high (for pixels, set "
+                          "`picture: [width, height]`)"));
+}
+
+TEST_F(Check, TellsAllThatIsWrongWithCodes) {
+  EXPECT_THAT(Told("codes", R"({"tries":0,"marker_size":1})").lines,
+              ElementsAre("tries: must be a whole number in 1..100, not 0",
+                          "intrinsics: is needed for poses, too: `intrinsics` and `marker_size` belong together"));
+}
+
 }  // namespace
 }  // namespace camd::plugins::testing

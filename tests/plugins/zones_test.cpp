@@ -204,16 +204,16 @@ TEST(Zones, TakePixelsOfANamedPictureAndFitFramesOfAnySize) {
 
 TEST(Zones, RefusePolygonsThatCrossThemselvesOrLieOutside) {
   EXPECT_EQ(refusal(R"({"zones":[{"name":"bow","polygon":[[0,0],[1,1],[1,0],[0,1]]}]})"),
-            "config.zones[0]: polygon: crosses itself: its sides 1 and 3 meet");
+            "config.zones.0: polygon: crosses itself: its sides 1 and 3 meet");
   EXPECT_EQ(refusal(R"({"zones":[{"name":"out","polygon":[[0,0],[1.5,0],[1,1]]}]})"),
-            "config.zones[0]: polygon: [1.5, 0] lies outside the picture, which is 1 wide and 1 high (for pixels, set "
+            "config.zones.0: polygon: [1.5, 0] lies outside the picture, which is 1 wide and 1 high (for pixels, set "
             "`picture: [width, height]`)");
   EXPECT_EQ(refusal(R"({"zones":[{"name":"back","polygon":[[0,0],[1,0],[0.5,0]]}]})"),
-            "config.zones[0]: polygon: goes back on itself at corner 2");
+            "config.zones.0: polygon: goes back on itself at corner 2");
   EXPECT_EQ(refusal(R"({"zones":[{"name":"two","polygon":[[0,0],[1,0]]}]})"),
-            "config.zones[0]: polygon: must be a list of 3 to 64 places, [x, y] each");
+            "config.zones.0: polygon: must be a list of 3 to 64 places, [x, y] each");
   EXPECT_EQ(refusal(R"({"zones":[{"name":"same","polygon":[[0,0],[0,0],[1,1]]}]})"),
-            "config.zones[0]: polygon: corners 1 and 2 are the same");
+            "config.zones.0: polygon: corners 1 and 2 are the same");
 }
 
 TEST(Zones, NameAllThatIsWrongWithTheirConfiguration) {
@@ -221,11 +221,11 @@ TEST(Zones, NameAllThatIsWrongWithTheirConfiguration) {
   EXPECT_EQ(
       refusal(
           R"({"lines":[{"name":"a","from":[0,0],"to":[0,0]},{"from":[0,0],"to":[1,1]},{"name":"c","too":1}],"settel":1})"),
-      "config.lines[0]: `from` and `to` are the same place; config.lines[1]: name: is needed, of at most 47 bytes; "
-      "config.lines[2]: 'too' is an unknown key, known are name, from, to, camera; config.settel: unknown key (did "
+      "config.lines.0: `from` and `to` are the same place; config.lines.1: name: is needed, of at most 47 bytes; "
+      "config.lines.2: 'too' is an unknown key, known are name, from, to, camera; config.settel: unknown key (did "
       "you mean 'settle'?)");
   EXPECT_EQ(refusal(R"({"lines":[{"name":"a","from":[0,0],"to":[1,0]},{"name":"a","from":[0,0],"to":[0,1]}]})"),
-            "config.lines[1]: name: there is a 'a' already");
+            "config.lines.1: name: there is a 'a' already");
 }
 
 }  // namespace
