@@ -94,7 +94,7 @@ AnnotateOptions read_options(JsonObject& config) {
   options.draw.latency = config.boolean("latency").value_or(true);
   if (const auto n = config.integer("polygon", 0, CAMD_MAX_KEYPOINTS)) options.draw.polygon = static_cast<int>(*n);
   if (const nlohmann::json* zones = config.raw("zones")) {
-    // The configuration of `zones`, of which this reads the shapes alone: a YAML alias says it once for both.
+    // The configuration of `zones`, of which this reads the shapes alone, so that it can be copied as it is.
     if (!zones->is_object()) config.fail("zones", "must be the `config` of the plug-in zones");
     JsonObject theirs("config.zones", zones->is_object() ? *zones : nlohmann::json::object());
     options.shapes = read_shapes(theirs);
