@@ -199,6 +199,12 @@ class Checker {
         }
         break;
       case ValueType::kDuration: check_duration(node, row, key); break;
+      case ValueType::kSize:
+        if (const auto value = parse_size(node.text); !value || !in_range(row, *value, parse_size)) {
+          wrong(node, row, key, value ? "" : " (units: KiB, MiB, GiB)");
+        }
+        break;
+      case ValueType::kGrant: check_grant(node, row, key); break;
       case ValueType::kWord: check_word(node, row, key); break;
       case ValueType::kDevice:
         if (!parse_device(node.text)) {
@@ -253,6 +259,11 @@ class Checker {
     } else {
       wrong(node, row, key, value ? "" : " (units: ns, us, ms, s, min, h)");
     }
+  }
+
+  void check_grant(const TreeNode& node, const KeyRow& row, const std::string& key) {
+    if (node.text == "network" || !granted_path(node.text).empty()) return;
+    wrong(node, row, key, did_you_mean(nearest(node.text, std::array<std::string_view, 1>{"network"})));
   }
 
   void check_word(const TreeNode& node, const KeyRow& row, const std::string& key) {
@@ -359,7 +370,7 @@ std::filesystem::path resolve(const TreeNode& value, const FileRules& files) {
 }
 
 bool is_library_path(std::string_view plugin) {
-  return plugin.find('/') != std::string_view::npos || plugin.ends_with(".so");
+  return plugin.find('/') != std::string_view::npos || plugin.ends_with(".so") || plugin.ends_with(".py");
 }
 
 std::optional<DeviceChoice> parse_device(std::string_view text) {

@@ -57,6 +57,19 @@ std::string_view to_string(DamagedMode mode) noexcept {
   return "?";
 }
 
+std::string_view to_string(Isolation isolation) noexcept {
+  return isolation == Isolation::kProcess ? "process" : "none";
+}
+
+std::string_view to_string(OnFailure choice) noexcept {
+  switch (choice) {
+    case OnFailure::kDropFrames: return "drop_frames";
+    case OnFailure::kPassThrough: return "pass_through";
+    case OnFailure::kStop: return "stop";
+  }
+  return "?";
+}
+
 std::string_view to_string(DecodeMode mode) noexcept {
   switch (mode) {
     case DecodeMode::kAuto: return "auto";

@@ -43,6 +43,8 @@ enum class StreamMode { kSplit, kPerFrame, kSingle };
 enum class RtspTransport { kTcp, kUdp };
 enum class DecodeMode { kAuto, kGpu, kCpu };
 enum class DamagedMode { kKeep, kDrop };
+enum class Isolation { kProcess, kNone };
+enum class OnFailure { kDropFrames, kPassThrough, kStop };
 
 // The spelling of the configuration file.
 [[nodiscard]] std::string to_string(const DeviceChoice& device);
@@ -53,6 +55,8 @@ enum class DamagedMode { kKeep, kDrop };
 [[nodiscard]] std::string_view to_string(RtspTransport transport) noexcept;
 [[nodiscard]] std::string_view to_string(DecodeMode mode) noexcept;
 [[nodiscard]] std::string_view to_string(DamagedMode mode) noexcept;
+[[nodiscard]] std::string_view to_string(Isolation isolation) noexcept;
+[[nodiscard]] std::string_view to_string(OnFailure choice) noexcept;
 
 struct Model {
   std::filesystem::path path;                   // the ONNX file
@@ -155,15 +159,24 @@ struct Camera {
 };
 
 struct Postprocessor {
-  std::string plugin;  // a built-in's name, or the path of a .so (then it contains a '/')
+  std::string plugin;  // a built-in's name, or the path of a .so or .py (then it contains a '/')
   // The `config:` block as one JSON object ("{}" when absent), for the plug-in to read and check.
   std::string config_json = "{}";
   // Where the entry stands and its dotted key, for located().
   SourcePlace place{};
   std::string key{};
+  Isolation isolation = Isolation::kNone;  // not written: process for a path
+  std::string worker{};                    // of whom it shares the process; empty: it has its own
+  Duration deadline = std::chrono::seconds(1);
+  std::int64_t memory_bytes = std::int64_t{2} << 30;
+  OnFailure on_failure = OnFailure::kDropFrames;
+  std::vector<std::string> allow{};  // "network", "files: PATH"
+  std::string python{};              // the interpreter; empty: python3
 
   friend bool operator==(const Postprocessor& a, const Postprocessor& b) {
-    return a.plugin == b.plugin && a.config_json == b.config_json;
+    return a.plugin == b.plugin && a.config_json == b.config_json && a.isolation == b.isolation &&
+           a.worker == b.worker && a.deadline == b.deadline && a.memory_bytes == b.memory_bytes &&
+           a.on_failure == b.on_failure && a.allow == b.allow && a.python == b.python;
   }
 };
 

@@ -112,7 +112,18 @@ std::string effective_text(const Config& config) {
   }
   root["postprocess"] = json::array();
   for (const Postprocessor& entry : config.postprocess) {
-    root["postprocess"].push_back({{"plugin", entry.plugin}, {"config", escaped(json::parse(entry.config_json))}});
+    json one = {{"plugin", entry.plugin},
+                {"config", escaped(json::parse(entry.config_json))},
+                {"isolation", to_string(entry.isolation)}};
+    if (entry.isolation == Isolation::kProcess) {
+      one["deadline"] = duration_text(entry.deadline);
+      one["memory"] = size_text(entry.memory_bytes);
+      one["on_failure"] = to_string(entry.on_failure);
+      if (!entry.worker.empty()) one["worker"] = entry.worker;
+      if (!entry.allow.empty()) one["allow"] = entry.allow;
+      if (!entry.python.empty()) one["python"] = entry.python;
+    }
+    root["postprocess"].push_back(std::move(one));
   }
   root["metrics"] = {{"period", duration_text(config.metrics.period)}};
   // The name of a folder need not be UTF-8; such bytes become U+FFFD.

@@ -285,14 +285,58 @@ constexpr std::array kConfigKeys = {
            .max = "64",
            .help = "The plug-ins that turn outputs into detections and send them on, in this order."},
     KeyRow{.path = "postprocess[]", .type = kMap},
-    KeyRow{.path = "postprocess[].plugin",
-           .type = kPlugin,
-           .required = true,
-           .example = "detections",
-           .help = "A built-in's name, or the path of a .so: what ends in .so or contains a / is a path."},
+    KeyRow{
+        .path = "postprocess[].plugin",
+        .type = kPlugin,
+        .required = true,
+        .example = "detections",
+        .help = "A built-in's name, or the path of a .so or .py: what ends in one of them or contains a / is a path."},
     KeyRow{.path = "postprocess[].config",
            .type = kFree,
            .help = "The plug-in's own keys. Those of detections are completed from the model card."},
+    KeyRow{.path = "postprocess[].isolation",
+           .type = kWord,
+           .example = "process",
+           .words = "process|none",
+           .help =
+               "process: it runs in a process of its own, which costs two wake-ups a frame, and a fault in it costs "
+               "that process and no more. none: in camd's. What is left out counts as process for a path, as none "
+               "for a built-in."},
+    KeyRow{.path = "postprocess[].worker",
+           .type = kName,
+           .example = "mine",
+           .help = "With isolation: process. Plug-ins of one name share a process; without it each has its own."},
+    KeyRow{.path = "postprocess[].deadline",
+           .type = kDuration,
+           .fallback = "1s",
+           .min = "1ms",
+           .max = "10min",
+           .help = "With isolation: process. A call of process() that takes longer is ended, with the process."},
+    KeyRow{.path = "postprocess[].memory",
+           .type = kSize,
+           .fallback = "2GiB",
+           .min = "16MiB",
+           .max = "1024GiB",
+           .help = "With isolation: process. A process that takes more memory of its own is ended."},
+    KeyRow{.path = "postprocess[].on_failure",
+           .type = kWord,
+           .fallback = "drop_frames",
+           .words = "drop_frames|pass_through|stop",
+           .help =
+               "With isolation: process. What becomes of frames while the plug-in has no process. drop_frames: they "
+               "are dropped as plugin_error. pass_through: they go on without it, marked as incomplete. stop: "
+               "dropped, and camd stops once the plug-in is given up."},
+    KeyRow{.path = "postprocess[].allow",
+           .type = kList,
+           .example = "[network, \"files: out/\"]",
+           .max = "64",
+           .help = "With isolation: process. What the plug-in may do beyond computing and reading: use the network, "
+                   "write the file or below the folder (whose name ends with /) behind `files:`."},
+    KeyRow{.path = "postprocess[].allow[]", .type = kGrant},
+    KeyRow{.path = "postprocess[].python",
+           .type = kText,
+           .example = "./venv/bin/python",
+           .help = "The interpreter of a plug-in in Python; else python3."},
 
     KeyRow{.path = "metrics", .type = kMap, .help = "The metrics on stdout."},
     KeyRow{.path = "metrics.period",
@@ -431,13 +475,15 @@ std::string allowed(Table table, const KeyRow& row) {
     case kName: return "a name of 1 to 64 letters, digits, '-', '_' and '.'";
     case kUrl: return "an address that begins with rtsp:// or rtsps://";
     case kFile: return "the path of a file";
-    case kPlugin: return "a built-in's name or the path of a .so";
+    case kPlugin: return "a built-in's name or the path of a .so or .py";
     case kWord: return fmt::format("one of {}", fmt::join(split_words(row.words), ", "));
     case kDevice: return "auto, cuda, cuda:N (N from 0 to 127) or host";
     case kInteger: return fmt::format("an integer{}", range(row));
     case kNumber: return fmt::format("a number{}", range(row));
     case kBool: return "true or false";
     case kDuration: return fmt::format("a duration{}", range(row));
+    case kSize: return fmt::format("a size{}", range(row));
+    case kGrant: return "network or \"files: PATH\"";
   }
   return {};
 }

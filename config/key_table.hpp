@@ -22,13 +22,15 @@ enum class ValueType {
   kName,    // letters, digits, '-', '_', '.'
   kUrl,     // rtsp:// or rtsps://
   kFile,    // path of a file that must exist
-  kPlugin,  // a built-in's name or the path of a .so that must exist
+  kPlugin,  // a built-in's name or the path of a .so or .py that must exist
   kWord,    // one of `words`
   kDevice,  // auto | cuda | cuda:N | host
   kInteger,
   kNumber,
   kBool,
   kDuration,  // with its unit
+  kSize,      // of memory, with its unit
+  kGrant,     // network, or "files: PATH"
 };
 
 struct KeyRow {

@@ -37,6 +37,9 @@ constexpr Words<RtspTransport, 2> kTransports = {{{"tcp", RtspTransport::kTcp}, 
 constexpr Words<DamagedMode, 2> kDamagedModes = {{{"keep", DamagedMode::kKeep}, {"drop", DamagedMode::kDrop}}};
 constexpr Words<DecodeMode, 3> kDecodeModes = {
     {{"auto", DecodeMode::kAuto}, {"gpu", DecodeMode::kGpu}, {"cpu", DecodeMode::kCpu}}};
+constexpr Words<Isolation, 2> kIsolations = {{{"process", Isolation::kProcess}, {"none", Isolation::kNone}}};
+constexpr Words<OnFailure, 3> kOnFailures = {
+    {{"drop_frames", OnFailure::kDropFrames}, {"pass_through", OnFailure::kPassThrough}, {"stop", OnFailure::kStop}}};
 constexpr Words<base::PixelFormat, 6> kFormats = {{{"bgr", base::PixelFormat::kBgr},
                                                    {"rgb", base::PixelFormat::kRgb},
                                                    {"nv12", base::PixelFormat::kNv12},
@@ -246,6 +249,26 @@ class Loader {
     const TreeNode* written = entry.find("config");
     if (written != nullptr && written->kind == NodeKind::kMap) {
       result.config_json = to_json(*written, key + ".config", problems_).dump();
+    }
+    const Reader reader(config_keys(), &entry, "postprocess[]");
+    if (reader.node("isolation") != nullptr) {
+      result.isolation = reader.word("isolation", kIsolations);
+    } else {
+      result.isolation = is_library_path(plugin.text) ? Isolation::kProcess : Isolation::kNone;
+    }
+    if (reader.node("worker") != nullptr) result.worker = reader.text("worker");
+    result.deadline = reader.duration("deadline");
+    result.memory_bytes = *parse_size(reader.text("memory"));
+    result.on_failure = reader.word("on_failure", kOnFailures);
+    result.allow = reader.texts("allow");
+    if (reader.node("python") != nullptr) result.python = reader.text("python");
+    const bool python = result.plugin.ends_with(".py");
+    if (python && result.isolation == Isolation::kNone) {
+      problems_.push_back({reader.node("isolation")->place, key + ".isolation",
+                           "a plug-in in Python runs in a process of its own: isolation: process"});
+    }
+    if (!python && !result.python.empty()) {
+      problems_.push_back({reader.node("python")->place, key + ".python", "is for a plug-in in Python, a .py"});
     }
     return result;
   }

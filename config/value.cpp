@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <system_error>
+#include <utility>
 
 namespace camd::config {
 namespace {
@@ -16,6 +17,9 @@ struct Unit {
 };
 
 // From the longest to the shortest, so that duration_text() takes the first that divides.
+constexpr std::array<std::pair<std::string_view, std::int64_t>, 3> kSizes = {
+    {{"GiB", std::int64_t{1} << 30}, {"MiB", std::int64_t{1} << 20}, {"KiB", std::int64_t{1} << 10}}};
+
 constexpr std::array kUnits = {
     Unit{"h", 3'600'000'000'000}, Unit{"min", 60'000'000'000}, Unit{"s", 1'000'000'000},
     Unit{"ms", 1'000'000},        Unit{"us", 1'000},           Unit{"ns", 1},
@@ -107,6 +111,36 @@ std::string duration_text(base::Duration duration) {
     if (ns % unit.ns == 0) return fmt::format("{}{}", ns / unit.ns, unit.name);
   }
   return fmt::format("{}ns", ns);
+}
+
+std::optional<std::int64_t> parse_size(std::string_view text) {
+  constexpr double kMost = 4611686018427387904.0;  // 2^62
+  const auto unit_at = text.find_first_not_of("0123456789.");
+  if (unit_at == 0 || unit_at == std::string_view::npos) return std::nullopt;
+  const auto number = parse_number(text.substr(0, unit_at));
+  std::string_view unit = text.substr(unit_at);
+  if (unit.starts_with(' ')) unit.remove_prefix(1);
+  for (const auto& [name, bytes] : kSizes) {
+    if (name != unit) continue;
+    if (!number || *number * static_cast<double>(bytes) > kMost) return std::nullopt;
+    return std::llround(*number * static_cast<double>(bytes));
+  }
+  return std::nullopt;
+}
+
+std::string size_text(std::int64_t bytes) {
+  for (const auto& [name, unit] : kSizes) {
+    if (bytes % unit == 0) return fmt::format("{}{}", bytes / unit, name);
+  }
+  return fmt::format("{}KiB", static_cast<double>(bytes) / 1024);
+}
+
+std::string_view granted_path(std::string_view text) {
+  constexpr std::string_view kFiles = "files:";
+  if (!text.starts_with(kFiles)) return {};
+  text.remove_prefix(kFiles.size());
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  return text;
 }
 
 std::string shortened(std::string_view text) {

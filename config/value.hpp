@@ -26,6 +26,13 @@ namespace camd::config {
 // The shortest exact text: "200ms", "1500us", "1h".
 [[nodiscard]] std::string duration_text(base::Duration duration);
 
+// A number followed by KiB, MiB or GiB: "512MiB". In bytes. Nothing when it is none, negative, or beyond 2^62.
+[[nodiscard]] std::optional<std::int64_t> parse_size(std::string_view text);
+// The shortest exact text: "512MiB".
+[[nodiscard]] std::string size_text(std::int64_t bytes);
+// The path behind "files: "; empty: the text grants none.
+[[nodiscard]] std::string_view granted_path(std::string_view text);
+
 // For messages: at most 64 bytes of one line, cut between characters.
 [[nodiscard]] std::string shortened(std::string_view text);
 

@@ -16,8 +16,15 @@ HostExecution::HostExecution(const Engine& engine, device::Device& device)
   input_ = device.allocate_device(engine.input().size_bytes());
   for (const TensorSpec& spec : engine.outputs()) {
     outputs_.push_back(device.allocate_device(std::max<std::size_t>(spec.size_bytes(), 1)));
+    addresses_.push_back(outputs_.back().data());
     ready_.push_back(device.make_event());
   }
+}
+
+bool HostExecution::bind_output(std::size_t i, void* address) {
+  addresses_[i] = static_cast<std::byte*>(address);
+  outputs_[i] = {};
+  return true;
 }
 
 Status HostExecution::enqueue_preprocess(const PictureView& picture, device::StreamRef stream) {
@@ -61,7 +68,7 @@ void HostExecution::run_on_stream(void* self) noexcept {
 
 TensorView HostExecution::input() const noexcept { return {input_.data(), &engine_.input()}; }
 
-TensorView HostExecution::output(std::size_t i) const noexcept { return {outputs_[i].data(), &engine_.outputs()[i]}; }
+TensorView HostExecution::output(std::size_t i) const noexcept { return {addresses_[i], &engine_.outputs()[i]}; }
 
 const device::Event& HostExecution::output_ready(std::size_t i) const noexcept { return ready_[i]; }
 

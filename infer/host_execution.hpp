@@ -18,6 +18,7 @@ class HostExecution : public Execution {
  public:
   base::Status enqueue_preprocess(const PictureView& picture, device::StreamRef stream) final;
   base::Status enqueue_network(device::StreamRef stream) final;
+  bool bind_output(std::size_t i, void* address) final;
   [[nodiscard]] TensorView input() const noexcept final;
   [[nodiscard]] TensorView output(std::size_t i) const noexcept final;
   [[nodiscard]] const device::Event& output_ready(std::size_t i) const noexcept final;
@@ -26,11 +27,11 @@ class HostExecution : public Execution {
  protected:
   // The specs are the engine's and outlive this object.
   HostExecution(const Engine& engine, device::Device& device);
-  // Reads input_data(), writes every output_data(i). May throw.
+  // Reads input_data(), writes every output_data(i), whose address bind_output() changes. May throw.
   virtual void run_network() = 0;
 
   [[nodiscard]] float* input_data() const noexcept { return reinterpret_cast<float*>(input_.data()); }
-  [[nodiscard]] std::byte* output_data(std::size_t i) const noexcept { return outputs_[i].data(); }
+  [[nodiscard]] std::byte* output_data(std::size_t i) const noexcept { return addresses_[i]; }
 
  private:
   static void preprocess_on_stream(void* self) noexcept;
@@ -40,7 +41,8 @@ class HostExecution : public Execution {
   device::Device& device_;
   Preprocessor preprocessor_;
   device::DeviceBuffer input_;
-  std::vector<device::DeviceBuffer> outputs_;
+  std::vector<device::DeviceBuffer> outputs_;  // empty where bind_output() gave other memory
+  std::vector<std::byte*> addresses_;
   std::vector<device::Event> ready_;
   PictureView picture_;  // of the frame in flight
   base::Status result_;  // written in the stream's order, read after its last event

@@ -199,7 +199,8 @@ typedef struct camd_picture {
 /* Flags of camd_frame. */
 enum {
   CAMD_FRAME_DAMAGED =
-      1u /* something of the picture was lost or wrong on its way here, or of one that it is built on */
+      1u, /* something of the picture was lost or wrong on its way here, or of one that it is built on */
+  CAMD_FRAME_INCOMPLETE = 2u /* an earlier plug-in of the chain did not see the frame, because its process had ended */
 };
 
 typedef struct camd_frame {

@@ -36,8 +36,8 @@ void put_pixels(JsonBuffer& out, float value) {
 }
 
 // False from a camd that does not tell.
-bool is_damaged(const camd_frame& frame) {
-  return CAMD_HAS_MEMBER(camd_frame, &frame, flags) && (frame.flags & CAMD_FRAME_DAMAGED) != 0;
+bool has_flag(const camd_frame& frame, std::uint32_t flag) {
+  return CAMD_HAS_MEMBER(camd_frame, &frame, flags) && (frame.flags & flag) != 0;
 }
 
 // 0 from a camd that does not tell.
@@ -138,7 +138,7 @@ void put_frame(JsonBuffer& out, const camd_frame& frame, const camd::plugin::Res
   fmt::format_to(std::back_inserter(out),
                  FMT_COMPILE(",\"latency_us\":{},\"captured_uncertainty_us\":{},\"width\":{},\"height\":{},"),
                  (now_ns - frame.captured_mono_ns) / 1000, uncertainty_us(frame), frame.width, frame.height);
-  put(out, is_damaged(frame) ? "\"damaged\":true,\"detections\":[" : "\"detections\":[");
+  put(out, has_flag(frame, CAMD_FRAME_DAMAGED) ? "\"damaged\":true,\"detections\":[" : "\"detections\":[");
   bool first = true;
   for (const camd_detection& detection : results) {
     if (!first) out.push_back(',');
@@ -146,6 +146,7 @@ void put_frame(JsonBuffer& out, const camd_frame& frame, const camd::plugin::Res
     put_detection(out, detection);
   }
   put(out, "]");
+  if (has_flag(frame, CAMD_FRAME_INCOMPLETE)) put(out, ",\"complete\":false");
   first = true;
   for (const camd_event& event : events) {
     put(out, first ? ",\"events\":[" : ",");

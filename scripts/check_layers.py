@@ -43,8 +43,10 @@ WINGS = {
     },
     "pipeline": {
         "core": set(),
-        "run": {"core"},
-        "diagnose": {"core", "run"},
+        "plugin": set(),
+        "plugin_process": {"plugin"},
+        "run": {"core", "plugin", "plugin_process"},
+        "diagnose": {"core", "plugin", "run"},
     },
 }
 CUDA_FOLDERS = ("device/cuda/", "infer/cuda/", "tests/device/cuda/", "tests/infer/cuda/")

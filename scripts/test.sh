@@ -10,8 +10,9 @@
 #          and that it is hardened (scripts/check_hardening.py)
 #   asan   address and undefined-behaviour sanitizers over the tests of device, capture, plugins and pipeline (clang)
 #   tsan   the thread sanitizer over the same; clang's thread-safety analysis is an error
-#   fuzz   libFuzzer on what reads models, configurations, zones and metrics lines, for a minute (FUZZ_SECONDS says otherwise),
-#          starting from ONNX's own cases, the examples, tests/fuzz/corpus, and what earlier runs found (build/fuzz/corpus)
+#   fuzz   libFuzzer on what reads models, configurations, zones, metrics lines and workers' answers, for a minute
+#          (FUZZ_SECONDS says otherwise), starting from ONNX's own cases, the examples, tests/fuzz/corpus, and what earlier
+#          runs found (build/fuzz/corpus)
 #   lint   scripts/lint.sh: format, clang-tidy on what changed, layers, scripts
 # Then a summary: what ran, and what was skipped and why. Exit 1 if a step failed; the others run all the same.
 #   --quick        the step dev only
@@ -122,9 +123,10 @@ fuzz() { # NAME SECONDS LONGEST_INPUT
   grep -E '^stat::number_of|^Done ' "$log" | sed "s/^/$1: /"
 }
 step_fuzz() {
-  local seconds=${FUZZ_SECONDS:-60} half cases=build/fuzz/onnx_conformance case readers models=yes
-  configure asan && build asan fuzz_config fuzz_metrics fuzz_model fuzz_zones || return 1 # the same code as the step asan
-  mkdir -p build/fuzz/corpus/{config,metrics,model,zones}
+  local seconds=${FUZZ_SECONDS:-60} third cases=build/fuzz/onnx_conformance case readers models=yes
+  configure asan || return 1 # the same code as the step asan
+  build asan fuzz_config fuzz_metrics fuzz_model fuzz_worker fuzz_zones || return 1
+  mkdir -p build/fuzz/corpus/{config,metrics,model,worker,zones}
   cp docs/examples/*.yaml docs/examples/detectors/*.yaml tests/fuzz/corpus/config/*.yaml build/fuzz/corpus/config/
   echo '{"zones":[{"name":"a","polygon":[[0,0],[1,0],[1,1]]}],"lines":[{"name":"b","from":[0,0],"to":[1,1]}]}' \
     >build/fuzz/corpus/zones/both.json
@@ -133,8 +135,8 @@ step_fuzz() {
     for case in "$cases"/*/model.onnx; do cp "$case" "build/fuzz/corpus/model/$(basename "$(dirname "$case")").onnx"; done
   fi
   # Beside the models, which are read by most code.
-  half=$(((seconds + 1) / 2)) # never 0, which would be for ever
-  { fuzz config "$half" 8192 && fuzz zones "$half" 4096 && fuzz metrics "$half" 16384; } &
+  third=$(((seconds + 2) / 3)) # never 0, which would be for ever
+  { fuzz config "$third" 8192 && fuzz zones "$third" 4096 && fuzz metrics "$third" 16384 && fuzz worker "$third" 4096; } &
   readers=$!
   fuzz model "$seconds" 65536 || models=no
   wait "$readers" && [[ $models == yes ]]

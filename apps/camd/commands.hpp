@@ -25,7 +25,7 @@ int run_command(const RunOptions& options);
 
 int check_command(const std::string& config, const std::vector<std::string>& overrides);
 int config_command(bool schema);
-int plugin_command(const std::string& path);
+int plugin_command(const std::string& path, const std::string& python);
 int bench_command(const pipeline::BenchOptions& options, const std::string& json_path);
 int doctor_command(const std::string& config, bool json);
 

@@ -19,9 +19,10 @@
 #include <vector>
 
 #include "apps/camd/commands.hpp"
+#include "apps/camd/new_plugin.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
-#include "pipeline/run/plugin_calls.hpp"
+#include "pipeline/plugin/plugin_calls.hpp"
 
 namespace {
 
@@ -175,7 +176,20 @@ int run(int argc, char** argv) {
 
   std::string plugin_path;
   CLI::App* plugin_cli = cli.add_subcommand("plugin", "Check a plug-in: ABI version, name, problems");
-  plugin_cli->add_option("FILE", plugin_path, "The shared library")->required();
+  CLI::Option* plugin_file = plugin_cli->add_option("FILE", plugin_path, "The shared library, or the script in Python");
+  std::string plugin_python;
+  plugin_cli->add_option("--python", plugin_python, "The interpreter of a script (default: python3)");
+  std::string new_name;
+  CLI::Option* plugin_new =
+      plugin_cli->add_option("--new", new_name, "Make a folder of this name with a plug-in and its test")
+          ->excludes(plugin_file);
+  std::string new_language = "c++";
+  Words<int> languages;
+  for (const std::string& language : app::plugin_languages()) languages.emplace_back(language, 0);
+  add_words(*plugin_cli, "--language", new_language, languages, "Of the new plug-in");
+  plugin_cli->callback([&] {
+    if (plugin_file->count() + plugin_new->count() == 0) throw CLI::RequiredError("FILE or --new");
+  });
 
   CLI::App* version_cli = cli.add_subcommand("version", "Print the version");
 
@@ -204,7 +218,11 @@ int run(int argc, char** argv) {
     bench.precision = meaning(precisions, bench_precision);
     return app::bench_command(bench, bench_json);
   }
-  if (*plugin_cli) return app::plugin_command(plugin_path);
+  if (*plugin_cli && !new_name.empty()) {
+    std::fputs(app::new_plugin(new_name, new_language).c_str(), stdout);
+    return 0;
+  }
+  if (*plugin_cli) return app::plugin_command(plugin_path, plugin_python);
   if (*version_cli) std::printf("camd %s\n", CAMD_VERSION);
   return 0;
 }

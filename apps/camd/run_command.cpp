@@ -132,7 +132,7 @@ int run_command(const RunOptions& options) {
     if (reason != EndReason::kRequested) return stop(reason);
     // Before the signals are looked at: one that comes later asks again, and is not forgotten with this request.
     session.forget_request();
-    if (signals.stop_asked()) return stop(reason);
+    if (signals.stop_asked() || session.plugin_given_up()) return stop(reason);
     if (signals.take_reopen()) session.reopen_files();
     if (!signals.take_reload()) continue;
     base::log().info("{}: reloading", options.config);

@@ -14,6 +14,7 @@
 #include "config/loader.hpp"
 #include "config/value.hpp"
 #include "pipeline/diagnose/model_findings.hpp"
+#include "pipeline/diagnose/plugin_trial.hpp"
 #include "pipeline/run/card_keys.hpp"
 #include "pipeline/run/config_check.hpp"
 #include "pipeline/run/mistakes.hpp"
@@ -52,7 +53,17 @@ int config_command(bool schema) {
   return 0;
 }
 
-int plugin_command(const std::string& path) {
+int plugin_command(const std::string& path, const std::string& python) {
+  const auto tried = [&] {
+    const pipeline::PluginTrial trial = pipeline::try_plugin(path, "{}", python);
+    fmt::print("in a process of its own: {}\nreads: {}\n{}\n", trial.confinement, trial.needs, trial.outcome);
+    return trial.good;
+  };
+  if (pipeline::is_python(path)) {
+    const bool good = tried();
+    if (good) fmt::print("ok\n");
+    return good ? 0 : base::exit_code(base::ErrorKind::kPlugin);
+  }
   const pipeline::PluginInfo info = pipeline::inspect_plugin(path);
   fmt::print("{}: ABI version {}\nname: {}\nversion: {}\ndescription: {}\nextensions: {}\nok\n", path, info.abi_version,
              info.name, info.version, info.description,

@@ -28,15 +28,16 @@ class CpuExecution final : public HostExecution {
   CpuExecution(const Engine& engine, device::Device& device, std::shared_ptr<const cpu::Program> program,
                cpu::ThreadPool& threads)
       : HostExecution(engine, device), run_(std::move(program), threads) {
-    for (std::size_t i = 0; i < engine.outputs().size(); ++i) {
-      outputs_.push_back(reinterpret_cast<float*>(output_data(i)));
-    }
+    outputs_.resize(engine.outputs().size());
     std::fill_n(input_data(), element_count(engine.input().shape), 0.0F);
     run_network();  // touches all memory once, so that the first frame is as fast as the others
   }
 
  private:
-  void run_network() override { run_(input_data(), outputs_); }
+  void run_network() override {
+    for (std::size_t i = 0; i < outputs_.size(); ++i) outputs_[i] = reinterpret_cast<float*>(output_data(i));
+    run_(input_data(), outputs_);
+  }
 
   cpu::Run run_;
   std::vector<float*> outputs_;

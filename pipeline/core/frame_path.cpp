@@ -117,6 +117,11 @@ std::unique_ptr<InFlight> FramePath::make_in_flight() {
   const MergedNeeds& needs = postprocessors_.needs();
   const std::vector<infer::TensorSpec>& outputs = engine_.outputs();
   if (needs.input == CAMD_NEED_HOST) made->execution->keep_input();
+  for (std::size_t i = 0; in_place && i < outputs.size(); ++i) {
+    if (needs.outputs[i] != CAMD_NEED_HOST && !needs.device_outputs[i]) continue;
+    std::shared_ptr<std::byte> memory = postprocessors_.shared_memory(outputs[i].size_bytes());
+    if (memory != nullptr && made->execution->bind_output(i, memory.get())) made->shared.push_back(std::move(memory));
+  }
   const std::vector<std::byte*> on_host = in_place ? std::vector<std::byte*>() : plan_copies(*made);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     void* on_device = made->execution->output(i).data;
@@ -147,7 +152,7 @@ std::vector<std::byte*> FramePath::plan_copies(InFlight& in_flight) {
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (postprocessors_.needs().outputs[i] != CAMD_NEED_HOST) continue;
     if (options_.transfer == Transfer::kMapped || options_.transfer == Transfer::kDirect) {
-      device::HostBuffer buffer = device_.allocate_host(device::HostMemory::kMapped, outputs[i].size_bytes());
+      device::HostBuffer buffer = output_memory(in_flight, device::HostMemory::kMapped, outputs[i].size_bytes());
       if (in_flight.execution->bind_output(i, buffer.device_data())) {
         on_host[i] = buffer.data();
         in_flight.host_outputs.push_back(std::move(buffer));
@@ -173,12 +178,21 @@ std::vector<std::byte*> FramePath::plan_copies(InFlight& in_flight) {
   std::sort(in_flight.copies.begin(), in_flight.copies.end(),
             [](const CopyBack& a, const CopyBack& b) { return a.outputs.front() < b.outputs.front(); });
   for (CopyBack& copy : in_flight.copies) {
-    in_flight.host_outputs.push_back(device_.allocate_host(picture_memory(options_.transfer), copy.size_bytes));
+    in_flight.host_outputs.push_back(output_memory(in_flight, picture_memory(options_.transfer), copy.size_bytes));
     copy.to = in_flight.host_outputs.back().data();
     for (const std::size_t i : copy.outputs) on_host[i] = copy.to + (from(i) - copy.from);
     in_flight.d2h_bytes += copy.size_bytes;
   }
   return on_host;
+}
+
+// Where outputs arrive on the host. Memory that other processes read as well is page-locked here.
+device::HostBuffer FramePath::output_memory(InFlight& in_flight, device::HostMemory kind, std::size_t size_bytes) {
+  std::shared_ptr<std::byte> memory = postprocessors_.shared_memory(size_bytes);
+  if (memory == nullptr) return device_.allocate_host(kind, size_bytes);
+  device::HostBuffer buffer = device_.register_host(memory.get(), size_bytes, kind);
+  in_flight.shared.push_back(std::move(memory));
+  return buffer;
 }
 
 Status FramePath::enqueue(InFlight& in_flight) {

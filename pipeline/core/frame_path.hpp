@@ -98,6 +98,7 @@ class FramePath {
 
  private:
   std::vector<std::byte*> plan_copies(InFlight& in_flight);
+  device::HostBuffer output_memory(InFlight& in_flight, device::HostMemory kind, std::size_t size_bytes);
   base::Status enqueue_work(InFlight& in_flight, const infer::PictureView& picture, device::StreamRef compute);
   base::Status enqueue_graph(InFlight& in_flight);
   base::Status capture(InFlight& in_flight, const infer::PictureView& picture, device::StreamRef stream);

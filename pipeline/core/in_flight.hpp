@@ -60,6 +60,7 @@ struct InFlight {
         detections(static_cast<std::size_t>(room)) {}
 
   // ---- Made once
+  std::vector<std::shared_ptr<std::byte>> shared;  // PostprocessorChain::shared_memory() behind outputs; goes last
   std::unique_ptr<infer::Execution> execution;
   device::DeviceBuffer picture;                  // where the upload goes; grows with the pictures
   device::HostBuffer host_picture;               // for plug-ins, of a picture on the device; grows with the pictures

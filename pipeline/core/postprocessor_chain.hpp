@@ -2,13 +2,14 @@
 // implemented by the plug-in host (pipeline/run/plugin_host.hpp), so that the pipeline's core knows no plug-ins.
 //
 //   function                         thread
-//   needs(), prepare()               [setup]
+//   needs(), prepare(), shared_memory()  [setup]
 //   FramePostprocessing::process()   [post], for several frames at once
 //   FramePostprocessing::inside()    [any], beside process()
 //
 // Invariants: needs() never changes. Chain and tensors outlive what prepare() returns.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string_view>
@@ -56,6 +57,12 @@ class PostprocessorChain {
   [[nodiscard]] virtual const MergedNeeds& needs() const noexcept = 0;
   // [setup] For one frame in flight. `tensors` and this chain outlive what is returned; `tensors` must not move.
   [[nodiscard]] virtual std::unique_ptr<FramePostprocessing> prepare(const FrameTensors& tensors) = 0;
+  // [setup] Host memory for a tensor that postprocessors read where it is, though they run in other processes: aligned
+  // to 4096, as long as the pointer lives. Null: any memory will do. Throws Error(kPlugin).
+  [[nodiscard]] virtual std::shared_ptr<std::byte> shared_memory(std::size_t size_bytes) {
+    (void)size_bytes;
+    return nullptr;
+  }
 };
 
 }  // namespace camd::pipeline

@@ -9,9 +9,9 @@
 
 #include "config/loader.hpp"
 #include "infer/model_report.hpp"
+#include "pipeline/plugin/plugin_calls.hpp"
 #include "pipeline/run/mistakes.hpp"
-#include "pipeline/run/plugin_calls.hpp"
-#include "pipeline/run/plugin_library.hpp"
+#include "pipeline/run/plugin_maker.hpp"
 
 namespace camd::pipeline {
 

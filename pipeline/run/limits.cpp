@@ -23,6 +23,9 @@ constexpr std::uint64_t kMiB = std::uint64_t{1} << 20U;
 constexpr std::uint64_t mebibytes(std::uint64_t bytes) noexcept { return (bytes + kMiB - 1) / kMiB; }
 // camd itself, its plug-ins' files and what libraries keep open.
 constexpr Cost kWithoutCameras{64, 32, 16 * kMiB};
+// A plug-in in a process of its own: camd's descriptors, its threads and those of the process, what that takes at
+// least.
+constexpr Cost kWorker{10, 4, 8 * kMiB};
 
 std::uint64_t of_groups(std::string_view name) { return base::limit_of_own_groups(name).value_or(kUnlimited); }
 
@@ -73,6 +76,12 @@ Cost cost_of(const config::Source& source) noexcept {
 
 Cost cost_of(const config::Config& config) {
   Cost sum = kWithoutCameras;
+  for (const config::Postprocessor& entry : config.postprocess) {
+    if (entry.isolation != config::Isolation::kProcess) continue;
+    sum.descriptors += kWorker.descriptors;
+    sum.threads += kWorker.threads;
+    sum.memory_bytes += kWorker.memory_bytes;
+  }
   for (const config::Camera& camera : config.cameras) {
     const Cost one = cost_of(camera.source);
     sum.descriptors += one.descriptors;

@@ -120,6 +120,14 @@ std::string plugin_line(std::size_t index, const PluginNumbers& plugin, base::Ti
     }
   }
   json["counters"] = std::move(counters);
+  if (plugin.health.isolated) {
+    json["state"] = plugin.health.state;
+    json["restarts"] = plugin.health.restarts;
+    json["frames_lost"] = plugin.health.frames_lost;
+    json["deadline_missed"] = plugin.health.deadline_missed;
+    json["bytes_copied"] = plugin.health.bytes_copied;
+    json["last_error"] = base::without_secrets(plugin.health.last_error);
+  }
   return dump(json);
 }
 

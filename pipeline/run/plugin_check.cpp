@@ -122,6 +122,8 @@ std::vector<LoadedPlugin> check_plugins(const config::Reading& reading, const Pa
   for (const config::Camera& camera : config.cameras) cameras.push_back(camera.name);
   std::map<std::string, std::string> writers;  // the key that claims a path, by the path
   for (const config::Postprocessor& entry : config.postprocess) {
+    // Its library is for its own process alone: what is wrong with its keys is known when that makes the instance.
+    if (entry.isolation == config::Isolation::kProcess) continue;
     const auto question = std::make_shared<Question>(entry.config_json, config.model.card_json, cameras);
     std::optional<Asked> asked;
     mistakes.collect(entry.place, [&] {

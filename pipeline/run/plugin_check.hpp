@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "config/loader.hpp"
+#include "pipeline/plugin/plugin_calls.hpp"
 #include "pipeline/run/mistakes.hpp"
-#include "pipeline/run/plugin_calls.hpp"
-#include "pipeline/run/plugin_library.hpp"
+#include "pipeline/run/plugin_maker.hpp"
 
 namespace camd::pipeline {
 

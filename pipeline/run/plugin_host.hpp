@@ -19,31 +19,11 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "pipeline/core/postprocessor_chain.hpp"
-#include "pipeline/run/plugin_calls.hpp"
-#include "pipeline/run/plugin_counters.hpp"
-#include "pipeline/run/plugin_outlet.hpp"
+#include "pipeline/plugin/plugin_instance.hpp"
+#include "pipeline/run/plugin_maker.hpp"
 #include "plugins/camd_plugin.h"
 
 namespace camd::pipeline {
-
-// One entry of `postprocess:`.
-struct PluginSpec {
-  std::string plugin;              // a built-in's name, or the path of a .so (contains a '/')
-  std::string config_json = "{}";  // its `config:` as a JSON object
-  std::string where;               // "FILE:LINE:COL: postprocess.0" for messages, may be empty
-};
-
-// One plug-in's own numbers.
-struct PluginNumbers {
-  std::string_view name;  // the plug-in's own; valid as long as its host, as are the counters' names
-  std::vector<CounterValue> counters;
-  std::vector<OutletRow> outlet;  // what became of its messages, if it sends any
-};
-
-struct PluginHostOptions {
-  std::uint32_t reloads = 0;  // camd_host.reloads
-  Patience patience{};        // for create(), with the loading of a library, and for outputs(); of each plug-in
-};
 
 class PluginHost final : public PostprocessorChain {
  public:
@@ -78,6 +58,7 @@ class PluginHost final : public PostprocessorChain {
   [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
 
   [[nodiscard]] std::unique_ptr<FramePostprocessing> prepare(const FrameTensors& tensors) override;
+  [[nodiscard]] std::shared_ptr<std::byte> shared_memory(std::size_t size_bytes) override;
 
   // [metrics] The plug-ins' own numbers, in their order. First lets those plug-ins that want it bring theirs up to
   // date, unless they are working on a frame just then. After finish() the last ones. One call at a time.
@@ -91,7 +72,6 @@ class PluginHost final : public PostprocessorChain {
   [[nodiscard]] bool hangs() const noexcept { return hangs_; }
 
  private:
-  class Plugin;
   class Frame;
   // What a shared instance has made for a camera, and not yet got.
   struct Opened {
@@ -99,16 +79,15 @@ class PluginHost final : public PostprocessorChain {
     void* camera = nullptr;
   };
   struct Entry {
-    std::shared_ptr<Plugin> plugin;  // null after finish(), where another host has it
-    std::string prefix;              // of messages: the place in the configuration and the plug-in's name
-    bool shared = false;             // with the host that ran before
-    std::vector<Opened> opened;      // between declare() and enter()
-    std::vector<std::int32_t> gone;  // until leave()
-    bool left_behind = false;        // it hangs
+    std::shared_ptr<PluginInstance> plugin;  // null after finish(), where another host has it
+    std::string prefix;                      // of messages: the place in the configuration and the plug-in's name
+    bool shared = false;                     // with the host that ran before
+    std::vector<Opened> opened;              // between declare() and enter()
+    std::vector<std::int32_t> gone;          // until leave()
+    bool left_behind = false;                // it hangs
   };
   PluginHost(const std::vector<PluginSpec>& specs, const base::Clock& clock, PluginHostOptions options,
              const PluginHost* running, bool other_cameras);
-  [[nodiscard]] std::shared_ptr<Plugin> make(const PluginSpec& spec) const;
   [[nodiscard]] static bool entry_is(const PluginSpec& entry, const PluginSpec& spec);
   [[nodiscard]] static bool entry_is(const Entry& entry, const PluginSpec& spec);
   void declare(Entry& entry, const camd_model& model);

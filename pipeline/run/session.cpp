@@ -16,6 +16,7 @@
 #include "base/secrets.hpp"
 #include "base/sha256.hpp"
 #include "config/difference.hpp"
+#include "config/value.hpp"
 #include "device/make_device.hpp"
 #include "infer/engine.hpp"
 #include "pipeline/run/config_check.hpp"
@@ -143,7 +144,28 @@ std::vector<PluginSpec> plugin_specs(const config::Config& config) {
   std::vector<PluginSpec> specs;
   for (std::size_t i = 0; i < config.postprocess.size(); ++i) {
     const config::Postprocessor& entry = config.postprocess[i];
-    specs.push_back({entry.plugin, entry.config_json, config.at(fmt::format("postprocess.{}", i), "")});
+    specs.push_back({entry.plugin, entry.config_json, config.at(fmt::format("postprocess.{}", i), ""), {}});
+    IsolationSpec& isolation = specs.back().isolation;
+    if (entry.isolation == config::Isolation::kProcess) {
+      isolation.isolation = Isolation::kProcess;
+      isolation.worker = entry.worker;
+      isolation.deadline = entry.deadline;
+      isolation.memory_bytes = static_cast<std::uint64_t>(entry.memory_bytes);
+      isolation.python = entry.python;
+      switch (entry.on_failure) {
+        case config::OnFailure::kDropFrames: break;
+        case config::OnFailure::kPassThrough: isolation.on_failure = OnFailure::kPassThrough; break;
+        case config::OnFailure::kStop: isolation.on_failure = OnFailure::kStop; break;
+      }
+      for (const std::string& grant : entry.allow) {
+        const std::string_view path = config::granted_path(grant);
+        if (path.empty()) {
+          isolation.network = true;
+        } else {
+          isolation.files.emplace_back(path);
+        }
+      }
+    }
     // at() ends with ": " and an empty message.
     while (!specs.back().where.empty() && (specs.back().where.back() == ' ' || specs.back().where.back() == ':')) {
       specs.back().where.pop_back();
@@ -378,9 +400,16 @@ void Session::place_cameras(Parts& next, const Run* running) const {
   }
 }
 
+PluginHostOptions Session::plugin_options() {
+  return {starts_, options_.set_up_patience, options_.restart, [this] {
+            plugin_given_up_ = true;
+            request_end();
+          }};
+}
+
 // What the reading's configuration names, taken from what runs where it is the same. Nothing that runs hears of it.
 // Throws Error(kDevice | kModel | kPlugin | kSource | kConfig) with all that is wrong.
-std::unique_ptr<Session::Parts> Session::build(config::Reading reading, const Run* run) const {
+std::unique_ptr<Session::Parts> Session::build(config::Reading reading, const Run* run) {
   Mistakes mistakes(reading.config.file.file);
   const std::vector<LoadedPlugin> loaded = check_config(reading, options_.set_up_patience, mistakes);
   if (!reading.problems.empty()) {

@@ -13,6 +13,7 @@
 // or was named as one that hangs.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -44,6 +45,7 @@ struct SessionOptions {
   base::Duration plugin_patience = kPluginPatience;
   base::Duration reload_patience = kReloadPatience;
   Patience set_up_patience;  // for each plug-in's create() and outputs()
+  RestartPolicy restart{};   // of plug-ins' processes
 };
 
 // How far what runs has come.
@@ -72,6 +74,8 @@ class Session {
   // opened is logged. Something must run.
   void reopen_files();
   [[nodiscard]] bool running() const noexcept { return run_ != nullptr; }
+  // [any] Whether a plug-in with on_failure: stop was given up: wait() returns kRequested then, and stop() 3.
+  [[nodiscard]] bool plugin_given_up() const noexcept { return plugin_given_up_; }
 
   // [blocks] until what runs ends, or something was asked for, or the deadline has passed. Something must run.
   [[nodiscard]] EndReason wait(base::TimePoint deadline);
@@ -96,7 +100,7 @@ class Session {
  private:
   struct Parts;  // what one configuration names
   class Run;     // what runs: its parts may change
-  [[nodiscard]] std::unique_ptr<Parts> build(config::Reading reading, const Run* run) const;
+  [[nodiscard]] std::unique_ptr<Parts> build(config::Reading reading, const Run* run);
   void place_cameras(Parts& next, const Run* running) const;
   void show(Run* run);
 
@@ -105,8 +109,9 @@ class Session {
   const base::Clock& clock_;
   const LineSink sink_;
   // Of instances that are made now.
-  [[nodiscard]] PluginHostOptions plugin_options() const { return {starts_, options_.set_up_patience}; }
+  [[nodiscard]] PluginHostOptions plugin_options();
 
+  std::atomic<bool> plugin_given_up_{false};
   std::uint32_t starts_ = 0;          // the first one, and reloads that changed something
   std::unique_ptr<Run> run_;          // [setup]
   std::unique_ptr<Run> left_behind_;  // what was run_, where it hangs

@@ -170,8 +170,9 @@ TEST_F(Run, StopsWhileAPluginHangsInProcessOrInDestroyWithTotalsAndTheOthersFini
   for (const bool in_process : {true, false}) {
     CamdProcess process(
         {"run",
-         config(camera("a", kEndless), "  - plugin: jsonl\n    config: {path: " + out + "}\n  - plugin: " + plugin +
-                                           "\n    config: {how: " + (in_process ? "gate" : "gate_destroy") + "}\n"),
+         config(camera("a", kEndless),
+                "  - plugin: jsonl\n    config: {path: " + out + "}\n  - plugin: " + plugin +
+                    "\n    isolation: none\n    config: {how: " + (in_process ? "gate" : "gate_destroy") + "}\n"),
          "--metrics", "json"});
     ASSERT_TRUE(process.read_until([&](const CamdProcess& p) {
       return p.out().find(in_process ? "\"superseded\":2" : "\"delivered\":2") != std::string::npos;
@@ -192,8 +193,10 @@ TEST_F(Run, StopsWhileAPluginHangsInProcessOrInDestroyWithTotalsAndTheOthersFini
 
 TEST_F(Run, LeavesAtOnceOnTheSecondSignalWhileAPluginHangs) {
   const std::string plugin = test::binary_dir() + "/lib/bad/misbehave.so";
-  CamdProcess process({"run", config(camera("a", kEndless), "  - plugin: " + plugin + "\n    config: {how: gate}\n"),
-                       "--metrics", "json"});
+  CamdProcess process(
+      {"run",
+       config(camera("a", kEndless), "  - plugin: " + plugin + "\n    isolation: none\n    config: {how: gate}\n"),
+       "--metrics", "json"});
   // Frames are captured while the first one hangs in the plug-in for ever.
   ASSERT_TRUE(process.read_until([](const CamdProcess& p) {
     return p.out().find("\"superseded\":2") != std::string::npos;
@@ -221,9 +224,11 @@ TEST_F(Run, RunsAndStopsWithAStderrThatNobodyReads) {
 TEST_F(Run, LeavesAtOnceOnTheSecondSignalWithAStderrThatNobodyReads) {
   const FullPipe unread;
   const std::string plugin = test::binary_dir() + "/lib/bad/misbehave.so";
-  CamdProcess process({"run", config(camera("a", kEndless), "  - plugin: " + plugin + "\n    config: {how: gate}\n"),
-                       "--metrics", "json"},
-                      "/tmp", -1, unread.fd());
+  CamdProcess process(
+      {"run",
+       config(camera("a", kEndless), "  - plugin: " + plugin + "\n    isolation: none\n    config: {how: gate}\n"),
+       "--metrics", "json"},
+      "/tmp", -1, unread.fd());
   ASSERT_TRUE(
       process.read_until([](const CamdProcess& p) { return p.out().find("\"superseded\":2") != std::string::npos; }));
   process.signal_and_see_it_taken(SIGTERM);
@@ -328,7 +333,7 @@ TEST_F(Run, RunsOnWhenAReloadNamesWhatCannotBeUsed) {
   std::vector<std::pair<std::string, std::string>> cases{
       {"nowhere.onnx", with(model, folder_ / "nowhere.onnx")},
       {"corrupt.onnx", with(model, folder_ / "corrupt.onnx")},
-      {"thrown in create", good + "  - plugin: " + bad + "\n    config: {how: throw_create}\n"},
+      {"thrown in create", good + "  - plugin: " + bad + "\n    isolation: none\n    config: {how: throw_create}\n"},
   };
   if (device::count_gpus().count == 0)
     cases.emplace_back("camd.yaml:1:9: device", with("device: host", "device: cuda"));
@@ -581,7 +586,9 @@ TEST_F(Run, CountsWhatPluginsDoWrongAndGoesOn) {
   const std::string plugin = test::binary_dir() + "/lib/bad/misbehave.so";
   const auto totals_with = [&](const std::string& how) {
     const Finished done =
-        run_camd({"run", config(camera("a", kShort), "  - plugin: " + plugin + "\n    config: {how: " + how + "}\n"),
+        run_camd({"run",
+                  config(camera("a", kShort),
+                         "  - plugin: " + plugin + "\n    isolation: none\n    config: {how: " + how + "}\n"),
                   "--metrics", "json"});
     EXPECT_EQ(done.code, 0) << how << done.err;
     return events(done.out, "stop").at(0).at("totals");
@@ -597,12 +604,13 @@ TEST_F(Run, CountsWhatPluginsDoWrongAndGoesOn) {
 
 TEST_F(Run, WritesLinesThatCanBeReadWhateverBytesAPluginWrites) {
   const std::string plugin = test::binary_dir() + "/lib/bad/misbehave.so", out = folder_ / "d.jsonl";
-  const Finished done = run_camd({"run",
-                                  config(camera("a", kShort), "  - plugin: " + plugin +
-                                                                  "\n    config: {how: no_utf8}\n  - plugin: jsonl\n"
-                                                                  "    config: {path: " +
-                                                                  out + "}\n"),
-                                  "--metrics", "json"});
+  const Finished done =
+      run_camd({"run",
+                config(camera("a", kShort), "  - plugin: " + plugin +
+                                                "\n    isolation: none\n    config: {how: no_utf8}\n  - plugin: jsonl\n"
+                                                "    config: {path: " +
+                                                out + "}\n"),
+                "--metrics", "json"});
   EXPECT_EQ(done.code, 0) << done.err;
   EXPECT_EQ(lines(done.out).back().at("totals").at("delivered"), 5);
   const std::vector<json> told = lines(read_file(out));
@@ -617,9 +625,11 @@ TEST_F(Run, WritesLinesThatCanBeReadWhateverBytesAPluginWrites) {
 
 TEST_F(Run, TellsOfAPluginThatThrowsAtItsEnd) {
   const std::string plugin = test::binary_dir() + "/lib/bad/misbehave.so";
-  const Finished done = run_camd(
-      {"run", config(camera("a", kShort), "  - plugin: " + plugin + "\n    config: {how: raw_throw_destroy}\n"),
-       "--metrics", "json"});
+  const Finished done =
+      run_camd({"run",
+                config(camera("a", kShort),
+                       "  - plugin: " + plugin + "\n    isolation: none\n    config: {how: raw_throw_destroy}\n"),
+                "--metrics", "json"});
   EXPECT_EQ(done.code, 3);
   EXPECT_THAT(done.err, HasSubstr("misbehave.so: threw an exception: thrown past the adaptor\n"));
   EXPECT_EQ(events(done.out, "stop").at(0).at("exit_code"), 3);
@@ -636,7 +646,8 @@ TEST_F(Run, RefusesPluginsThatFailAtStartWithTheirMessage) {
            {"too_many_detections",
             "misbehave.so: outputs() asked for room for 16385 detections a frame, 0 to 16384 can be had\n"}}) {
     const Finished done =
-        run_camd({"run", config(camera("a", kShort), "  - plugin: " + plugin + "\n    config: {how: " + how + "}\n")});
+        run_camd({"run", config(camera("a", kShort),
+                                "  - plugin: " + plugin + "\n    isolation: none\n    config: {how: " + how + "}\n")});
     EXPECT_EQ(done.code, 3) << how;
     EXPECT_THAT(done.err, HasSubstr(message)) << how;
   }

@@ -95,7 +95,7 @@ TEST_F(PluginCheck, AllThatIsWrongWithAConfigurationComesInTheOrderOfTheFile) {
                           "postprocess:\n  - plugin: detections\n    config: {nms: 2}\n"
                           "  - plugin: nothing\n  - {plugin: jsonl, confg: {}}\n"
                           "  - {plugin: " +
-                          misbehave() + ", config: {how: throw_check}}\n"),
+                          misbehave() + ", config: {how: throw_check}, isolation: none}\n"),
               ElementsAre(HasSubstr("2:1: sorce: unknown key"), HasSubstr("nosuchelement"),
                           HasSubstr("5:41: cameras.1.source.fps: expected"),
                           "9:19: postprocess.0.config.nms: must be a number in 0..1, not 2",
@@ -107,18 +107,19 @@ TEST_F(PluginCheck, AllThatIsWrongWithAConfigurationComesInTheOrderOfTheFile) {
 }
 
 TEST_F(PluginCheck, WhatAPluginSaysIsBoundedAndPrintable) {
-  const std::vector<std::string> lines =
-      problems_with("  - plugin: " + misbehave() + "\n    config: {how: bad_keys, zones: [{pionts: 1}]}\n");
+  const std::vector<std::string> lines = problems_with(
+      "  - plugin: " + misbehave() + "\n    config: {how: bad_keys, zones: [{pionts: 1}]}\n    isolation: none\n");
   ASSERT_THAT(lines, SizeIs(256));
   EXPECT_EQ(lines[0], "5:13: postprocess.0.config: all of it in two lines");
   EXPECT_LT(lines[1].size(), 900U);
 }
 
 TEST_F(PluginCheck, APluginWithoutTheExtensionIsLeftToItsCreate) {
-  EXPECT_THAT(problems_with("  - plugin: " + test::binary_dir() + "/lib/bad/no_name.so\n"),
+  EXPECT_THAT(problems_with("  - plugin: " + test::binary_dir() + "/lib/bad/no_name.so\n    isolation: none\n"),
               ElementsAre(HasSubstr("4:5: postprocess.0: plug-in ")));
   EXPECT_EQ(kind_, base::ErrorKind::kPlugin);
-  EXPECT_THAT(problems_with("  - plugin: " + misbehave() + "\n    config: {how: throw_create}\n"), IsEmpty());
+  EXPECT_THAT(problems_with("  - plugin: " + misbehave() + "\n    config: {how: throw_create}\n    isolation: none\n"),
+              IsEmpty());
 }
 
 TEST_F(PluginCheck, OneThatHangsIsNamedAndLeftBehind) {
@@ -126,7 +127,7 @@ TEST_F(PluginCheck, OneThatHangsIsNamedAndLeftBehind) {
   ASSERT_NE(library, nullptr);
   const auto set_gate = reinterpret_cast<void (*)(int)>(dlsym(library, "misbehave_set_gate"));
   set_gate(0);
-  EXPECT_THAT(problems_with("  - plugin: " + misbehave() + "\n    config: {how: gate_check}\n",
+  EXPECT_THAT(problems_with("  - plugin: " + misbehave() + "\n    config: {how: gate_check}\n    isolation: none\n",
                             {std::chrono::milliseconds(20), {}}),
               ElementsAre("4:5: postprocess.0: plug-in " + misbehave() +
                           ": hangs in check(), or while its library is loaded: it is left behind"));

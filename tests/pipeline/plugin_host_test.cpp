@@ -343,7 +343,8 @@ TEST(PluginCounters, AreRefusedWithTheReason) {
 }
 
 TEST(PluginCounters, AddOnlyToCountersAndSetOnlyGaugesToFiniteNumbers) {
-  PluginCounters numbers;
+  CounterTable table;
+  PluginCounters numbers(table);
   camd_counter *counter = nullptr, *gauge = nullptr;
   ASSERT_EQ(numbers.make(CAMD_COUNTER, "counter", &counter, nullptr), CAMD_OK);
   ASSERT_EQ(numbers.make(CAMD_GAUGE, "gauge", &gauge, nullptr), CAMD_OK);
@@ -362,7 +363,8 @@ TEST(PluginCounters, AddOnlyToCountersAndSetOnlyGaugesToFiniteNumbers) {
 }
 
 TEST(PluginCounters, LoseNothingThatSeveralThreadsAdd) {
-  PluginCounters numbers;
+  CounterTable table;
+  PluginCounters numbers(table);
   camd_counter* counter = nullptr;
   ASSERT_EQ(numbers.make(CAMD_COUNTER, "counter", &counter, nullptr), CAMD_OK);
   const auto add = [&] {

@@ -1,5 +1,5 @@
 // What plug-ins tell of their messages: taken only where it adds up.
-#include "pipeline/run/plugin_outlet.hpp"
+#include "pipeline/plugin/plugin_outlet.hpp"
 
 #include <gtest/gtest.h>
 

@@ -15,8 +15,8 @@
 
 #include "config/loader.hpp"
 #include "device/make_device.hpp"
+#include "pipeline/plugin/plugin_library.hpp"
 #include "pipeline/run/card_keys.hpp"
-#include "pipeline/run/plugin_library.hpp"
 #include "tests/support/paths.hpp"
 
 namespace camd::pipeline {
@@ -244,8 +244,10 @@ TEST_F(SessionTest, ARefusedReloadCostsTheRunningConfigurationNoFrame) {
   std::vector<Case> cases{
       {"no such file", "", "host", path("missing.onnx")},
       {"corrupt.onnx", "", "host", path("corrupt.onnx")},
-      {"thrown in create", "  - plugin: " + bad_plugin + "\n    config: {how: throw_create}\n", "host", ""},
-      {"thrown in outputs", "  - plugin: " + bad_plugin + "\n    config: {how: throw_outputs}\n", "host", ""},
+      {"thrown in create", "  - plugin: " + bad_plugin + "\n    isolation: none\n    config: {how: throw_create}\n",
+       "host", ""},
+      {"thrown in outputs", "  - plugin: " + bad_plugin + "\n    isolation: none\n    config: {how: throw_outputs}\n",
+       "host", ""},
       {"is written by postprocess.0.config.path already",
        "  - plugin: jsonl\n    config: {path: " + path("d.jsonl") + "}\n", "host", ""}};
   if (device::count_gpus().count == 0) cases.push_back({"c.yaml:1:9: device", "", "cuda", ""});
@@ -288,7 +290,7 @@ TEST_F(SessionTest, AReloadWhosePluginHangsInCreateIsRefusedAndTheOldConfigurati
       wait_entered(1);
       stop_asked_ = true;
     });
-    configure(kEndless, "  - plugin: " + plugin + "\n    config: {how: " + how + "}\n");
+    configure(kEndless, "  - plugin: " + plugin + "\n    isolation: none\n    config: {how: " + how + "}\n");
     EXPECT_FALSE(session_->reload());
     enough.join();
     EXPECT_TRUE(session_->running());
@@ -317,7 +319,7 @@ TEST_F(SessionTest, AReloadIsRefusedWhileAPluginHangsAndTheStopLeavesItBehind) {
   const auto set_gate = reinterpret_cast<void (*)(int)>(dlsym(library, "misbehave_set_gate"));
   const auto wait_entered = reinterpret_cast<void (*)(std::int64_t)>(dlsym(library, "misbehave_wait_entered"));
   set_gate(0);
-  const std::string gate = "  - plugin: " + plugin + "\n    config: {how: gate}\n";
+  const std::string gate = "  - plugin: " + plugin + "\n    isolation: none\n    config: {how: gate}\n";
   configure(kEndless, gate);
   plugin_patience_ = std::chrono::milliseconds(1);
   session().start();

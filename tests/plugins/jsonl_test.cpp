@@ -102,6 +102,14 @@ TEST_F(JsonlTest, MarksDamagedPictures) {
   EXPECT_LT(text.find("\"damaged\""), text.find('\n', second));
 }
 
+TEST_F(JsonlTest, SaysThatAFrameIsIncompleteWhereAPluginWasMissing) {
+  Instance jsonl(table_);
+  jsonl.frame.flags = CAMD_FRAME_INCOMPLETE;
+  ASSERT_EQ(jsonl.create(config("d.jsonl")), CAMD_OK);
+  ASSERT_EQ(jsonl.process(model_, {}), CAMD_OK);
+  EXPECT_NE(read_file(path("d.jsonl")).find("\"detections\":[],\"complete\":false}"), std::string::npos);
+}
+
 TEST_F(JsonlTest, WritesTracksTextsAndEventsWhereThereAreAny) {
   camd_detection d{};
   d.track_id = 18'446'744'073'709'551'615U;

@@ -1,4 +1,4 @@
-#include "pipeline/run/plugin_outlet.hpp"
+#include "pipeline/plugin/plugin_outlet.hpp"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // Checks of a plug-in's table, and what it says in words.
-#include "pipeline/run/plugin_calls.hpp"
+#include "pipeline/plugin/plugin_calls.hpp"
 
 #include <fmt/format.h>
 

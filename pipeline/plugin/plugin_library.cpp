@@ -1,5 +1,5 @@
 // Opens a shared library and finds a plug-in's entry point in it.
-#include "pipeline/run/plugin_library.hpp"
+#include "pipeline/plugin/plugin_library.hpp"
 
 #include <dlfcn.h>
 #include <fmt/format.h>
@@ -11,7 +11,6 @@
 #include <filesystem>
 
 #include "base/error.hpp"
-#include "plugins/builtin.hpp"
 
 namespace camd::pipeline {
 
@@ -76,20 +75,6 @@ const camd_plugin& PluginLibrary::table(const std::string& path) const {
     throw Error(ErrorKind::kPlugin, fmt::format("plug-in {}: {} returned no table", path, CAMD_PLUGIN_SYMBOL));
   }
   return *table;
-}
-
-LoadedPlugin load_plugin(const std::string& plugin) {
-  LoadedPlugin loaded;
-  if (plugin.find('/') != std::string::npos) {
-    loaded.library = std::make_unique<PluginLibrary>(plugin);
-    loaded.table = &loaded.library->table(plugin);
-    return loaded;
-  }
-  loaded.table = plugins::find_builtin(plugin);
-  if (loaded.table != nullptr) return loaded;
-  throw Error(ErrorKind::kPlugin,
-              fmt::format("plug-in {}: is no built-in (built-ins are {}; a file's path contains a '/', e.g. ./{}.so)",
-                          plugin, fmt::join(plugins::builtin_names(), ", "), plugin));
 }
 
 }  // namespace camd::pipeline

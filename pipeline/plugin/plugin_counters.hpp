@@ -31,9 +31,19 @@ struct CounterValue {
   double level = 0;         // of a gauge
 };
 
+// Where the numbers lie. A worker process has them in memory that it shares with camd.
+struct CounterTable {
+  std::array<camd_counter, CAMD_MAX_COUNTERS> counters;
+  std::atomic<std::uint32_t> count{0};  // of them that are made; raised when one is complete
+};
+
+// Whether a counter may have this name: a lower case letter, then lower case letters, digits and '_'.
+[[nodiscard]] bool good_counter_name(std::string_view name) noexcept;
+
 class PluginCounters {
  public:
-  PluginCounters() = default;
+  // `table` outlives this.
+  explicit PluginCounters(CounterTable& table) : table_(table) {}
   PluginCounters(const PluginCounters&) = delete;
   PluginCounters& operator=(const PluginCounters&) = delete;
 
@@ -50,8 +60,7 @@ class PluginCounters {
   [[nodiscard]] std::vector<CounterValue> read() const;
 
  private:
-  std::array<camd_counter, CAMD_MAX_COUNTERS> counters_;
-  std::atomic<std::size_t> count_{0};  // of them that are made; raised when one is complete
+  CounterTable& table_;
   std::atomic<bool> open_{true};
 };
 

@@ -1,9 +1,9 @@
-#include "pipeline/run/frame_events.hpp"
+#include "pipeline/plugin/frame_events.hpp"
 
 #include <cmath>
 #include <cstring>
 
-#include "pipeline/run/bounded_text.hpp"
+#include "pipeline/plugin/bounded_text.hpp"
 
 namespace camd::pipeline {
 namespace {

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 
 #include "plugins/camd_plugin.h"
@@ -37,15 +36,5 @@ class PluginLibrary {
   const File file_;
   void* handle_ = nullptr;
 };
-
-// A plug-in's table, and the library that it lives in; a built-in has none.
-struct LoadedPlugin {
-  std::unique_ptr<PluginLibrary> library;
-  const camd_plugin* table = nullptr;
-};
-
-// A built-in by its name, or the library at a path (contains a '/'). Throws Error(kPlugin). What the table holds is not
-// looked at.
-[[nodiscard]] LoadedPlugin load_plugin(const std::string& plugin);
 
 }  // namespace camd::pipeline

@@ -1,0 +1,151 @@
+// camd_worker.so: a worker's side in plain C, which camd_worker.py calls through ctypes. So it ties itself to no
+// version of Python.
+//
+// Threads: camd_worker_accept() the main one; the others one thread for each instance, as they come from accept().
+// Validity: pointers until the next camd_worker_next() of the same instance.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "apps/camd-plugin/crash.hpp"
+#include "apps/camd-plugin/worker_end.hpp"
+#include "base/log.hpp"
+#include "pipeline/plugin/frame_events.hpp"
+#include "pipeline/plugin_process/descriptor_socket.hpp"
+
+namespace {
+
+using namespace camd;
+namespace wire = camd::pipeline::wire;
+
+struct Instance {
+  Instance(pipeline::Descriptor socket, pipeline::Descriptor orders, pipeline::Descriptor answers)
+      : end(std::move(socket), std::move(orders), std::move(answers)) {}
+  worker::WorkerEnd end;
+  wire::CreateOrder created;
+  std::unique_ptr<wire::ModelOrder> model;
+  camd_results results{};
+  pipeline::FrameEvents events;
+};
+
+Instance& of(void* instance) { return *static_cast<Instance*>(instance); }
+
+template <std::size_t N>
+void put_text(char (&to)[N], const char* text) {
+  std::snprintf(to, N, "%s", text == nullptr ? "" : text);
+}
+
+}  // namespace
+
+extern "C" {
+
+#define CAMD_EXPORTED __attribute__((visibility("default")))
+
+// [blocks] until camd makes an instance. NULL: camd wants no more.
+CAMD_EXPORTED void* camd_worker_accept(const char* confinement) {
+  static const bool installed = [] {
+    worker::install_crash_handler();
+    return true;
+  }();
+  (void)installed;
+  for (;;) {
+    std::uint64_t size = 0;
+    std::vector<pipeline::Descriptor> fds;
+    if (!pipeline::receive_descriptors(wire::kControlFd, std::as_writable_bytes(std::span(&size, 1)), fds)) {
+      return nullptr;
+    }
+    if (fds.size() != 3) continue;
+    auto made = std::make_unique<Instance>(std::move(fds[0]), std::move(fds[1]), std::move(fds[2]));
+    put_text(made->end.answers().confinement, confinement);
+    return made.release();
+  }
+}
+
+// [blocks] until there is an order: its wire::Op. It has to be answered.
+CAMD_EXPORTED std::uint32_t camd_worker_next(void* instance) {
+  Instance& self = of(instance);
+  worker::set_crash_record(&self.end.answers().crash);
+  const wire::Op op = self.end.next();
+  try {
+    if (op == wire::Op::kCreate) self.created = wire::CreateOrder::read(self.end.blob());
+    if (op == wire::Op::kOutputs) self.model = std::make_unique<wire::ModelOrder>(self.end.blob());
+    if (op == wire::Op::kProcess) {
+      self.results = self.end.results();
+      self.events.clear();
+      for (std::int32_t i = 0; i < self.end.orders().event_count; ++i) {
+        (void)self.events.add(&self.end.answers().events[i]);
+      }
+    }
+  } catch (const std::exception& error) {
+    self.end.answer(CAMD_ERROR_FAILED, error.what());
+    return camd_worker_next(instance);
+  }
+  return static_cast<std::uint32_t>(op);
+}
+
+CAMD_EXPORTED void camd_worker_answer(void* instance, std::int32_t code, const char* message) {
+  Instance& self = of(instance);
+  if (static_cast<wire::Op>(self.end.orders().op) == wire::Op::kProcess) {
+    wire::Answers& answers = self.end.answers();
+    answers.count = self.results.count;
+    answers.moved = 0;
+    answers.event_count = self.events.count();
+    for (std::int32_t i = self.end.orders().event_count; i < self.events.count(); ++i) {
+      answers.events[i] = *self.events.get(i);
+    }
+  }
+  self.end.answer(code, message == nullptr ? "" : message);
+}
+
+// ---- Of the create order, and its answer
+CAMD_EXPORTED const char* camd_worker_plugin(void* instance) { return of(instance).created.plugin.c_str(); }
+CAMD_EXPORTED const char* camd_worker_config(void* instance) { return of(instance).created.config_json.c_str(); }
+CAMD_EXPORTED std::uint32_t camd_worker_reloads(void* instance) { return of(instance).created.reloads; }
+CAMD_EXPORTED void camd_worker_describe(void* instance, const char* name, const char* version, int reopens) {
+  wire::Answers& answers = of(instance).end.answers();
+  put_text(answers.name, name);
+  put_text(answers.version, version);
+  answers.extensions = reopens != 0 ? wire::kOffersReopen : 0;
+}
+
+// ---- Of the outputs order, and its answer. `outputs` has camd_model.output_count needs
+CAMD_EXPORTED const camd_model* camd_worker_model(void* instance) { return &of(instance).model->model(); }
+CAMD_EXPORTED void camd_worker_needs(void* instance, const std::int32_t* outputs, std::int32_t input,
+                                     std::int32_t picture, std::int32_t detections) {
+  Instance& self = of(instance);
+  wire::Answers& answers = self.end.answers();
+  const std::int32_t count = std::min(self.model->model().output_count, wire::kMostOutputs);
+  std::copy_n(outputs, count, answers.need_outputs);
+  answers.need_input = input;
+  answers.need_picture = picture;
+  answers.detections = detections;
+}
+
+// ---- Of a frame
+// Another number for each frame in flight: its tensors keep their places.
+CAMD_EXPORTED std::uint32_t camd_worker_prepared(void* instance) { return of(instance).end.prepared(); }
+CAMD_EXPORTED const camd_frame* camd_worker_frame(void* instance) { return &of(instance).end.frame(); }
+CAMD_EXPORTED const camd_tensors* camd_worker_tensors(void* instance) { return &of(instance).end.tensors(); }
+CAMD_EXPORTED camd_results* camd_worker_results(void* instance) { return &of(instance).results; }
+CAMD_EXPORTED std::int32_t camd_worker_event_count(void* instance) { return of(instance).events.count(); }
+CAMD_EXPORTED const camd_event* camd_worker_event(void* instance, std::int32_t i) { return of(instance).events.get(i); }
+CAMD_EXPORTED std::int32_t camd_worker_add_event(void* instance, const camd_event* event) {
+  return of(instance).events.add(event);
+}
+
+// [any] A line of the log; level as camd_log_level.
+CAMD_EXPORTED void camd_worker_log(std::int32_t level, const char* text) {
+  switch (level) {
+    case CAMD_LOG_ERROR: base::log().error("{}", text); break;
+    case CAMD_LOG_WARN: base::log().warn("{}", text); break;
+    case CAMD_LOG_INFO: base::log().info("{}", text); break;
+    default: base::log().debug("{}", text); break;
+  }
+}
+}
