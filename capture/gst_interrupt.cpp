@@ -18,22 +18,14 @@ namespace {
 
 constexpr int kMostReads = 1024;  // 64 MB: more than a socket's buffer
 
-// The socket that this thread has connected last. Weak: threads of a pool live long, connections shall not.
-struct LastSocket {
-  GWeakRef socket{};
-  LastSocket() noexcept { g_weak_ref_init(&socket, nullptr); }
-  ~LastSocket() { g_weak_ref_clear(&socket); }
-  LastSocket(const LastSocket&) = delete;
-  LastSocket& operator=(const LastSocket&) = delete;
-};
-thread_local LastSocket last_socket;
+thread_local WeakSocket last_socket;  // that this thread has connected; threads of a pool live long
 
 // Of GSocketClient's signal "event" (client, event, address, connection).
 gboolean on_client_event(GSignalInvocationHint*, guint count, const GValue* values, gpointer) {
   if (count < 4 || g_value_get_enum(&values[1]) != G_SOCKET_CLIENT_CONNECTED) return TRUE;
   const gpointer connection = g_value_get_object(&values[3]);
   if (connection != nullptr && G_IS_SOCKET_CONNECTION(connection)) {
-    g_weak_ref_set(&last_socket.socket, g_socket_connection_get_socket(G_SOCKET_CONNECTION(connection)));
+    last_socket.set(g_socket_connection_get_socket(G_SOCKET_CONNECTION(connection)));
   }
   return TRUE;  // stays
 }
@@ -87,10 +79,6 @@ std::shared_ptr<RtspSockets> RtspSockets::watch(GstElement* pipeline) {
   return sockets;
 }
 
-RtspSockets::~RtspSockets() {
-  for (GSocket* const socket : sockets_) g_object_unref(socket);
-}
-
 void RtspSockets::look_at(GstElement* element) {
   GstElementFactory* const factory = gst_element_get_factory(element);
   if (factory == nullptr || !g_str_equal(GST_OBJECT_NAME(factory), "rtspsrc")) return;
@@ -106,36 +94,36 @@ void RtspSockets::on_element(GstBin*, GstBin*, GstElement* element, gpointer use
 
 gboolean RtspSockets::on_send(GstElement*, gpointer, gpointer user) noexcept {
   const Held<RtspSockets>::Use sockets(user);
-  if (const gpointer socket = g_weak_ref_get(&last_socket.socket)) {
-    sockets->add(static_cast<GSocket*>(socket));
-    g_object_unref(socket);
-  }
+  if (const auto socket = last_socket.get()) sockets->add(socket.get());
   return TRUE;  // send it
 }
 
 void RtspSockets::add(GSocket* socket) noexcept {
   const base::MutexLock lock(mutex_);
-  std::erase_if(sockets_, [socket](GSocket* known) {
-    const bool gone = known != socket && g_socket_is_closed(known) != FALSE;
-    if (gone) g_object_unref(known);
-    return gone;
+  bool known = false;
+  sockets_.remove_if([&](const WeakSocket& each) {
+    const auto held = each.get();
+    known = known || held.get() == socket;
+    return held == nullptr || (held.get() != socket && g_socket_is_closed(held.get()) != FALSE);
   });
-  if (std::find(sockets_.begin(), sockets_.end(), socket) == sockets_.end()) {
-    sockets_.push_back(static_cast<GSocket*>(g_object_ref(socket)));
-  }
+  if (!known) sockets_.emplace_back(socket);
   if (shut_) shut(socket);
 }
 
 void RtspSockets::shut_down() noexcept {
   const base::MutexLock lock(mutex_);
   shut_ = true;
-  for (GSocket* const socket : sockets_) shut(socket);
+  for (const WeakSocket& each : sockets_) {
+    if (const auto socket = each.get()) shut(socket.get());
+  }
 }
 
 std::uint64_t RtspSockets::read_bytes() const noexcept {
   const base::MutexLock lock(mutex_);
   std::uint64_t sum = 0;
-  for (GSocket* const socket : sockets_) sum += read_from(socket);
+  for (const WeakSocket& each : sockets_) {
+    if (const auto socket = each.get()) sum += read_from(socket.get());
+  }
   return sum;
 }
 

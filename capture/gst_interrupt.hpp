@@ -15,18 +15,40 @@
 #include <gst/gst.h>
 
 #include <cstdint>
+#include <list>
 #include <memory>
-#include <vector>
 
 #include "base/mutex.hpp"
 
 namespace camd::capture {
 
+// A socket that others hold. One that is held here would stay open when rtspsrc lets go of it, and a server that
+// redirects for ever had hundreds of them open at a time.
+class WeakSocket {
+ public:
+  struct Unref {
+    void operator()(GSocket* socket) const noexcept { g_object_unref(socket); }
+  };
+  explicit WeakSocket(GSocket* socket = nullptr) noexcept { g_weak_ref_init(&socket_, socket); }
+  ~WeakSocket() { g_weak_ref_clear(&socket_); }
+  WeakSocket(const WeakSocket&) = delete;
+  WeakSocket& operator=(const WeakSocket&) = delete;
+
+  void set(GSocket* socket) noexcept { g_weak_ref_set(&socket_, socket); }
+  // Null once nobody holds it.
+  [[nodiscard]] std::unique_ptr<GSocket, Unref> get() const noexcept {
+    return std::unique_ptr<GSocket, Unref>(static_cast<GSocket*>(g_weak_ref_get(&socket_)));
+  }
+
+ private:
+  mutable GWeakRef socket_{};
+};
+
 class RtspSockets {
  public:
   // Watches every rtspsrc that the pipeline has or will have. The pipeline's elements keep what they need of it.
   [[nodiscard]] static std::shared_ptr<RtspSockets> watch(GstElement* pipeline);
-  ~RtspSockets();
+  ~RtspSockets() = default;
   RtspSockets(const RtspSockets&) = delete;
   RtspSockets& operator=(const RtspSockets&) = delete;
 
@@ -43,7 +65,7 @@ class RtspSockets {
   void add(GSocket* socket) noexcept;
 
   mutable base::Mutex mutex_;
-  std::vector<GSocket*> sockets_ CAMD_GUARDED_BY(mutex_);  // of connections that may be open
+  std::list<WeakSocket> sockets_ CAMD_GUARDED_BY(mutex_);  // of connections that may be open
   bool shut_ CAMD_GUARDED_BY(mutex_) = false;
   std::weak_ptr<RtspSockets> self_;
 };

@@ -9,6 +9,7 @@
 
 #include "capture/backoff.hpp"
 #include "capture/file_pace.hpp"
+#include "capture/gst_interrupt.hpp"
 #include "capture/gst_picture.hpp"
 #include "capture/gst_size_bound.hpp"
 #include "capture/gst_support.hpp"
@@ -310,6 +311,18 @@ TEST(GstPicture, RefusesABufferThatIsSmallerThanItsPicture) {
     EXPECT_NE(fill_from_sample(*fill, may_borrow, false, sample.get()), "");
   }
   EXPECT_EQ(GST_MINI_OBJECT_REFCOUNT_VALUE(gst_sample_get_buffer(sample.get())), 1);
+}
+
+// A server that redirects for ever had hundreds of sockets open at a time.
+TEST(WeakSocket, KeepsNoSocketOpen) {
+  GSocket* const socket = g_socket_new(G_SOCKET_FAMILY_IPV4, G_SOCKET_TYPE_STREAM, G_SOCKET_PROTOCOL_TCP, nullptr);
+  ASSERT_NE(socket, nullptr);
+  const int descriptor = g_socket_get_fd(socket);
+  const WeakSocket weak(socket);
+  EXPECT_EQ(weak.get().get(), socket);
+  g_object_unref(socket);
+  EXPECT_EQ(weak.get(), nullptr);
+  EXPECT_EQ(fcntl(descriptor, F_GETFD), -1);  // NOLINT: its third argument is not wanted
 }
 
 }  // namespace

@@ -147,6 +147,24 @@ def cut_often(bench):
             bench.measure_before("door")
 
 
+@case("redirected for ever", "the server answers DESCRIBE with its own address for 3 s; descriptors are counted meanwhile",
+      quick=True)
+def redirected(bench):
+    bench.usual(more=", reconnect: {initial: 100ms, max: 200ms}")
+    for _ in range(bench.repeat):
+        with bench.fault():
+            bench.network.kind = misdeeds.KINDS["DESCRIBE: redirect to itself"]
+            bench.network.cut()
+            most = 0
+            for _ in range(30):
+                time.sleep(0.1)
+                most = max(most, bench.camd.usage().descriptors)
+            bench.network.kind = None
+            bench.network.cut()
+        if most > bench.result.before.descriptors + 20:
+            bench.problem(f"camd had {most} descriptors, {bench.result.before.descriptors} before")
+
+
 # ---- Losses, and cameras that run in vain
 
 @case("damaged pictures dropped", "10 % of the packets lost for 3 s, with `damaged: drop`", quick=True)
