@@ -110,14 +110,16 @@ class Bench:
         return f"  - name: {name}\n    source: {{type: test, width: 320, height: 240, fps: {fps}}}\n"
 
     def bad_plugin(self, how, more=""):
-        return f"  - plugin: {self.build}/lib/bad/misbehave.so\n    config: {{how: {how}{more}}}\n"
+        """In camd's own process, where it can do most harm."""
+        return (f"  - plugin: {self.build}/lib/bad/misbehave.so\n    isolation: none\n"
+                f"    config: {{how: {how}{more}}}\n")
 
     def configure(self, cameras, plugins="", top="", name="camd.yaml"):
         """Writes a configuration: the cameras' text, plug-ins before the one that tells the truth."""
         path = self.folder / name
         path.write_text(
             f"device: host\nmodel: {{path: {self.folder}/tiny.onnx}}\n{top}cameras:\n{cameras}postprocess:\n{plugins}"
-            f"  - plugin: {self.build}/lib/chaos/truth.so\n    config: {{path: {self.truth.path}}}\n"
+            f"  - plugin: {self.build}/lib/chaos/truth.so\n    isolation: none\n    config: {{path: {self.truth.path}}}\n"
             "metrics: {period: 250ms}\n")
         return path
 

@@ -167,6 +167,7 @@ cameras:
     source: {type: test, width: 320, height: 240, fps: 10}
 postprocess:
   - plugin: /truth.so
+    isolation: none
     config: {path: /tmp/truth}
 metrics: {period: 500ms}
 """)
