@@ -83,7 +83,7 @@ STARTER
 for program in "$build/bin"/*; do
   if [ ! -f "$program" ] || [ ! -x "$program" ]; then continue; fi
   case $(basename "$program") in
-    camd|camtop) ;;
+    camd|camd-plugin|camtop) ;;
     *) [ $tests = yes ] || continue ;;
   esac
   add_program "$program"
@@ -96,6 +96,11 @@ if [ -d "$build/lib" ]; then
     cp -L "$plugin" "$out/lib/camd/"
     copy_libraries_of "$plugin"
   done
+fi
+# What plug-ins in Python need, where camd-plugin looks for it.
+if [ -d "$build/lib/python" ]; then
+  mkdir -p "$out/lib/python"
+  cp -L "$build/lib/python"/camd_worker.* "$out/lib/python/"
 fi
 
 # The GStreamer plug-ins that camd's sources use, and NVIDIA's decoders, which find the driver by themselves. H.264 is
