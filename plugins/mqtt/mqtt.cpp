@@ -64,6 +64,8 @@ class Mqtt final : public camd::plugin::Postprocessor {
     line_.reserve(std::size_t{1} << 16U);
   }
 
+  static void check(const camd::plugin::Check& check) { check_mqtt(check); }
+
   void outputs(const camd_model& model, camd::plugin::Needs& needs) override {
     static_cast<void>(needs);                // reads `results` alone
     static_cast<void>(camera_parts(model));  // refuses two cameras of one topic

@@ -67,12 +67,10 @@ void read_user_file(const std::string& path, MqttOptions& broker, JsonObject& ke
   if (colon != std::string::npos) broker.password = first.substr(colon + 1);
 }
 
-}  // namespace
-
-MqttPluginOptions read_mqtt(std::string_view config_json) {
+// Notes in `keys` what is wrong.
+MqttPluginOptions read_keys(JsonObject& keys) {
   MqttPluginOptions options;
   MqttOptions& broker = options.broker;
-  JsonObject keys("config", config_json);
   const auto url = keys.text("url");
   if (!keys.has("url")) {
     keys.fail("url", "is needed: the broker, e.g. mqtt://localhost or mqtts://broker.example:8883");
@@ -121,8 +119,26 @@ MqttPluginOptions read_mqtt(std::string_view config_json) {
   }
   if (options.homeassistant) broker.birth_topic = options.discovery_prefix + "/status";
   options.outbox = read_outbox(keys);
+  return options;
+}
+
+}  // namespace
+
+MqttPluginOptions read_mqtt(std::string_view config_json) {
+  JsonObject keys("config", config_json);
+  MqttPluginOptions options = read_keys(keys);
   keys.finish();
   return options;
+}
+
+void check_mqtt(const camd::plugin::Check& check) {
+  JsonObject keys("config", check.config_json());
+  const MqttPluginOptions options = read_keys(keys);
+  keys.report(check);
+  const std::string& spool = options.outbox.spool;
+  if (spool.empty()) return;
+  if (const std::string problem = folder_problem(spool); !problem.empty()) check.mistake("outbox.spool", problem);
+  check.claim("outbox.spool", spool);
 }
 
 }  // namespace camd::plugins

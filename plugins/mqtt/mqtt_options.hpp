@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "plugins/camd_plugin.hpp"
 #include "plugins/mqtt/mqtt_connection.hpp"
 #include "plugins/outbox/outbox.hpp"
 
@@ -29,5 +30,7 @@ struct MqttPluginOptions {
 
 // Throws std::invalid_argument with everything that is wrong.
 [[nodiscard]] MqttPluginOptions read_mqtt(std::string_view config_json);
+// Tells what is wrong, and that the spool's folder is this instance's alone.
+void check_mqtt(const camd::plugin::Check& check);
 
 }  // namespace camd::plugins

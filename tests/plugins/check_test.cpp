@@ -162,6 +162,15 @@ TEST_F(Check, TellsEachWrongKeyOfTracksAndZones) {
   EXPECT_THAT(Told("zones", "{}").lines, ElementsAre("zones: is needed, or `lines`: what shall be counted"));
 }
 
+TEST_F(Check, TellsEachWrongKeyOfMqttAndItsOutbox) {
+  EXPECT_THAT(Told("mqtt", R"({"url":"mqtt://h","qos":3,"outbox":{"capcity":1}})").lines,
+              ElementsAre("qos: must be a whole number in 0..2, not 3",
+                          "outbox.capcity is none of capacity memory full spool spool_max retry_max"));
+  EXPECT_THAT(Told("mqtt", R"({"url":"mqtt://h","outbox":{"spool":")" + path("spool") + "\"}}").lines,
+              ElementsAre("outbox.spool = " + path("spool")));
+  EXPECT_TRUE(left_no_trace());
+}
+
 TEST_F(Check, SaysWhatIsNoConfigurationAtAll) {
   const Told told("jsonl", "[1]");
   EXPECT_EQ(told.code, CAMD_ERROR_FAILED);
