@@ -17,6 +17,8 @@ struct FrameRing::Slot {
   std::uint64_t age = 0;
   Frame frame;
   device::HostBuffer memory;
+  const device::Device* memory_of = nullptr;  // whose `memory` is
+  const device::Device* read_by = nullptr;    // whom the picture was put there for
   const std::byte* device_pixels = nullptr;
   BorrowedPixels borrowed;
 };
@@ -32,33 +34,37 @@ FillLease::~FillLease() {
 std::byte* FillLease::data(const base::PictureLayout& layout) {
   FrameRing::Slot& slot = ring_->at(slot_);
   ring_->give_back(slot);
-  if (slot.memory.size_bytes() < layout.size_bytes) {
+  device::Device& device = *ring_->device_.load();
+  const device::HostMemory kind = ring_->memory_;
+  if (slot.memory.size_bytes() < layout.size_bytes || slot.memory_of != &device || slot.memory.kind() != kind) {
     slot.memory = {};  // first, so that the peak is one picture and not two
-    slot.memory = ring_->device_.allocate_host(ring_->options_.memory, layout.size_bytes);
+    slot.memory = device.allocate_host(kind, layout.size_bytes);
+    slot.memory_of = &device;
   }
+  slot.read_by = &device;
   slot.frame.layout = layout;
   slot.frame.pixels = {slot.memory.data(), layout.size_bytes};
   slot.device_pixels = slot.memory.device_data();
   return slot.memory.data();
 }
 
-NextReader FillLease::next_reader() const noexcept {
-  return next_reader_of(ring_->device_.info(), ring_->options_.memory);
-}
+NextReader FillLease::next_reader() const noexcept { return next_reader_of(ring_->device().info(), ring_->memory_); }
 
 void FillLease::borrow(const base::PictureLayout& layout, const BorrowedPixels& pixels) noexcept {
   FrameRing::Slot& slot = ring_->at(slot_);
   ring_->give_back(slot);
   slot.borrowed = pixels;
+  slot.read_by = ring_->device_;
   slot.frame.layout = layout;
   slot.frame.pixels = {pixels.data, std::min(layout.size_bytes, pixels.size_bytes)};
-  slot.device_pixels = ring_->options_.memory == device::HostMemory::kMapped ? pixels.data : nullptr;
+  slot.device_pixels = ring_->memory_ == device::HostMemory::kMapped ? pixels.data : nullptr;
 }
 
 void FillLease::borrow_on_device(const base::PictureLayout& layout, const BorrowedPixels& pixels) noexcept {
   FrameRing::Slot& slot = ring_->at(slot_);
   ring_->give_back(slot);
   slot.borrowed = pixels;
+  slot.read_by = ring_->device_;
   slot.frame.layout = layout;
   slot.frame.on_device = true;
   slot.device_pixels = pixels.data;
@@ -103,7 +109,12 @@ const std::byte* SlotLease::device_pixels() const noexcept { return ring_->at(sl
 // ---- FrameRing
 
 FrameRing::FrameRing(device::Device& device, FrameObserver& observer, const Options& options)
-    : device_(device), observer_(observer), options_(options), in_use_(options.slots), reach_(options.slots) {
+    : device_(&device),
+      memory_(options.memory),
+      observer_(observer),
+      options_(options),
+      in_use_(options.slots),
+      reach_(options.slots) {
   if (options.slots < kLeastSlots) {
     throw base::Error(base::ErrorKind::kInternal,
                       fmt::format("a frame ring needs at least {} slots, one to fill, one ready, one read: got {}",
@@ -168,7 +179,35 @@ std::optional<SlotLease> FrameRing::take() {
     }
   }
   for (const BorrowedPixels& loan : superseded_) give_back(loan);
+  if (!can_be_read(at(chosen))) {
+    {
+      const MutexLock lock(mutex_);
+      observer_.dropped(options_.camera, RingDrop::kMoved);
+    }
+    free(chosen);
+    return std::nullopt;
+  }
   return SlotLease(*this, chosen);
+}
+
+// Whether the ring's device, which may be another by now, can read the picture where it lies.
+bool FrameRing::can_be_read(const Slot& slot) const noexcept {
+  const device::Device* const reader = device_;
+  if (slot.read_by == reader) return true;
+  if (slot.frame.on_device) return false;
+  if (reader->info().works_in_host_memory) return true;
+  return slot.borrowed.release == nullptr && slot.memory.kind() == memory_;
+}
+
+void FrameRing::move_to(device::Device& device, device::HostMemory memory) {
+  memory_ = memory;
+  device_ = &device;
+}
+
+void FrameRing::reopen() {
+  const MutexLock lock(mutex_);
+  closed_ = false;
+  keep_ready_ = true;
 }
 
 void FrameRing::close(bool keep_ready) noexcept {
@@ -221,7 +260,7 @@ int FrameRing::slots() const {
   return in_use_;
 }
 
-bool FrameRing::may_borrow() const noexcept { return device_.info().works_in_host_memory; }
+bool FrameRing::may_borrow() const noexcept { return device().info().works_in_host_memory; }
 
 int FrameRing::occupied() const {
   const MutexLock lock(mutex_);

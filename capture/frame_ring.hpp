@@ -10,7 +10,7 @@
 // Free slots are filled in turn, so that every slot has its memory after the first few frames.
 //
 // Threads: begin(), FillLease [source]; take(), SlotLease [dispatch] then [any] one thread at a time; close() [any];
-// start_at(), set_slots() [setup].
+// start_at(), set_slots(), move_to(), reopen() [setup].
 // Invariants: a slot is in one state; every frame for which captured() was reported is later either published and
 // taken exactly once, or reported as dropped exactly once. The ring outlives its leases. No lock is held while pixels
 // are written or read, or while borrowed memory is given back. Borrowed memory is given back exactly once. When it is
@@ -19,6 +19,7 @@
 // any before (it grows) [no-alloc otherwise].
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -38,8 +39,9 @@ enum class RingDrop : std::uint8_t {
   kSuperseded,  // a newer frame took its place, or no slot was free
   kNotFilled,   // the source leased a slot and did not publish it
   kClosed,      // the ring was closed
+  kMoved,       // the ring has moved to another device, which cannot read the picture where it lies
 };
-inline constexpr int kRingDropCount = 3;
+inline constexpr int kRingDropCount = 4;
 
 // Hears of every frame's fate inside the ring, in the ring's lock: must be quick and must not call the ring.
 class FrameObserver {
@@ -150,13 +152,20 @@ class FrameRing {
   void start_at(std::uint64_t sequence);
   // [any] The sequence number of the next frame.
   [[nodiscard]] std::uint64_t next_sequence() const;
+  // [setup] From now on the pictures are read by `device`, and lie in memory of its kind `memory`: each slot gets some
+  // of it when it is filled next. A picture that is there already is still taken where `device` can read it:
+  // page-locked memory is that of all GPUs of a process (CUDA programming guide, "Unified Virtual Address Space"). All
+  // devices that a ring ever had outlive it.
+  void move_to(device::Device& device, device::HostMemory memory);
+  // [setup] After close(), when the source has ended: frames may come again, from another source.
+  void reopen();
   // [setup] From now on so many slots are filled, within kLeastSlots and Options::most_slots. Frames in others are
   // still taken.
   void set_slots(int slots);
 
   // [any] True when the slot memory is host memory the device reads as it is, so that borrowing costs no copy.
   [[nodiscard]] bool may_borrow() const noexcept;
-  [[nodiscard]] device::Device& device() const noexcept { return device_; }
+  [[nodiscard]] device::Device& device() const noexcept { return *device_.load(); }
   [[nodiscard]] int slots() const;
   [[nodiscard]] RingPolicy policy() const noexcept { return options_.policy; }
   // [any] Slots that are not Free.
@@ -178,10 +187,12 @@ class FrameRing {
   void give_back(Slot& slot) noexcept;
   static void give_back(const BorrowedPixels& loan) noexcept;
   [[nodiscard]] Slot& at(int slot) noexcept;
+  [[nodiscard]] bool can_be_read(const Slot& slot) const noexcept;
   [[nodiscard]] int oldest(SlotState state) const CAMD_REQUIRES(mutex_);
   void set_free(int slot) noexcept CAMD_REQUIRES(mutex_);
 
-  device::Device& device_;
+  std::atomic<device::Device*> device_;
+  std::atomic<device::HostMemory> memory_;
   FrameObserver& observer_;
   const Options options_;
   mutable base::Mutex mutex_;

@@ -58,6 +58,9 @@ class FrameSource {
   virtual bool join(base::Duration patience) noexcept = 0;
   // [blocks] Both, with enough patience for a source that ends in order. Idempotent.
   bool stop() noexcept;
+  // [any] Whether it makes pictures in the memory of the device that its ring had when it was opened. Such a source
+  // must be opened anew where the ring moves to another device.
+  [[nodiscard]] virtual bool makes_pictures_on_device() const noexcept { return false; }
   // [any] What the capture times rest on. Sources that make up their pictures know.
   [[nodiscard]] virtual ClockStatus clock() const noexcept {
     ClockStatus status;

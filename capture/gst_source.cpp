@@ -112,6 +112,11 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
   [[nodiscard]] UpstreamLosses losses() const noexcept { return times_->losses(); }
   [[nodiscard]] DecoderStatus decoder() const { return decoded_by_->status(); }
 
+  // Where it is not known yet which decoders it will get, it may.
+  [[nodiscard]] bool makes_pictures_on_device() const noexcept {
+    return camera_.decode != config::DecodeMode::kCpu && ring_.device().native_context() != nullptr;
+  }
+
   bool join(Duration patience) noexcept {
     const TimePoint deadline = std::chrono::steady_clock::now() + patience;
     {
@@ -654,6 +659,7 @@ class GstSource final : public FrameSource {
   void start() override { camera_->start(); }
   void request_stop() noexcept override { camera_->request_stop(); }
   bool join(Duration patience) noexcept override { return camera_->join(patience); }
+  [[nodiscard]] bool makes_pictures_on_device() const noexcept override { return camera_->makes_pictures_on_device(); }
   [[nodiscard]] ClockStatus clock() const noexcept override { return camera_->clock(); }
   [[nodiscard]] UpstreamLosses losses() const noexcept override { return camera_->losses(); }
   [[nodiscard]] DecoderStatus decoder() const override { return camera_->decoder(); }

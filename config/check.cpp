@@ -145,6 +145,13 @@ class Checker {
           wrong(node, row, key, unquote_hint(node));
         }
         return;
+      case ValueType::kWordOrList:
+        if (node.kind == NodeKind::kList) {
+          check_container(node, row, key, source_type);
+        } else if (node.kind != NodeKind::kScalar || !has_word(row.words, node.text)) {
+          wrong(node, row, key);
+        }
+        return;
       default:
         if (node.kind == NodeKind::kScalar) {
           check_scalar(node, row, key);
@@ -346,6 +353,12 @@ void check_tree(Table table, const TreeNode& root, const FileRules& files, std::
 void check_relations(const TreeNode& root, std::vector<Problem>& problems) {
   const TreeNode* model = root.find("model");
   if (model != nullptr) check_stretched(model->find("input"), "model.input", problems);
+  const TreeNode* device = root.find("device");
+  const TreeNode* devices = root.find("devices");
+  if (device != nullptr && devices != nullptr && devices->kind != NodeKind::kNull) {
+    problems.push_back({devices->place, "devices",
+                        fmt::format("stands beside `device` at {}: write one of them", to_string(device->place))});
+  }
   const TreeNode* cameras = root.find("cameras");
   if (cameras == nullptr) return;
   std::map<std::string, SourcePlace> names;

@@ -188,6 +188,9 @@ struct Metrics {
 
 struct Config {
   DeviceChoice device;
+  // Instead of `device`: every GPU, or those that are named, each as often as it is named. Neither: `device` counts.
+  bool all_devices = false;
+  std::vector<DeviceChoice> devices;
   Model model;
   PipelineOptions pipeline;
   std::vector<Camera> cameras;

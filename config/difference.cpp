@@ -68,7 +68,8 @@ std::vector<std::string> Difference::names(const Config& running, const Config& 
 
 Difference difference(const Config& running, const Config& next) {
   Difference difference;
-  difference.device = !(running.device == next.device);
+  difference.device =
+      !(running.device == next.device) || running.all_devices != next.all_devices || running.devices != next.devices;
   difference.engine = !(without_card(running.model) == without_card(next.model));
   difference.card = running.model.card_json != next.model.card_json;
   difference.buffers = running.pipeline.transfer != next.pipeline.transfer;

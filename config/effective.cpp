@@ -94,7 +94,13 @@ json model_json(const Model& model) {
 
 std::string effective_text(const Config& config) {
   json root;
-  root["device"] = to_string(config.device);
+  if (config.all_devices) {
+    root["devices"] = "all";
+  } else if (!config.devices.empty()) {
+    for (const DeviceChoice& device : config.devices) root["devices"].push_back(to_string(device));
+  } else {
+    root["device"] = to_string(config.device);
+  }
   root["model"] = model_json(config.model);
   root["pipeline"] = {{"slots", config.pipeline.slots},
                       {"transfer", to_string(config.pipeline.transfer)},

@@ -19,6 +19,15 @@ constexpr std::array kConfigKeys = {
            .type = kDevice,
            .fallback = "auto",
            .help = "Where the model runs. auto takes the first CUDA device that works, else the host."},
+    KeyRow{.path = "devices",
+           .type = kWordOrList,
+           .example = "[cuda:0, cuda:1]",
+           .min = "1",
+           .max = "16",
+           .words = "all",
+           .help = "Several devices, instead of `device`. The cameras are spread over them by load; those of a device "
+                   "that is lost go on with the others. all: every GPU, or the host where there is none."},
+    KeyRow{.path = "devices[]", .type = kDevice},
 
     KeyRow{.path = "model", .type = kMap, .required = true, .help = "The detector."},
     KeyRow{.path = "model.path",
@@ -415,6 +424,7 @@ std::string list_of(Table table, const KeyRow& row) {
     case kMap: return fmt::format("a list of {} maps", count(row));
     case kList: return fmt::format("a list of {} lists of {} numbers", count(row), count(*element));
     case kInteger: return fmt::format("a list of {} integers{}", count(row), range(*element));
+    case kDevice: return fmt::format("a list of {} devices", count(row));
     case kNumber: return fmt::format("a list of {} numbers{}", count(row), range(*element));
     default: return fmt::format("a list of {} texts", count(row));
   }
@@ -469,6 +479,7 @@ std::string allowed(Table table, const KeyRow& row) {
     case kNumberOrList:
       return fmt::format("a number{}, or {}", range(*find_row(table, std::string(row.path) + "[]")),
                          fmt::format("a list of {}", count(row)));
+    case kWordOrList: return fmt::format("{}, or {}", fmt::join(split_words(row.words), ", "), list_of(table, row));
     case kFree: return "a map of the plug-in's keys";
     case kAny: return std::string(row.words);
     case kText: return "text";

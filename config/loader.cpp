@@ -170,6 +170,10 @@ class Loader {
     if (right("device")) config.device = *parse_device(reader.text("device"));
     const bool right_card =
         std::none_of(problems_.begin(), problems_.end(), [this](const Problem& p) { return of_card(p); });
+    if (const TreeNode* devices = reader.node("devices"); devices != nullptr && right("devices")) {
+      config.all_devices = devices->kind == NodeKind::kScalar;
+      for (const std::string& device : reader.texts("devices")) config.devices.push_back(*parse_device(device));
+    }
     if (right("model") && right_card) config.model = read_model(reader.map("model"), config);
     if (right("pipeline")) {
       const Reader pipeline = reader.map("pipeline");

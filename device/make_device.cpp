@@ -53,6 +53,17 @@ GpuCount count_gpus() {
 #endif
 }
 
+std::string word_of(const DeviceInfo& info) {
+  return info.kind == DeviceKind::kHost ? "host" : std::string(kCudaPrefix) + std::to_string(info.index);
+}
+
+std::vector<std::string> all_devices() {
+  std::vector<std::string> words;
+  for (int i = 0; i < count_gpus().count; ++i) words.push_back(std::string(kCudaPrefix) + std::to_string(i));
+  if (words.empty()) words.emplace_back("auto");
+  return words;
+}
+
 std::unique_ptr<Device> make_device(std::string_view spec) {
   if (spec == "host") {
     base::log().info("device: host, as configured");

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "device/device.hpp"
 
@@ -22,5 +24,10 @@ struct GpuCount {
 };
 // [any] [blocks] on first use (loads the driver). Does not throw.
 [[nodiscard]] GpuCount count_gpus();
+
+// [any] The word that make_device() takes for this device: "host", "cuda:1".
+[[nodiscard]] std::string word_of(const DeviceInfo& info);
+// [any] [blocks] as count_gpus(). The words of all GPUs, "cuda:0" and so on; where there is none, "auto".
+[[nodiscard]] std::vector<std::string> all_devices();
 
 }  // namespace camd::device

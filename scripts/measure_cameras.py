@@ -1,11 +1,14 @@
 #!/usr/bin/python3
 """How many cameras a machine takes: runs camd with 1, 8, 32, ... cameras of one clip and prints a table row for each.
 
-usage: measure_cameras.py --clip FILE --model FILE [--camd PATH] [--cameras N,N,...] [--decode auto|gpu|cpu]
-                          [--device NAME] [--transfer MODE] [--seconds S]
+usage: measure_cameras.py --clip FILE|--rtsp PROGRAM [--model FILE] [--camd PATH] [--cameras N,N,...]
+                          [--decode auto|gpu|cpu] [--device NAME] [--transfer MODE] [--seconds S] [--size WxH]
 
   --clip FILE      a video file; every camera plays it in real time, again and again
-  --model FILE     the ONNX file
+  --rtsp PROGRAM   instead: camd_rtsp_server, which every camera is connected to over TCP; its pictures are H.264
+  --size WxH       of its pictures [320x240]
+  --model FILE     the ONNX file, whose outputs `detections` reads. Not said: a network that does nothing, so that
+                   what is measured is everything else
   --camd PATH      the program [build/dev/bin/camd]
   --cameras N,...  how many cameras, one run each [1,8,32]
   --decode MODE    the cameras' `decode` [auto]
@@ -34,6 +37,8 @@ def arguments():
     parser.add_argument("-h", "--help", action="store_true")
     parser.add_argument("--camd", default="build/dev/bin/camd")
     parser.add_argument("--clip")
+    parser.add_argument("--rtsp")
+    parser.add_argument("--size", default="320x240")
     parser.add_argument("--model")
     parser.add_argument("--cameras", default="1,8,32")
     parser.add_argument("--decode", default="auto")
@@ -44,20 +49,32 @@ def arguments():
     if options.help:
         print(__doc__.strip())
         sys.exit(0)
-    if not options.clip or not options.model:
-        sys.exit("measure_cameras.py: --clip and --model are needed; see --help")
+    if bool(options.clip) == bool(options.rtsp):
+        sys.exit("measure_cameras.py: either --clip or --rtsp is needed; see --help")
+    options.postprocess = [{"plugin": "detections"}] if options.model else []
     return options
 
 
+def serve(options):
+    """Starts the RTSP server; its pictures are at options.url until its standard input is closed."""
+    server = subprocess.Popen([options.rtsp, "0", "--size", options.size], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, text=True)
+    port = server.stdout.readline().split()[1]
+    options.url = f"rtsp://127.0.0.1:{port}/live"
+    return server
+
+
+def source(options):
+    if options.rtsp:
+        return {"type": "rtsp", "url": options.url}
+    return {"type": "file", "path": os.path.abspath(options.clip), "loop": True}
+
+
 def configuration(options, count):
-    cameras = [
-        {"name": f"c{i}", "decode": options.decode,
-         "source": {"type": "file", "path": os.path.abspath(options.clip), "loop": True}}
-        for i in range(count)
-    ]
+    cameras = [{"name": f"c{i}", "decode": options.decode, "source": source(options)} for i in range(count)]
     return json.dumps({  # JSON is YAML
         "device": options.device, "model": {"path": os.path.abspath(options.model)}, "metrics": {"period": "1s"},
-        "pipeline": {"transfer": options.transfer}, "cameras": cameras, "postprocess": [{"plugin": "detections"}],
+        "pipeline": {"transfer": options.transfer}, "cameras": cameras, "postprocess": options.postprocess,
     })
 
 
@@ -167,6 +184,24 @@ def card_mib():
 
 def main():
     options = arguments()
+    with tempfile.TemporaryDirectory() as folder:
+        if not options.model:
+            sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "tests", "chaos"))
+            from parts import tiny_model  # pylint: disable=import-outside-toplevel
+            options.model = os.path.join(folder, "tiny.onnx")
+            tiny_model(options.model)
+        server = serve(options) if options.rtsp else None
+        try:
+            wrong = measure_all(options)
+        finally:
+            if server:
+                server.stdin.close()
+                server.wait(10)
+    if wrong:
+        sys.exit("measure_cameras.py: a run ended early, or a line did not balance")
+
+
+def measure_all(options):
     wrong = 0
     print("| cameras | frames/s a camera, least and middle | latency us, p50 / p99 / worst | dropped "
           "| CPU a camera, % of a core | host MiB a camera | card MiB a camera | threads a camera "
@@ -192,8 +227,7 @@ def main():
               f"| {run.process.returncode} |", flush=True)
         for reason, number in run.failed.items():
             print(f"{number} of {count} cameras failed: {reason}", file=sys.stderr, flush=True)
-    if wrong:
-        sys.exit("measure_cameras.py: a run ended early, or a line did not balance")
+    return wrong
 
 
 if __name__ == "__main__":

@@ -8,11 +8,14 @@
 #include <cerrno>
 #include <cstdint>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "apps/dashboard/model.hpp"
+#include "apps/dashboard/order.hpp"
 #include "apps/dashboard/render.hpp"
 #include "apps/dashboard/terminal.hpp"
 #include "base/error.hpp"
@@ -29,6 +32,9 @@ constexpr milliseconds kGather{15};         // the lines of one period come toge
 constexpr milliseconds kIdle{1000};         // how often silence is looked at
 constexpr std::size_t kMaxLogLine = 65536;  // of a stderr line without an end
 constexpr std::size_t kLogsAtEnd = 20;
+constexpr std::ptrdiff_t kPage = 10;      // cameras
+constexpr std::size_t kMaxFilter = 64;    // bytes
+constexpr milliseconds kEscapeAlone{50};  // what follows Escape in a sequence comes with it
 
 }  // namespace
 
@@ -149,12 +155,16 @@ class LiveDashboard::Impl {
   }
 
   void wait_for_events(milliseconds timeout) {
+    if (terminal_.has_escape()) timeout = std::min(timeout, kEscapeAlone);
     std::vector<pollfd> fds{{wake_fd_, POLLIN, 0}, {terminal_.signal_fd(), POLLIN, 0}};
     if (terminal_.stderr_fd() >= 0) fds.push_back({terminal_.stderr_fd(), POLLIN, 0});
     const bool keys = terminal_.key_fd() >= 0 && !terminal_.suspended();
     if (keys) fds.push_back({terminal_.key_fd(), POLLIN, 0});
     const auto bounded = std::clamp<std::int64_t>(timeout.count(), 0, kIdle.count());
-    if (::poll(fds.data(), fds.size(), static_cast<int>(bounded)) <= 0) return;
+    if (::poll(fds.data(), fds.size(), static_cast<int>(bounded)) <= 0) {
+      escape_ = keys && terminal_.take_escape();
+      return;
+    }
     if ((fds[0].revents & POLLIN) != 0) {
       std::uint64_t count = 0;
       const ssize_t n = ::read(wake_fd_, &count, sizeof count);
@@ -174,15 +184,60 @@ class LiveDashboard::Impl {
     }
     if (signals.continued || terminal_.suspended()) return terminal_.resume();
     bool urgent = signals.resized;
-    for (Key key = terminal_.read_key(); key != Key::kNone; key = terminal_.read_key()) {
+    if (std::exchange(escape_, false)) {
+      take_key({Key::kEscape});
       urgent = true;
-      if (key == Key::kQuit && options_.on_quit) options_.on_quit();
-      const base::MutexLock lock(mutex_);
-      const std::size_t count = model_.cameras().size();
-      if (key == Key::kDown && selected_ + 1 < count) ++selected_;
-      if (key == Key::kUp && selected_ > 0) --selected_;
+    }
+    for (KeyPress press = terminal_.read_key(typing()); press.key != Key::kNone; press = terminal_.read_key(typing())) {
+      urgent = true;
+      if (press.key == Key::kQuit && options_.on_quit) options_.on_quit();
+      take_key(press);
     }
     return urgent;
+  }
+
+  bool typing() {
+    const base::MutexLock lock(mutex_);
+    return typing_;
+  }
+
+  void take_key(const KeyPress& press) {
+    const base::MutexLock lock(mutex_);
+    switch (press.key) {
+      case Key::kUp: select(-1); break;
+      case Key::kDown: select(1); break;
+      case Key::kPageUp: select(-kPage); break;
+      case Key::kPageDown: select(kPage); break;
+      case Key::kFilter:
+        typing_ = true;
+        filter_.clear();
+        break;
+      case Key::kText:
+        if (filter_.size() < kMaxFilter) filter_ += press.text;
+        break;
+      case Key::kErase:
+        while (!filter_.empty() && (static_cast<unsigned char>(filter_.back()) & 0xC0U) == 0x80U) filter_.pop_back();
+        if (!filter_.empty()) filter_.pop_back();
+        break;
+      case Key::kEnter: typing_ = false; break;
+      case Key::kEscape:
+        typing_ = false;
+        filter_.clear();
+        selected_.reset();  // whoever is worst
+        break;
+      case Key::kQuit:
+      case Key::kNone: break;
+    }
+  }
+
+  // So many cameras further, in the order in which they are shown.
+  void select(std::ptrdiff_t steps) CAMD_REQUIRES(mutex_) {
+    const std::vector<std::size_t> order = cameras_in_order(model_, filter_);
+    if (order.empty()) return;
+    const auto found = selected_ ? std::find(order.begin(), order.end(), *selected_) : order.end();
+    const std::ptrdiff_t now = found == order.end() ? 0 : found - order.begin();
+    const auto last = static_cast<std::ptrdiff_t>(order.size()) - 1;
+    selected_ = order[static_cast<std::size_t>(std::clamp<std::ptrdiff_t>(now + steps, 0, last))];
   }
 
   void take_stderr_lines() {
@@ -218,6 +273,8 @@ class LiveDashboard::Impl {
       view.columns = size.columns;
       view.rows = size.rows;
       view.selected = selected_;
+      view.filter = printable(filter_);
+      view.typing = typing_;
       view.ascii = options_.ascii || terminal_.ascii_only();
       view.quit_key = terminal_.key_fd() >= 0 && options_.on_quit != nullptr;
       view.keys = view.quit_key || (terminal_.key_fd() >= 0 && model_.cameras().size() > 1);
@@ -229,12 +286,15 @@ class LiveDashboard::Impl {
 
   const Options options_;
   Terminal terminal_;    // [dashboard], then close()
+  bool escape_ = false;  // was pressed alone; [dashboard]
   std::string partial_;  // of a stderr line; [dashboard], then close()
   const int wake_fd_;
   std::once_flag closed_;
   base::Mutex mutex_;
   Model model_ CAMD_GUARDED_BY(mutex_);
-  std::size_t selected_ CAMD_GUARDED_BY(mutex_) = 0;
+  std::optional<std::size_t> selected_ CAMD_GUARDED_BY(mutex_);
+  std::string filter_ CAMD_GUARDED_BY(mutex_);
+  bool typing_ CAMD_GUARDED_BY(mutex_) = false;
   SteadyClock::time_point last_feed_ CAMD_GUARDED_BY(mutex_) = SteadyClock::now();
   bool dirty_ CAMD_GUARDED_BY(mutex_) = false;
   bool closing_ CAMD_GUARDED_BY(mutex_) = false;

@@ -155,6 +155,8 @@ void Model::add_log(std::string_view line) {
 void Model::on_start(const Json& line) {
   if (started_) {  // several runs in one file
     cameras_.clear();
+    places_.clear();
+    devices_.clear();
     plugins_.clear();
     changes_.clear();
     process_ = {};
@@ -178,9 +180,10 @@ void Model::take_way(const Json& line) {
 }
 
 Camera* Model::camera_named(const std::string& name) {
-  const auto it = std::find_if(cameras_.begin(), cameras_.end(), [&](const Camera& c) { return c.name == name; });
-  if (it != cameras_.end()) return &*it;
+  const auto place = places_.find(name);
+  if (place != places_.end()) return &cameras_[place->second];
   if (name.empty() || cameras_.size() >= kMaxCameras) return nullptr;
+  places_.emplace(name, cameras_.size());
   cameras_.emplace_back().name = name;
   return &cameras_.back();
 }
@@ -207,8 +210,12 @@ bool Model::on_camera(const Json& line) {
   Camera* camera = camera_named(text(line, "camera"));
   if (camera == nullptr) return false;
   camera->state = text(line, "state");
+  camera->device = text(line, "device");
   camera->period_s = number(line, "period_s");
-  if (const Json* totals = member(line, "totals")) take_totals(*camera, *totals);
+  if (const Json* totals = member(line, "totals")) {
+    take_totals(*camera, *totals);
+    camera->dropped_lately = 0.8 * camera->dropped_lately + static_cast<double>(camera->newly_dropped);
+  }
   const Json* fps = member(line, "fps");
   camera->fps_captured = fps != nullptr ? number(*fps, "captured") : -1;
   camera->fps_delivered = fps != nullptr ? number(*fps, "delivered") : -1;
@@ -294,6 +301,21 @@ void Model::on_process(const Json& line) {
   process_.threads = number(line, "threads");
   process_.allocations_per_frame = number(line, "allocations_per_frame");
   ++periods_;
+  devices_.clear();
+  const Json* devices = member(line, "devices");
+  if (devices == nullptr || !devices->is_array()) return;
+  for (const Json& entry : *devices) {
+    if (devices_.size() == kMaxDevices) break;
+    Device& device = devices_.emplace_back();
+    device.name = text(entry, "device");
+    device.product = text(entry, "name");
+    device.state = text(entry, "state");
+    device.cameras = number(entry, "cameras");
+    device.fps = number(entry, "fps");
+    device.busy_percent = number(entry, "busy_percent");
+    device.load_percent = number(entry, "load_percent");
+    device.memory_bytes = number(entry, "memory_bytes");
+  }
 }
 
 void Model::on_state(const Json& line) {

@@ -15,6 +15,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 namespace camd::dashboard {
@@ -50,9 +51,11 @@ struct Totals {
 struct Camera {
   std::string name;
   std::string state;
+  std::string device;  // empty: not told
   double period_s = 0;
   Totals totals;
   std::uint64_t newly_dropped = 0;  // since the line before
+  double dropped_lately = 0;        // those of the last lines: each counts four fifths of the one after it
   double fps_captured = -1;         // negative: not told
   double fps_delivered = -1;
   std::array<Latency, kStageCount> latency{};
@@ -69,6 +72,18 @@ struct Process {
   double gpu_memory_bytes = -1;
   double threads = -1;
   double allocations_per_frame = -1;
+};
+
+// One of the devices that compute frames.
+struct Device {
+  std::string name;     // cuda:0
+  std::string product;  // NVIDIA H200
+  std::string state;
+  double cameras = -1;  // negative: not told, as in all that follow
+  double fps = -1;
+  double busy_percent = -1;
+  double load_percent = -1;
+  double memory_bytes = -1;
 };
 
 // One plug-in of the chain, with the numbers of its own.
@@ -95,6 +110,7 @@ class Model {
  public:
   static constexpr std::size_t kMaxCameras = 512;
   static constexpr std::size_t kMaxPlugins = 64;
+  static constexpr std::size_t kMaxDevices = 16;
   static constexpr std::size_t kMaxNumbers = 32;  // of a plug-in
   static constexpr std::size_t kMaxHistory = 240;
   static constexpr std::size_t kMaxChanges = 64;
@@ -116,6 +132,7 @@ class Model {
 
   [[nodiscard]] const std::vector<Camera>& cameras() const noexcept { return cameras_; }  // in order of appearance
   [[nodiscard]] const std::vector<Plugin>& plugins() const noexcept { return plugins_; }  // in the chain's order
+  [[nodiscard]] const std::vector<Device>& devices() const noexcept { return devices_; }  // of the last process line
   [[nodiscard]] const Process& process() const noexcept { return process_; }
   [[nodiscard]] const std::deque<Change>& changes() const noexcept { return changes_; }  // oldest first
   [[nodiscard]] const std::deque<std::string>& logs() const noexcept { return logs_; }   // oldest first
@@ -156,6 +173,8 @@ class Model {
   std::int64_t first_ns_ = 0;
   std::int64_t last_ns_ = 0;
   std::vector<Camera> cameras_;
+  std::unordered_map<std::string, std::size_t> places_;  // of cameras_, by name
+  std::vector<Device> devices_;
   std::vector<Plugin> plugins_;
   Process process_;
   std::deque<Change> changes_;

@@ -4,8 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <optional>
 #include <string>
 #include <utility>
+
+#include "apps/dashboard/order.hpp"
 
 namespace camd::dashboard {
 namespace {
@@ -16,6 +20,7 @@ constexpr int kMinBar = 8;   // a shorter bar says nothing
 constexpr int kMinName = 6;  // of a camera in the table
 constexpr int kMostChanges = 8;
 constexpr int kMostLogs = 8;
+constexpr std::size_t kTold = 10;  // cameras of many in the closing summary
 
 // Whose work a stage is: bytes on their way, the device's, the host's, or waiting.
 constexpr std::array<Style, kStageCount> kStageStyles = {Style::kPlain,   Style::kHost,    Style::kWait, Style::kMove,
@@ -32,6 +37,8 @@ Style state_style(std::string_view state) {
 // How many rows each part gets. Parts are granted in order of importance until the screen is full.
 struct Plan {
   bool facts = false;
+  int overview = 0;
+  int devices = 0;
   bool table_head = false;
   int cameras = 0;
   bool totals = false;
@@ -48,15 +55,23 @@ struct Plan {
 
 class Painter {
  public:
-  Painter(const Model& model, const View& view) : model_(model), view_(view) {
-    const std::size_t count = model.cameras().size();
-    selected_ = count == 0 ? 0 : std::min(view.selected, count - 1);
+  Painter(const Model& model, const View& view)
+      : model_(model), view_(view), order_(cameras_in_order(model, view.filter)) {
+    if (order_.empty()) return;
+    if (view.selected) {
+      const std::size_t wanted = std::min(*view.selected, model.cameras().size() - 1);
+      const auto found = std::find(order_.begin(), order_.end(), wanted);
+      if (found != order_.end()) place_ = static_cast<std::size_t>(found - order_.begin());
+    }
+    selected_ = order_[place_];
   }
 
   std::vector<Line> paint() {
     const Plan plan = make_plan();
     header();
     if (plan.facts) facts();
+    if (plan.overview > 0) overview(plan.overview);
+    devices(plan.devices);
     gap(plan.gaps > 0);
     if (plan.table_head) table_head(plan.cameras);
     table(plan.cameras);
@@ -82,6 +97,8 @@ class Painter {
  private:
   const Camera& camera() const { return model_.cameras()[selected_]; }
   const char* dot() const { return view_.ascii ? " - " : " · "; }
+  bool many() const { return model_.cameras().size() > kManyCameras; }
+  bool several_devices() const { return model_.devices().size() > 1; }
   const char* arrow() const { return view_.ascii ? " -> " : " → "; }
   void gap(bool wanted) {
     if (wanted) lines_.emplace_back();
@@ -101,20 +118,35 @@ class Painter {
       left -= granted;
       return granted;
     };
-    const int cameras = static_cast<int>(model_.cameras().size());
+    const int cameras = static_cast<int>(order_.size());
     const bool any = cameras > 0;
     plan.cameras = take_up_to(any ? 1 : 0);
     if (!notice().empty()) plan.facts = take(1);
+    if (many()) {
+      plan.overview = take_up_to(2);
+      if (view_.keys && !unlimited) plan.footer = take(1);
+      if (several_devices()) plan.devices = take_up_to(std::min(static_cast<int>(model_.devices().size()), 4));
+      plan.table_head = take(1);
+      plan.cameras += take_up_to(std::min(cameras - 1, 7));
+    }
     plan.totals = any && take(1);
     plan.drops = any && take(1);
+    if (many()) plan.process = take(1);
+    // The table of many matters more than one camera's stages.
+    if (many()) plan.cameras += take_up_to(std::min(cameras - plan.cameras, 4));
     plan.stages = any && take(1 + static_cast<int>(kStageCount));
     const int more = std::min(cameras - 1, 4);
-    if (more > 0 && left > more) plan.table_head = take(1);
-    plan.cameras += take_up_to(more);
-    plan.process = take(1);
+    if (!many()) {
+      if (more > 0 && left > more) plan.table_head = take(1);
+      plan.cameras += take_up_to(more);
+      plan.process = take(1);
+    }
     plan.history = any && plan.stages && take(1);
     if (!plan.facts) plan.facts = take(1);
-    if (view_.keys && !unlimited) plan.footer = take(1);
+    if (view_.keys && !unlimited && !plan.footer) plan.footer = take(1);
+    if (several_devices() && plan.devices == 0) {
+      plan.devices = take_up_to(std::min(static_cast<int>(model_.devices().size()), 4));
+    }
     const int change_count = std::min(static_cast<int>(model_.changes().size()), kMostChanges);
     const int log_count = std::min(static_cast<int>(model_.logs().size()), kMostLogs);
     if (!plan.table_head) plan.table_head = any && take(1);
@@ -190,6 +222,60 @@ class Painter {
     split(Line(left, Style::kDim), Line(right, Style::kWarn));
   }
 
+  // All cameras in two rows: how many are how, and what they do together.
+  void overview(int rows) {
+    std::map<int, std::pair<std::string, int>> states;  // worst first
+    double captured = 0, delivered = 0, dropping = 0;
+    std::uint64_t dropped = 0;
+    const Camera* slowest = nullptr;
+    for (const Camera& cam : model_.cameras()) {
+      auto& [state, count] = states[condition_of(cam).state];
+      state = cam.state;
+      ++count;
+      captured += std::max(0.0, cam.fps_captured);
+      delivered += std::max(0.0, cam.fps_delivered);
+      dropped += cam.totals.dropped_sum();
+      if (cam.period_s > 0) dropping += static_cast<double>(cam.newly_dropped) / cam.period_s;
+      const Latency& total = cam.latency[kTotal];
+      if (total.count > 0 && (slowest == nullptr || total.p99 > slowest->latency[kTotal].p99)) slowest = &cam;
+    }
+    Line line(fmt::format("{} cameras", model_.cameras().size()), Style::kBold);
+    for (const auto& [rank, told] : states) {
+      line.add(dot(), Style::kDim).add(fmt::format("{} {}", told.second, told.first), state_style(told.first));
+    }
+    lines_.push_back(std::move(line));
+    if (rows < 2) return;
+    Line sums(fmt::format("{} in/s", format_rate(captured)));
+    sums.add(dot(), Style::kDim).add(fmt::format("{} out/s", format_rate(delivered)));
+    sums.add(dot(), Style::kDim);
+    sums.add(fmt::format("dropped {}/s", format_rate(dropping)), dropping > 0 ? Style::kWarn : Style::kGood);
+    sums.add(fmt::format(", {} in all", dropped), Style::kDim);
+    if (slowest != nullptr) {
+      sums.add(dot(), Style::kDim);
+      sums.add(fmt::format("worst p99 {} ms ({})", format_ms(slowest->latency[kTotal].p99), slowest->name));
+    }
+    lines_.push_back(std::move(sums));
+  }
+
+  void devices(int shown) {
+    for (const Device& device : model_.devices()) {
+      if (shown-- <= 0) return;
+      Line line(pad_right(device.name, kLabel - 1) + " ", Style::kDim);
+      if (device.state == "lost") {
+        line.add("lost", state_style(device.state));
+      } else {
+        line.add(fmt::format("{:.0f} cameras", std::max(0.0, device.cameras)));
+        line.add(dot(), Style::kDim).add(fmt::format("{} frames/s", format_rate(device.fps)));
+        const Style load = device.load_percent > 90 ? Style::kWarn : Style::kPlain;
+        line.add(dot(), Style::kDim).add(fmt::format("busy {:.0f} %", std::max(0.0, device.busy_percent)));
+        line.add(dot(), Style::kDim).add(fmt::format("load {:.0f} %", std::max(0.0, device.load_percent)), load);
+        if (device.memory_bytes > 0) line.add(dot(), Style::kDim).add(format_bytes(device.memory_bytes));
+      }
+      line.add(dot() + device.product, Style::kDim);
+      lines_.push_back(std::move(line));
+    }
+  }
+
   // The columns of the camera table, most important first; the table ends at the first that does not fit.
   struct Columns {
     int name = 0;
@@ -200,6 +286,7 @@ class Painter {
     bool p50 = false;
     bool p99 = false;
     bool p999 = false;
+    int device = 0;
     int spark = 0;
   };
 
@@ -221,6 +308,7 @@ class Painter {
     c.in = take(8);
     c.p50 = take(8);
     c.p999 = take(10);
+    if (several_devices()) c.device = take(9) ? 9 : 0;
     c.name = kMinName + std::clamp(longest - kMinName, 0, std::max(0, left));
     left -= c.name - kMinName;
     c.spark = left >= 12 ? std::min(left - 2, 60) : 0;
@@ -229,23 +317,24 @@ class Painter {
 
   void table_head(int shown) {
     const Columns c = columns();
-    const auto count = static_cast<int>(model_.cameras().size());
+    const auto count = static_cast<int>(order_.size());
     const auto [first, last] = window(shown);
     Line line;
     const std::string title = shown < count ? fmt::format("{}-{}/{}", first + 1, last, count) : "camera";
     line.add("  " + pad_right(title, c.name + 3) + pad_right("state", c.state) + (c.in ? pad_left("fps in", 8) : "") +
                  (c.out ? pad_left(c.in ? "out" : "fps", 7) : "") + (c.dropped ? pad_left("dropped", 9) : "") +
                  (c.p50 ? pad_left("p50 ms", 8) : "") + (c.p99 ? pad_left("p99 ms", 8) : "") +
-                 (c.p999 ? pad_left("p99.9 ms", 10) : "") + (c.spark > 0 ? "  p99" : ""),
+                 (c.p999 ? pad_left("p99.9 ms", 10) : "") + (c.device > 0 ? pad_left("device", c.device) : "") +
+                 (c.spark > 0 ? "  p99" : ""),
              Style::kDim);
     lines_.push_back(std::move(line));
   }
 
   // The cameras on the screen: the selected one is always among them.
   std::pair<std::size_t, std::size_t> window(int shown) const {
-    const std::size_t count = model_.cameras().size();
+    const std::size_t count = order_.size();
     const std::size_t rows = std::min(count, static_cast<std::size_t>(shown));
-    const std::size_t first = std::min(selected_ - std::min(selected_, rows / 2), count - rows);
+    const std::size_t first = std::min(place_ - std::min(place_, rows / 2), count - rows);
     return {first, first + rows};
   }
 
@@ -253,8 +342,8 @@ class Painter {
     const auto [first, last] = window(shown);
     const Columns c = columns();
     for (std::size_t i = first; i < last; ++i) {
-      const Camera& cam = model_.cameras()[i];
-      const bool selected = i == selected_ && model_.cameras().size() > 1;
+      const Camera& cam = model_.cameras()[order_[i]];
+      const bool selected = i == place_ && model_.cameras().size() > 1;
       const Style state = state_style(cam.state);
       const Latency& total = cam.latency[kTotal];
       const auto ms = [&](double us) { return format_ms(total.count > 0 ? us : -1); };
@@ -272,6 +361,7 @@ class Painter {
       if (c.p50) line.add(pad_left(ms(total.p50), 8));
       if (c.p99) line.add(pad_left(ms(total.p99), 8));
       if (c.p999) line.add(pad_left(ms(total.p999), 10));
+      if (c.device > 0) line.add(pad_left(cam.device, c.device), Style::kDim);
       if (c.spark > 0)
         line.add("  " + sparkline(cam.p99_history, history_top(cam), c.spark, view_.ascii), Style::kMove);
       lines_.push_back(std::move(line));
@@ -460,13 +550,23 @@ class Painter {
   }
 
   void footer() {
+    if (view_.typing || !view_.filter.empty()) {
+      Line line("/" + view_.filter + (view_.typing ? "_" : ""), Style::kBold);
+      line.add(fmt::format("  {} of {} cameras", order_.size(), model_.cameras().size()));
+      line.add(view_.typing ? "   Enter keeps, Esc clears" : "   / other text, Esc clears", Style::kDim);
+      lines_.push_back(std::move(line));
+      return;
+    }
     std::string keys = model_.cameras().size() > 1 ? (view_.ascii ? "up/down camera   " : "↑↓ camera   ") : "";
+    if (many()) keys += "/ filter   ";
     if (view_.quit_key) keys += "q quit";
     lines_.emplace_back(keys, Style::kDim);
   }
 
   const Model& model_;
   const View& view_;
+  const std::vector<std::size_t> order_;  // cameras that are shown
+  std::size_t place_ = 0;                 // of the selected one in order_
   std::size_t selected_ = 0;
   std::vector<Line> lines_;
 };
@@ -492,9 +592,30 @@ std::vector<Line> render_summary(const Model& model, int columns) {
   }
   lines.push_back(std::move(head));
   int widest = 0;
-  for (const Camera& cam : model.cameras()) widest = std::max(widest, text_width(cam.name));
+  // Of many the worst are named, and all are added up.
+  std::vector<std::size_t> told = cameras_in_order(model, "");
+  const bool many = told.size() > kManyCameras;
+  if (many) {
+    Totals sum;
+    for (const Camera& cam : model.cameras()) {
+      sum.captured += cam.totals.captured;
+      sum.delivered += cam.totals.delivered;
+      sum.in_flight += cam.totals.in_flight;
+      for (std::size_t i = 0; i < kDropReasons; ++i) sum.dropped[i] += cam.totals.dropped[i];
+    }
+    lines.emplace_back(fmt::format("{} cameras: captured {} = delivered {} + dropped {} + in flight {}", told.size(),
+                                   sum.captured, sum.delivered, sum.dropped_sum(), sum.in_flight),
+                       Style::kBold);
+    std::stable_sort(told.begin(), told.end(), [&](std::size_t a, std::size_t b) {
+      return model.cameras()[a].totals.dropped_sum() > model.cameras()[b].totals.dropped_sum();
+    });
+    told.resize(kTold);
+    lines.emplace_back(fmt::format("the {} that dropped most:", kTold));
+  }
+  for (const std::size_t i : told) widest = std::max(widest, text_width(model.cameras()[i].name));
   widest = std::min({widest, 24, std::max(8, columns / 4)});
-  for (const Camera& cam : model.cameras()) {
+  for (const std::size_t index : told) {
+    const Camera& cam = model.cameras()[index];
     const Totals& t = cam.totals;
     Line line(pad_right(cam.name, widest + 2));
     line.add(fmt::format("captured {} = delivered {} + dropped {} + in flight {}", t.captured, t.delivered,

@@ -2,11 +2,15 @@
 // frames.
 //
 // Threads: pure functions, [any].
+// With more than kManyCameras (order.hpp) the totals of all stand on top, and the table shows the worst ones.
+//
 // Invariants: no line is wider than the columns; with rows > 0 there are exactly that many lines. What
 // matters most is kept longest when the screen is small: header, the selected camera, its totals.
 #pragma once
 
 #include <cstddef>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "apps/dashboard/model.hpp"
@@ -16,12 +20,16 @@ namespace camd::dashboard {
 
 struct View {
   int columns = 80;
-  int rows = 24;             // 0: as many as there is to say (for plain-text output)
-  std::size_t selected = 0;  // the camera shown in detail; the last one when there are fewer
-  bool ascii = false;        // no block characters
-  bool keys = false;         // a keyboard is there: say so in the last row
-  bool quit_key = false;     // ... and q does something
-  int silent_s = 0;          // seconds without a metrics line, shown when above zero
+  int rows = 24;  // 0: as many as there is to say (for plain-text output)
+  // The camera shown in detail, by its place in Model::cameras(); the last one when there are fewer. Empty: the first
+  // of those that are shown.
+  std::optional<std::size_t> selected{};
+  std::string filter{};   // only cameras whose name holds it are shown
+  bool typing = false;    // the filter is being typed
+  bool ascii = false;     // no block characters
+  bool keys = false;      // a keyboard is there: say so in the last row
+  bool quit_key = false;  // ... and q does something
+  int silent_s = 0;       // seconds without a metrics line, shown when above zero
 };
 
 // One frame.

@@ -319,7 +319,30 @@ bool Terminal::write_all(std::string_view text) const {
 
 void Terminal::print(std::string_view text) { write_all(text); }
 
-Key Terminal::read_key() {
+namespace {
+
+KeyPress command(char c) {
+  switch (c) {
+    case 'k': return {Key::kUp};
+    case 'j':
+    case '\t': return {Key::kDown};
+    case 'q':
+    case 'Q': return {Key::kQuit};
+    case '/': return {Key::kFilter};
+    default: return {};
+  }
+}
+
+KeyPress typed(char c) {
+  if (c == '\r' || c == '\n') return {Key::kEnter};
+  if (c == '\x7f' || c == '\b') return {Key::kErase};
+  const bool printable = static_cast<unsigned char>(c) >= 0x20;
+  return printable ? KeyPress{Key::kText, c} : KeyPress{};
+}
+
+}  // namespace
+
+KeyPress Terminal::read_key(bool typing) {
   std::array<char, 64> buffer{};
   for (;;) {
     const ssize_t n = key_fd_ < 0 ? 0 : ::read(key_fd_, buffer.data(), buffer.size());
@@ -329,30 +352,36 @@ Key Terminal::read_key() {
   while (!keys_.empty()) {
     const char c = keys_[0];
     std::size_t used = 1;
-    Key key = Key::kNone;
+    KeyPress press;
     if (c == '\x1b' && keys_.size() >= 2 && (keys_[1] == '[' || keys_[1] == 'O')) {
       // A control sequence: parameters, then one final byte (ECMA-48, 5.4).
       const std::size_t end = keys_.find_first_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz~@", 2);
       if (end == std::string::npos) {
         if (keys_.size() > 32) keys_.clear();
-        return Key::kNone;  // the rest is still on its way
+        return {};  // the rest is still on its way
       }
       used = end + 1;
-      if (keys_[end] == 'A') key = Key::kUp;
-      if (keys_[end] == 'B') key = Key::kDown;
+      if (keys_[end] == 'A') press.key = Key::kUp;
+      if (keys_[end] == 'B') press.key = Key::kDown;
+      if (keys_.compare(0, used, "\x1b[5~") == 0) press.key = Key::kPageUp;
+      if (keys_.compare(0, used, "\x1b[6~") == 0) press.key = Key::kPageDown;
     } else if (c == '\x1b' && keys_.size() == 1) {
-      return Key::kNone;
-    } else if (c == 'k') {
-      key = Key::kUp;
-    } else if (c == 'j' || c == '\t') {
-      key = Key::kDown;
-    } else if (c == 'q' || c == 'Q') {
-      key = Key::kQuit;
+      return {};  // the first byte of a sequence, or Escape: take_escape() decides
+    } else if (c == '\x1b') {
+      press.key = Key::kEscape;
+    } else {
+      press = typing ? typed(c) : command(c);
     }
     keys_.erase(0, used);
-    if (key != Key::kNone) return key;
+    if (press.key != Key::kNone) return press;
   }
-  return Key::kNone;
+  return {};
+}
+
+bool Terminal::take_escape() {
+  if (keys_ != "\x1b") return false;
+  keys_.clear();
+  return true;
 }
 
 Terminal::Signals Terminal::read_signals() {

@@ -30,7 +30,12 @@ struct Size {
   friend bool operator==(const Size&, const Size&) = default;
 };
 
-enum class Key { kNone, kUp, kDown, kQuit };
+enum class Key { kNone, kUp, kDown, kPageUp, kPageDown, kQuit, kFilter, kText, kErase, kEnter, kEscape };
+
+struct KeyPress {
+  Key key = Key::kNone;
+  char text = 0;  // of kText: a printable byte, of UTF-8 too
+};
 
 class Terminal {
  public:
@@ -67,7 +72,11 @@ class Terminal {
   [[nodiscard]] int signal_fd() const noexcept { return pipe_[0]; }
   [[nodiscard]] int stderr_fd() const noexcept { return stderr_pipe_[0]; }
 
-  [[nodiscard]] Key read_key();  // kNone when no more keys wait
+  // kNone when no more keys wait. While a text is `typing`, letters are kText and not commands.
+  [[nodiscard]] KeyPress read_key(bool typing);
+  // Whether Escape alone was pressed: nothing came behind it for a while. Forgets it then.
+  [[nodiscard]] bool has_escape() const noexcept { return keys_ == "\x1b"; }  // or the first byte of a sequence
+  [[nodiscard]] bool take_escape();
   [[nodiscard]] Signals read_signals();
   [[nodiscard]] std::string read_stderr();      // what waits, possibly part of a line
   void close_keys() noexcept { key_fd_ = -1; }  // the terminal hung up

@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::uint64_t kSubBuckets = std::uint64_t{1} << Histograms::kSubBucketBits;
 constexpr std::uint64_t kLargest = (std::uint64_t{1} << Histograms::kRangeBits) - 1;
+constexpr std::size_t kWordBits = 64;
 
 }  // namespace
 
@@ -30,13 +31,24 @@ double Histograms::middle_of(std::size_t bucket) noexcept {
 }
 
 Histograms::Histograms(std::size_t count)
-    : count_(count), max_ns_(count), counts_(count * kBuckets), taken_(kBuckets) {}
+    : count_(count),
+      max_ns_(count),
+      counts_(count * kBuckets),
+      touched_((kBuckets + kWordBits - 1) / kWordBits),
+      used_(kBuckets),
+      taken_(kBuckets) {}
 
 void Histograms::record(std::span<const base::Duration> durations) noexcept {
   for (std::size_t i = 0; i < count_; ++i) {
     const auto ns = static_cast<std::uint64_t>(std::max<std::int64_t>(durations[i].count(), 0));
     raise_max(i, ns);
-    counts_[bucket_of(ns) * count_ + i].fetch_add(1, std::memory_order_release);
+    const std::size_t bucket = bucket_of(ns);
+    // First the count, then its bit, in one order for all: a take() that has cleared the bit and read the count before
+    // leaves both to the next one.
+    counts_[bucket * count_ + i].fetch_add(1);
+    std::atomic<std::uint64_t>& word = touched_[bucket / kWordBits];
+    const std::uint64_t bit = std::uint64_t{1} << (bucket % kWordBits);
+    if ((word.load() & bit) == 0) word.fetch_or(bit);
   }
 }
 
@@ -47,16 +59,25 @@ void Histograms::raise_max(std::size_t histogram, std::uint64_t ns) noexcept {
 }
 
 void Histograms::take(std::span<LatencySummary> summaries) {
-  for (std::size_t i = 0; i < count_; ++i) summaries[i] = take(i);
+  std::size_t used = 0;
+  for (std::size_t word = 0; word < touched_.size(); ++word) {
+    if (touched_[word].load() == 0) continue;
+    for (std::uint64_t bits = touched_[word].exchange(0); bits != 0; bits &= bits - 1) {
+      used_[used++] = word * kWordBits + static_cast<std::size_t>(std::countr_zero(bits));
+    }
+  }
+  for (std::size_t i = 0; i < count_; ++i) summaries[i] = take(i, used);
 }
 
-LatencySummary Histograms::take(std::size_t histogram) {
+// From the first `used` buckets of used_.
+LatencySummary Histograms::take(std::size_t histogram, std::size_t used) {
   LatencySummary summary;
   std::size_t highest = 0;
-  for (std::size_t i = 0; i < kBuckets; ++i) {
-    taken_[i] = counts_[i * count_ + histogram].exchange(0, std::memory_order_acquire);
+  for (std::size_t i = 0; i < used; ++i) {
+    std::atomic<std::uint32_t>& count = counts_[used_[i] * count_ + histogram];
+    taken_[i] = count.load() == 0 ? 0 : count.exchange(0);
     summary.count += taken_[i];
-    if (taken_[i] != 0) highest = i;
+    if (taken_[i] != 0) highest = used_[i];
   }
   const auto max_ns = static_cast<double>(max_ns_[histogram].exchange(0, std::memory_order_relaxed));
   if (summary.count == 0) {
@@ -67,14 +88,14 @@ LatencySummary Histograms::take(std::size_t histogram) {
   // A record() that is caught between its steps may leave its maximum to another take(): then the highest bucket tells.
   const bool exact = bucket_of(static_cast<std::uint64_t>(max_ns)) >= highest;
   const double max_seen = exact ? max_ns : middle_of(highest);
-  std::size_t bucket = 0;
-  std::uint64_t below = 0;  // values in the buckets before `bucket`
+  std::size_t place = 0;
+  std::uint64_t below = 0;  // values in the buckets before that of `place`
   const auto value_at = [&](double quantile) {
     // Nearest rank: the smallest value with at least quantile * count values at or below it.
     const auto rank = std::max<std::uint64_t>(
         1, static_cast<std::uint64_t>(std::ceil(quantile * static_cast<double>(summary.count))));
-    while (below + taken_[bucket] < rank) below += taken_[bucket++];
-    return std::min(middle_of(bucket), max_seen) / 1000.0;
+    while (below + taken_[place] < rank) below += taken_[place++];
+    return std::min(middle_of(used_[place]), max_seen) / 1000.0;
   };
   summary.p50 = value_at(0.50);
   summary.p90 = value_at(0.90);

@@ -14,6 +14,9 @@
 //   record()   [any], wait-free, [no-alloc]
 //   take()     one thread at a time, also while others record
 //
+// take() looks only into buckets that something was recorded in since the last one: with hundreds of cameras, looking
+// into all of them would cost more than all other metrics.
+//
 // Invariants: every recorded value is in exactly one take().
 #pragma once
 
@@ -48,13 +51,15 @@ class Histograms {
   [[nodiscard]] static double middle_of(std::size_t bucket) noexcept;
 
  private:
-  [[nodiscard]] LatencySummary take(std::size_t histogram);
+  [[nodiscard]] LatencySummary take(std::size_t histogram, std::size_t used);
   void raise_max(std::size_t histogram, std::uint64_t ns) noexcept;
 
   const std::size_t count_;
-  std::vector<std::atomic<std::uint64_t>> max_ns_;  // [histogram]
-  std::vector<std::atomic<std::uint32_t>> counts_;  // [bucket][histogram]
-  std::vector<std::uint32_t> taken_;                // [bucket]: scratch of take()
+  std::vector<std::atomic<std::uint64_t>> max_ns_;   // [histogram]
+  std::vector<std::atomic<std::uint32_t>> counts_;   // [bucket][histogram]
+  std::vector<std::atomic<std::uint64_t>> touched_;  // a bit for each bucket that take() must look into
+  std::vector<std::size_t> used_;                    // scratch of take(): those buckets, in order
+  std::vector<std::uint32_t> taken_;                 // scratch of take(): a histogram's counts in them
 };
 
 }  // namespace camd::pipeline

@@ -11,18 +11,22 @@ using capture::CameraIndex;
 
 namespace {
 
-// Each camera's plug-ins, one dispatch and one completion.
-std::size_t jobs_at_once(const std::vector<int>& limits) {
-  const auto cameras = std::count_if(limits.begin(), limits.end(), [](int limit) { return limit > 0; });
-  return 2 + std::min(static_cast<std::size_t>(cameras), std::size_t{JobQueue::kMostPostprocessing});
+// One frame of each camera that may come, or as many as are allowed.
+std::size_t posts_of(const JobQueue::Options& options) {
+  const auto cameras = static_cast<std::size_t>(
+      std::count_if(options.limits.begin(), options.limits.end(), [](int limit) { return limit > 0; }));
+  return options.posts > 0 ? std::min(cameras, static_cast<std::size_t>(options.posts)) : cameras;
 }
+
+constexpr std::size_t kOtherJobs = 2;  // one dispatch and one completion
 
 }  // namespace
 
 JobQueue::JobQueue(const Options& options)
     : device_depth_(static_cast<std::size_t>(options.device_depth)),
       frames_(static_cast<std::size_t>(options.frames)),
-      most_workers_(jobs_at_once(options.limits)),
+      posts_(posts_of(options)),
+      most_workers_(posts_ + kOtherJobs),
       limits_(options.limits),
       published_(options.limits.size(), options.limits.size(), 0),
       unused_(frames_) {
@@ -32,6 +36,8 @@ JobQueue::JobQueue(const Options& options)
     if (options.adopted) camera.limit = limit;
     camera.completed.reserve(static_cast<std::size_t>(limit));
   }
+  waiting_.reserve(options.limits.size());
+  to_post_.reserve(frames_);
   asleep_.reserve(most_workers_);
   free_.reserve(frames_);
   on_device_.reserve(frames_);
@@ -52,9 +58,9 @@ bool JobQueue::publish(CameraIndex camera, bool take, Job& job) {
   {
     const MutexLock lock(mutex_);
     take_published();
-    note_frame(cameras_[camera]);
+    note_frame(camera);
     if (take) return take_dispatch(job);
-    if (to_dispatch() == kNoCamera) return false;  // whoever makes it possible will look
+    if (to_dispatch() == kNobody) return false;  // whoever makes it possible will look
     sleeper = take_sleeper();
   }
   if (sleeper != nullptr) sleeper->release();
@@ -110,7 +116,7 @@ void JobQueue::adopt(CameraIndex camera) {
     Camera& adopted = cameras_[camera];
     adopted.limit = limits_[camera];
     adopted.postprocessing = kHeldBack;
-    note_frame(adopted);
+    note_frame(camera);
     if (something_to_do()) sleeper = take_sleeper();
   }
   if (sleeper != nullptr) sleeper->release();
@@ -129,7 +135,19 @@ void JobQueue::release(CameraIndex camera) {
 void JobQueue::leave(CameraIndex camera) {
   const MutexLock lock(mutex_);
   cameras_[camera].limit = 0;
-  cameras_[camera].has_frame = false;
+  if (std::exchange(cameras_[camera].has_frame, false)) {
+    waiting_.erase(std::find(waiting_.begin(), waiting_.end(), camera));
+  }
+}
+
+void JobQueue::hold(bool held) {
+  base::Semaphore* sleeper = nullptr;
+  {
+    const MutexLock lock(mutex_);
+    held_ = held;
+    if (something_to_do()) sleeper = take_sleeper();
+  }
+  if (sleeper != nullptr) sleeper->release();
 }
 
 bool JobQueue::dispatching(CameraIndex camera) const {
@@ -166,7 +184,7 @@ void JobQueue::settle(Job& job) {
     case Job::Kind::kNone: break;
     case Job::Kind::kDispatch:
       dispatching_ = false;
-      if (job.more) note_frame(cameras_[job.camera]);
+      if (job.more) note_frame(job.camera);
       if (job.dispatched) {
         on_device_.push_back({job.camera, job.frame});
         ++cameras_[job.camera].on_the_way;
@@ -180,9 +198,11 @@ void JobQueue::settle(Job& job) {
       completing_ = false;
       on_device_.erase(on_device_.begin());
       cameras_[job.camera].completed.push_back(job.frame);
+      to_post_.push_back(job.camera);
       break;
     case Job::Kind::kPostprocess:
       cameras_[job.camera].postprocessing = kNone;
+      --posts_now_;
       --cameras_[job.camera].on_the_way;
       free_.push_back(job.frame);
       break;
@@ -196,27 +216,38 @@ void JobQueue::settle(Job& job) {
   while (announced_.load() > 0 && published_.try_dequeue(camera)) {
     announced_.fetch_sub(1);
     announcements_[camera]->pending = false;  // first: what is published from now on is announced again
-    note_frame(cameras_[camera]);
+    note_frame(camera);
   }
+}
+
+void JobQueue::note_frame(CameraIndex camera) {
+  Camera& its = cameras_[camera];
+  if (its.limit == 0 || its.has_frame) return;
+  its.has_frame = true;
+  waiting_.push_back(camera);
 }
 
 bool JobQueue::take_dispatch(Job& job) {
   const std::size_t i = to_dispatch();
-  if (i == kNoCamera) return false;
-  job = {Job::Kind::kDispatch, static_cast<CameraIndex>(i), take_free()};
+  if (i == kNobody) return false;
+  last_camera_ = waiting_[i];
+  waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
+  cameras_[last_camera_].has_frame = false;
+  job = {Job::Kind::kDispatch, last_camera_, take_free()};
   dispatching_ = true;
-  cameras_[i].has_frame = false;
-  last_camera_ = i;
   return true;
 }
 
 bool JobQueue::take_job(Job& job) {
   if (take_dispatch(job)) return true;
-  if (const std::size_t i = to_postprocess(); i != kNoCamera) {
-    Camera& camera = cameras_[i];
-    job = {Job::Kind::kPostprocess, static_cast<CameraIndex>(i), camera.completed.front()};
+  if (const std::size_t i = to_postprocess(); i != kNobody) {
+    const CameraIndex index = to_post_[i];
+    to_post_.erase(to_post_.begin() + static_cast<std::ptrdiff_t>(i));
+    Camera& camera = cameras_[index];
+    job = {Job::Kind::kPostprocess, index, camera.completed.front()};
     camera.completed.erase(camera.completed.begin());
     camera.postprocessing = job.frame;
+    ++posts_now_;
     return true;
   }
   if (can_complete()) {
@@ -249,30 +280,28 @@ void JobQueue::wake_all() {
 
 // Room first, frame second: what is taken once there is room is the newest there is.
 [[gnu::noinline]] std::size_t JobQueue::to_dispatch() const {
-  if (dispatching_ || on_device_.size() >= device_depth_ || free_.size() + unused_ == 0) return kNoCamera;
-  for (std::size_t turn = 1; turn <= cameras_.size(); ++turn) {
-    const std::size_t i = (last_camera_ + turn) % cameras_.size();
-    if (cameras_[i].has_frame && cameras_[i].on_the_way < cameras_[i].limit) return i;
+  if (held_ || dispatching_ || on_device_.size() >= device_depth_ || free_.size() + unused_ == 0) return kNobody;
+  for (std::size_t i = 0; i < waiting_.size(); ++i) {
+    const Camera& camera = cameras_[waiting_[i]];
+    if (camera.on_the_way < camera.limit) return i;
   }
-  return kNoCamera;
+  return kNobody;
 }
 
 std::size_t JobQueue::to_postprocess() const {
-  for (std::size_t i = 0; i < cameras_.size(); ++i) {
-    if (cameras_[i].postprocessing == kNone && !cameras_[i].completed.empty()) return i;
+  if (posts_now_ >= posts_) return kNobody;
+  for (std::size_t i = 0; i < to_post_.size(); ++i) {
+    if (cameras_[to_post_[i]].postprocessing == kNone) return i;
   }
-  return kNoCamera;
+  return kNobody;
 }
 
 bool JobQueue::can_complete() const { return !completing_ && !on_device_.empty(); }
 
 bool JobQueue::something_to_do() const {
-  return to_dispatch() != kNoCamera || to_postprocess() != kNoCamera || can_complete();
+  return to_dispatch() != kNobody || to_postprocess() != kNobody || can_complete();
 }
 
-bool JobQueue::all_done() const {
-  return free_.size() + unused_ == frames_ &&
-         std::none_of(cameras_.begin(), cameras_.end(), [](const Camera& camera) { return camera.has_frame; });
-}
+bool JobQueue::all_done() const { return free_.size() + unused_ == frames_ && waiting_.empty(); }
 
 }  // namespace camd::pipeline

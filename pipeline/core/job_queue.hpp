@@ -5,12 +5,17 @@
 //
 //   job          at once       possible when
 //   dispatch     one           a camera has a frame and is below its limit, and the device has room for a frame
-//   postprocess  one a camera  a frame of the camera is complete
+//   postprocess  one a camera, and `posts` in all   a frame of the camera is complete
 //   complete     one           a frame is on the device
 //
 // They are given out in this order: what keeps the device busy comes first, then what a camera's user waits for. To
 // complete a frame comes last, because it waits for the device. Frames are completed, and each camera's frames are
-// postprocessed, in the order in which they were dispatched. Cameras take turns at dispatch.
+// postprocessed, in the order in which they were dispatched.
+//
+// The camera that has waited longest is dispatched first. It waits since it published the first frame after the last
+// one that was dispatched; newer ones that supersede that frame do not change it. So where cameras ask for more than
+// the device can do, each gets the same number of frames, whatever its rate and its delay, and what it gets is its
+// newest picture (docs/adr/0032-as-many-as-pay.md).
 //
 // Whoever takes a job and leaves another behind wakes one sleeping worker: the one that fell asleep last, because its
 // stack and what the kernel keeps of its thread are most likely still in a cache. Frames in flight are reused in the
@@ -21,8 +26,8 @@
 // until release() the new queue holds the camera's postprocessing back, and nothing else.
 //
 // Threads: constructor [setup]; publish() [source], one thread at a time for each camera; finish() on the thread that
-//          publish() gave a job; next() [worker]; watch(), adopt(), release(), leave(), drain() [setup]; busy(),
-//          dispatching(), postprocessing(), done() [any]. Nothing allocates after the constructor.
+//          publish() gave a job; next() [worker]; watch(), adopt(), release(), leave(), drain() [setup]; hold(),
+//          busy(), dispatching(), postprocessing(), done() [any]. Nothing allocates after the constructor.
 // Invariants: a frame in flight is free, in one job, on the device, or complete. A published frame is never forgotten:
 //          a worker that falls asleep has looked at what was published, or the source sees that it sleeps.
 #pragma once
@@ -54,10 +59,6 @@ struct Job {
 
 class JobQueue {
  public:
-  // Cameras whose frames are with plug-ins at a time, at most. Each of them takes a worker and a frame in flight, which
-  // keeps memory of the device: with hundreds of cameras that would be more than their decoders take.
-  static constexpr int kMostPostprocessing = 64;
-
   struct Options {
     // For each camera of the pipeline: the most frames between dispatch and the end of postprocessing, >= 1. A camera
     // of another lane has 0.
@@ -65,6 +66,7 @@ class JobQueue {
     int device_depth = 1;  // the most frames on the device at once
     int frames = 0;        // frames in flight that the lane has
     bool adopted = true;   // false: no camera is here before adopt()
+    int posts = 0;         // the most frames that are postprocessed at once; 0: one of each camera
   };
   enum class Next : std::uint8_t {
     kJob,    // `job` is the caller's
@@ -98,6 +100,8 @@ class JobQueue {
   void release(capture::CameraIndex camera);
   // [setup] None of the camera's frames is dispatched from now on. What is under way goes on.
   void leave(capture::CameraIndex camera);
+  // [any] [no-alloc] While it is held, the queue dispatches nothing; what is under way goes on.
+  void hold(bool held);
   // [any] Whether one of the camera's frames is being dispatched: its ring must not be asked by anybody else.
   [[nodiscard]] bool dispatching(capture::CameraIndex camera) const;
   // [any] Whether one of the camera's frames is anywhere between publish() and the end of postprocessing.
@@ -117,7 +121,7 @@ class JobQueue {
   struct Camera {
     int limit = 0;               // 0: the camera is not here
     int on_the_way = 0;          // frames between dispatch and the end of postprocessing
-    bool has_frame = false;      // or had one: the queue is not told when a frame is superseded or dropped
+    bool has_frame = false;      // or had one: the queue is not told when a frame is superseded or dropped; in waiting_
     int postprocessing = kNone;  // the frame in flight that is, or kHeldBack
     std::vector<int> completed;  // frames in flight that wait for postprocessing, in the order of dispatch
   };
@@ -133,7 +137,7 @@ class JobQueue {
   };
 
   void settle(Job& job) CAMD_REQUIRES(mutex_);
-  void note_frame(Camera& camera) CAMD_REQUIRES(mutex_) { camera.has_frame = camera.limit > 0; }
+  void note_frame(capture::CameraIndex camera) CAMD_REQUIRES(mutex_);
   [[nodiscard]] bool dispatches(capture::CameraIndex camera) const CAMD_REQUIRES(mutex_) {
     return dispatching_ && last_camera_ == camera;
   }
@@ -144,17 +148,18 @@ class JobQueue {
   // The worker that fell asleep last, whom the caller must then wake; null when none sleeps.
   [[nodiscard]] base::Semaphore* take_sleeper() CAMD_REQUIRES(mutex_);
   void wake_all() CAMD_REQUIRES(mutex_);
-  // The camera whose turn it is for this job, or kNoCamera.
+  // Whose turn it is for this job: a place in waiting_ or to_post_, or kNobody.
   [[nodiscard]] std::size_t to_dispatch() const CAMD_REQUIRES(mutex_);
   [[nodiscard]] std::size_t to_postprocess() const CAMD_REQUIRES(mutex_);
   [[nodiscard]] bool can_complete() const CAMD_REQUIRES(mutex_);
   [[nodiscard]] bool something_to_do() const CAMD_REQUIRES(mutex_);
   [[nodiscard]] bool all_done() const CAMD_REQUIRES(mutex_);
 
-  static constexpr std::size_t kNoCamera = static_cast<std::size_t>(-1);
+  static constexpr std::size_t kNobody = static_cast<std::size_t>(-1);
 
   const std::size_t device_depth_;
   const std::size_t frames_;
+  const std::size_t posts_;
   const std::size_t most_workers_;
   const std::vector<int> limits_;
 
@@ -172,12 +177,16 @@ class JobQueue {
   mutable base::Mutex mutex_;
   base::Semaphore* done_ CAMD_GUARDED_BY(mutex_) = nullptr;  // watch()
   std::vector<Camera> cameras_ CAMD_GUARDED_BY(mutex_);
-  std::vector<base::Semaphore*> asleep_ CAMD_GUARDED_BY(mutex_);  // the last one is woken first
+  std::vector<capture::CameraIndex> waiting_ CAMD_GUARDED_BY(mutex_);  // for dispatch, those that wait longest first
+  std::vector<capture::CameraIndex> to_post_ CAMD_GUARDED_BY(mutex_);  // of each complete frame, in their order
+  std::size_t posts_now_ CAMD_GUARDED_BY(mutex_) = 0;                  // frames that are being postprocessed
+  std::vector<base::Semaphore*> asleep_ CAMD_GUARDED_BY(mutex_);       // the last one is woken first
   std::size_t unused_ CAMD_GUARDED_BY(mutex_);     // frames in flight 0 .. unused_-1 have not been used yet
   std::vector<int> free_ CAMD_GUARDED_BY(mutex_);  // the other free ones; the last one goes out first
   std::vector<OnDevice> on_device_
-      CAMD_GUARDED_BY(mutex_);                           // in the order of dispatch; the completing one is the first
-  std::size_t last_camera_ CAMD_GUARDED_BY(mutex_) = 0;  // that was dispatched
+      CAMD_GUARDED_BY(mutex_);  // in the order of dispatch; the completing one is the first
+  capture::CameraIndex last_camera_ CAMD_GUARDED_BY(mutex_) = 0;  // that was dispatched
+  bool held_ CAMD_GUARDED_BY(mutex_) = false;
   bool dispatching_ CAMD_GUARDED_BY(mutex_) = false;
   bool completing_ CAMD_GUARDED_BY(mutex_) = false;
   bool draining_ CAMD_GUARDED_BY(mutex_) = false;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstring>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "capture/frame_ring.hpp"
@@ -20,12 +21,26 @@ bool may_dispatch_from_sources(const device::Device& device, const FramePathOpti
   return device.info().asynchronous && path.transfer != Transfer::kPageable && !path.wait_each;
 }
 
-int frames_of(const LaneOptions& options) {
+constexpr int kFewestPosts = 2;
+constexpr int kMostPosts = 8;
+
+int posts_of(const LaneOptions& options) {
   const auto cameras = std::count_if(options.limits.begin(), options.limits.end(), [](int limit) { return limit > 0; });
-  return frames_in_flight(static_cast<int>(cameras), options.device_depth);
+  return std::min(static_cast<int>(cameras), options.posts > 0 ? options.posts : default_posts());
 }
 
+// Enough for the device to be full while as many as may be are with their plug-ins, and one is handed on.
+int frames_of(const LaneOptions& options) { return posts_of(options) + options.device_depth + 1; }
+
 }  // namespace
+
+int default_posts() noexcept {
+  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), kFewestPosts, kMostPosts);
+}
+
+int frames_in_flight(int cameras, int device_depth) noexcept {
+  return std::min(cameras, default_posts()) + device_depth + 1;
+}
 
 Lane::Lane(device::Device& device, infer::Engine& engine, PostprocessorChain& postprocessors, const base::Clock& clock,
            const LaneOptions& options)
@@ -36,7 +51,7 @@ Lane::Lane(device::Device& device, infer::Engine& engine, PostprocessorChain& po
       sources_dispatch_(may_dispatch_from_sources(device, options.path)),
       holds_pictures_(postprocessors.needs().picture),
       path_(device, engine, postprocessors, options.path),
-      jobs_({options.limits, options.device_depth, frames_of(options), options.adopted}) {
+      jobs_({options.limits, options.device_depth, frames_of(options), options.adopted, posts_of(options)}) {
   for (int i = 0; i < frames_of(options); ++i) frames_.push_back(path_.make_in_flight());
 }
 
@@ -60,7 +75,7 @@ void Lane::warm(const std::vector<base::PictureLayout>& layouts) {
       in_flight.lease = std::move(*ring.take());
       in_flight.frame = in_flight.lease.frame();
       in_flight.status = path_.enqueue(in_flight);
-      (void)complete(in_flight);
+      (void)wait_for(in_flight);
       in_flight.lease.release();
       const ErrorKind failure = in_flight.status.kind();
       if (!in_flight.status.ok() && (failure == ErrorKind::kDevice || failure == ErrorKind::kDeviceLost)) {
@@ -73,6 +88,16 @@ void Lane::warm(const std::vector<base::PictureLayout>& layouts) {
 }
 
 bool Lane::complete(InFlight& in_flight) {
+  const bool lost = wait_for(in_flight);
+  const base::TimePoint since = std::max(in_flight.dispatched, busy_until_);
+  busy_until_ = in_flight.completed;
+  busy_ns_.store(busy_ns_.load(std::memory_order_relaxed) + std::max<std::int64_t>(0, (busy_until_ - since).count()),
+                 std::memory_order_relaxed);
+  frames_done_.store(frames_done_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  return lost;
+}
+
+bool Lane::wait_for(InFlight& in_flight) {
   Status& status = in_flight.status;
   if (status.ok()) status = device_.synchronize(in_flight.slot_read);
   if (!holds_pictures_ && status.ok()) in_flight.lease.release();

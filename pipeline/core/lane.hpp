@@ -1,11 +1,11 @@
 // Lane: one device with all that works for it: the engine, the way of a frame through the device, the frames in flight
 // and the queue of jobs on them. Every camera belongs to one lane; lanes share nothing with each other. There is one
-// lane, and a second one while a reload moves the cameras to it.
+// for each device, and as many more while a reload moves the cameras to them.
 //
-// Threads: constructor, accessors of parts [any]; complete() [completion]; lost() [any].
-// Invariants: as many frames in flight as it takes for every camera (JobQueue::kMostPostprocessing of them at most) to
-//          have one with its plug-ins while the device is full, all made in the constructor. A device that was lost
-//          stays lost. Device, engine, postprocessors and clock outlive the lane.
+// Threads: constructor, accessors of parts [any]; complete() [completion]; lost(), work() [any].
+// Invariants: as many frames in flight as it takes for the device to be full while as many are with their plug-ins as
+//          may be at once, all made in the constructor; however many cameras there are. A device that was lost stays
+//          lost. Device, engine, postprocessors and clock outlive the lane.
 #pragma once
 
 #include <algorithm>
@@ -29,13 +29,21 @@ struct LaneOptions {
   int device_depth = 1;     // the most frames on the device at once
   std::vector<int> limits;  // JobQueue::Options::limits
   bool adopted = true;      // JobQueue::Options::adopted
+  int posts = 0;            // JobQueue::Options::posts; 0: as many as the processors are good for
+};
+
+// How many frames a lane postprocesses at once unless it is told: plug-ins are code of the CPU.
+[[nodiscard]] int default_posts() noexcept;
+
+// What a lane has done so far.
+struct LaneWork {
+  std::uint64_t frames = 0;  // completed
+  base::Duration busy{0};    // time in which the device had a frame
 };
 
 // The frames that a lane of so many cameras has in flight: one of each with its plug-ins, or of as many as are worked
 // for at once, while the device is full.
-[[nodiscard]] constexpr int frames_in_flight(int cameras, int device_depth) noexcept {
-  return std::min(cameras, JobQueue::kMostPostprocessing) + device_depth + 1;
-}
+[[nodiscard]] int frames_in_flight(int cameras, int device_depth) noexcept;
 
 class Lane {
  public:
@@ -69,8 +77,13 @@ class Lane {
   [[nodiscard]] bool complete(InFlight& in_flight);
   // Whether complete() has found the device lost.
   [[nodiscard]] bool lost() const noexcept { return lost_.load(); }
+  // [any] What warm() did is not in it.
+  [[nodiscard]] LaneWork work() const noexcept { return {frames_done_.load(), base::Duration(busy_ns_.load())}; }
+  [[nodiscard]] int device_depth() const noexcept { return device_depth_; }
 
  private:
+  [[nodiscard]] bool wait_for(InFlight& in_flight);
+
   device::Device& device_;
   infer::Engine& engine_;
   const base::Clock& clock_;
@@ -78,6 +91,10 @@ class Lane {
   const bool sources_dispatch_;
   const bool holds_pictures_;
   std::atomic<bool> lost_{false};
+  // Written by [completion] alone, which is one at a time.
+  std::atomic<std::uint64_t> frames_done_{0};
+  std::atomic<std::int64_t> busy_ns_{0};
+  base::TimePoint busy_until_{};
   FramePath path_;
   std::vector<std::unique_ptr<InFlight>> frames_;
   JobQueue jobs_;

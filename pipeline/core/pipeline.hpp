@@ -14,21 +14,23 @@
 // Where the device works by itself, a live source that finds a worker asleep dispatches its frame itself before it
 // wakes that worker (docs/adr/0020-sources-dispatch.md).
 //
-// Cameras outlive the lane that computes their frames: each stays in its slot, with its ring, sequence numbers and
-// accounting. reload() makes a new lane beside the one that runs, for other cameras, other plug-ins, another network or
-// another device, and moves the cameras to it between two of their frames. What a camera published before is
-// postprocessed by the old lane before anything of it in the new one. The first start is a reload from nothing
-// (docs/adr/0025-reload-between-frames.md).
+// Each device has a lane, each camera belongs to one of them, and cameras are spread by measured load. Cameras outlive
+// the lane that computes their frames: each stays in its slot, with its ring, sequence numbers and accounting. A camera
+// moves to another lane between two of its frames: when the load is uneven, when its device is lost, and when reload()
+// has made new lanes for other cameras, other plug-ins, another network or other devices. What a camera published
+// before is postprocessed by the old lane before anything of it in the new one. The first start is a reload from
+// nothing (docs/adr/0025-reload-between-frames.md, docs/adr/0027-several-devices.md).
 //
 // Back-pressure: a frame is taken from its ring only when the device has room (device_depth) and its camera has fewer
 // than the allowed number of frames on the way. Until then it waits in the ring, where a newer one supersedes it: the
 // newest wins, nothing grows.
 //
-// Threads: constructor, start(), reload(), stop(), hanging(), set_frame_limit() [setup], one thread; the rest [any].
+// Threads: constructor, start(), reload(), wait_for_end(), stop(), hanging(), set_frame_limit() [setup], one thread;
+// the rest [any].
 // Invariants: every captured frame is closed in the ledger exactly once; after stop() nothing is in flight in it. A
 // camera's frames are postprocessed one at a time and in their order, across reloads too. A reload that throws has
-// changed nothing for cameras that it does not alter. Clock and listener outlive the pipeline; device, engine and
-// postprocessors do so until a reload that replaced them has returned.
+// changed nothing for cameras that it does not alter. Clock, listener and every device that was ever given outlive the
+// pipeline; engines and postprocessors do so until a reload that replaced them has returned.
 #pragma once
 
 #include <atomic>
@@ -38,11 +40,13 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/mutex.hpp"
+#include "base/semaphore.hpp"
 #include "capture/frame_source.hpp"
 #include "device/device.hpp"
 #include "infer/engine.hpp"
@@ -52,6 +56,7 @@
 #include "pipeline/core/lane.hpp"
 #include "pipeline/core/ledger.hpp"
 #include "pipeline/core/metrics.hpp"
+#include "pipeline/core/placement.hpp"
 #include "pipeline/core/postprocessor_chain.hpp"
 
 namespace camd::pipeline {
@@ -69,25 +74,33 @@ struct CameraSpec {
   SourceFactory make_source;
 };
 
-struct PipelineOptions {
+// What a lane is made of.
+struct LaneSpec {
+  std::string name;  // of the device, as users write it: "cuda:0"
+  device::Device& device;
+  infer::Engine& engine;
   FramePathOptions path;
+  int device_depth = 0;          // the most frames on the device at once; 0: DeviceInfo::default_depth
+  double frames_per_second = 0;  // that the device can do; 0: not known before frames have come
+};
+
+struct PipelineOptions {
   int slots = 3;                                            // of each ring; more are added while plug-ins hold pictures
   base::Duration max_age = std::chrono::milliseconds(200);  // lossless cameras are exempt
-  int device_depth = 0;  // the most frames on a device at once; 0: DeviceInfo::default_depth
 
   friend bool operator==(const PipelineOptions&, const PipelineOptions&) = default;
 };
 
-// What reload() shall bring about. Memory for pictures that a camera already has belongs to a device and a kind
-// (picture_memory()): where one of them changes, every camera that stays must be altered.
+// What reload() shall bring about. A camera that stays keeps the lane of its device's name; where there is none any
+// more, or where it has another kind of memory for pictures (picture_memory()), every camera that stays must be
+// altered.
 struct PipelineChange {
   struct Camera {
     capture::CameraIndex slot = 0;  // a free one: the camera is added; a taken one: it is altered
     CameraSpec spec;
   };
-  // What all frames go through from now on; may be what they go through already.
-  device::Device& device;
-  infer::Engine& engine;
+  // What all frames go through from now on; may be what they go through already. One lane or more.
+  std::vector<LaneSpec> lanes;
   PostprocessorChain& postprocessors;
   PipelineOptions options;
   std::vector<Camera> cameras;
@@ -115,19 +128,34 @@ enum class EndReason : std::uint8_t {
   kSourcesEnded,   // every source has ended or failed, at least one ended, and their frames are closed
   kSourcesFailed,  // every source has failed for good
   kFrameLimit,     // the wanted number of frames was delivered
-  kDeviceLost,     // a lane has lost its device
+  kDeviceLost,     // the last device is lost
 };
 
 // What a plug-in may take for a frame once everything shall end, and what a device may.
 inline constexpr base::Duration kPluginPatience = std::chrono::milliseconds(1500);
 inline constexpr base::Duration kDevicePatience = std::chrono::seconds(8);
+// How often the load of the lanes is looked at, by the pipeline's clock.
+inline constexpr base::Duration kLookAtLoad = std::chrono::seconds(1);
+
+// A lane as it is at this moment.
+struct LaneView {
+  std::string name;
+  std::string device;  // DeviceInfo::name
+  bool lost = false;
+  std::size_t cameras = 0;
+  double load = 0;               // part of the device's time that the cameras ask for
+  double busy = 0;               // part of the last second in which it had a frame
+  double completed = 0;          // frames a second that came back from it, in that time
+  int device_depth = 0;          // the most frames on it at once
+  std::size_t memory_bytes = 0;  // that it has taken; 0 where it works in host memory
+};
 
 // Hears of changes of state. [source] or [completion]: must be quick and must not call the pipeline.
 class PipelineListener {
  public:
   virtual ~PipelineListener() = default;
   virtual void camera_changed(capture::CameraIndex camera, capture::SourceState state, const std::string& reason) = 0;
-  // Once for each device. `device` is its name.
+  // Once for each lane. `device` is LaneSpec::name.
   virtual void device_lost(const std::string& device, const std::string& reason) = 0;
   // [setup] A reload has removed the camera; all its frames are closed.
   virtual void camera_removed(const std::string& /*name*/, const Totals& /*totals*/) {}
@@ -135,9 +163,9 @@ class PipelineListener {
 
 class Pipeline final {
  public:
-  // [setup] Allocates everything, and makes one lane for all cameras. Throws Error(kDevice | kModel). `listener` may be
-  // null.
-  Pipeline(device::Device& device, infer::Engine& engine, PostprocessorChain& postprocessors, const base::Clock& clock,
+  // [setup] Allocates everything, and spreads the cameras over the lanes. Throws Error(kDevice | kModel). `listener`
+  // may be null.
+  Pipeline(const std::vector<LaneSpec>& lanes, PostprocessorChain& postprocessors, const base::Clock& clock,
            std::vector<CameraSpec> cameras, const PipelineOptions& options, PipelineListener* listener);
   ~Pipeline();  // stop(false); [blocks] until what hung has returned
   Pipeline(const Pipeline&) = delete;
@@ -162,7 +190,9 @@ class Pipeline final {
   // of real time. Returns as soon as all that are in one now have come out.
   [[nodiscard]] std::vector<std::string> hanging(base::Duration patience);
 
-  // [any] [blocks] until something ends the run, or `deadline` on the pipeline's clock.
+  // [setup] [blocks] until something ends the run, or `deadline` on the pipeline's clock. Meanwhile it looks after the
+  // lanes: the cameras of one whose device is lost move to the others at once, and once a second cameras move where the
+  // load is uneven.
   [[nodiscard]] EndReason wait_for_end(base::TimePoint deadline);
   void request_end();                             // [any]
   void forget_request();                          // [any] undoes request_end()
@@ -183,12 +213,18 @@ class Pipeline final {
   // Bytes that the lanes' devices have taken, but for devices that work in host memory.
   [[nodiscard]] std::size_t device_memory() const;
   // Ok, or the failure of the first device that has one.
+  // LaneSpec::name of the lane that works for the camera; empty: none does yet.
+  [[nodiscard]] std::string camera_lane(capture::CameraIndex camera) const;
+  // In the order of LaneSpec. Empty before start().
+  [[nodiscard]] std::vector<LaneView> lanes() const;
+  // Ok, or the failure of the last device that was lost where none is left.
   [[nodiscard]] base::Status device_status() const;
 
  private:
   struct Camera;
   struct Crew;
   struct Next;
+  struct Moving;
   struct Slot {
     // Another source takes over, or none. The one before lives still.
     void show(const capture::FrameSource* now) {
@@ -203,6 +239,7 @@ class Pipeline final {
     const capture::FrameSource* source = nullptr;  // asked by camera_clock() under mutex_
     capture::ClockStatus clock;                    // the last one of a source that is gone
     capture::UpstreamLosses losses;                // of sources that are gone
+    std::string lane;
   };
 
   struct Inside {
@@ -211,8 +248,22 @@ class Pipeline final {
   };
   [[nodiscard]] std::vector<Inside> inside_plugins() const;
   [[nodiscard]] bool drain(base::Duration patience);
+  [[nodiscard]] PipelineChange as_it_is() const;
   [[nodiscard]] Next build(const PipelineChange& change);
+  void place_cameras(Next& next) const;
   void move_to(Next next);
+  void hand_over(Camera& camera, Crew& to, bool open_anew);
+  [[nodiscard]] bool go_on(Moving& moving);
+  [[nodiscard]] bool on_its_way(capture::CameraIndex slot) const;
+  void settle(base::Duration patience);
+  void settle_now();
+  void look_after_lanes();
+  void measure_load(double seconds);
+  void evacuate();
+  void balance();
+  void show_lanes();
+  void loads_now(std::vector<LaneLoad>& of_lanes, std::vector<Camera*>& cameras,
+                 std::vector<CameraLoad>& of_cameras) const;
   void take_slot(Camera& camera);
   void show_source(capture::CameraIndex index, const capture::FrameSource* source);
   void leave_slot(capture::CameraIndex slot);
@@ -243,14 +294,18 @@ class Pipeline final {
   std::atomic<std::size_t> live_sources_{0};      // that have neither ended nor failed
   std::uint64_t frame_limit_ = 0;                 // before start()
   std::unique_ptr<Next> first_;                   // [setup] until start()
-  Crew* crew_ = nullptr;                          // [setup] the one that works
+  std::vector<Crew*> lanes_;                      // [setup] those that work, in the order of LaneSpec
+  std::vector<Moving> moving_;                    // [setup] cameras whose old lane still has frames of them
+  base::TimePoint looked_;                        // [setup] when the load was measured last
+  base::Semaphore job_done_;                      // where somebody watches the jobs
 
   mutable base::Mutex mutex_;
   base::CondVar changed_;  // something that may end the run
   bool end_requested_ CAMD_GUARDED_BY(mutex_) = false;
   std::vector<Slot> slots_ CAMD_GUARDED_BY(mutex_);
-  // The one that works, and during a reload the one before it. Destroyed before the cameras, whose slots their frames
-  // may hold.
+  std::vector<std::pair<Crew*, LaneView>> shown_lanes_ CAMD_GUARDED_BY(mutex_);  // lanes_, for [any]
+  // Those that work, and during a reload those before them. Destroyed before the cameras, whose slots their frames may
+  // hold.
   std::vector<std::unique_ptr<Crew>> crews_ CAMD_GUARDED_BY(mutex_);
 };
 

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "base/secrets.hpp"
@@ -41,12 +42,6 @@ Json totals_json(const Totals& totals) {
               {"dropped", std::move(dropped)}};
 }
 
-Json latency_json(const LatencySummary& latency) {
-  return Json{
-      {"count", latency.count},          {"p50", rounded(latency.p50, 10)},   {"p90", rounded(latency.p90, 10)},
-      {"p99", rounded(latency.p99, 10)}, {"p999", rounded(latency.p999, 10)}, {"max", rounded(latency.max, 10)}};
-}
-
 Json tensors_json(const std::vector<infer::TensorSpec>& tensors) {
   Json list = Json::array();
   for (const infer::TensorSpec& tensor : tensors) {
@@ -57,15 +52,26 @@ Json tensors_json(const std::vector<infer::TensorSpec>& tensors) {
 
 // What computes the frames, and how they get there.
 void put_way(const StartLine& line, Json& json) {
-  json["device"] = line.device;
+  const StartLine::Device& first = line.devices.front();
+  json["device"] = first.name;
   json["engine"] = line.engine;
   json["model"] = Json{{"path", line.model.path},
                        {"sha256", line.model.sha256},
                        {"inputs", tensors_json(line.inputs)},
                        {"outputs", tensors_json(line.outputs)}};
-  json["transfer"] = line.transfer;
-  json["streams"] = line.streams;
-  json["choice"] = line.choice;
+  json["transfer"] = first.transfer;
+  json["streams"] = first.streams;
+  json["choice"] = first.choice;
+  Json& devices = json["devices"] = Json::array();
+  for (const StartLine::Device& device : line.devices) {
+    devices.push_back(Json{{"device", device.device},
+                           {"name", device.name},
+                           {"transfer", device.transfer},
+                           {"streams", device.streams},
+                           {"choice", device.choice},
+                           {"in_flight", device.in_flight}});
+    if (device.frames_per_second > 0) devices.back()["frames_per_second"] = std::round(device.frames_per_second);
+  }
 }
 
 }  // namespace
@@ -78,32 +84,41 @@ std::string start_line(const StartLine& line, base::TimePoint now) {
   return dump(json);
 }
 
+// Written as text: one for each camera and period, it is most of what metrics cost.
 std::string camera_line(const CameraLine& line, base::TimePoint now) {
-  Json json = common("camera", now);
-  json["camera"] = line.camera;
-  json["state"] = line.state;
-  json["period_s"] = rounded(line.period_s, 1e6);
-  json["totals"] = totals_json(line.totals);
-  json["fps"] = Json{{"captured", rounded(line.captured_fps, 100)}, {"delivered", rounded(line.delivered_fps, 100)}};
-  Json latency = Json::object();
+  fmt::memory_buffer text;
+  const auto add = [&text](auto format, const auto&... values) {
+    fmt::format_to(std::back_inserter(text), format, values...);
+  };
+  add(FMT_STRING(R"({{"event":"camera","schema":1,"time":"{}","mono_ns":{},"camera":{},"state":{})"), rfc3339_now(),
+      base::to_ns(now), dump(line.camera), dump(line.state));
+  if (!line.device.empty()) add(FMT_STRING(R"(,"device":{})"), dump(line.device));
+  const Totals& totals = line.totals;
+  add(FMT_STRING(R"(,"period_s":{},"totals":{{"captured":{},"delivered":{},"in_flight":{},"dropped":{{)"),
+      rounded(line.period_s, 1e6), totals.captured, totals.delivered, totals.in_flight);
+  for (std::size_t i = 0; i < totals.dropped.size(); ++i) {
+    add(FMT_STRING(R"({}"{}":{})"), i == 0 ? "" : ",", to_string(static_cast<DropReason>(i)), totals.dropped[i]);
+  }
+  add(FMT_STRING(R"(}}}},"fps":{{"captured":{:.2f},"delivered":{:.2f}}},"latency_us":{{)"), line.captured_fps,
+      line.delivered_fps);
   for (std::size_t i = 0; i < kStageCount; ++i) {
-    latency[std::string(to_string(static_cast<Stage>(i)))] = latency_json(line.metrics.latency[i]);
+    const LatencySummary& stage = line.metrics.latency[i];
+    add(FMT_STRING(R"({}"{}":{{"count":{},"p50":{:.1f},"p90":{:.1f},"p99":{:.1f},"p999":{:.1f},"max":{:.1f}}})"),
+        i == 0 ? "" : ",", to_string(static_cast<Stage>(i)), stage.count, stage.p50, stage.p90, stage.p99, stage.p999,
+        stage.max);
   }
-  json["latency_us"] = std::move(latency);
-  json["bytes_per_frame"] = Json{{"h2d", std::llround(line.metrics.h2d_bytes_per_frame)},
-                                 {"d2h", std::llround(line.metrics.d2h_bytes_per_frame)}};
-  json["clock"] = Json{{"source", capture::to_string(line.clock.source)},
-                       {"offset_us", line.clock.offset.count() / 1000},
-                       {"drift_ppm", rounded(line.clock.drift_ppm, 10)},
-                       {"uncertainty_us", line.clock.uncertainty.count() / 1000},
-                       {"steps", line.clock.steps}};
-  json["upstream"] = Json{{"packets_lost", line.upstream.packets_lost},
-                          {"frames_damaged", line.upstream.frames_damaged},
-                          {"frames_missing", line.upstream.frames_missing}};
+  add(FMT_STRING(R"(}},"bytes_per_frame":{{"h2d":{},"d2h":{}}},"clock":{{"source":"{}","offset_us":{},)"),
+      std::llround(line.metrics.h2d_bytes_per_frame), std::llround(line.metrics.d2h_bytes_per_frame),
+      capture::to_string(line.clock.source), line.clock.offset.count() / 1000);
+  add(FMT_STRING(R"("drift_ppm":{:.1f},"uncertainty_us":{},"steps":{}}},"upstream":{{"packets_lost":{},)"),
+      line.clock.drift_ppm, line.clock.uncertainty.count() / 1000, line.clock.steps, line.upstream.packets_lost);
+  add(FMT_STRING(R"("frames_damaged":{},"frames_missing":{}}})"), line.upstream.frames_damaged,
+      line.upstream.frames_missing);
   if (!line.decoder.name.empty()) {
-    json["decoder"] = Json{{"name", line.decoder.name}, {"device", line.decoder.device}};
+    add(FMT_STRING(R"(,"decoder":{{"name":{},"device":{}}})"), dump(line.decoder.name), dump(line.decoder.device));
   }
-  return dump(json);
+  text.push_back('}');
+  return fmt::to_string(text);
 }
 
 std::string plugin_line(std::size_t index, const PluginNumbers& plugin, base::TimePoint now) {
@@ -146,12 +161,25 @@ std::string outlet_line(std::size_t index, std::string_view name, const OutletRo
   return dump(json);
 }
 
-std::string process_line(const ProcessStats& stats, std::size_t gpu_memory_bytes, base::TimePoint now) {
+std::string process_line(const ProcessStats& stats, const std::vector<LaneView>& lanes, base::TimePoint now) {
   Json json = common("process", now);
   json["cpu_percent"] = rounded(stats.cpu_percent, 10);
   json["rss_bytes"] = stats.rss_bytes;
+  std::size_t gpu_memory_bytes = 0;
+  for (const LaneView& lane : lanes) gpu_memory_bytes += lane.memory_bytes;
   json["gpu_memory_bytes"] = gpu_memory_bytes;
   json["threads"] = stats.threads;
+  Json& devices = json["devices"] = Json::array();
+  for (const LaneView& lane : lanes) {
+    devices.push_back(Json{{"device", lane.name},
+                           {"name", lane.device},
+                           {"state", lane.lost ? "lost" : "running"},
+                           {"cameras", lane.cameras},
+                           {"fps", rounded(lane.completed, 100)},
+                           {"busy_percent", rounded(100 * lane.busy, 10)},
+                           {"load_percent", rounded(100 * lane.load, 10)},
+                           {"memory_bytes", lane.memory_bytes}});
+  }
   return dump(json);
 }
 

@@ -15,13 +15,20 @@
 #include "infer/model.hpp"
 #include "pipeline/core/ledger.hpp"
 #include "pipeline/core/metrics.hpp"
+#include "pipeline/core/pipeline.hpp"
 #include "pipeline/run/plugin_host.hpp"
 #include "pipeline/run/process_stats.hpp"
 
 namespace camd::pipeline {
 
 struct StartLine {
-  std::string version, device, engine, transfer, streams, choice;  // `choice`: the measured figures behind transfer
+  struct Device {
+    std::string device, name, transfer, streams, choice;  // `choice`: the measured figures behind transfer
+    int in_flight = 0;                                    // the most frames on it at once
+    double frames_per_second = 0;                         // measured with so many; 0: not measured
+  };
+  std::string version, engine;
+  std::vector<Device> devices;  // one or more
   infer::ModelDescription model;
   std::vector<infer::TensorSpec> inputs, outputs;  // as resolved by the engine
   std::string config_sha256;
@@ -30,6 +37,7 @@ struct StartLine {
 struct CameraLine {
   std::string camera;
   std::string state;
+  std::string device;  // empty: none works for it
   double period_s = 0;
   Totals totals;
   double captured_fps = 0;
@@ -69,7 +77,8 @@ struct StopLine {
 // One camera of an outlet; name and index are its plug-in's.
 [[nodiscard]] std::string outlet_line(std::size_t index, std::string_view name, const OutletRow& row,
                                       base::TimePoint now);
-[[nodiscard]] std::string process_line(const ProcessStats& stats, std::size_t gpu_memory_bytes, base::TimePoint now);
+[[nodiscard]] std::string process_line(const ProcessStats& stats, const std::vector<LaneView>& lanes,
+                                       base::TimePoint now);
 // `what` is "camera" (then `name` is the camera's) or "device".
 [[nodiscard]] std::string state_line(const std::string& what, const std::string& name, const std::string& state,
                                      const std::string& reason, base::TimePoint now);

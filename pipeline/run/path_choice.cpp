@@ -14,6 +14,7 @@ constexpr int kWidth = 1280;
 constexpr int kHeight = 720;
 constexpr int kFrames = 12;
 constexpr int kWarmup = 3;
+constexpr int kFramesInFlight = 64;
 
 }  // namespace
 
@@ -58,6 +59,30 @@ PathChoice choose_path(device::Device& device, infer::Engine& engine, Postproces
                                 kHeight, took.count());
   base::log().info("transfer: {}, because of {}", to_string(choice.options.transfer), choice.figures);
   return choice;
+}
+
+void choose_in_flight(device::Device& device, infer::Engine& engine, PostprocessorChain& postprocessors,
+                      PathChoice& choice) {
+  if (!device.info().asynchronous || device.info().works_in_host_memory) return;
+  const base::PictureLayout layout = base::tight_layout(base::PixelFormat::kNv12, kWidth, kHeight);
+  const auto pictures = make_probe_pictures(layout);
+  PathProbe probe(device, engine, postprocessors, choice.options, layout, pictures, 1);
+  std::string figures;
+  for (int count = 1; count <= PathProbe::kMostInFlight; ++count) {
+    try {
+      if (count > 1) probe.add_in_flight();
+      (void)probe.throughput(kWarmup * count);  // graphs are captured
+      const double now = probe.throughput(kFramesInFlight);
+      figures += fmt::format("{}{} {:.0f}", figures.empty() ? "" : ", ", count, now);
+      if (now < choice.frames_per_second * (1 + kWorthIt)) break;
+      choice.in_flight = count;
+      choice.frames_per_second = now;
+    } catch (const base::Error& error) {
+      if (count == 1 || error.kind() != base::ErrorKind::kDevice) throw;
+      break;
+    }
+  }
+  base::log().info("frames in flight: {}, because of {} frames a second", choice.in_flight, figures);
 }
 
 }  // namespace camd::pipeline

@@ -1,6 +1,6 @@
 // Chooses how frames travel through this device. What the configuration says is kept; the rest is measured.
 //
-// Threads: [setup], [blocks] for less than 300 ms on a GPU, not at all on the host.
+// Threads: [setup], [blocks] for less than 500 ms on a GPU, not at all on the host.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,9 @@ namespace camd::pipeline {
 
 struct PathChoice {
   FramePathOptions options;
-  std::string figures;  // for the start line: what was measured, or why nothing was
+  std::string figures;           // for the start line: what was measured, or why nothing was
+  int in_flight = 0;             // frames to have on the device at once; 0: DeviceInfo::default_depth
+  double frames_per_second = 0;  // with so many; 0: not measured
 };
 
 // An empty `transfer` is measured. On a device that can capture graphs, StreamStrategy::kSplit becomes one graph for
@@ -20,5 +22,13 @@ struct PathChoice {
 // kModel).
 [[nodiscard]] PathChoice choose_path(device::Device& device, infer::Engine& engine, PostprocessorChain& postprocessors,
                                      StreamStrategy streams, std::optional<Transfer> transfer);
+
+// How many frames a device that works by itself should have at once: one more for as long as that brings kWorthIt more
+// frames a second. Each keeps memory of the device, so one that is not worth it is one too many. Where memory for one
+// more cannot be had, there are enough. On the host it is not measured: there whoever waits for a frame computes it,
+// and a second one would only wait. [setup] [blocks]
+inline constexpr double kWorthIt = 0.03;
+void choose_in_flight(device::Device& device, infer::Engine& engine, PostprocessorChain& postprocessors,
+                      PathChoice& choice);
 
 }  // namespace camd::pipeline

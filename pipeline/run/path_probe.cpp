@@ -50,9 +50,12 @@ PathProbe::PathProbe(device::Device& device, infer::Engine& engine, Postprocesso
       layout_(layout),
       pictures_(pictures),
       path_(device, engine, postprocessors, options),
-      ring_(device, observer_, {0, kInFlight + 1, capture::RingPolicy::kLossless, picture_memory(options.transfer)}) {
+      ring_(device, observer_,
+            {0, kMostInFlight + 1, capture::RingPolicy::kLossless, picture_memory(options.transfer)}) {
   for (int i = 0; i < in_flight; ++i) in_flights_.push_back(path_.make_in_flight());
 }
+
+void PathProbe::add_in_flight() { in_flights_.push_back(path_.make_in_flight()); }
 
 // Puts the next picture into a slot and takes it, as a source and the dispatcher would. Without `fill` the slot keeps
 // what it held: a throughput is not that of memcpy.

@@ -35,6 +35,7 @@ struct ProbeResult {
 class PathProbe {
  public:
   static constexpr int kInFlight = 3;  // frames in flight for the throughput
+  static constexpr int kMostInFlight = 8;
 
   // All references must outlive the probe. Throws Error(kDevice | kModel).
   PathProbe(device::Device& device, infer::Engine& engine, PostprocessorChain& postprocessors,
@@ -43,8 +44,10 @@ class PathProbe {
 
   // One frame after the other, `pace_fps` > 0: at that rate. Throws Error(kDeviceLost | kModel).
   [[nodiscard]] ProbeResult measure(int frames, int warmup, double pace_fps);
-  // Frames a second with kInFlight in flight.
+  // Frames a second with all frames in flight that there are.
   [[nodiscard]] double throughput(int frames);
+  // [blocks] One more frame in flight. Never more than kMostInFlight.
+  void add_in_flight();
   // The outputs of every picture, as the host sees them, one after the other.
   [[nodiscard]] std::vector<std::vector<std::byte>> outputs();
 

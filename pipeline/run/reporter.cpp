@@ -148,7 +148,7 @@ void Reporter::write_period(base::TimePoint now) {
       ++index;
     }
   }
-  sink_(process_line(sampler_.sample(), pipeline_->device_memory(), now));
+  sink_(process_line(sampler_.sample(), pipeline_->lanes(), now));
   last_period_ = now;
 }
 
@@ -158,6 +158,7 @@ void Reporter::write_camera(const CameraView& camera, double seconds, base::Time
   CameraLine line;
   line.camera = camera.name;
   line.state = capture::to_string(pipeline_->camera_status(camera.index).state);
+  line.device = pipeline_->camera_lane(camera.index);
   line.period_s = seconds;
   line.totals = pipeline_->ledger().totals(camera.index);
   line.metrics = pipeline_->metrics().take(camera.index);

@@ -177,8 +177,8 @@ void BM_Pipeline(benchmark::State& state) {
     plugin.add_to(plugins);
     test::declare(plugins, engine);
     engine.record_time_on_device(on_device);
-    pipeline::PipelineOptions options;
-    options.path.transfer = camd::pipeline::Transfer::kMapped;
+    pipeline::FramePathOptions path;
+    path.transfer = camd::pipeline::Transfer::kMapped;
     SourceTime time;
     const auto body = [&](capture::FrameRing& ring, const std::atomic<bool>&) {
       pace(fps, frames, [&](int i) {
@@ -187,8 +187,8 @@ void BM_Pipeline(benchmark::State& state) {
         if (i == kWarmup + frames - 1) time.end();
       });
     };
-    pipeline::Pipeline pipe(*device, engine, plugins, clock, {test::fake_camera("bench", body, fps <= 0)}, options,
-                            nullptr);
+    pipeline::Pipeline pipe({{"host", *device, engine, path}}, plugins, clock,
+                            {test::fake_camera("bench", body, fps <= 0)}, {}, nullptr);
     pipe.start();
     (void)pipe.wait_for_end(TimePoint::max());
     const rusage end = now_used();

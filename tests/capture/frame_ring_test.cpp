@@ -394,6 +394,50 @@ TEST_F(FrameRingTest, LosslessBeginThatWaitsIsWokenByClose) {
   EXPECT_EQ(observer_.dropped(RingDrop::kClosed), 1);
 }
 
+TEST_F(FrameRingTest, APictureThatWaitsWhileTheRingMovesToADeviceOfItsKindIsStillTaken) {
+  const auto other = device::make_host_device(base::system_clock());
+  FrameRing& ring = make(RingPolicy::kNewestWins);
+  ASSERT_TRUE(produce());
+  ring.move_to(*other, device::HostMemory::kPinned);
+  EXPECT_EQ(&ring.device(), other.get());
+  {
+    const auto lease = ring.take();
+    ASSERT_TRUE(lease.has_value());
+    EXPECT_EQ(lease->frame().sequence, 0U);
+  }
+  ASSERT_TRUE(produce());  // in memory of the other device
+  EXPECT_TRUE(ring.take().has_value());
+  expect_closed_account(2);
+}
+
+TEST_F(FrameRingTest, APictureOnTheDeviceThatTheRingLeavesIsDroppedAndNotRead) {
+  const auto other = device::make_host_device(base::system_clock());
+  FrameRing& ring = make(RingPolicy::kNewestWins);
+  int given_back = 0;
+  const std::byte pixel{};
+  auto lease = ring.begin();
+  lease->borrow_on_device(layout_, {&pixel, 1, [](void* count) noexcept { ++*static_cast<int*>(count); }, &given_back});
+  lease->publish(at_ms(1), at_ms(2));
+  ring.move_to(*other, device::HostMemory::kPinned);
+  EXPECT_FALSE(ring.take().has_value());
+  EXPECT_EQ(given_back, 1);
+  EXPECT_EQ(observer_.dropped(RingDrop::kMoved), 1);
+  expect_closed_account(0);
+}
+
+TEST_F(FrameRingTest, OpensAgainForAnotherSourceAndCountsOn) {
+  FrameRing& ring = make(RingPolicy::kNewestWins);
+  ASSERT_TRUE(produce());
+  ring.close(true);
+  EXPECT_FALSE(produce());
+  ring.reopen();
+  EXPECT_FALSE(ring.closed());
+  ASSERT_TRUE(produce());
+  const auto newest = ring.take();
+  ASSERT_TRUE(newest.has_value());
+  EXPECT_EQ(newest->frame().sequence, 2U);
+}
+
 TEST_F(FrameRingTest, NeedsThreeSlots) { EXPECT_THROW(make(RingPolicy::kNewestWins, 2), base::Error); }
 
 TEST_F(FrameRingTest, CountsAFrameWhoseMemoryCannotBeHad) {

@@ -47,6 +47,7 @@ TEST(Difference, IsNothingWhereOnlyCommentsOrderOrSpellingDiffer) {
 
 TEST(Difference, NamesWhatEachKeyTouches) {
   EXPECT_THAT(names_with("device=cuda:1"), ElementsAre("device"));
+  EXPECT_THAT(names_with("devices=all"), ElementsAre("device"));
   EXPECT_THAT(names_with("model.path=n.onnx"), ElementsAre("model"));
   EXPECT_THAT(names_with("model.engine=opencv"), ElementsAre("model"));
   EXPECT_THAT(names_with("model.input.width=320"), ElementsAre("model"));

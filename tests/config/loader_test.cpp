@@ -116,6 +116,22 @@ TEST(Config, TakesEveryWayToTransferAndNamesItAsItWasWritten) {
   }
 }
 
+TEST(Config, TakesSeveralDevicesInsteadOfOne) {
+  const auto with = [](const std::string& devices) {
+    return load_yaml(std::string(kSmallest) + "devices: " + devices + "\n");
+  };
+  EXPECT_TRUE(with("all").all_devices);
+  EXPECT_TRUE(with("all").devices.empty());
+  const Config two = with("[cuda:1, host]");
+  EXPECT_FALSE(two.all_devices);
+  EXPECT_EQ(two.devices,
+            (std::vector<DeviceChoice>{DeviceChoice{DeviceKind::kCuda, 1}, DeviceChoice{DeviceKind::kHost, -1}}));
+  for (const Config& config : {two, with("all"), load_yaml(kSmallest)}) {
+    EXPECT_EQ(effective_text(load_yaml(effective_text(config))), effective_text(config));
+  }
+  EXPECT_NE(effective_sha256(two), effective_sha256(with("all")));
+}
+
 TEST(Config, GivesALibraryBesideItAPathSoThatTheSystemsFoldersAreNotSearched) {
   EXPECT_EQ(load_yaml(std::string(kSmallest) + "postprocess: [{plugin: p.so}]\n").postprocess[0].plugin, "./p.so");
 }

@@ -10,7 +10,8 @@ namespace {
 
 using ::testing::ElementsAre;
 
-constexpr const char* kRootKeys = "unknown key; known here: device, model, pipeline, cameras, postprocess, metrics";
+constexpr const char* kRootKeys =
+    "unknown key; known here: device, devices, model, pipeline, cameras, postprocess, metrics";
 
 TEST(Config, ReportsEveryUnknownKeyInOnePass) {
   EXPECT_THAT(problems_of("devcie: auto\n"
@@ -52,6 +53,19 @@ TEST(Config, RefusesWrongTypes) {
   EXPECT_THAT(problems_with("postprocess: {plugin: a}\n"),
               ElementsAre("c.yaml:5:14: postprocess: expected a list of 0 to 64 maps, found a map"));
   EXPECT_THAT(problems_of("- 1\n"), ElementsAre("c.yaml:1:1: expected a map of keys such as model and cameras"));
+}
+
+TEST(Config, RefusesDevicesThatAreNoneAndDevicesBesideADevice) {
+  EXPECT_THAT(problems_with("devices: some\n"),
+              ElementsAre("c.yaml:5:10: devices: expected all, or a list of 1 to 16 devices, found some"));
+  EXPECT_THAT(problems_with("devices: []\n"),
+              ElementsAre("c.yaml:5:10: devices: expected all, or a list of 1 to 16 devices, found 0"));
+  EXPECT_THAT(
+      problems_with("devices: [cuda:0, gpu]\n"),
+      ElementsAre("c.yaml:5:19: devices.1: expected auto, cuda, cuda:N (N from 0 to 127) or host, found gpu (did "
+                  "you mean cuda?)"));
+  EXPECT_THAT(problems_with("devices: all\ndevice: host\n"),
+              ElementsAre("c.yaml:5:10: devices: stands beside `device` at c.yaml:6:9: write one of them"));
 }
 
 TEST(Config, RefusesWhatIsOutOfRangeAtBothEnds) {

@@ -111,10 +111,10 @@ TEST(SteadyState, AllocatesNothingFromTheSourceThroughNetworkDetectionsCountersA
   watcher.add_to(plugins);
   const config::ModelCard card = config::load_model_card(test::source_dir() + "/models/marker.yaml", card_keys());
   declare_model(plugins, *engine, engine->model().path, card.rest_json, {"test"});
-  PipelineOptions options;
-  options.path.transfer = Transfer::kMapped;
-  Pipeline pipeline(device, *engine, plugins, clock, {camera_spec(test_camera("test", 30, false, 90))}, options,
-                    nullptr);
+  FramePathOptions path;
+  path.transfer = Transfer::kMapped;
+  Pipeline pipeline({{"host", device, *engine, path}}, plugins, clock,
+                    {camera_spec(test_camera("test", 30, false, 90))}, {}, nullptr);
   pipeline.start();
   EXPECT_EQ(pipeline.wait_for_end(base::TimePoint::max()), EndReason::kSourcesEnded);
   pipeline.stop(true);
@@ -139,8 +139,8 @@ TEST(SteadyState, AllocatesNothingWhileTwoCamerasSupersedeTheirFrames) {
   Watcher watcher(device, 100, 2000);
   watcher.add_to(plugins);
   test::declare(plugins, engine);
-  PipelineOptions options;
-  options.path.transfer = Transfer::kMapped;
+  FramePathOptions path;
+  path.transfer = Transfer::kMapped;
   const auto publishes = [&clock](capture::FrameRing& ring, const std::atomic<bool>& stopping) {
     while (!stopping) {
       // More at once than a camera may have on the way.
@@ -148,8 +148,8 @@ TEST(SteadyState, AllocatesNothingWhileTwoCamerasSupersedeTheirFrames) {
       while (!stopping && ring.has_ready()) std::this_thread::yield();
     }
   };
-  Pipeline pipeline(device, engine, plugins, clock,
-                    {test::fake_camera("one", publishes), test::fake_camera("two", publishes)}, options, nullptr);
+  Pipeline pipeline({{"host", device, engine, path}}, plugins, clock,
+                    {test::fake_camera("one", publishes), test::fake_camera("two", publishes)}, {}, nullptr);
   pipeline.set_frame_limit(2100);
   pipeline.start();
   EXPECT_EQ(pipeline.wait_for_end(base::TimePoint::max()), EndReason::kFrameLimit);

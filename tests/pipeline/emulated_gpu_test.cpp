@@ -52,16 +52,15 @@ struct GpuRig {
       : engine(gpu, std::move(working)), plugins({}, clock) {
     plugin.add_to(plugins);
     test::declare(plugins, engine);
-    options.path = EveryStrategy::GetParam().path;
-    options.device_depth = 3;
   }
   EndReason run(std::vector<CameraSpec> cameras, PipelineListener* listener = nullptr) {
-    pipeline = std::make_unique<Pipeline>(gpu, engine, plugins, clock, std::move(cameras), options, listener);
+    pipeline = std::make_unique<Pipeline>(lanes(engine), plugins, clock, std::move(cameras), options, listener);
     pipeline->start();
     const EndReason reason = pipeline->wait_for_end(base::TimePoint::max());
     pipeline->stop(true);
     return reason;
   }
+  std::vector<LaneSpec> lanes(infer::Engine& of) { return {{"cuda:0", gpu, of, EveryStrategy::GetParam().path, 3}}; }
   const base::Clock& clock = base::system_clock();
   EmulatedGpu gpu{clock};
   DigestEngine engine;
@@ -243,15 +242,15 @@ TEST_P(EveryStrategy, LosesNoFrameOfALiveCameraThatMovesToAnotherNetworkAndBack)
           while (!stopping && seen < published) std::this_thread::yield();
         }
       })};
-  rig.pipeline =
-      std::make_unique<Pipeline>(rig.gpu, rig.engine, rig.plugins, rig.clock, std::move(cameras), rig.options, nullptr);
+  rig.pipeline = std::make_unique<Pipeline>(rig.lanes(rig.engine), rig.plugins, rig.clock, std::move(cameras),
+                                            rig.options, nullptr);
   rig.pipeline->start();
   for (int i = 0; i < 20; ++i) {
     for (const std::uint64_t before = seen; seen < before + 3;) std::this_thread::yield();
     if (i % 2 == 0) {
-      rig.pipeline->reload({rig.gpu, other, others, rig.options, {}, {}, {}});
+      rig.pipeline->reload({rig.lanes(other), others, rig.options, {}, {}, {}});
     } else {
-      rig.pipeline->reload({rig.gpu, rig.engine, rig.plugins, rig.options, {}, {}, {}});
+      rig.pipeline->reload({rig.lanes(rig.engine), rig.plugins, rig.options, {}, {}, {}});
     }
   }
   rig.pipeline->stop(true);

@@ -54,8 +54,6 @@ TEST_P(SteadyStateGpu, AllocatesNothingAndCallsNothingThatWaits) {
   plugin.add_to(plugins);
   const config::ModelCard card = config::load_model_card(test::source_dir() + "/models/marker.yaml", card_keys());
   declare_model(plugins, *engine, engine->model().path, card.rest_json, {"one", "two"});
-  PipelineOptions options;
-  options.path = GetParam().path;
   const base::PictureLayout layout = base::tight_layout(base::PixelFormat::kNv12, 640, 360);
   const auto publishes = [&](capture::FrameRing& ring, const std::atomic<bool>& stopping) {
     for (int i = 0; !stopping && i < kWarmup + kFrames; ++i) {
@@ -65,8 +63,8 @@ TEST_P(SteadyStateGpu, AllocatesNothingAndCallsNothingThatWaits) {
       lease->publish(clock.now(), clock.now());
     }
   };
-  Pipeline pipeline(*device, *engine, plugins, clock,
-                    {test::fake_camera("one", publishes, true), test::fake_camera("two", publishes, true)}, options,
+  Pipeline pipeline({{"cuda:0", *device, *engine, GetParam().path}}, plugins, clock,
+                    {test::fake_camera("one", publishes, true), test::fake_camera("two", publishes, true)}, {},
                     nullptr);
   pipeline.start();
   EXPECT_EQ(pipeline.wait_for_end(base::TimePoint::max()), EndReason::kSourcesEnded);

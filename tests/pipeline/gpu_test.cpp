@@ -44,9 +44,7 @@ TEST_F(PipelineGpu, DeliversEveryFrameInOrderAndBalancesWithEveryStrategy) {
     PluginHost plugins({}, clock);
     plugin.add_to(plugins);
     declare_model(plugins, *engine_, "marker", "{}", {"file"});
-    PipelineOptions options;
-    options.path = path;
-    Pipeline pipeline(*device_, *engine_, plugins, clock,
+    Pipeline pipeline({{"cuda:0", *device_, *engine_, path}}, plugins, clock,
                       {test::fake_camera(
                           "file",
                           [&](capture::FrameRing& ring, const std::atomic<bool>&) {
@@ -57,7 +55,7 @@ TEST_F(PipelineGpu, DeliversEveryFrameInOrderAndBalancesWithEveryStrategy) {
                             }
                           },
                           true)},
-                      options, nullptr);
+                      {}, nullptr);
     pipeline.start();
     EXPECT_EQ(pipeline.wait_for_end(base::TimePoint::max()), EndReason::kSourcesEnded);
     pipeline.stop(true);

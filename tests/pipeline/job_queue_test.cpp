@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <optional>
 #include <ostream>
@@ -116,9 +117,11 @@ TEST(JobQueue, CompletesAndPostprocessesInTheOrderOfDispatch) {
   EXPECT_EQ(postprocessed, dispatched);
 }
 
-TEST(JobQueue, LetsCamerasTakeTurns) {
+TEST(JobQueue, DispatchesTheCameraThatHasWaitedLongest) {
   JobQueue queue({{8, 8, 8}, 8, 9});
-  Worker worker(queue);
+  Worker worker(queue), first(queue), second(queue), third(queue);
+  // While somebody sleeps, the queue hears of each frame at once.
+  for (Worker* asleep : {&first, &second, &third}) ASSERT_EQ(asleep->next(), Next::kSleep);
   for (const CameraIndex camera : {2U, 0U, 1U}) publish(queue, camera);
   std::vector<CameraIndex> dispatched;
   for (int i = 0; i < 6; ++i) {
@@ -126,7 +129,29 @@ TEST(JobQueue, LetsCamerasTakeTurns) {
     ASSERT_EQ(worker.job.kind, Kind::kDispatch);
     dispatched.push_back(worker.job.camera);
   }
-  EXPECT_EQ(dispatched, (std::vector<CameraIndex>{1, 2, 0, 1, 2, 0}));
+  EXPECT_EQ(dispatched, (std::vector<CameraIndex>{2, 0, 1, 2, 0, 1}));
+}
+
+// 20 cameras whose frames come by turns, and a device that takes one for every three that come.
+TEST(JobQueue, GivesEachCameraItsShareWhereTheyAskForMoreThanTheDeviceCanDo) {
+  constexpr std::size_t kCameras = 20;
+  JobQueue queue({std::vector<int>(kCameras, 2), 1, 4});
+  Worker worker(queue);
+  std::vector<int> dispatched(kCameras, 0);
+  std::size_t published = 0;
+  const auto publish_three = [&] {
+    for (int i = 0; i < 3; ++i) publish(queue, static_cast<CameraIndex>(published++ % kCameras));
+  };
+  publish_three();
+  ASSERT_EQ(worker.next(), Next::kJob);
+  for (int i = 0; i < 700; ++i) {
+    while (worker.job.kind != Kind::kDispatch) ASSERT_EQ(worker.next(), Next::kJob);
+    ++dispatched[worker.job.camera];
+    publish_three();
+    ASSERT_EQ(worker.dispatched(), Next::kJob);
+  }
+  const auto [least, most] = std::minmax_element(dispatched.begin(), dispatched.end());
+  EXPECT_LE(*most - *least, 1);
 }
 
 TEST(JobQueue, DispatchesOneFrameAtATime) {
@@ -170,6 +195,47 @@ TEST(JobQueue, PostprocessesOneFrameOfACameraAtATime) {
   ASSERT_EQ(second.next(), Next::kJob);
   EXPECT_EQ(what(second.job), std::make_pair(Kind::kPostprocess, CameraIndex{1}));
   EXPECT_EQ(third.next(), Next::kSleep);
+  ASSERT_EQ(first.next(), Next::kJob);
+  EXPECT_EQ(what(first.job), std::make_pair(Kind::kPostprocess, CameraIndex{0}));
+}
+
+TEST(JobQueue, PostprocessesNoMoreFramesAtOnceThanItMay) {
+  JobQueue queue({{2, 2, 2}, 3, 6, true, 2});
+  EXPECT_EQ(queue.most_workers(), 4U);
+  Worker workers[] = {Worker(queue), Worker(queue), Worker(queue), Worker(queue)};
+  for (int i : {1, 2, 3}) ASSERT_EQ(workers[i].next(), Next::kSleep);
+  for (const CameraIndex camera : {0U, 1U, 2U})
+    publish(queue, camera);  // each wakes one: the queue hears of it at once
+  ASSERT_EQ(workers[0].next(), Next::kJob);
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(workers[0].dispatched(), Next::kJob);
+  ASSERT_EQ(what(workers[0].job), std::make_pair(Kind::kComplete, CameraIndex{0}));
+  ASSERT_EQ(workers[0].next(), Next::kJob);
+  ASSERT_EQ(what(workers[0].job), std::make_pair(Kind::kPostprocess, CameraIndex{0}));
+  ASSERT_EQ(workers[1].next(), Next::kJob);
+  ASSERT_EQ(workers[1].next(), Next::kJob);
+  ASSERT_EQ(what(workers[1].job), std::make_pair(Kind::kPostprocess, CameraIndex{1}));
+  ASSERT_EQ(workers[2].next(), Next::kJob);
+  ASSERT_EQ(what(workers[2].job), std::make_pair(Kind::kComplete, CameraIndex{2}));
+  EXPECT_EQ(workers[2].next(), Next::kSleep);  // two are with their plug-ins
+  ASSERT_EQ(workers[0].next(), Next::kJob);
+  EXPECT_EQ(what(workers[0].job), std::make_pair(Kind::kPostprocess, CameraIndex{2}));
+}
+
+TEST(JobQueue, PostprocessesInTheOrderOfCompletion) {
+  JobQueue queue({{2, 2}, 2, 4, true, 1});
+  Worker first(queue), second(queue), third(queue);
+  for (Worker* asleep : {&second, &third}) ASSERT_EQ(asleep->next(), Next::kSleep);
+  publish(queue, 1);
+  publish(queue, 0);
+  ASSERT_EQ(first.next(), Next::kJob);
+  ASSERT_EQ(first.dispatched(), Next::kJob);
+  ASSERT_EQ(first.dispatched(), Next::kJob);
+  ASSERT_EQ(what(first.job), std::make_pair(Kind::kComplete, CameraIndex{1}));
+  ASSERT_EQ(first.next(), Next::kJob);
+  ASSERT_EQ(what(first.job), std::make_pair(Kind::kPostprocess, CameraIndex{1}));
+  ASSERT_EQ(second.next(), Next::kJob);
+  ASSERT_EQ(what(second.job), std::make_pair(Kind::kComplete, CameraIndex{0}));
+  ASSERT_EQ(second.next(), Next::kSleep);
   ASSERT_EQ(first.next(), Next::kJob);
   EXPECT_EQ(what(first.job), std::make_pair(Kind::kPostprocess, CameraIndex{0}));
 }

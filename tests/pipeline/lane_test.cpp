@@ -17,7 +17,7 @@ using test::Gate;
 TEST(Lane, SaysOnceThatItsDeviceIsLost) {
   test::Rig rig(base::system_clock(), test::works, false);
   test::declare(rig.plugins, rig.engine);
-  Lane lane(*rig.device, rig.engine, rig.plugins, rig.clock, {rig.options.path, 2, {2}});
+  Lane lane(*rig.device, rig.engine, rig.plugins, rig.clock, {rig.path, 2, {2}});
   EXPECT_FALSE(lane.complete(lane.frame(0)));
   EXPECT_TRUE(lane.frame(0).status.ok());
   EXPECT_FALSE(lane.lost());
@@ -63,10 +63,10 @@ TEST(Lane, HasAsManyFramesOnTheDeviceAsThatAsksFor) {
   });
   PluginHost plugins({}, clock);
   test::declare(plugins, engine);
-  PipelineOptions options;
-  options.path.transfer = Transfer::kMapped;
-  Pipeline pipeline(device, engine, plugins, clock, {test::fake_camera("door", test::publishes(clock, 2), true)},
-                    options, nullptr);
+  FramePathOptions path;
+  path.transfer = Transfer::kMapped;
+  Pipeline pipeline({{"host", device, engine, path}}, plugins, clock,
+                    {test::fake_camera("door", test::publishes(clock, 2), true)}, {}, nullptr);
   pipeline.start();
   EXPECT_EQ(pipeline.wait_for_end(base::TimePoint::max()), EndReason::kSourcesEnded);
   pipeline.stop(true);

@@ -97,13 +97,14 @@ Tally random_run(unsigned seed) {
   PipelineOptions options;
   options.max_age = milliseconds(30);
   options.slots = 3 + static_cast<int>(random() % 3);
-  options.device_depth = 1 + static_cast<int>(random() % 3);
-  options.path.streams = static_cast<StreamStrategy>(random() % 3);
-  options.path.transfer = Transfer::kMapped;
+  LaneSpec lane{"host", *device, engine, {}};
+  lane.device_depth = 1 + static_cast<int>(random() % 3);
+  lane.path.streams = static_cast<StreamStrategy>(random() % 3);
+  lane.path.transfer = Transfer::kMapped;
 
   Tally tally;
   {
-    Pipeline pipeline(*device, engine, plugins, clock, std::move(specs), options, nullptr);
+    Pipeline pipeline({lane}, plugins, clock, std::move(specs), options, nullptr);
     std::atomic<bool> done{false};
     std::thread reader([&] {
       while (!done) {

@@ -51,6 +51,28 @@ TEST(PathChoice, WhatIsConfiguredIsNotMeasured) {
   }
 }
 
+TEST(PathChoice, FramesInFlightAreMeasuredWhereTheDeviceWorksByItself) {
+  test::EmulatedGpu gpu(base::system_clock());
+  test::DigestEngine engine(gpu);
+  PluginHost plugins({}, base::system_clock());
+  test::declare(plugins, engine);
+  PathChoice choice = choose_path(gpu, engine, plugins, StreamStrategy::kSplit, Transfer::kPinned);
+  choose_in_flight(gpu, engine, plugins, choice);
+  EXPECT_GE(choice.in_flight, 1);
+  EXPECT_LE(choice.in_flight, 8);
+  EXPECT_GT(choice.frames_per_second, 0);
+}
+
+TEST(PathChoice, FramesInFlightAreNotMeasuredOnTheHost) {
+  const auto host = device::make_host_device(base::system_clock());
+  test::DigestEngine engine(*host);
+  PluginHost plugins({}, base::system_clock());
+  test::declare(plugins, engine);
+  PathChoice choice;
+  choose_in_flight(*host, engine, plugins, choice);
+  EXPECT_EQ(choice.in_flight, 0);
+}
+
 TEST(PathChoice, OfThoseThatAreMeasuredTheFastestIsKept) {
   test::EmulatedGpu gpu(base::system_clock());
   // Copies take so long that fewer are always faster: two a frame, one, and none.

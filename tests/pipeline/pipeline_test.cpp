@@ -51,7 +51,7 @@ TEST_P(PipelineTest, DeliversEveryFrameOfALosslessCameraInOrder) {
 TEST_P(PipelineTest, DeliversEachCamerasFramesInOrderWhileTheDeviceHoldsSeveral) {
   constexpr int kFrames = 300;
   Rig rig;
-  rig.options.device_depth = 3;
+  rig.device_depth = 3;
   base::Mutex mutex;
   std::map<std::int32_t, std::vector<std::uint64_t>> sequences;
   test::FakePlugin plugin([&](const camd_frame& frame, const camd_tensors&, camd_results&, camd_error&) {

@@ -81,7 +81,7 @@ class Seen {
 class ReloadTest : public test::OnStreams {
  protected:
   ReloadTest() { plugin_.add_to(rig_.plugins); }
-  PipelineChange change() { return {*rig_.device, rig_.engine, rig_.plugins, rig_.options, {}, {}, {}}; }
+  PipelineChange change() { return {rig_.lanes(), rig_.plugins, rig_.options, {}, {}, {}}; }
   std::uint64_t lost() { return rig_.made->ledger().totals().dropped_sum(); }
 
   Seen seen_;
@@ -150,7 +150,7 @@ TEST_P(ReloadTest, AFrameThatComesWhileTheOldLaneIsHeldUpIsComputedAtOnceAndPost
   pipeline.start();
   in_plugin.wait();
   // The added camera's frame can only be enqueued by the new lane, after camera 0, which comes first, was moved.
-  PipelineChange next{*rig_.device, engine, plugins, rig_.options, {}, {}, {}};
+  PipelineChange next{{{"host", *rig_.device, engine, rig_.path}}, plugins, rig_.options, {}, {}, {}};
   next.cameras.push_back({1, test::fake_camera("b", test::publishes(rig_.clock, 1), true)});
   std::thread reload([&] { pipeline.reload(next); });
   enqueued.wait();
@@ -184,7 +184,7 @@ TEST_P(ReloadTest, TheNewLaneIsWarmedWithThePicturesOfTheCamerasThatStay) {
   PluginHost plugins({}, rig_.clock);
   plugin_.add_to(plugins);
   test::declare(plugins, engine);
-  PipelineChange next{*rig_.device, engine, plugins, rig_.options, {}, {}, {}};
+  PipelineChange next{{{"host", *rig_.device, engine, rig_.path}}, plugins, rig_.options, {}, {}, {}};
   next.accepted = [&] { accepted = true; };
   pipeline.reload(next);
   EXPECT_TRUE(accepted);
@@ -206,7 +206,7 @@ TEST_P(ReloadTest, ALaneThatFindsNoMemoryWhileItIsWarmedIsRefused) {
   PluginHost plugins({}, rig_.clock);
   plugin_.add_to(plugins);
   test::declare(plugins, engine);
-  PipelineChange next{*rig_.device, engine, plugins, rig_.options, {}, {}, {}};
+  PipelineChange next{{{"host", *rig_.device, engine, rig_.path}}, plugins, rig_.options, {}, {}, {}};
   next.accepted = [] { ADD_FAILURE() << "was refused"; };
   EXPECT_THROW(pipeline.reload(next), base::Error);
   seen_.wait_for("a", seen_.of("a").size() + 3);
@@ -327,7 +327,7 @@ TEST_P(ReloadTest, APluginThatWantsPicturesJoinsWithoutALoss) {
   PluginHost plugins({}, rig_.clock);
   wants.add_to(plugins);
   test::declare(plugins, rig_.engine);
-  PipelineChange next{*rig_.device, rig_.engine, plugins, rig_.options, {}, {}, {}};
+  PipelineChange next{rig_.lanes(), plugins, rig_.options, {}, {}, {}};
   pipeline.reload(next);
   const std::size_t before = seen_.of("a").size();
   seen_.wait_for("a", before + 5);
@@ -362,7 +362,7 @@ TEST_P(ReloadTest, LiveCamerasLoseNoFrameInAHundredSwapsOfNetworkAndPlugins) {
     seen_.wait_for("a", seen_.of("a").size() + 1);
     seen_.wait_for("b", seen_.of("b").size() + 1);
     if (i % 2 == 0) {
-      pipeline.reload({*rig_.device, engine, plugins, rig_.options, {}, {}, {}});
+      pipeline.reload({{{"host", *rig_.device, engine, rig_.path}}, plugins, rig_.options, {}, {}, {}});
     } else {
       pipeline.reload(change());
     }

@@ -36,17 +36,20 @@ struct Rig {
         device(device::make_host_device(clock, device_options(stream_threads))),
         engine(*device, std::move(network)),
         plugins({}, clock) {
-    options.path.transfer = pipeline::Transfer::kMapped;
+    path.transfer = pipeline::Transfer::kMapped;
   }
   pipeline::Pipeline& make(std::vector<pipeline::CameraSpec> cameras, pipeline::PipelineListener* listener = nullptr) {
     declare(plugins, engine);
-    made = std::make_unique<pipeline::Pipeline>(*device, engine, plugins, clock, std::move(cameras), options, listener);
+    made = std::make_unique<pipeline::Pipeline>(lanes(), plugins, clock, std::move(cameras), options, listener);
     return *made;
   }
+  [[nodiscard]] std::vector<pipeline::LaneSpec> lanes() { return {{"host", *device, engine, path, device_depth}}; }
   const base::Clock& clock;
   std::unique_ptr<device::HostDevice> device;
   FakeEngine engine;
   pipeline::PluginHost plugins;
+  pipeline::FramePathOptions path;
+  int device_depth = 0;
   pipeline::PipelineOptions options;
   std::unique_ptr<pipeline::Pipeline> made;
 };

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -395,6 +396,61 @@ TEST_F(SessionTest, AReloadLoadsAPluginThatWasReplacedWhileTheOldOneIsLoaded) {
   std::filesystem::copy_file(bad + "no_symbol.so", path("new.so"));
   std::filesystem::rename(path("new.so"), path("p.so"));
   EXPECT_THROW((void)PluginLibrary(path("p.so")).table("p"), base::Error);
+}
+
+TEST_F(SessionTest, SeveralDevicesShareTheCamerasAndEachLineNamesItsDevice) {
+  write("c.yaml", "devices: [host, host]\nmodel: {path: " + test::source_dir() +
+                      "/models/marker-640x360.onnx}\ncameras: [{name: a, source: " + kFive +
+                      "}, {name: b, source: " + kFive + "}]\n");
+  session().start();
+  EXPECT_EQ(wait(), EndReason::kSourcesEnded);
+  EXPECT_EQ(session_->stop(EndReason::kSourcesEnded), 0);
+  const nlohmann::json& start = lines_.front();
+  ASSERT_EQ(start.at("devices").size(), 2U);
+  EXPECT_EQ(start.at("devices")[0].at("device"), "host");
+  EXPECT_EQ(start.at("devices")[1].at("transfer"), "in_place");
+  EXPECT_EQ(start.at("device"), "host");
+  std::map<std::string, std::string> devices;
+  nlohmann::json process;
+  for (const nlohmann::json& line : lines_) {
+    if (line.at("event") == "camera") devices[line.at("camera")] = line.at("device");
+    if (line.at("event") == "process") process = line;
+  }
+  EXPECT_EQ(devices, (std::map<std::string, std::string>{{"a", "host"}, {"b", "host"}}));
+  ASSERT_EQ(process.at("devices").size(), 2U);
+  for (const nlohmann::json& device : process.at("devices")) {
+    EXPECT_EQ(device.at("cameras"), 1);
+    EXPECT_EQ(device.at("state"), "running");
+  }
+  EXPECT_EQ(lines_.back().at("totals").at("delivered"), 10);
+}
+
+TEST_F(SessionTest, AReloadMayChangeTheNumberOfDevices) {
+  configure(kEndless);
+  session().start();
+  write("c.yaml", "devices: [host, host]\nmodel: {path: " + test::source_dir() +
+                      "/models/marker-640x360.onnx}\ncameras: [{name: a, source: " + kEndless +
+                      "}]\npostprocess: [{plugin: jsonl, config: {path: " + path("d.jsonl") + "}}]\n");
+  EXPECT_TRUE(session_->reload());
+  session_->request_end();
+  EXPECT_EQ(wait(), EndReason::kRequested);
+  EXPECT_EQ(session_->stop(EndReason::kRequested), 0);
+  ASSERT_EQ(reloads().size(), 1U);
+  EXPECT_THAT(reloads()[0].at("changed"), ElementsAre("device"));
+  EXPECT_EQ(reloads()[0].at("devices").size(), 2U);
+}
+
+TEST_F(SessionTest, ADeviceOfAListThatIsNotThereIsNamedWithItsPlace) {
+  configure(kFive);
+  write("c.yaml", "devices: [host, cuda:99]\nmodel: {path: " + test::source_dir() +
+                      "/models/marker-640x360.onnx}\ncameras: [{name: a, source: " + kFive + "}]\n");
+  try {
+    session().start();
+    ADD_FAILURE() << "it started";
+  } catch (const base::Error& error) {
+    EXPECT_EQ(error.kind(), base::ErrorKind::kDevice);
+    EXPECT_THAT(error.what(), HasSubstr("c.yaml:1:17: devices.1: "));
+  }
 }
 
 TEST_F(SessionTest, ARequestFromBetweenTwoConfigurationsEndsTheNextOne) {

@@ -40,7 +40,7 @@ TEST(PipelineWorkers, TakesAFrameThatCameWhileEveryWorkerWasBusy) {
       leave.wait();
     }
   });
-  rig.options.device_depth = 3;
+  rig.device_depth = 3;
   std::vector<std::uint64_t> sequences;
   test::FakePlugin plugin([&](const camd_frame& frame, const camd_tensors&, camd_results&, camd_error&) {
     if (sequences.empty()) {
