@@ -62,7 +62,7 @@ struct ClockStatus {
 
 struct CaptureTime {
   base::TimePoint captured;
-  base::Duration uncertainty;  // the truth may be off by as much, in either direction
+  base::Duration uncertainty{0};  // the truth may be off by as much, in either direction
 };
 
 // A picture's stamp and the line that it belongs to.

@@ -102,10 +102,7 @@ TEST_F(Isolation, ShowsWhatAScriptDoesWithAMadeUpFrame) {
 }
 
 TEST_F(Isolation, MakesAProjectThatItsTestPasses) {
-  const std::string before = std::filesystem::current_path();
-  std::filesystem::current_path(folder_.path());
-  const Finished made = run_camd({"plugin", "--new", "keep", "--language", "c"});
-  std::filesystem::current_path(before);
+  const Finished made = run_camd({"plugin", "--new", "keep", "--language", "c"}, folder_.path());
   ASSERT_EQ(made.code, 0) << made.err;
   const std::string folder = folder_ / "keep";
   std::filesystem::create_directories(folder + "/include/camd");

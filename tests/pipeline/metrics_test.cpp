@@ -57,7 +57,7 @@ TEST(Metrics, LosesNoFrameThatIsRecordedWhileAPeriodEnds) {
 
 TEST(MetricsLines, TellAPluginsNameItsPlaceAndItsNumbers) {
   const PluginNumbers plugin{
-      "zones", {{"entered", CAMD_COUNTER, 18'446'744'073'709'551'615U, 0}, {"inside", CAMD_GAUGE, 0, 2.5}}};
+      "zones", {{"entered", CAMD_COUNTER, 18'446'744'073'709'551'615U, 0}, {"inside", CAMD_GAUGE, 0, 2.5}}, {}, {}};
   const auto line = nlohmann::json::parse(plugin_line(3, plugin, base::TimePoint(base::Duration(42))));
   EXPECT_EQ(line.at("event"), "plugin");
   EXPECT_EQ(line.at("schema"), 1);
@@ -92,7 +92,7 @@ TEST(MetricsLines, SayWhatDecodesACamerasPictures) {
 }
 
 TEST(MetricsLines, AreJsonWhateverAPluginIsCalled) {
-  const auto line = nlohmann::json::parse(plugin_line(0, {"a\"\xFF", {}}, base::TimePoint(base::Duration(1))));
+  const auto line = nlohmann::json::parse(plugin_line(0, {"a\"\xFF", {}, {}, {}}, base::TimePoint(base::Duration(1))));
   EXPECT_EQ(line.at("name"), "a\"\xEF\xBF\xBD");
   EXPECT_EQ(line.at("counters").dump(), "{}");
 }
