@@ -35,6 +35,9 @@ using base::Status;
 constexpr std::array kPluginExtensions = {CAMD_EXTENSION_COUNTERS, CAMD_EXTENSION_CAMERAS, CAMD_EXTENSION_REOPEN,
                                           CAMD_EXTENSION_CHECK};
 
+// Whether its calls come back by themselves: a process that takes too long is ended.
+bool in_worker(const PluginInstance& plugin) noexcept { return dynamic_cast<const RemotePlugin*>(&plugin) != nullptr; }
+
 }  // namespace
 
 PluginHost::PluginHost(const std::vector<PluginSpec>& specs, const base::Clock& clock, PluginHostOptions options)
@@ -129,6 +132,10 @@ void PluginHost::declare(const camd_model& model) {
 }
 
 void PluginHost::declare(Entry& entry, const camd_model& model) {
+  if (in_worker(*entry.plugin)) {
+    entry.plugin->declare(model);
+    return;
+  }
   Aside<bool> work([plugin = entry.plugin, copy = std::make_shared<OwnedModel>(model)] {
     plugin->declare(copy->model());
     return true;
@@ -151,6 +158,10 @@ void PluginHost::prepare_cameras(Entry& entry, const std::vector<std::string>& n
       continue;
     }
     try {
+      if (in_worker(*entry.plugin)) {
+        entry.opened.push_back({index, entry.plugin->open(index, now)});
+        continue;
+      }
       Aside<void*> work([plugin = entry.plugin, index, now] { return plugin->open(index, now); });
       const std::optional<void*> camera = work.wait_for(options_.patience);
       if (!camera) throw Error(ErrorKind::kPlugin, fmt::format("camera '{}': hangs in open(): it is left behind", now));
@@ -283,9 +294,8 @@ std::unique_ptr<FramePostprocessing> PluginHost::prepare(const FrameTensors& ten
 }
 
 std::shared_ptr<std::byte> PluginHost::shared_memory(std::size_t size_bytes) {
-  const bool wanted = std::any_of(entries_.begin(), entries_.end(), [](const Entry& entry) {
-    return dynamic_cast<const RemotePlugin*>(entry.plugin.get()) != nullptr;
-  });
+  const bool wanted =
+      std::any_of(entries_.begin(), entries_.end(), [](const Entry& entry) { return in_worker(*entry.plugin); });
   return wanted ? allocate_shared(size_bytes) : nullptr;
 }
 
