@@ -109,7 +109,8 @@ RemotePlugin::Wait RemotePlugin::wait(std::uint32_t number, base::TimePoint dead
   for (;;) {
     const std::uint32_t seen = answers_.number.load(std::memory_order_acquire);
     if (seen == number) return Wait::kDone;
-    if (seen == wire::kDead) return worker_->ended() ? Wait::kDied : Wait::kNonsense;
+    // died() has written it, after `ready_`; by now the next process may run.
+    if (seen == wire::kDead) return ready_ ? Wait::kNonsense : Wait::kDied;
     // The numbers begin again at 1 in a new process.
     if (seen != before && seen != 0) return Wait::kNonsense;
     if (!futex_wait(answers_.number, seen, &deadline)) return Wait::kLate;

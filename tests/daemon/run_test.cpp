@@ -669,7 +669,7 @@ TEST_F(Run, ChecksDescribesAndExaminesWithoutRunning) {
   EXPECT_THAT(run_camd({"plugin", test::binary_dir() + "/lib/camd_plugin_detections.so"}).out,
               HasSubstr("ABI version 1"));
   EXPECT_THAT(run_camd({"plugin", test::binary_dir() + "/lib/bad/misbehave.so"}).out,
-              HasSubstr("\nextensions: camd.counters/1\n"));
+              HasSubstr("\nextensions: camd.counters/1, camd.check/1\n"));
 }
 
 }  // namespace
