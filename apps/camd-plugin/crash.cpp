@@ -51,7 +51,7 @@ bool is_ours(const void* address) {
          std::strstr(file, "libstdc++") != nullptr || std::strstr(file, "libgcc_s") != nullptr;
 }
 
-void on_signal(int signal, siginfo_t* info, void* context) {
+[[maybe_unused]] void on_signal(int signal, siginfo_t* info, void* context) {
   Crash* record = own_record != nullptr ? own_record : first_record.load();
   if (record != nullptr && record->signal.load() == 0) {
     record->address = reinterpret_cast<std::uintptr_t>(info->si_addr);

@@ -85,7 +85,7 @@ TEST(Allocations, AreNoneInTrackAndZonesWhileObjectsComeAndGo) {
     std::uint64_t before = 0;
     for (int frame = 0; frame < 300; ++frame) {
       if (frame == 2) before = allocations;
-      run.frame.captured_mono_ns = 33'000'000 * (frame + 1);
+      run.frame.captured_mono_ns = 33'000'000LL * (frame + 1);
       run.host.events.clear();
       run.results.count = frame % 17;
       for (int i = 0; i < run.results.count; ++i) {

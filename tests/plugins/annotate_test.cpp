@@ -128,7 +128,7 @@ TEST_F(AnnotateTest, DrawsTheAreasAndLinesOfZonesAndReadsNothingElseOfThem) {
   ASSERT_EQ(run_.destroy(), CAMD_OK) << run_.error();
   const auto shown = decode(path("film.mp4"));
   ASSERT_FALSE(shown.empty());
-  EXPECT_GT(luma(shown[0], 239, 170), 150) << "the area's right side";
+  EXPECT_GT(luma(shown[0], 240, 170), 150) << "the area's right side";
   EXPECT_GT(luma(shown[0], 240, 48), 150) << "the line";
   EXPECT_LT(luma(shown[0], 160, 160), 120) << "inside";
 }

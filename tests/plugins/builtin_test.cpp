@@ -12,7 +12,8 @@ namespace camd::plugins {
 namespace {
 
 TEST(Builtins, AreListedInAlphabeticalOrder) {
-  EXPECT_EQ(builtin_names(), (std::vector<std::string_view>{"annotate", "detections", "jsonl", "tensors"}));
+  EXPECT_EQ(builtin_names(), (std::vector<std::string_view>{"annotate", "codes", "detections", "jsonl", "mqtt",
+                                                            "tensors", "track", "zones"}));
 }
 
 TEST(Builtins, NameTheElementsThatFilmsLeanOn) {
