@@ -130,7 +130,7 @@ class FakeNvdec {
     FakeNvdec& self = instance();
     const base::MutexLock lock(self.mutex_);
     if (static_cast<int>(self.sessions_.size()) >= self.settings_.most_sessions) return answer(kNoMemory);
-    const Settings& settings = self.settings_;
+    const Settings settings = self.settings_;
     const bool known = settings.supported && info->CodecType != cudaVideoCodec_VP8 && settings.writes_nv12;
     const bool fits = info->ulWidth >= 48 && info->ulWidth <= settings.most_side && info->ulHeight >= 48 &&
                       info->ulHeight <= settings.most_side;
