@@ -12,7 +12,7 @@ namespace {
 constexpr std::int64_t kMegapixel = 1'000'000;
 
 // Caps that no video element takes.
-constexpr const char* kRefused = "application/x-camd-refused";
+constexpr const char* kRefusedCaps = "application/x-camd-refused";
 
 GstPadProbeReturn on_event(GstPad* pad, GstPadProbeInfo* info, gpointer most_megapixels) {
   GstEvent* const event = GST_PAD_PROBE_INFO_EVENT(info);
@@ -34,7 +34,7 @@ GstPadProbeReturn on_event(GstPad* pad, GstPadProbeInfo* info, gpointer most_meg
   }
   // The event goes on with caps that the next element refuses, because that is the one answer on which an element
   // gives up before it allocates. A dropped event would look like an accepted one.
-  const GstOwned<GstCaps> refused(gst_caps_new_empty_simple(kRefused));
+  const GstOwned<GstCaps> refused(gst_caps_new_empty_simple(kRefusedCaps));
   gst_event_unref(event);
   GST_PAD_PROBE_INFO_DATA(info) = gst_event_new_caps(refused.get());
   return GST_PAD_PROBE_OK;

@@ -258,7 +258,7 @@ TEST(JobQueue, KeepsTheDeviceToItsDepthAndACameraToItsLimit) {
 
 TEST(JobQueue, HasWorkForABoundedNumberOfWorkersHoweverManyCamerasThereAre) {
   EXPECT_EQ(JobQueue({std::vector<int>(10, 2), 2, 13}).most_workers(), 12U);
-  EXPECT_EQ(JobQueue({std::vector<int>(512, 2), 2, 67}).most_workers(), 66U);
+  EXPECT_EQ(JobQueue({std::vector<int>(512, 2), 2, 67, true, 64}).most_workers(), 66U);
 }
 
 TEST(JobQueue, NeverDispatchesACameraOfAnotherLane) {

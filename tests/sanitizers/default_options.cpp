@@ -13,12 +13,18 @@ CAMD_SANITIZER_HOOK const char* __tsan_default_options();
 CAMD_SANITIZER_HOOK const char* __tsan_default_suppressions();
 CAMD_SANITIZER_HOOK const char* __ubsan_default_options();
 
-const char* __asan_default_options() { return "detect_stack_use_after_return=1:strict_init_order=1"; }
+// Plug-ins crash in processes of their own on purpose: who watches them sees the signal, as with any other build.
+#define CAMD_LEAVE_SIGNALS "handle_segv=0:handle_sigbus=0:handle_sigill=0:handle_sigfpe=0"
+
+const char* __asan_default_options() {
+  return "detect_stack_use_after_return=1:strict_init_order=1:" CAMD_LEAVE_SIGNALS;
+}
 const char* __lsan_default_options() { return "print_suppressions=0"; }
 const char* __tsan_default_options() {
   // Debian's GLib, GStreamer and OpenCV are not instrumented: what happens inside them is not judged, what camd does
   // around them is.
-  return "ignore_noninstrumented_modules=1:second_deadlock_stack=1:history_size=4:print_suppressions=0";
+  return "ignore_noninstrumented_modules=1:second_deadlock_stack=1:history_size=4:"
+         "print_suppressions=0:" CAMD_LEAVE_SIGNALS;
 }
 const char* __ubsan_default_options() { return "print_stacktrace=1"; }
 
