@@ -136,7 +136,8 @@ class MqttConnection final : public Connection {
       const int ms = static_cast<int>(std::min<std::int64_t>(most.count(), done_.empty() ? 1000 : 0));
       static_cast<void>(::poll(wait.data(), wait.size(), ms));
       std::uint64_t ignored = 0;
-      if ((wait[1].revents & POLLIN) != 0) static_cast<void>(::read(wake_, &ignored, sizeof(ignored)));
+      if ((wait[1].revents & POLLIN) != 0)
+        static_cast<void>(!::read(wake_, &ignored, sizeof(ignored)));  // how often does not matter
       int code = MOSQ_ERR_SUCCESS;
       if ((wait[0].revents & (POLLIN | POLLHUP | POLLERR)) != 0) code = mosquitto_loop_read(client_, 100);
       if (code == MOSQ_ERR_SUCCESS && mosquitto_want_write(client_)) code = mosquitto_loop_write(client_, 100);
