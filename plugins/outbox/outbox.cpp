@@ -136,6 +136,7 @@ class Outbox::Core final : public Connection::Answers, public std::enable_shared
         log_(CAMD_LOG_WARN, connection_->name() + ": hangs while it connects: left behind");
         thread_.detach();
       }
+      ended_ = {};  // what it shares with the task holds this object
     }
     const std::lock_guard lock(mutex_);
     drop_all(OutboxDrop::kShutdown);
