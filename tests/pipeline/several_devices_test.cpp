@@ -340,7 +340,8 @@ TEST(SeveralDevices, CamerasMoveWhereTheLoadIsUnevenAndLoseNoFrame) {
     return count;
   };
   while (on_a() == 3) std::this_thread::yield();
-  EXPECT_EQ(on_a(), 2);
+  const int left = on_a();
+  EXPECT_TRUE(left == 2 || left == 1) << left;  // three cameras cannot be spread more evenly
   busy_cameras_done = true;
   pipeline.request_end();
   looking.join();
