@@ -15,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace camd::plugins;
   Shapes shapes;
   try {
-    JsonObject config("config", {reinterpret_cast<const char*>(data), size});
+    JsonObject config("config", std::string_view(reinterpret_cast<const char*>(data), size));
     shapes = read_shapes(config);
     config.finish();
   } catch (const std::invalid_argument&) {

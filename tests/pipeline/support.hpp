@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -178,8 +179,12 @@ struct FakePlugin {
     };
     table.destroy = [](void* /*instance*/, camd_error* /*error*/) { return static_cast<std::int32_t>(CAMD_OK); };
   }
-  // The table is found through the instance, whose address travels as the configuration.
-  void add_to(pipeline::PluginHost& chain) { chain.add(table, std::to_string(reinterpret_cast<std::uintptr_t>(this))); }
+  // The instance's address travels as the configuration. A host may outlive the instance, as a library outlives what it
+  // has made: all that it calls then is destroy(), of a copy of the table that is never freed.
+  void add_to(pipeline::PluginHost& chain) {
+    static std::deque<camd_plugin> tables;
+    chain.add(tables.emplace_back(table), std::to_string(reinterpret_cast<std::uintptr_t>(this)));
+  }
 };
 
 // An extension of the host, by its name.
