@@ -285,7 +285,9 @@ typedef struct camd_plugin {
 
 typedef enum {
   CAMD_COUNTER = 0, /* a whole number that only grows: how often something has happened since the start */
-  CAMD_GAUGE = 1    /* a number that goes up and down: how much there is of something now */
+  CAMD_GAUGE = 1,   /* a number that goes up and down: how much there is of something now */
+  /* Not a kind. It makes every number from 0 on a value of the type, so that camd may look at one that is wrong. */
+  CAMD_COUNTER_KIND_MOST = 0x7fffffff
 } camd_counter_kind;
 
 typedef struct camd_counter camd_counter; /* one number; camd owns it; valid as long as the host */

@@ -264,9 +264,9 @@ TEST_P(HostDeviceTest, RefusesMoreWorkThanItsQueueHoldsAndGoesOn) {
   HostDeviceOptions small = options();
   small.queue_capacity = 3;
   device_ = make_host_device(clock_, small);
-  const Stream stream = device_->make_stream("bounded");
-  int from = 1;
+  const int from = 1;
   int to = 0;
+  const Stream stream = device_->make_stream("bounded");  // last: it copies until it is destroyed
   ASSERT_TRUE(device_->call(&Gate::wait, &gate_, stream).ok());
   ASSERT_TRUE(device_->copy(&to, &from, sizeof from, CopyKind::kHostToDevice, stream).ok());
   ASSERT_TRUE(device_->copy(&to, &from, sizeof from, CopyKind::kHostToDevice, stream).ok());

@@ -148,7 +148,7 @@ struct FakePlugin {
   std::optional<int> detections;      // that a frame shall have room for
   const camd_host* host = nullptr;    // since create()
   std::function<void()> when_set_up;  // called by outputs()
-  camd_plugin table{};
+  camd_plugin& table = fresh_table();
 
   explicit FakePlugin(Process function, bool wants_picture = false)
       : process(std::move(function)), picture(wants_picture ? CAMD_NEED_HOST : CAMD_NEED_NONE) {
@@ -179,11 +179,15 @@ struct FakePlugin {
     };
     table.destroy = [](void* /*instance*/, camd_error* /*error*/) { return static_cast<std::int32_t>(CAMD_OK); };
   }
-  // The instance's address travels as the configuration. A host may outlive the instance, as a library outlives what it
-  // has made: all that it calls then is destroy(), of a copy of the table that is never freed.
-  void add_to(pipeline::PluginHost& chain) {
+  // The table is found through the instance, whose address travels as the configuration.
+  void add_to(pipeline::PluginHost& chain) { chain.add(table, std::to_string(reinterpret_cast<std::uintptr_t>(this))); }
+
+ private:
+  // A host may outlive the instance, as a library outlives what it has made, and calls destroy() then. So the table is
+  // never freed.
+  static camd_plugin& fresh_table() {
     static std::deque<camd_plugin> tables;
-    chain.add(tables.emplace_back(table), std::to_string(reinterpret_cast<std::uintptr_t>(this)));
+    return tables.emplace_back();
   }
 };
 
