@@ -2,7 +2,7 @@
 """How many cameras a machine takes: runs camd with 1, 8, 32, ... cameras of one clip and prints a table row for each.
 
 usage: measure_cameras.py --clip FILE|--rtsp PROGRAM [--model FILE] [--camd PATH] [--cameras N,N,...]
-                          [--decode auto|gpu|cpu] [--device NAME] [--transfer MODE] [--seconds S] [--size WxH]
+                          [--decode auto|gpu|cpu] [--device NAME] [--transfer MODE] [--seconds S] [--size WxH] [--stages]
 
   --clip FILE      a video file; every camera plays it in real time, again and again
   --rtsp PROGRAM   instead: camd_rtsp_server, which every camera is connected to over TCP; its pictures are H.264
@@ -15,6 +15,7 @@ usage: measure_cameras.py --clip FILE|--rtsp PROGRAM [--model FILE] [--camd PATH
   --device NAME    `device` [cuda]
   --transfer MODE  `pipeline.transfer` [auto]
   --seconds S      the length of a run beyond its start [15]; rates and latencies are those of its second half
+  --stages         on standard error: the latency of each stage, and what camd said of the frames in flight
 
 A run begins when every camera has delivered a frame, or after a minute. Why cameras failed is told on standard error. Exit 1 when a line did not balance.
 """
@@ -45,6 +46,7 @@ def arguments():
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--transfer", default="auto")
     parser.add_argument("--seconds", type=float, default=15)
+    parser.add_argument("--stages", action="store_true")
     options = parser.parse_args()
     if options.help:
         print(__doc__.strip())
@@ -153,7 +155,7 @@ class Run:
         self.process.send_signal(signal.SIGTERM)
         self.process.wait(15)
         self.reader.join()
-        rates, p50, p99, worst, drops = [], [], [], [0], {}
+        rates, p50, p99, worst, drops, stages = [], [], [], [0], {}, {}
         for lines in self.lines.values():
             late = [line for at, line in lines if since <= at <= until]
             if len(late) < 2:
@@ -168,8 +170,12 @@ class Run:
                 p50.append(latency["p50"])
                 p99.append(latency["p99"])
                 worst.append(latency["max"])
+                for stage, of_stage in line["latency_us"].items():
+                    stages.setdefault(stage, []).append((of_stage["p50"], of_stage["p99"]))
         row.update(least=rank(rates, 0), middle=rank(rates, 0.5), p50=rank(p50, 0.5), p99=rank(p99, 0.99),
                    worst=max(worst), drops={k: v for k, v in drops.items() if v})
+        row["stages"] = ", ".join(f"{stage} {rank([a for a, _ in all_of], 0.5):.0f}/{rank([b for _, b in all_of], 0.99):.0f}"
+                                  for stage, all_of in stages.items())
         return row
 
 
@@ -225,6 +231,9 @@ def measure_all(options):
               f"{row['worst']:.0f} | {drops} | {row['cpu']:.2f} | {row['rss']:.1f} | {row['gpu']:.0f} "
               f"| {row['threads']:.1f} | {run.first_s or -1:.1f}, {run.all_s or -1:.1f} "
               f"| {run.process.returncode} |", flush=True)
+        if options.stages:
+            print("stages us, p50/p99:", row["stages"], file=sys.stderr)
+            print("".join(line for line in run.errors if "in flight" in line), end="", file=sys.stderr, flush=True)
         for reason, number in run.failed.items():
             print(f"{number} of {count} cameras failed: {reason}", file=sys.stderr, flush=True)
     return wrong
