@@ -48,6 +48,7 @@ Options read_options(JsonObject& config) {
   share("start", options.start);
   share("overlap", options.overlap);
   share("low_overlap", options.low_overlap);
+  share("far_overlap", options.far_overlap);
   share("sure", options.sure);
   if (const auto frames = config.integer("confirm", 1, 100)) options.confirm = static_cast<int>(*frames);
   if (const auto most = config.integer("capacity", 1, 1024)) options.capacity = static_cast<int>(*most);

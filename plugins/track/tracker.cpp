@@ -18,6 +18,12 @@ float growth(std::int64_t step_ns, std::int64_t away_ns) noexcept {
   return std::max(step, away);
 }
 
+// The same for a track that has found nothing and a box that nobody else wants. What comes out from behind something is
+// seen in part at first, and its track has learned a wrong speed from the part that was seen last.
+float reach(std::int64_t step_ns, std::int64_t away_ns) noexcept {
+  return std::max(growth(step_ns, away_ns), std::min(0.5F, 2.0F * seconds(away_ns)));
+}
+
 struct Shift {
   float x = 0.0F, y = 0.0F;
 };
@@ -162,6 +168,9 @@ void Tracker::update(std::int64_t step_ns, std::vector<Seen>& seen, std::uint64_
   pair([](const Track& t) { return t.is_confirmed; }, is_high, near_and_sure, options_.overlap);
   pair([](const Track& t) { return t.is_confirmed && t.in_sight; }, is_low, near, options_.low_overlap);
   pair([](const Track& t) { return !t.is_confirmed; }, is_high, near_and_sure, options_.overlap);
+  pair([](const Track& t) { return t.is_confirmed; }, [&](const Seen& s) { return s.score >= options_.start; },
+       [&](const Track& t, const Seen& s) { return overlap(t.expected, s.box, reach(step_ns, now_ns_ - t.seen_ns)); },
+       options_.far_overlap);
 
   std::erase_if(tracks_, [&](Track& track) {
     if (track.matched) return false;

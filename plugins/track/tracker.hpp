@@ -1,9 +1,10 @@
 // The tracks of one camera: which box of a frame is which object.
 //
 // BoT-SORT without appearance (Aharon et al., "BoT-SORT: Robust Associations Multi-Pedestrian Tracking", 2022), with
-// two changes that scripts/measure_tracks.py showed to pay. Boxes grow with the time since the frame before, as in
-// C-BIoU (Yang et al., "Hard to Track Objects with Irregular Motions and Similar Appearances?", 2023). And where most
-// tracks are missed at once, the camera has moved: the shift that most of them share is taken out.
+// three changes that scripts/measure_tracks.py showed to pay. Boxes grow with the time since the frame before, and what
+// is left then is paired with larger boxes once more, both as in C-BIoU (Yang et al., "Hard to Track Objects with
+// Irregular Motions and Similar Appearances?", 2023). And where most tracks are missed at once, the camera has moved:
+// the shift that most of them share is taken out.
 // All times are times, so that frames that were dropped are only a longer step.
 //
 // Threads: one caller at a time.
@@ -28,6 +29,7 @@ struct Options {
   int confirm = 3;                       // others count when they were seen in so many frames
   float overlap = 0.3F;                  // least overlap, times score, of a box with where its track is expected
   float low_overlap = 0.5F;              // least overlap of a box between `low` and `high`
+  float far_overlap = 0.2F;              // least overlap of what is left: both have grown, the more the longer unseen
   std::int64_t keep_ns = 2'000'000'000;  // how long a track that is out of sight is kept
   int capacity = 128;
   bool by_class = true;  // boxes of one class continue only tracks of that class

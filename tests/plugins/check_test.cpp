@@ -153,10 +153,11 @@ TEST_F(Check, TellsEachWrongKeyOfTheOutlets) {
 }
 
 TEST_F(Check, TellsEachWrongKeyOfTracksAndZones) {
-  EXPECT_THAT(Told("track", R"({"hgih":0.5,"events":3})").lines,
-              ElementsAre("events: must be true or false, not 3",
-                          "hgih is none of high low start overlap low_overlap sure confirm capacity keep by_class "
-                          "events"));
+  EXPECT_THAT(
+      Told("track", R"({"hgih":0.5,"events":3})").lines,
+      ElementsAre("events: must be true or false, not 3",
+                  "hgih is none of high low start overlap low_overlap far_overlap sure confirm capacity keep by_class "
+                  "events"));
   EXPECT_THAT(Told("zones", R"({"zones":[{"name":"a","polygon":[[0,0],[1,0],[1,1]]},7],"dwel":1})").lines,
               ElementsAre(::testing::StartsWith("zones.1: "), ::testing::StartsWith("dwel is none of ")));
   EXPECT_THAT(Told("zones", "{}").lines, ElementsAre("zones: is needed, or `lines`: what shall be counted"));

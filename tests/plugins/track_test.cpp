@@ -19,6 +19,7 @@
 namespace camd::plugins::testing {
 namespace {
 
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using Ids = std::vector<std::uint64_t>;
@@ -148,6 +149,32 @@ TEST(Track, FindsAnObjectAgainThatWasCoveredForHalfASecond) {
   for (int i = 0; i < 10; ++i) run.at(33 * i, {box_at(100 + 3 * static_cast<float>(i), 100)});
   for (int i = 10; i < 25; ++i) run.at(33 * i, {});
   EXPECT_THAT(run.at(33 * 25, {box_at(175, 100)}), ElementsAre(1));
+}
+
+// Behind the post the box shrinks from the front, so that its middle seems to slow down; behind it, it grows from
+// there.
+TEST(Track, FindsAnObjectAgainThatPassedBehindAPost) {
+  TrackRun run;
+  for (int i = 0; i < 60; ++i) {
+    const float left = 100 + 3 * static_cast<float>(i), right = left + 40;
+    constexpr float kPostLeft = 180, kPostRight = 210;
+    const float from = left < kPostLeft ? left : std::max(left, kPostRight);
+    const float to = left < kPostLeft ? std::min(right, kPostLeft) : right;
+    std::vector<camd_detection> seen;
+    if (to - from >= 25) {
+      seen = {box_at(from, 100)};
+      seen[0].box[2] = to - from;
+    }
+    const Ids ids = run.at(33 * i, seen);
+    EXPECT_THAT(ids, Each(1)) << "frame " << i;
+  }
+}
+
+TEST(Track, LeavesABoxToTheTrackThatIsNearerBeforeOneThatWasLost) {
+  TrackRun run;
+  run.at(0, {box_at(100, 100)});
+  for (int i = 1; i < 4; ++i) run.at(33 * i, {box_at(150, 100, 40, 0.8F)});
+  EXPECT_THAT(run.at(33 * 4, {box_at(150, 100, 40, 0.8F)}), ElementsAre(2));
 }
 
 TEST(Track, GivesANewNumberToWhatComesAfterTheTimeThatTracksAreKept) {
