@@ -5,6 +5,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "config/key_table.hpp"
 
@@ -19,5 +20,8 @@ namespace camd::config {
 
 // A table of keys as docs/configuration.md has it, in Markdown.
 [[nodiscard]] std::string keys_markdown(Table table);
+
+// The manual page camd.yaml(5): the same table in man(7).
+[[nodiscard]] std::string keys_manual_page(Table table, std::string_view version);
 
 }  // namespace camd::config

@@ -7,7 +7,7 @@
 #   dev    everything, optimised with debug information (build/dev); with CUDA, for one architecture, where nvcc 12 or
 #          later is found; then all tests
 #   demo   scripts/demo.sh for two seconds: what a first visitor builds, several sources at a time, and sees (build/demo),
-#          and that it is hardened (scripts/check_hardening.py)
+#          and that it is hardened (scripts/check_hardening.py); its Debian packages, which lintian looks at
 #   asan   address and undefined-behaviour sanitizers over the tests of device, capture, plugins and pipeline (clang)
 #   tsan   the thread sanitizer over the same; clang's thread-safety analysis is an error
 #   fuzz   libFuzzer on what reads models, configurations, zones, metrics lines and workers' answers, for a minute
@@ -108,7 +108,8 @@ step_sanitizer() { # PRESET
 }
 
 step_demo() {
-  scripts/demo.sh --no-install --duration 2s && scripts/check_hardening.py build/demo/bin/camd build/demo/bin/camtop
+  scripts/demo.sh --no-install --duration 2s && scripts/check_hardening.py build/demo/bin/camd build/demo/bin/camtop &&
+    scripts/package.sh --build build/demo --out build/demo/packages --lint
 }
 step_asan() { step_sanitizer asan; }
 step_tsan() { step_sanitizer tsan; }

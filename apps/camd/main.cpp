@@ -8,6 +8,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -20,8 +21,10 @@
 
 #include "apps/camd/commands.hpp"
 #include "apps/camd/new_plugin.hpp"
+#include "apps/manual/manual.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "config/describe.hpp"
 #include "pipeline/plugin/plugin_calls.hpp"
 
 namespace {
@@ -30,6 +33,14 @@ using namespace camd;
 
 constexpr int kUsage = 2;
 constexpr int kInternal = 70;
+constexpr std::array kExits{
+    app::ExitMeaning{0, "done: the end of --duration or --frames, all files at their end, or a signal"},
+    app::ExitMeaning{kUsage, "the command line or the configuration is wrong"},
+    app::ExitMeaning{3, "the device, the model or a plug-in cannot be used"},
+    app::ExitMeaning{4, "every camera has failed for good"},
+    app::ExitMeaning{5, "the device was lost while running"},
+    app::ExitMeaning{kInternal, "a mistake of camd's own"},
+};
 
 int report(const std::exception& error, int code) {
   camd::base::tell_error(error.what());
@@ -92,6 +103,13 @@ void add_words(CLI::App& app, const std::string& name, std::string& word, const 
       ->capture_default_str();
 }
 
+// What packages install beside the program.
+std::string manual(const CLI::App& cli, const std::string& page) {
+  if (page == "camd.bash") return app::bash_completion(cli);
+  if (page == "camd.yaml.5") return config::keys_manual_page(config::config_keys(), CAMD_VERSION);
+  return app::manual_page(cli, {CAMD_VERSION, kExits, "camtop(1), camd.yaml(5)"});
+}
+
 int run(int argc, char** argv) {
   CLI::App cli{"camd: live cameras in, detections out, and the truth about their latency.", "camd"};
   cli.require_subcommand(1);
@@ -109,7 +127,7 @@ int run(int argc, char** argv) {
                                       {"json", app::MetricsMode::kJson},
                                       {"off", app::MetricsMode::kOff}};
   CLI::App* run_cli = cli.add_subcommand("run", "Run a configuration");
-  run_cli->add_option("CONFIG", run_options.config, "The YAML file")->required();
+  run_cli->add_option("CONFIG", run_options.config, "The YAML file")->type_name("FILE")->required();
   run_cli->add_option("--duration", duration, "Stop after this time, e.g. 10s, 5min");
   run_cli->add_option("--frames", run_options.frames, "Stop after so many delivered frames");
   add_words(*run_cli, "--metrics", metrics, modes, "The metrics; auto: the dashboard on a terminal, else json");
@@ -119,7 +137,7 @@ int run(int argc, char** argv) {
   std::string check_config;
   std::vector<std::string> check_overrides;
   CLI::App* check_cli = cli.add_subcommand("check", "Validate a configuration: \"ok\", or every error with its place");
-  check_cli->add_option("CONFIG", check_config, "The YAML file")->required();
+  check_cli->add_option("CONFIG", check_config, "The YAML file")->type_name("FILE")->required();
   check_cli->add_option("--set", check_overrides, "key.path=value, over the file; may be repeated")
       ->allow_extra_args(false);
 
@@ -130,7 +148,8 @@ int run(int argc, char** argv) {
   bool doctor_json = false;
   std::string doctor_config;
   CLI::App* doctor_cli = cli.add_subcommand("doctor", "What works on this machine, what does not, and what mends it");
-  doctor_cli->add_option("CONFIG", doctor_config, "Look at this configuration's model and cameras too");
+  doctor_cli->add_option("CONFIG", doctor_config, "Look at this configuration's model and cameras too")
+      ->type_name("FILE");
   doctor_cli->add_flag("--json", doctor_json, "As one JSON object");
 
   pipeline::BenchOptions bench;
@@ -142,7 +161,7 @@ int run(int argc, char** argv) {
                                          {"nv12", base::PixelFormat::kNv12}, {"i420", base::PixelFormat::kI420},
                                          {"yuy2", base::PixelFormat::kYuy2}, {"gray8", base::PixelFormat::kGray8}};
   CLI::App* bench_cli = cli.add_subcommand("bench", "Measure every way to move frames through a model, host to host");
-  bench_cli->add_option("--model", bench.model, "The ONNX file")->required();
+  bench_cli->add_option("--model", bench.model, "The ONNX file")->type_name("FILE")->required();
   bench_cli->add_option(
       "--input", bench_input,
       "Size of the pictures, WxH (default: the network's); the network's too where the model leaves it open");
@@ -172,13 +191,15 @@ int run(int argc, char** argv) {
   bench_cli->add_option("--pace", bench.pace_fps, "Frames a second (default: one after the other)")
       ->check(CLI::Range(0.1, 10'000.0).description(""))
       ->type_name("0.1..10000");
-  bench_cli->add_option("--json", bench_json, "Write the rows to this file too");
+  bench_cli->add_option("--json", bench_json, "Write the rows to this file too")->type_name("FILE");
 
   std::string plugin_path;
   CLI::App* plugin_cli = cli.add_subcommand("plugin", "Check a plug-in: ABI version, name, problems");
-  CLI::Option* plugin_file = plugin_cli->add_option("FILE", plugin_path, "The shared library, or the script in Python");
+  CLI::Option* plugin_file =
+      plugin_cli->add_option("FILE", plugin_path, "The shared library, or the script in Python")->type_name("FILE");
   std::string plugin_python;
-  plugin_cli->add_option("--python", plugin_python, "The interpreter of a script (default: python3)");
+  plugin_cli->add_option("--python", plugin_python, "The interpreter of a script (default: python3)")
+      ->type_name("FILE");
   std::string new_name;
   CLI::Option* plugin_new =
       plugin_cli->add_option("--new", new_name, "Make a folder of this name with a plug-in and its test")
@@ -192,6 +213,11 @@ int run(int argc, char** argv) {
   });
 
   CLI::App* version_cli = cli.add_subcommand("version", "Print the version");
+
+  std::string manual_page;
+  CLI::App* manual_cli = cli.add_subcommand("manual", "Print a manual page or the completion")->group("");
+  manual_cli->add_option("PAGE", manual_page)->check(CLI::IsMember({"camd.1", "camd.yaml.5", "camd.bash"}))->required();
+  cli.footer(app::exits_text(kExits));  // subcommands that are made before it do not repeat it
 
   try {
     cli.parse(argc, argv);
@@ -223,6 +249,7 @@ int run(int argc, char** argv) {
     return 0;
   }
   if (*plugin_cli) return app::plugin_command(plugin_path, plugin_python);
+  if (*manual_cli) std::fputs(manual(cli, manual_page).c_str(), stdout);
   if (*version_cli) std::printf("camd %s\n", CAMD_VERSION);
   return 0;
 }

@@ -27,6 +27,7 @@
 #include "apps/dashboard/live_dashboard.hpp"
 #include "apps/dashboard/model.hpp"
 #include "apps/dashboard/render.hpp"
+#include "apps/manual/manual.hpp"
 #include "base/error.hpp"
 
 namespace camd::camtop {
@@ -278,12 +279,16 @@ int main(int argc, char** argv) {
       "On a terminal the picture is live (q quits, up and down choose the camera) and a file is followed as\n"
       "it grows; otherwise one text frame per period is printed. NO_COLOR turns colours off.",
       "camtop"};
-  app.add_option("FILE", options.file, "metrics lines; - or nothing: standard input");
+  app.add_option("FILE", options.file, "metrics lines; - or nothing: standard input")->type_name("FILE");
   auto* replay = app.add_option("--replay", options.replay, "play FILE at SPEED times its own pace (by mono_ns)")
                      ->type_name("SPEED")
                      ->check(CLI::Range(0.001, 1e6));
   app.add_flag("--once", options.once, "read to the end, print one text frame, leave")->excludes(replay);
   app.add_flag("--ascii", options.ascii, "no block characters");
+  std::string manual;
+  app.add_option("--manual", manual, "print a manual page or the completion")
+      ->check(CLI::IsMember({"camtop.1", "camtop.bash"}))
+      ->group("");
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {
@@ -291,6 +296,12 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     fmt::print(stderr, "camtop: {} (see camtop --help)\n", error.what());
     return camd::camtop::kUsage;
+  }
+  if (!manual.empty()) {
+    const std::string text = manual == "camtop.bash" ? camd::app::bash_completion(app)
+                                                     : camd::app::manual_page(app, {CAMD_VERSION, {}, "camd(1)"});
+    fmt::print("{}", text);
+    return 0;
   }
   try {
     return camd::camtop::run(options);

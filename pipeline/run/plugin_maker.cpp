@@ -104,7 +104,7 @@ std::shared_ptr<Worker> PluginMaker::worker_for(const PluginSpec& spec) {
                               spec.prefix(), isolation.worker));
     }
   }
-  wanted.program = installed("camd-plugin", {"."});
+  wanted.program = installed("camd-plugin", {".", "../" CAMD_PROGRAM_FOLDER "/camd"});
   if (!wanted.order.python.empty()) {
     const std::string script = installed("camd_worker.py", {"../" CAMD_LIBRARY_FOLDER "/camd/python", "../lib/python"});
     wanted.order.python_code = script.substr(0, script.rfind('/'));

@@ -312,7 +312,7 @@ TEST_F(BadInput, TheHelpShowsTheWordsThatAnOptionTakes) {
             "Usage: camd run [OPTIONS] CONFIG\n"
             "\n"
             "Positionals:\n"
-            "  CONFIG TEXT REQUIRED        The YAML file\n"
+            "  CONFIG FILE REQUIRED        The YAML file\n"
             "\n"
             "Options:\n"
             "  -h,--help                   Print this help message and exit\n"
@@ -323,6 +323,7 @@ TEST_F(BadInput, TheHelpShowsTheWordsThatAnOptionTakes) {
             "                              The metrics; auto: the dashboard on a terminal, else json\n"
             "  --set TEXT ...              key.path=value, over the file; may be repeated\n"
             "\n");
+  EXPECT_THAT(run_camd({"--help"}).out, HasSubstr("\nExit codes:\n  0   done: "));
   const Finished bench = run_camd({"bench", "--help"});
   EXPECT_THAT(bench.out,
               AllOf(HasSubstr("  --format bgr|rgb|nv12|i420|yuy2|gray8=bgr\n"),

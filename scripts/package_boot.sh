@@ -1,0 +1,88 @@
+# shellcheck shell=bash disable=SC2154
+# Sourced by scripts/package_test.sh: the root that camd was installed into, booted in QEMU. What happens in the machine
+# comes over its serial line: "ok: ..." or "failed: ...", and "end" when all was done.
+
+have qemu-system-x86_64 || die "qemu-system-x86_64 is missing (package qemu-system-x86)"
+mkdir -p "$root/etc/systemd/system/camd.service.d"
+printf '[Service]\nWatchdogSec=4\nTimeoutAbortSec=2\n' >"$root/etc/systemd/system/camd.service.d/quick.conf"
+cat >"$root/srv/boot-test.sh" <<'INSIDE'
+#!/bin/bash
+# In the virtual machine, as root, once it has booted.
+log() { echo "camd-test $*"; }
+expect() { # WHAT COMMAND...
+  local what=$1 tries
+  shift
+  for ((tries = 0; tries < 120; ++tries)); do
+    if "$@"; then log "ok: $what" && return; fi
+    sleep 0.5
+  done
+  log "failed: $what"
+  systemctl status camd --no-pager -l
+  journalctl -u camd --no-pager -n 40
+}
+status_has() { systemctl show -p StatusText --value camd | grep -qF "$1"; }
+active() { [[ $(systemctl is-active camd) == active ]]; }
+config=/etc/camd/camd.yaml
+expect "the service is active" active
+expect "its status counts the camera" status_has "1 of 1 cameras running"
+log "score: $(systemd-analyze security camd --no-pager | tail -n 1)"
+expect "it runs as camd" sh -c 'ps -o user= -p $(systemctl show -p MainPID --value camd) | grep -qx camd'
+cat >>$config <<'YAML'
+  - plugin: /usr/local/lib/count.so
+  - plugin: jsonl
+    config: {path: detections.jsonl}
+YAML
+sed -i 's/^  - name: test$/  - name: other\n    source: {type: test, width: 320, height: 180, fps: 1}\n  - name: test/' $config
+systemctl reload camd
+expect "a reload adds a camera" status_has "2 of 2 cameras running"
+expect "a plug-in runs in a process of its own under the service's filter" pgrep -u camd camd-plugin
+expect "frames come through it" test -s /var/lib/camd/detections.jsonl
+expect "it is confined by Landlock and seccomp" sh -c 'journalctl -u camd | grep -i "Landlock [0-9]*, seccomp"'
+cp $config /srv/good.yaml
+echo "nonsense: 1" >>$config
+systemctl reload camd
+expect "a wrong configuration is refused and the old one runs on" status_has "2 of 2 cameras running"
+expect "and systemctl status says so" status_has "refused"
+cp /srv/good.yaml $config
+before=$(systemctl show -p NRestarts --value camd)
+kill -STOP "$(systemctl show -p MainPID --value camd)"
+expect "the watchdog starts it anew" sh -c "[ \$(systemctl show -p NRestarts --value camd) -gt $before ]"
+expect "and its cameras run again" status_has "2 of 2 cameras running"
+systemctl stop camd
+expect "it stops with success" sh -c '[ "$(systemctl show -p Result --value camd)" = success ]'
+log end
+systemctl poweroff --no-block
+INSIDE
+chmod 755 "$root/srv/boot-test.sh"
+cat >"$root/etc/systemd/system/boot-test.service" <<'UNIT'
+[Unit]
+After=multi-user.target
+[Service]
+ExecStart=/srv/boot-test.sh
+StandardOutput=tty
+StandardError=tty
+TTYPath=/dev/ttyS0
+UNIT
+mkdir -p "$root/etc/systemd/system/default.target.wants"
+ln -sf /etc/systemd/system/boot-test.service "$root/etc/systemd/system/default.target.wants/boot-test.service"
+must "ps is there" inside apt-get -q -y --no-install-recommends install procps
+say "making a disk of it"
+rm -f "$work/disk.img"
+mke2fs -q -t ext4 -d "$root" "$work/disk.img" 4G
+acceleration=(-accel "tcg,thread=multi")
+if [[ -w /dev/kvm ]] && timeout 10 qemu-system-x86_64 -accel kvm -machine none -display none -monitor stdio \
+  <<<quit >/dev/null 2>&1; then
+  acceleration=(-accel kvm -cpu host)
+else
+  acceleration+=(-cpu max)
+fi
+say "booting (${acceleration[1]})"
+timeout 900 qemu-system-x86_64 "${acceleration[@]}" -m 2048 -smp 2 -nographic -no-reboot -net none \
+  -kernel "$root"/boot/vmlinuz-* -initrd "$root"/boot/initrd.img-* -append "root=/dev/vda rw console=ttyS0 quiet" \
+  -drive "file=$work/disk.img,format=raw,if=virtio,cache=unsafe" >"$work/boot.log" 2>&1 || true
+grep -ao 'camd-test .*' "$work/boot.log" | sed 's/^camd-test /  /'
+grep -qa 'camd-test end' "$work/boot.log" || { tail -n 40 "$work/boot.log" >&2 && die "the machine did not come to the end"; }
+if grep -qa 'camd-test failed' "$work/boot.log"; then die "the service failed in the machine ($work/boot.log)"; fi
+rm -f "$work/disk.img" "$root/etc/systemd/system/boot-test.service" \
+  "$root/etc/systemd/system/default.target.wants/boot-test.service"
+rm -rf "$root/etc/systemd/system/camd.service.d"
