@@ -15,6 +15,11 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 cd "$repo"
 
+# A name space of its own for /proc and /dev of the other root: they go with this script.
+if [[ $(id -u) -eq 0 && -z ${CAMD_PACKAGE_TEST:-} ]]; then
+  CAMD_PACKAGE_TEST=1 exec unshare --mount "$0" "$@"
+fi
+
 packages=dist
 boot=no
 while [[ $# -gt 0 ]]; do
@@ -59,6 +64,8 @@ fi
 rm -rf "$root"
 mkdir -p "$root"
 tar -C "$root" -xf "$work/base.tar"
+mount_system() { mount -t proc proc "$root/proc" && mount --rbind /dev "$root/dev"; }
+mount_system
 printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d"
 chmod 755 "$root/usr/sbin/policy-rc.d"
 cp "${debs[@]}" "$root/srv/"
@@ -83,10 +90,19 @@ inside chown camd:camd /var/lib/camd
 # shellcheck disable=SC2016  # the shell inside expands it
 must "the installed configuration runs as the user camd and delivers frames" as_camd sh -c \
   'cd && camd run /etc/camd/camd.yaml --frames 2 --metrics json | tail -n 1 | grep -q "\"exit_code\":0"'
+cat >"$work/forbidden.c" <<'C'
+#include <stdio.h>
+__attribute__((constructor)) static void try_to_write(void) {
+  FILE* file = fopen("/var/lib/camd/forbidden", "w");
+  if (file != NULL) fclose(file);
+}
+C
 must "a plug-in compiles with the header of camd-dev alone" \
-  gcc -shared -fPIC -DCAMD_PLUGIN_OWN_DLPACK "-I$root/usr/include/camd" -o "$root/usr/local/lib/count.so" \
-  "$root/usr/share/doc/camd-dev/examples/plugin/count.c"
-must "it runs in a process of its own" as_camd sh -c 'camd plugin /usr/local/lib/count.so | grep "in a process of its own"'
+  gcc -shared -fPIC -DCAMD_PLUGIN_OWN_DLPACK "-I$root/usr/include" -o "$root/usr/local/lib/count.so" \
+  "$root/usr/share/doc/camd-dev/examples/plugin/count.c" "$work/forbidden.c"
+{ cat "$root/etc/camd/camd.yaml" && echo "  - plugin: /usr/local/lib/count.so"; } >"$root/srv/count.yaml"
+must "it runs" as_camd sh -c 'cd && camd run /srv/count.yaml --frames 2 --metrics off 2>&1 | grep "detections in"'
+must_not "its process may not write where the user camd may" test -e "$root/var/lib/camd/forbidden"
 # shellcheck disable=SC2016
 must "bash completes" inside bash -c '. /usr/share/bash-completion/completions/camd
   COMP_WORDS=(camd run --metrics d); COMP_CWORD=3; _camd; [[ ${COMPREPLY[*]} == dashboard ]]'
