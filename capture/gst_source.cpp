@@ -35,6 +35,7 @@ constexpr const char* kStopMessage = "camd-stop";
 constexpr const char* kUndecodable = "packets arrive, but no picture can be decoded from them";
 constexpr Duration kClosedPatience = std::chrono::milliseconds(500);  // for pictures, once the server has gone
 constexpr Duration kGlance = std::chrono::milliseconds(100);
+constexpr Duration kLook = std::chrono::seconds(1);
 
 std::string seconds_text(Duration duration) {
   return fmt::format("{:g} s", std::chrono::duration<double>(duration).count());
@@ -240,7 +241,7 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
   // [blocks] until the file has shown its first picture. Throws Error(kSource) naming the file.
   [[nodiscard]] Opened preroll(const std::filesystem::path& path) {
     if (stopped()) return Opened::kStopped;
-    const TimePoint deadline = clock_.now() + kOpenPatience;
+    TimePoint deadline = clock_.now() + kOpenPatience;
     switch (connection_->change(GST_STATE_PAUSED, kOpenPatience, &GstCamera::give_up, this)) {
       case StateChange::kFailed: refuse_file(path, why_failed());
       case StateChange::kHung:
@@ -251,7 +252,9 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
     }
     for (;;) {
       if (stopped()) return Opened::kStopped;
-      const auto message = connection_->next_message(deadline - clock_.now());
+      const auto message = connection_->next_message(std::min<Duration>(kLook, deadline - clock_.now()));
+      if (decoder_ && decoder_->waits()) deadline = clock_.now() + kOpenPatience;
+      if (!message && clock_.now() < deadline) continue;
       if (!message) refuse_file(path, fmt::format("shows no picture within {}", seconds_text(kOpenPatience)));
       const GstMessageType type = GST_MESSAGE_TYPE(message.get());
       if (type == GST_MESSAGE_ERROR) refuse_file(path, error_text(message.get()));
@@ -367,7 +370,7 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
       if (connection_->comes_back()) {
         if (auto outcome = look_for_pictures(patience)) return *std::move(outcome);
       } else {
-        patience = std::chrono::seconds(1);
+        patience = kLook;
       }
       if (auto outcome = look_for_deliveries()) return *std::move(outcome);
       const auto message = connection_->next_message(patience);
@@ -399,6 +402,7 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
     const bool first = first_frame_;
     Duration limit = first ? recovery_.timeout : first_frame_patience_;
     if (server_closed_) limit = std::min(limit, kClosedPatience);
+    if (decoder_ && decoder_->waits()) silence_.begin(clock_.now());
     const Duration silent = silence_.look(clock_.now(), base::from_ns(last_frame_ns_), patience);
     const bool undecodable = silent >= limit / 2 && times_->packets_arrive();
     if (undecodable) report(SourceState::kStarved, kUndecodable);
@@ -413,7 +417,7 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
       connection_->interrupt();
       return Outcome{Verdict::kLost, "the server answers without end"};
     }
-    patience = std::min(first ? Duration(std::chrono::seconds(1)) : kGlance, limit - silent);
+    patience = std::min(first ? kLook : kGlance, limit - silent);
     return std::nullopt;
   }
 

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
+#include <deque>
 
 #include "base/mutex.hpp"
 #include "capture/gst_support.hpp"
@@ -28,46 +30,46 @@ constexpr std::array kKinds{
 };
 
 // The right to have a decoder made. The driver makes them one after the other, some 50 ms each. With hundreds at a time
-// all would be late; so the first are there at once.
-constexpr int kMadeAtATime = 3;
-constexpr base::Duration kTurnPatience = std::chrono::milliseconds(20);  // between two looks whether to give up
+// all would be late; so the first are there at once, and each comes in its turn.
+constexpr std::size_t kMadeAtATime = 3;
+constexpr base::Duration kTurnPatience = std::chrono::milliseconds(100);  // between two looks whether to give up
 
+class Turn;
 struct Turns {
   base::Mutex mutex;
-  base::CondVar freed;
-  int taken CAMD_GUARDED_BY(mutex) = 0;
+  base::CondVar one_left;
+  std::deque<const Turn*> all CAMD_GUARDED_BY(mutex);  // in the order in which they came
 };
 Turns& turns() {
-  static Turns all;
-  return all;
+  static Turns those_of_the_process;
+  return those_of_the_process;
 }
 
 class Turn {
  public:
   // [blocks] until it has its turn, or the taker gives up.
   explicit Turn(DecodedTaker& taker) {
-    Turns& all = turns();
+    const base::MutexLock lock(turns().mutex);
+    turns().all.push_back(this);
     while (!has_ && !taker.gives_up()) {
-      const base::MutexLock lock(all.mutex);
-      if (all.taken == kMadeAtATime) {
-        (void)all.freed.wait_until(all.mutex, std::chrono::steady_clock::now() + kTurnPatience);
-      } else {
-        ++all.taken;
-        has_ = true;
-      }
+      has_ = place() < kMadeAtATime;
+      if (!has_) (void)turns().one_left.wait_until(turns().mutex, std::chrono::steady_clock::now() + kTurnPatience);
     }
   }
   ~Turn() {
-    if (!has_) return;
     const base::MutexLock lock(turns().mutex);
-    --turns().taken;
-    turns().freed.notify_one();
+    std::erase(turns().all, this);
+    turns().one_left.notify_all();
   }
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
   [[nodiscard]] explicit operator bool() const noexcept { return has_; }
 
  private:
+  [[nodiscard]] std::size_t place() const CAMD_REQUIRES(turns().mutex) {
+    const auto& all = turns().all;
+    return static_cast<std::size_t>(std::find(all.begin(), all.end(), this) - all.begin());
+  }
   bool has_ = false;
 };
 
@@ -173,7 +175,9 @@ Status SampleDecoder::decode_bytes(GstSample* sample) {
 
 Status SampleDecoder::decode_unit(std::span<const std::byte> unit, std::optional<std::int64_t> time_ns) {
   if (opened_) return decoder_->decode(unit, time_ns);
+  waits_ = true;
   const Turn turn(taker_);
+  waits_ = false;
   if (!turn) {
     wanted_ = false;
     return {};

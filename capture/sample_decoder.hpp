@@ -8,6 +8,7 @@
 
 #include <gst/gst.h>
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <span>
@@ -83,6 +84,8 @@ class SampleDecoder final : private device::VideoTaker {
   base::Status end(GstElement* pipeline) noexcept;
   // False when the taker wanted no more in the last call.
   [[nodiscard]] bool wanted() const noexcept { return wanted_; }
+  // [any] Whether a stream waits for its decoder to be made, because others are made before. The camera is not to blame.
+  [[nodiscard]] bool waits() const noexcept { return waits_.load(); }
   // [streaming] What decodes, for people: "NVDEC H.264"; "" before the first sample.
   [[nodiscard]] std::string name() const;
 
@@ -101,6 +104,7 @@ class SampleDecoder final : private device::VideoTaker {
   GstClockTime shown_ = GST_CLOCK_TIME_NONE;  // of the last sample
   bool opened_ = false;                       // decoder_ has had its first sample
   bool wanted_ = true;
+  std::atomic<bool> waits_{false};
 };
 
 }  // namespace camd::capture

@@ -17,12 +17,15 @@ usage: measure_cameras.py --clip FILE|--rtsp PROGRAM [--model FILE] [--camd PATH
   --seconds S      the length of a run beyond its start [15]; rates and latencies are those of its second half
   --stages         on standard error: the latency of each stage, and what camd said of the frames in flight
 
-A run begins when every camera has delivered a frame, or after a minute. Why cameras failed is told on standard error. Exit 1 when a line did not balance.
+A run begins when every camera has delivered a frame, or after a minute. Why cameras delivered
+nothing is told on standard error. Exit 1 when a line did not balance.
 """
 
 import argparse
+import collections
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -101,20 +104,20 @@ class Run:
         self.began = time.monotonic()
         self.process = subprocess.Popen([options.camd, "run", self.file], stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, text=True)
-        self.failed = {}  # by reason: how many cameras
+        self.states = {}  # by camera: the last one, and why
+        self.delivered = set()  # cameras that have
         self.errors = []
         threading.Thread(target=lambda: self.errors.extend(self.process.stderr), daemon=True).start()
         self.reader = threading.Thread(target=self.read)
         self.reader.start()
 
     def read(self):
-        seen = set()
         for text in self.process.stdout:
             line = json.loads(text)
             if line["event"] == "process":
                 self.gpu_bytes = line["gpu_memory_bytes"]
-            if line["event"] == "state" and line["state"] == "failed":
-                self.failed[line["reason"]] = self.failed.get(line["reason"], 0) + 1
+            if line["event"] == "state":
+                self.states[line["camera"]] = f'{line["state"]}: {line["reason"]}'
             if line["event"] != "camera":
                 continue
             now = time.monotonic()
@@ -124,8 +127,8 @@ class Run:
             self.lines.setdefault(line["camera"], []).append((now, line))
             if totals["delivered"]:
                 self.first_s = self.first_s or now - self.began
-                seen.add(line["camera"])
-                if len(seen) == self.count and self.all_s is None:
+                self.delivered.add(line["camera"])
+                if len(self.delivered) == self.count and self.all_s is None:
                     self.all_s = now - self.began
                     self.delivering.set()
         self.delivering.set()
@@ -234,8 +237,10 @@ def measure_all(options):
         if options.stages:
             print("stages us, p50/p99:", row["stages"], file=sys.stderr)
             print("".join(line for line in run.errors if "in flight" in line), end="", file=sys.stderr, flush=True)
-        for reason, number in run.failed.items():
-            print(f"{number} of {count} cameras failed: {reason}", file=sys.stderr, flush=True)
+        mute = collections.Counter(re.sub(r"^(\w+: )?.*?cameras\.\d+\.", r"\1", state)
+                                   for camera, state in run.states.items() if camera not in run.delivered)
+        for state, number in mute.items():
+            print(f"{number} of {count} cameras delivered nothing: {state}", file=sys.stderr, flush=True)
     return wrong
 
 

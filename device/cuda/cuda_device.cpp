@@ -326,19 +326,9 @@ class CudaDeviceImpl final : public CudaDevice {
     return {};
   }
 
-  // Another library's call in the same context can make a launch fail as if the stream were capturing, which it is not;
-  // a moment later it works.
   Status launch(const GraphExec& graph, StreamRef stream) override {
-    constexpr int kMostTries = 1000;
     return enqueue("cudaGraphLaunch", [&] {
-      cudaError_t error = cudaSuccess;
-      for (int i = 0; i < kMostTries; ++i) {
-        error = cudaGraphLaunch(static_cast<const CudaGraph&>(graph.state()).handle(), native_stream(stream));
-        if (error != cudaErrorStreamCaptureUnsupported) break;
-        (void)cudaGetLastError();
-        std::this_thread::sleep_for(std::chrono::microseconds(100));
-      }
-      return error;
+      return cudaGraphLaunch(static_cast<const CudaGraph&>(graph.state()).handle(), native_stream(stream));
     });
   }
 
@@ -514,7 +504,18 @@ class CudaDeviceImpl final : public CudaDevice {
   }
 
   // cudaSetDevice is a thread's setting; asking for the same one again costs some 20 ns.
-  cudaError_t select_gpu() const noexcept { return cudaSetDevice(index_); }
+  cudaError_t select_gpu() const noexcept {
+    mind_own_captures();
+    return cudaSetDevice(index_);
+  }
+  // While another thread captures in CUDA's global mode, as NVIDIA's decoder does when it is made, a thread's launches
+  // and allocations fail as if its own stream were captured. Not in this mode, which is a thread's setting, too.
+  static void mind_own_captures() noexcept {
+    static thread_local bool done = false;
+    if (std::exchange(done, true)) return;
+    cudaStreamCaptureMode mode = cudaStreamCaptureModeThreadLocal;
+    (void)cudaThreadExchangeStreamCaptureMode(&mode);
+  }
   void select_for_setup() { setup(select_gpu(), "cudaSetDevice"); }
 
   void setup(cudaError_t error, const std::string& what) const {

@@ -3,7 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <deque>
+#include <thread>
+#include <vector>
+
+#include "base/semaphore.hpp"
 #include "capture/gst_support.hpp"
+#include "capture/sample_decoder.hpp"
 #include "clips.hpp"
 #include "source_fixture.hpp"
 #ifdef CAMD_RTSP_SERVER
@@ -172,6 +178,78 @@ TEST_F(GpuDecodingTest, GoesOnWithDamagedStreams) {
   play(folder_ / "damaged.mkv", config::DecodeMode::kAuto);
   for (int i = 0; i < 5; ++i) ASSERT_TRUE(next());
   source_->stop();
+}
+
+// ---- When many begin at once
+
+// A GPU whose decoders take their first picture when they may.
+class BusyGpu final : public test::EmulatedGpu {
+ public:
+  using EmulatedGpu::EmulatedGpu;
+  [[nodiscard]] std::unique_ptr<device::VideoDecoder> make_video_decoder(const device::VideoDecoderOptions& /*options*/,
+                                                                         device::VideoTaker& /*taker*/) override {
+    return std::make_unique<Decoder>(*this);
+  }
+  base::Semaphore inside, may_go;  // one for each
+
+ private:
+  struct Decoder final : device::VideoDecoder {
+    explicit Decoder(BusyGpu& owner) : gpu(owner) {}
+    base::Status decode(std::span<const std::byte> /*unit*/, std::optional<std::int64_t> /*time_ns*/) override {
+      gpu.inside.release();
+      gpu.may_go.acquire();
+      return {};
+    }
+    base::Status drain() override { return {}; }
+    void reset() noexcept override {}
+    [[nodiscard]] device::VideoDecoderCounts counts() const noexcept override { return {}; }
+    BusyGpu& gpu;
+  };
+};
+
+struct NoTaker final : DecodedTaker {
+  bool take_decoded(LentPicture& /*picture*/, const StreamStamp& /*stamp*/,
+                    GstElement* /*pipeline*/) noexcept override {
+    return true;
+  }
+  [[nodiscard]] bool gives_up() noexcept override { return false; }
+};
+
+void decode_first_sample(SampleDecoder& decoder) {
+  GstCaps* const caps = gst_caps_new_empty_simple("video/x-h264");
+  GstBuffer* const buffer = gst_buffer_new_allocate(nullptr, 16, nullptr);
+  GstSample* const sample = gst_sample_new(buffer, caps, nullptr, nullptr);
+  EXPECT_TRUE(decoder.decode(sample, nullptr).ok());
+  gst_sample_unref(sample);
+  gst_buffer_unref(buffer);
+  gst_caps_unref(caps);
+}
+
+TEST_F(GpuDecodingTest, DecodersOfManyStreamsAreMadeInTurnAndSayThatTheyWait) {
+  BusyGpu gpu(base::system_clock());
+  NoTaker taker;
+  std::deque<SampleDecoder> decoders;
+  std::vector<std::thread> streams;
+  const auto begin_one = [&]() -> SampleDecoder& {
+    SampleDecoder& decoder = decoders.emplace_back(gpu, 4, 64, taker);
+    streams.emplace_back([&decoder] { decode_first_sample(decoder); });
+    return decoder;
+  };
+  for (int i = 0; i < 3; ++i) {
+    (void)begin_one();
+    gpu.inside.acquire();
+  }
+  for (int i = 0; i < 2; ++i) {
+    const SampleDecoder& waiting = begin_one();
+    while (!waiting.waits()) std::this_thread::yield();
+  }
+  EXPECT_FALSE(decoders[0].waits());
+  gpu.may_go.release();
+  gpu.inside.acquire();
+  EXPECT_FALSE(decoders[3].waits());
+  EXPECT_TRUE(decoders[4].waits());
+  for (int i = 0; i < 4; ++i) gpu.may_go.release();
+  for (std::thread& stream : streams) stream.join();
 }
 
 #ifdef CAMD_RTSP_SERVER

@@ -4,9 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cuda_runtime.h>
 #include <cstring>
 #include <numeric>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "device/make_device.hpp"
@@ -138,6 +140,19 @@ TEST_F(CudaDeviceTest, SaysWhetherAStreamIsBeingCaptured) {
   GraphExec graph;
   ASSERT_TRUE(device_->end_capture(stream, graph).ok());
   EXPECT_FALSE(device_->capturing(stream));
+}
+
+TEST_F(CudaDeviceTest, LaunchesAndAllocatesWhileAnotherLibraryCaptures) {
+  test::run_a_graph_of_two_streams(*device_);  // what is loaded at a first use
+  cudaStream_t others = nullptr;
+  ASSERT_EQ(cudaStreamCreateWithFlags(&others, cudaStreamNonBlocking), cudaSuccess);
+  ASSERT_EQ(cudaStreamBeginCapture(others, cudaStreamCaptureModeGlobal), cudaSuccess);
+  // On a thread that has asked CUDA for nothing yet.
+  std::thread([&] { test::run_a_graph_of_two_streams(*device_); }).join();
+  cudaGraph_t graph = nullptr;
+  EXPECT_EQ(cudaStreamEndCapture(others, &graph), cudaSuccess);
+  EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
+  EXPECT_EQ(cudaStreamDestroy(others), cudaSuccess);
 }
 
 TEST_F(CudaDeviceTest, AGraphThatAwaitsASignalReadsWhatWasUploadedBeforeItWasRaised) {

@@ -28,7 +28,7 @@
 
 namespace camd::test {
 
-class EmulatedGpu final : public device::CudaDevice {
+class EmulatedGpu : public device::CudaDevice {
  public:
   explicit EmulatedGpu(const base::Clock& clock) : host_(device::make_host_device(clock, with_threads())) {
     info_ = host_->info();
