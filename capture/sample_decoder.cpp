@@ -35,42 +35,46 @@ constexpr std::size_t kMadeAtATime = 3;
 constexpr base::Duration kTurnPatience = std::chrono::milliseconds(100);  // between two looks whether to give up
 
 class Turn;
-struct Turns {
-  base::Mutex mutex;
-  base::CondVar one_left;
-  std::deque<const Turn*> all CAMD_GUARDED_BY(mutex);  // in the order in which they came
+class Turns {
+ public:
+  static Turns& of_the_process() {
+    static Turns all;
+    return all;
+  }
+  // [blocks] True: it is `one`'s turn, until leave(). False: the taker gives up.
+  [[nodiscard]] bool wait(const Turn* one, DecodedTaker& taker) {
+    const base::MutexLock lock(mutex_);
+    all_.push_back(one);
+    while (!taker.gives_up()) {
+      const auto place = static_cast<std::size_t>(std::find(all_.begin(), all_.end(), one) - all_.begin());
+      if (place < kMadeAtATime) return true;
+      (void)one_left_.wait_until(mutex_, std::chrono::steady_clock::now() + kTurnPatience);
+    }
+    return false;
+  }
+  void leave(const Turn* one) {
+    const base::MutexLock lock(mutex_);
+    std::erase(all_, one);
+    one_left_.notify_all();
+  }
+
+ private:
+  base::Mutex mutex_;
+  base::CondVar one_left_;
+  std::deque<const Turn*> all_ CAMD_GUARDED_BY(mutex_);  // in the order in which they came
 };
-Turns& turns() {
-  static Turns those_of_the_process;
-  return those_of_the_process;
-}
 
 class Turn {
  public:
   // [blocks] until it has its turn, or the taker gives up.
-  explicit Turn(DecodedTaker& taker) {
-    const base::MutexLock lock(turns().mutex);
-    turns().all.push_back(this);
-    while (!has_ && !taker.gives_up()) {
-      has_ = place() < kMadeAtATime;
-      if (!has_) (void)turns().one_left.wait_until(turns().mutex, std::chrono::steady_clock::now() + kTurnPatience);
-    }
-  }
-  ~Turn() {
-    const base::MutexLock lock(turns().mutex);
-    std::erase(turns().all, this);
-    turns().one_left.notify_all();
-  }
+  explicit Turn(DecodedTaker& taker) : has_(Turns::of_the_process().wait(this, taker)) {}
+  ~Turn() { Turns::of_the_process().leave(this); }
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
   [[nodiscard]] explicit operator bool() const noexcept { return has_; }
 
  private:
-  [[nodiscard]] std::size_t place() const CAMD_REQUIRES(turns().mutex) {
-    const auto& all = turns().all;
-    return static_cast<std::size_t>(std::find(all.begin(), all.end(), this) - all.begin());
-  }
-  bool has_ = false;
+  const bool has_;
 };
 
 class MappedBytes {

@@ -84,7 +84,8 @@ class SampleDecoder final : private device::VideoTaker {
   base::Status end(GstElement* pipeline) noexcept;
   // False when the taker wanted no more in the last call.
   [[nodiscard]] bool wanted() const noexcept { return wanted_; }
-  // [any] Whether a stream waits for its decoder to be made, because others are made before. The camera is not to blame.
+  // [any] Whether a stream waits for its decoder to be made, because others are made before. The camera is not to
+  // blame.
   [[nodiscard]] bool waits() const noexcept { return waits_.load(); }
   // [streaming] What decodes, for people: "NVDEC H.264"; "" before the first sample.
   [[nodiscard]] std::string name() const;

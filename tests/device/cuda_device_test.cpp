@@ -4,7 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cuda_runtime.h>
+#include <dlfcn.h>
+
 #include <cstring>
 #include <numeric>
 #include <string>
@@ -142,17 +143,24 @@ TEST_F(CudaDeviceTest, SaysWhetherAStreamIsBeingCaptured) {
   EXPECT_FALSE(device_->capturing(stream));
 }
 
+// As a library does that knows only the driver: in the mode that minds all threads (CU_STREAM_CAPTURE_MODE_GLOBAL).
 TEST_F(CudaDeviceTest, LaunchesAndAllocatesWhileAnotherLibraryCaptures) {
+  void* const driver = ::dlopen("libcuda.so.1", RTLD_NOW);
+  ASSERT_NE(driver, nullptr);
+  const auto begin = reinterpret_cast<int (*)(void*, int)>(::dlsym(driver, "cuStreamBeginCapture_v2"));
+  const auto end = reinterpret_cast<int (*)(void*, void**)>(::dlsym(driver, "cuStreamEndCapture"));
+  const auto destroy = reinterpret_cast<int (*)(void*)>(::dlsym(driver, "cuGraphDestroy"));
+  ASSERT_TRUE(begin != nullptr && end != nullptr && destroy != nullptr);
   test::run_a_graph_of_two_streams(*device_);  // what is loaded at a first use
-  cudaStream_t others = nullptr;
-  ASSERT_EQ(cudaStreamCreateWithFlags(&others, cudaStreamNonBlocking), cudaSuccess);
-  ASSERT_EQ(cudaStreamBeginCapture(others, cudaStreamCaptureModeGlobal), cudaSuccess);
+  const Stream others = device_->make_stream("another library's");
+  ASSERT_TRUE(device_->select().ok());
+  ASSERT_EQ(begin(others.ref().native(), 0), 0);
   // On a thread that has asked CUDA for nothing yet.
   std::thread([&] { test::run_a_graph_of_two_streams(*device_); }).join();
-  cudaGraph_t graph = nullptr;
-  EXPECT_EQ(cudaStreamEndCapture(others, &graph), cudaSuccess);
-  EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
-  EXPECT_EQ(cudaStreamDestroy(others), cudaSuccess);
+  void* graph = nullptr;
+  EXPECT_EQ(end(others.ref().native(), &graph), 0);
+  EXPECT_EQ(destroy(graph), 0);
+  (void)::dlclose(driver);
 }
 
 TEST_F(CudaDeviceTest, AGraphThatAwaitsASignalReadsWhatWasUploadedBeforeItWasRaised) {
