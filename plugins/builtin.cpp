@@ -9,9 +9,9 @@
 namespace camd::plugins {
 namespace {
 
-std::array<const camd_plugin*, 8> tables() noexcept {
-  return {annotate_table(), codes_table(),   detections_table(), jsonl_table(),
-          mqtt_table(),     tensors_table(), track_table(),      zones_table()};
+std::array<const camd_plugin*, 9> tables() noexcept {
+  return {annotate_table(), codes_table(), detections_table(), jsonl_table(), mqtt_table(),
+          tensors_table(),  track_table(), webhook_table(),    zones_table()};
 }
 
 }  // namespace

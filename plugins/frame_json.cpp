@@ -128,6 +128,16 @@ void put_event(JsonBuffer& out, const camd_event& event) {
   put(out, event.number_count > 0 ? "}}" : "}");
 }
 
+void put_frame_event(JsonBuffer& out, const camd_frame& frame, const camd_event& event) {
+  put(out, "{\"camera\":");
+  put_string(out, frame.camera);
+  fmt::format_to(std::back_inserter(out), FMT_COMPILE(",\"seq\":{},\"time\":"), frame.sequence);
+  put_time(out, frame.captured_unix_ns);
+  put(out, ",\"event\":");
+  put_event(out, event);
+  put(out, "}");
+}
+
 void put_frame(JsonBuffer& out, const camd_frame& frame, const camd::plugin::Results& results,
                const camd::plugin::Events& events, std::int64_t now_ns) {
   put(out, "{\"camera\":");

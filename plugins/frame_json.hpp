@@ -24,6 +24,8 @@ void put_string(JsonBuffer& out, std::string_view text);
 void put_time(JsonBuffer& out, std::int64_t unix_ns);
 // One event as a JSON object.
 void put_event(JsonBuffer& out, const camd_event& event);
+// An event with its camera, its frame's number and time.
+void put_frame_event(JsonBuffer& out, const camd_frame& frame, const camd_event& event);
 // The frame as a JSON object, without a line's end. `now_ns`, on the clock of frame.captured_mono_ns, ends the latency.
 void put_frame(JsonBuffer& out, const camd_frame& frame, const camd::plugin::Results& results,
                const camd::plugin::Events& events, std::int64_t now_ns);

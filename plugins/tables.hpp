@@ -15,6 +15,7 @@ namespace camd::plugins {
 [[nodiscard]] const camd_plugin* mqtt_table() noexcept;
 [[nodiscard]] const camd_plugin* tensors_table() noexcept;
 [[nodiscard]] const camd_plugin* track_table() noexcept;
+[[nodiscard]] const camd_plugin* webhook_table() noexcept;
 [[nodiscard]] const camd_plugin* zones_table() noexcept;
 
 }  // namespace camd::plugins

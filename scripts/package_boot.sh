@@ -72,16 +72,12 @@ rm -f "$work/disk.img"
 umount "$root/proc"
 umount -R "$root/dev"
 mke2fs -q -t ext4 -d "$root" "$work/disk.img" 4G
-acceleration=(-accel "tcg,thread=multi")
-if [[ -w /dev/kvm ]] && timeout 10 qemu-system-x86_64 -accel kvm -machine none -display none -monitor stdio \
-  <<<quit >/dev/null 2>&1; then
-  acceleration=(-accel kvm -cpu host)
-else
-  acceleration+=(-cpu max)
-fi
+acceleration=(-accel "tcg,thread=multi" -cpu max)
+# KVM inside a virtual machine is not always what it says it is; who has it sets CAMD_BOOT_KVM.
+if [[ -n ${CAMD_BOOT_KVM:-} ]]; then acceleration=(-accel kvm -cpu host); fi
 say "booting (${acceleration[1]})"
 timeout 900 qemu-system-x86_64 "${acceleration[@]}" -m 2048 -smp 2 -nographic -no-reboot -net none \
-  -kernel "$root"/boot/vmlinuz-* -initrd "$root"/boot/initrd.img-* -append "root=/dev/vda rw console=ttyS0 quiet" \
+  -kernel "$root"/boot/vmlinuz-* -initrd "$root"/boot/initrd.img-* -append "root=/dev/vda rw console=ttyS0 quiet no_timer_check" \
   -drive "file=$work/disk.img,format=raw,if=virtio,cache=unsafe" >"$work/boot.log" 2>&1 || true
 grep -ao 'camd-test .*' "$work/boot.log" | sed 's/^camd-test /  /'
 grep -qa 'camd-test end' "$work/boot.log" || { tail -n 40 "$work/boot.log" >&2 && die "the machine did not come to the end"; }

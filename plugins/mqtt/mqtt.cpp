@@ -23,6 +23,7 @@
 #include "plugins/mqtt/mqtt_options.hpp"
 #include "plugins/mqtt/retained.hpp"
 #include "plugins/outbox/outbox.hpp"
+#include "plugins/outbox/publish.hpp"
 #include "plugins/outbox/report.hpp"
 #include "plugins/paths.hpp"
 #include "plugins/tables.hpp"
@@ -41,10 +42,8 @@ struct Seen {
   std::string topic;                               // "camd/door"
   std::map<std::string, int, std::less<>> counts;  // by class; those that were there once stay, with 0
   std::map<std::string, int, std::less<>> now;     // of the frame at hand
-  std::vector<std::uint64_t> who;                  // of the frame at hand, and of the last one that was sent
-  std::vector<std::uint64_t> who_sent;
-  bool sent_once = false;
-  std::int64_t next_ns = 0;   // publish: interval
+  std::vector<std::uint64_t> who;                  // identity_of() of the frame at hand
+  PublishGate gate;
   std::int64_t frame_ns = 0;  // when the last frame came; 0: none yet
   std::int64_t state_ns = 0;  // when the state was written
   double latency_ms = 0;
@@ -82,21 +81,15 @@ class Mqtt final : public camd::plugin::Postprocessor {
     Seen& seen = *seen_.at(static_cast<std::size_t>(frame.camera_index));
     const std::int64_t now_ns = host_.now_mono_ns();
     note(seen, frame, results, now_ns);
-    if (is_due(seen, now_ns)) {
+    if (seen.gate.opens(options_.publish, seen.who, now_ns)) {
       line_.clear();
       put_frame(line_, frame, results, events_, now_ns);
       send(seen, "/detections");
     }
-    if (!options_.events) return;
+    if (!options_.publish.events) return;
     for (const camd_event& event : events_) {
       line_.clear();
-      put(line_, "{\"camera\":");
-      put_string(line_, frame.camera);
-      fmt::format_to(std::back_inserter(line_), ",\"seq\":{},\"time\":", frame.sequence);
-      put_time(line_, frame.captured_unix_ns);
-      put(line_, ",\"event\":");
-      put_event(line_, event);
-      put(line_, "}");
+      put_frame_event(line_, frame, event);
       send(seen, "/events");
     }
   }
@@ -166,8 +159,7 @@ class Mqtt final : public camd::plugin::Postprocessor {
           std::find(options_.classes.begin(), options_.classes.end(), name) == options_.classes.end()) {
         continue;
       }
-      seen.who.push_back((static_cast<std::uint64_t>(static_cast<std::uint32_t>(detection.class_id)) << 40U) ^
-                         detection.track_id);
+      seen.who.push_back(identity_of(detection));
       auto found = seen.now.find(name);
       if (found == seen.now.end()) {
         if (seen.now.size() == kMostClasses) continue;
@@ -175,7 +167,6 @@ class Mqtt final : public camd::plugin::Postprocessor {
       }
       ++found->second;
     }
-    std::sort(seen.who.begin(), seen.who.end());
     bool more = false, other = !seen.delivering;
     for (const auto& [name, count] : seen.now) {
       const auto [known, is_new] = seen.counts.try_emplace(name, 0);
@@ -188,22 +179,6 @@ class Mqtt final : public camd::plugin::Postprocessor {
     seen.latency_ms = static_cast<double>(now_ns - frame.captured_mono_ns) / 1e6;
     if (other || more || now_ns - seen.state_ns >= kLatencyEveryNs) write_state(seen, now_ns);
     if (more) announce(seen);
-  }
-
-  [[nodiscard]] bool is_due(Seen& seen, std::int64_t now_ns) const {
-    switch (options_.publish) {
-      case MqttPluginOptions::Publish::kFrame: return true;
-      case MqttPluginOptions::Publish::kInterval:
-        if (now_ns < seen.next_ns) return false;
-        // Counts on from what was due, unless frames were away for longer.
-        seen.next_ns = std::max(seen.next_ns + options_.interval_ns, now_ns);
-        return true;
-      case MqttPluginOptions::Publish::kChange: break;
-    }
-    if (seen.sent_once && seen.who == seen.who_sent) return false;
-    seen.sent_once = true;
-    seen.who_sent = seen.who;
-    return true;
   }
 
   void send(const Seen& seen, std::string_view below) {

@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "plugins/json_object.hpp"
+#include "plugins/outbox/frame_outlet.hpp"
 #include "plugins/paths.hpp"
 
 namespace camd::plugins {
@@ -103,14 +104,7 @@ MqttPluginOptions read_keys(JsonObject& keys) {
     keys.fail("topic", "must be a topic such as camd or site/camd: no + and #, no / at an end, no $ in front");
   }
   broker.status_topic = options.topic + "/status";
-  const auto publish = keys.one_of("publish", {"frame", "change", "interval"});
-  if (publish == "frame") options.publish = MqttPluginOptions::Publish::kFrame;
-  if (publish == "interval") options.publish = MqttPluginOptions::Publish::kInterval;
-  if (const auto interval = keys.duration("interval", milliseconds(10), std::chrono::hours(1))) {
-    options.interval_ns = std::chrono::nanoseconds(*interval).count();
-    if (publish != "interval") keys.fail("interval", "is for publish: interval");
-  }
-  options.events = keys.boolean("events").value_or(true);
+  options.publish = read_publish(keys);
   options.classes = keys.texts("classes").value_or(std::vector<std::string>{});
   options.homeassistant = keys.boolean("homeassistant").value_or(false);
   options.discovery_prefix = keys.text("discovery_prefix").value_or("homeassistant");
@@ -135,10 +129,7 @@ void check_mqtt(const camd::plugin::Check& check) {
   JsonObject keys("config", check.config_json());
   const MqttPluginOptions options = read_keys(keys);
   keys.report(check);
-  const std::string& spool = options.outbox.spool;
-  if (spool.empty()) return;
-  if (const std::string problem = folder_problem(spool); !problem.empty()) check.mistake("outbox.spool", problem);
-  check.claim("outbox.spool", spool);
+  check_spool(check, options.outbox);
 }
 
 }  // namespace camd::plugins

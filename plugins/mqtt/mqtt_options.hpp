@@ -11,18 +11,15 @@
 #include "plugins/camd_plugin.hpp"
 #include "plugins/mqtt/mqtt_connection.hpp"
 #include "plugins/outbox/outbox.hpp"
+#include "plugins/outbox/publish.hpp"
 
 namespace camd::plugins {
 
 struct MqttPluginOptions {
-  enum class Publish : std::uint8_t { kFrame, kChange, kInterval };
-
   MqttOptions broker;
-  std::string topic = "camd";                // in front of all topics
-  Publish publish = Publish::kChange;        // when a frame's detections are sent
-  std::int64_t interval_ns = 1'000'000'000;  // of kInterval
-  bool events = true;                        // whether events are sent
-  std::vector<std::string> classes;          // that are counted; empty: all
+  std::string topic = "camd";  // in front of all topics
+  PublishOptions publish;
+  std::vector<std::string> classes;  // that are counted; empty: all
   bool homeassistant = false;
   std::string discovery_prefix = "homeassistant";
   OutboxOptions outbox;

@@ -5,6 +5,7 @@ usage: test_outlets.py BUILD
 CAMD_BROKER_AWAY=30 keeps the broker away for 30 s instead of half a second.
 """
 
+import http.server
 import json
 import os
 import signal
@@ -81,25 +82,39 @@ def balanced(row):
     return row["taken"] == row["acknowledged"] + row["waiting"] + row["spooled"] + sum(row["dropped"].values())
 
 
-class Outlets(unittest.TestCase):
+class Server(http.server.ThreadingHTTPServer):
+    """A web server on loopback. `answer(frames)` decides: the status of a request with these frames."""
+
+    daemon_threads = True
+
+    def __init__(self, answer):
+        self.requests = []  # (status, frames, headers)
+        outer = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self):
+                frames = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                status = answer(frames)
+                outer.requests.append((status, frames, dict(self.headers)))
+                self.send_response(status)
+                self.send_header("Content-Length", "2")
+                self.end_headers()
+                self.wfile.write(b"so")
+
+            def log_message(self, *arguments):
+                pass
+
+        super().__init__(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+
+
+class Daemon(unittest.TestCase):
     def setUp(self):
-        for program in (BROKER, "/usr/bin/mosquitto_sub"):
-            if not os.access(program, os.X_OK):
-                self.skipTest(f"no {program}: scripts/install_deps.sh test")
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
-        self.broker = Broker(self.folder)
-        self.addCleanup(lambda: self.broker.end(signal.SIGKILL))
-        self.broker.start()
-
-    def listen(self, *options):
-        """A subscriber that a broker knows again after it was away. Its lines are "TOPIC PAYLOAD"."""
-        process, lines, _ = start("/usr/bin/mosquitto_sub", "-h", "127.0.0.1", "-p", str(self.broker.port), "-q", "1",
-                                  "-v", "-i", "listener", *options)
-        self.addCleanup(process.wait)
-        self.addCleanup(process.kill)
-        return lines
 
     def run_camd(self, config):
         path = self.folder / "camd.yaml"
@@ -113,6 +128,32 @@ class Outlets(unittest.TestCase):
         process.send_signal(signal.SIGTERM)
         self.assertEqual(process.wait(PATIENCE), 0, "\n".join(err.lines))
         out.join(PATIENCE)
+
+    def written(self):
+        """Sequence numbers by camera, of the lines that `jsonl` has written beside the outlet."""
+        numbers = {}
+        for line in map(json.loads, (self.folder / "found.jsonl").read_text().splitlines()):
+            numbers.setdefault(line["camera"], []).append(line["seq"])
+        return numbers
+
+
+class Outlets(Daemon):
+    def setUp(self):
+        super().setUp()
+        for program in (BROKER, "/usr/bin/mosquitto_sub"):
+            if not os.access(program, os.X_OK):
+                self.skipTest(f"no {program}: scripts/install_deps.sh test")
+        self.broker = Broker(self.folder)
+        self.addCleanup(lambda: self.broker.end(signal.SIGKILL))
+        self.broker.start()
+
+    def listen(self, *options):
+        """A subscriber that a broker knows again after it was away. Its lines are "TOPIC PAYLOAD"."""
+        process, lines, _ = start("/usr/bin/mosquitto_sub", "-h", "127.0.0.1", "-p", str(self.broker.port), "-q", "1",
+                                  "-v", "-i", "listener", *options)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return lines
 
     def test_a_broker_that_is_killed_costs_no_camera_a_frame_and_loses_no_message(self):
         # The subscription outlives a broker that is killed later, because it is written down when this one ends.
@@ -151,9 +192,7 @@ class Outlets(unittest.TestCase):
                 dropped = dict(line["totals"]["dropped"], superseded=0, shutdown=0)
                 self.assertEqual(sum(dropped.values()), 0, line)
         last = {row["camera"]: row for row in rows()[-4:]}
-        written = {name: [] for name in last}
-        for line in map(json.loads, (self.folder / "found.jsonl").read_text().splitlines()):
-            written[line["camera"]].append(line["seq"])
+        written = self.written()
         self.assertTrue(wait_until(lambda: len(heard.lines) >= sum(row["acknowledged"] for row in last.values()), PATIENCE))
         received = {name: [] for name in last}
         for line in list(heard.lines):
@@ -201,6 +240,74 @@ class Outlets(unittest.TestCase):
             jsonschema.Draft202012Validator(schema, resolver=resolver).validate(json.loads(payload))
         for schema in schemas.values():
             jsonschema.Draft202012Validator.check_schema(schema)
+
+
+class Webhook(Daemon):
+    def run_with(self, server, frames, further=""):
+        """A run of two cameras until the server has taken so many frames of each. Returns the last rows and the log."""
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        tiny_model(self.folder / "tiny.onnx")
+        cameras = "".join(f"  - {{name: c{i}, source: {{type: test, width: 64, height: 48, fps: 50}}}}\n" for i in range(2))
+        process, out, err = self.run_camd(
+            f"device: host\nmodel: {{path: {self.folder}/tiny.onnx}}\nmetrics: {{period: 100ms}}\ncameras:\n{cameras}"
+            f"postprocess:\n  - plugin: jsonl\n    config: {{path: {self.folder}/found.jsonl}}\n"
+            f"  - plugin: webhook\n    config:\n      url: http://127.0.0.1:{server.server_port}/hook?key=hidden\n"
+            f"      publish: frame\n      outbox: {{retry_max: 100ms}}\n{further}")
+
+        def enough():
+            taken = self.taken_by(server)
+            return len(taken) == 2 and min(map(len, taken.values())) >= frames
+        self.assertTrue(wait_until(enough, PATIENCE), err.lines)
+        self.end(process, out, err)
+        rows = [row for row in map(json.loads, out.lines) if row["event"] == "outlet"]
+        for row in rows:
+            self.assertTrue(balanced(row), row)
+        return {row["camera"]: row for row in rows[-2:]}, "\n".join(err.lines)
+
+    def taken_by(self, server):
+        """Sequence numbers by camera that the server has taken."""
+        numbers = {}
+        for status, frames, _ in list(server.requests):
+            for frame in frames if status == 200 else []:
+                numbers.setdefault(frame["camera"], []).append(frame["seq"])
+        return numbers
+
+    def assert_taken_in_order(self, server, rows, refused=()):
+        taken = self.taken_by(server)
+        for name, numbers in self.written().items():
+            wanted = [seq for seq in numbers if seq not in refused]
+            self.assertEqual(taken[name], wanted[:len(taken[name])], name)
+            self.assertGreaterEqual(len(taken[name]), rows[name]["acknowledged"])
+            self.assertEqual(rows[name]["taken"], len(numbers))
+
+    def test_posts_frames_in_order_and_in_batches_with_its_headers(self):
+        server = Server(lambda frames: 200)
+        rows, log = self.run_with(server, 20, "      batch: 8\n      headers: ['Authorization: Bearer sesame']\n")
+        self.assert_taken_in_order(server, rows)
+        self.assertLessEqual(max(len(frames) for _, frames, _ in server.requests), 8)
+        headers = server.requests[0][2]
+        self.assertEqual(headers["Authorization"], "Bearer sesame")
+        self.assertEqual(headers["Content-Type"], "application/json")
+        self.assertRegex(headers["User-Agent"], r"^camd/\d")
+        self.assertNotIn("sesame", log)
+        self.assertNotIn("hidden", log)
+
+    def test_a_server_that_fails_gets_everything_again_in_order(self):
+        failures = [503, 401, 500]
+        server = Server(lambda frames: failures.pop() if failures else 200)
+        rows, log = self.run_with(server, 10)
+        self.assertEqual([status for status, _, _ in server.requests[:4]], [500, 401, 503, 200])
+        self.assert_taken_in_order(server, rows)
+        self.assertIn("HTTP 503 so; tried again", log)
+
+    def test_only_the_message_that_the_server_refuses_is_lost(self):
+        server = Server(lambda frames: 422 if any(frame["seq"] % 5 == 3 for frame in frames) else 200)
+        rows, log = self.run_with(server, 10)
+        self.assert_taken_in_order(server, rows, range(3, 100_000, 5))
+        for name, row in rows.items():
+            self.assertGreaterEqual(row["dropped"]["refused"], 1, row)
+        self.assertEqual(log.count("was refused: HTTP 422 so"), 1)
 
 
 if __name__ == "__main__":

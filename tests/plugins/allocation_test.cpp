@@ -8,14 +8,18 @@
 #include "harness.hpp"
 #include "plugins/builtin.hpp"
 #include "plugins/camd_plugin.hpp"
+#include "plugins/outbox/outbox.hpp"
+#include "swallow.hpp"
 
 namespace {
 std::atomic<std::uint64_t> allocations{0};
-}
+thread_local std::uint64_t own_allocations = 0;  // of the thread that asks
+}  // namespace
 
 // Not inlined: GCC would see malloc() in one place and delete in another and call it a mismatch.
 __attribute__((noinline)) void* operator new(std::size_t size) {
   ++allocations;
+  ++own_allocations;
   if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
   throw std::bad_alloc();
 }
@@ -134,6 +138,39 @@ TEST(Allocations, AreNoneInJsonlWhenAFrameHasMoreDetectionsThanAnyBefore) {
   run.results.count = 4096;
   ASSERT_EQ(run.table->process(run.instance, &run.frame, &run.tensors, &run.results, &run.problem), CAMD_OK);
   EXPECT_EQ(allocations - before, 0U);
+}
+
+// The call alone: what the outbox's own thread does is no frame's time.
+TEST(Allocations, AreNoneInACallIntoTheOutbox) {
+  OutboxOptions options;
+  options.capacity = 64;
+  Outbox box(options, std::make_unique<Swallow>(), "swallow", [](camd_log_level, const std::string&) {});
+  for (const char* camera : {"door", "yard"}) box.add_camera(camera);
+  box.start();
+  const std::string payload(2000, 'x');
+  std::uint64_t before = 0;
+  for (int i = 0; i < 2000; ++i) {
+    if (i == 1000) before = own_allocations;  // each place has had a message of this size
+    box.put(i % 2 == 0 ? "door" : "yard", "camd/door/detections", payload, false);
+  }
+  EXPECT_EQ(own_allocations - before, 0U);
+}
+
+TEST(Allocations, AreNoneInMqttWhileItsBrokerIsAway) {
+  FakeModel model(4, 4);
+  Instance run(find_builtin("mqtt"));
+  ASSERT_EQ(run.create(R"({"url":"mqtt://127.0.0.1:1","publish":"frame","outbox":{"capacity":4}})"), CAMD_OK)
+      << run.error();
+  ASSERT_EQ(run.outputs(model), CAMD_OK) << run.error();
+  camd_detection d{};
+  camd::plugin::copy_text(d.class_name, "person");
+  ASSERT_EQ(run.process(model, {d, d, d}), CAMD_OK) << run.error();
+  std::uint64_t before = 0;
+  for (int frame = 0; frame < 40; ++frame) {
+    if (frame == 20) before = own_allocations;
+    ASSERT_EQ(run.table->process(run.instance, &run.frame, &run.tensors, &run.results, &run.problem), CAMD_OK);
+  }
+  EXPECT_EQ(own_allocations - before, 0U);
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // What the built-ins cost a frame. Run: build/bin/bench_plugins (configure with -DCAMD_BUILD_BENCHMARKS=ON).
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -9,6 +11,8 @@
 #include "plugins/annotate/canvas.hpp"
 #include "plugins/builtin.hpp"
 #include "plugins/camd_plugin.hpp"
+#include "plugins/outbox/outbox.hpp"
+#include "swallow.hpp"
 
 namespace camd::plugins::testing {
 namespace {
@@ -99,6 +103,32 @@ void track_and_zones(benchmark::State& state) {
   }
 }
 BENCHMARK(track_and_zones)->Arg(1)->Arg(20)->Arg(100)->Unit(benchmark::kMicrosecond);
+
+// A plug-in's call into the outbox, each by itself, with a message of range(0) bytes, 1000 a second; the outbox's
+// thread sends meanwhile.
+void outbox_put(benchmark::State& state) {
+  Outbox box({}, std::make_unique<Swallow>(), "swallow", [](camd_log_level, const std::string&) {});
+  box.add_camera("door");
+  box.start();
+  const std::string payload(static_cast<std::size_t>(state.range(0)), 'x');
+  std::vector<double> times_us;
+  for (auto _ : state) {
+    state.PauseTiming();
+    ::usleep(1000);
+    state.ResumeTiming();
+    const auto begin = std::chrono::steady_clock::now();
+    box.put("door", "camd/door/detections", payload, false);
+    times_us.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count());
+  }
+  std::sort(times_us.begin(), times_us.end());
+  const auto percentile = [&](double part) {
+    return times_us[static_cast<std::size_t>(part * static_cast<double>(times_us.size() - 1))];
+  };
+  state.counters["p50_us"] = percentile(0.5);
+  state.counters["p99_us"] = percentile(0.99);
+  state.counters["worst_us"] = times_us.back();
+}
+BENCHMARK(outbox_put)->Arg(300)->Arg(3000)->Arg(30000)->Unit(benchmark::kMicrosecond)->Iterations(5000);
 
 // annotate's share of a frame without the encoder: 720p copied, converted, scaled by range(1) percent.
 void canvas_fill(benchmark::State& state) {
