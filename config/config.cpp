@@ -61,6 +61,10 @@ std::string_view to_string(Isolation isolation) noexcept {
   return isolation == Isolation::kProcess ? "process" : "none";
 }
 
+std::string_view to_string(Instances instances) noexcept {
+  return instances == Instances::kCamera ? "camera" : "shared";
+}
+
 std::string_view to_string(OnFailure choice) noexcept {
   switch (choice) {
     case OnFailure::kDropFrames: return "drop_frames";

@@ -44,6 +44,7 @@ enum class RtspTransport { kTcp, kUdp };
 enum class DecodeMode { kAuto, kGpu, kCpu };
 enum class DamagedMode { kKeep, kDrop };
 enum class Isolation { kProcess, kNone };
+enum class Instances { kShared, kCamera };
 enum class OnFailure { kDropFrames, kPassThrough, kStop };
 
 // The spelling of the configuration file.
@@ -56,6 +57,7 @@ enum class OnFailure { kDropFrames, kPassThrough, kStop };
 [[nodiscard]] std::string_view to_string(DecodeMode mode) noexcept;
 [[nodiscard]] std::string_view to_string(DamagedMode mode) noexcept;
 [[nodiscard]] std::string_view to_string(Isolation isolation) noexcept;
+[[nodiscard]] std::string_view to_string(Instances instances) noexcept;
 [[nodiscard]] std::string_view to_string(OnFailure choice) noexcept;
 
 struct Model {
@@ -166,17 +168,20 @@ struct Postprocessor {
   SourcePlace place{};
   std::string key{};
   Isolation isolation = Isolation::kNone;  // not written: process for a path
-  std::string worker{};                    // of whom it shares the process; empty: it has its own
+  Instances instances = Instances::kShared;
+  std::string worker{};  // of whom it shares the process; empty: it has its own
   Duration deadline = std::chrono::seconds(1);
   std::int64_t memory_bytes = std::int64_t{2} << 30;
+  std::int64_t nice = 0;  // of its process
   OnFailure on_failure = OnFailure::kDropFrames;
   std::vector<std::string> allow{};  // "network", "files: PATH"
   std::string python{};              // the interpreter; empty: python3
 
   friend bool operator==(const Postprocessor& a, const Postprocessor& b) {
     return a.plugin == b.plugin && a.config_json == b.config_json && a.isolation == b.isolation &&
-           a.worker == b.worker && a.deadline == b.deadline && a.memory_bytes == b.memory_bytes &&
-           a.on_failure == b.on_failure && a.allow == b.allow && a.python == b.python;
+           a.instances == b.instances && a.nice == b.nice && a.worker == b.worker && a.deadline == b.deadline &&
+           a.memory_bytes == b.memory_bytes && a.on_failure == b.on_failure && a.allow == b.allow &&
+           a.python == b.python;
   }
 };
 

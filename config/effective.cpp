@@ -120,10 +120,12 @@ std::string effective_text(const Config& config) {
   for (const Postprocessor& entry : config.postprocess) {
     json one = {{"plugin", entry.plugin},
                 {"config", escaped(json::parse(entry.config_json))},
-                {"isolation", to_string(entry.isolation)}};
+                {"isolation", to_string(entry.isolation)},
+                {"instances", to_string(entry.instances)}};
     if (entry.isolation == Isolation::kProcess) {
       one["deadline"] = duration_text(entry.deadline);
       one["memory"] = size_text(entry.memory_bytes);
+      one["nice"] = entry.nice;
       one["on_failure"] = to_string(entry.on_failure);
       if (!entry.worker.empty()) one["worker"] = entry.worker;
       if (!entry.allow.empty()) one["allow"] = entry.allow;

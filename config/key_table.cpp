@@ -311,6 +311,13 @@ constexpr std::array kConfigKeys = {
                "process: it runs in a process of its own, which costs two wake-ups a frame, and a fault in it costs "
                "that process and no more. none: in camd's. What is left out counts as process for a path, as none "
                "for a built-in."},
+    KeyRow{.path = "postprocess[].instances",
+           .type = kWord,
+           .fallback = "shared",
+           .words = "shared|camera",
+           .help =
+               "shared: one instance for all cameras. camera: each has its own, and with isolation: process its own "
+               "process, unless worker: names one. A fault then costs frames of one camera alone."},
     KeyRow{.path = "postprocess[].worker",
            .type = kName,
            .example = "mine",
@@ -327,6 +334,13 @@ constexpr std::array kConfigKeys = {
            .min = "16MiB",
            .max = "1024GiB",
            .help = "With isolation: process. A process that takes more memory of its own is ended."},
+    KeyRow{.path = "postprocess[].nice",
+           .type = kInteger,
+           .fallback = "0",
+           .min = "0",
+           .max = "19",
+           .help = "With isolation: process. How far the process stands behind camd where cores are short: 0 as camd "
+                   "itself, 19 last of all."},
     KeyRow{.path = "postprocess[].on_failure",
            .type = kWord,
            .fallback = "drop_frames",

@@ -38,6 +38,7 @@ constexpr Words<DamagedMode, 2> kDamagedModes = {{{"keep", DamagedMode::kKeep}, 
 constexpr Words<DecodeMode, 3> kDecodeModes = {
     {{"auto", DecodeMode::kAuto}, {"gpu", DecodeMode::kGpu}, {"cpu", DecodeMode::kCpu}}};
 constexpr Words<Isolation, 2> kIsolations = {{{"process", Isolation::kProcess}, {"none", Isolation::kNone}}};
+constexpr Words<Instances, 2> kInstances = {{{"shared", Instances::kShared}, {"camera", Instances::kCamera}}};
 constexpr Words<OnFailure, 3> kOnFailures = {
     {{"drop_frames", OnFailure::kDropFrames}, {"pass_through", OnFailure::kPassThrough}, {"stop", OnFailure::kStop}}};
 constexpr Words<base::PixelFormat, 6> kFormats = {{{"bgr", base::PixelFormat::kBgr},
@@ -260,6 +261,8 @@ class Loader {
     } else {
       result.isolation = is_library_path(plugin.text) ? Isolation::kProcess : Isolation::kNone;
     }
+    result.instances = reader.word("instances", kInstances);
+    result.nice = reader.integer("nice");
     if (reader.node("worker") != nullptr) result.worker = reader.text("worker");
     result.deadline = reader.duration("deadline");
     result.memory_bytes = *parse_size(reader.text("memory"));

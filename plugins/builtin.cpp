@@ -4,15 +4,29 @@
 
 #include "plugins/annotate/elements.hpp"
 #include "plugins/detections/suggest.hpp"
+#include "plugins/frame_json.hpp"
 #include "plugins/tables.hpp"
 
 namespace camd::plugins {
 namespace {
 
-std::array<const camd_plugin*, 9> tables() noexcept {
-  return {annotate_table(), codes_table(), detections_table(), jsonl_table(), mqtt_table(),
-          tensors_table(),  track_table(), webhook_table(),    zones_table()};
+std::array<const camd_plugin*, 10> tables() noexcept {
+  return {annotate_table(), codes_table(),   detections_table(), jsonl_table(),   mqtt_table(),
+          record_table(),   tensors_table(), track_table(),      webhook_table(), zones_table()};
 }
+
+// A host that has nothing but a frame's events.
+struct EventsHost {
+  static const EventsHost& of(const camd_host* host) { return *reinterpret_cast<const EventsHost*>(host); }
+  static std::int32_t count(const camd_host* host) { return static_cast<std::int32_t>(of(host).events.size()); }
+  static const camd_event* get(const camd_host* host, std::int32_t index) {
+    return &of(host).events[static_cast<std::size_t>(index)];
+  }
+  static std::int32_t add(const camd_host* /*host*/, const camd_event* /*event*/) { return CAMD_ERROR_INVALID; }
+
+  camd_host host{};  // the first member, so the address of one is the address of the other
+  std::span<const camd_event> events;
+};
 
 }  // namespace
 
@@ -36,6 +50,16 @@ std::vector<LayoutSuggestion> suggest_layouts(const camd_model& model, std::stri
 
 std::string doubt_layout(const camd_model& model, std::string_view config_json, const OutputValues& values) {
   return doubt(model, read_options(model.card_json != nullptr ? model.card_json : "{}", config_json), values);
+}
+
+std::string frame_line(const camd_frame& frame, const camd_results& results, std::span<const camd_event> events,
+                       std::int64_t now_ns) {
+  static constexpr camd_events kEvents{sizeof(camd_events), &EventsHost::count, &EventsHost::get, &EventsHost::add};
+  const EventsHost host{{}, events};
+  camd_results list = results;
+  JsonBuffer line;
+  put_frame(line, frame, camd::plugin::Results(&list), camd::plugin::Events(&host.host, &kEvents), now_ns);
+  return fmt::to_string(line);
 }
 
 std::vector<ElementFinding> builtin_elements() { return annotate_elements(); }

@@ -63,6 +63,11 @@ struct LayoutSuggestion {
 [[nodiscard]] std::string doubt_layout(const camd_model& model, std::string_view config_json,
                                        const OutputValues& values);
 
+// The line that `jsonl` would write of a frame, without its end. `now_ns`, on the clock of frame.captured_mono_ns, ends
+// the latency.
+[[nodiscard]] std::string frame_line(const camd_frame& frame, const camd_results& results,
+                                     std::span<const camd_event> events, std::int64_t now_ns);
+
 // A GStreamer element that a built-in leans on.
 struct ElementFinding {
   std::string element;

@@ -13,6 +13,7 @@ namespace camd::plugins {
 [[nodiscard]] const camd_plugin* detections_table() noexcept;
 [[nodiscard]] const camd_plugin* jsonl_table() noexcept;
 [[nodiscard]] const camd_plugin* mqtt_table() noexcept;
+[[nodiscard]] const camd_plugin* record_table() noexcept;
 [[nodiscard]] const camd_plugin* tensors_table() noexcept;
 [[nodiscard]] const camd_plugin* track_table() noexcept;
 [[nodiscard]] const camd_plugin* webhook_table() noexcept;

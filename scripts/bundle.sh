@@ -100,7 +100,7 @@ fi
 # What plug-ins in Python need, where camd-plugin looks for it.
 if [ -d "$build/lib/python" ]; then
   mkdir -p "$out/lib/python"
-  cp -L "$build/lib/python"/camd_worker.* "$out/lib/python/"
+  cp -L "$build/lib/python"/camd_*.* "$out/lib/python/"
 fi
 
 # The GStreamer plug-ins that camd's sources use, and NVIDIA's decoders, which find the driver by themselves. H.264 is

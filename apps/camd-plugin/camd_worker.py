@@ -9,6 +9,7 @@ import ctypes
 import importlib.util
 import json
 import os
+import re
 import sys
 import threading
 import time
@@ -22,170 +23,14 @@ except ImportError:
         "interpreter with `python:`"
     )
 
-CREATE, OUTPUTS, PROCESS, REOPEN, DESTROY = 1, 2, 3, 4, 9
+from camd_abi import DETECTION, MAX_KEYPOINTS, CEvent, load_library
+
+CREATE, OUTPUTS, PROCESS, REOPEN, DESTROY, CHECK = 1, 2, 3, 4, 9, 14
+MISTAKE, UNKNOWN_KEY, CLAIM = range(3)
 OK, FAILED, FULL = 0, 2, 3
 NONE, HOST = 0, 2
-DEFAULT_DETECTIONS, MAX_EVENTS, MAX_KEYPOINTS = 512, 64, 32
+DEFAULT_DETECTIONS = 512
 LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG = range(4)
-
-# camd_detection, field by field (plugins/camd_plugin.h).
-DETECTION = np.dtype(
-    [
-        ("track_id", np.uint64),
-        ("class_id", np.int32),
-        ("score", np.float32),
-        ("box", np.float32, 4),
-        ("class_name", "S48"),
-        ("text", "S64"),
-        ("keypoint_count", np.int32),
-        ("keypoints", np.float32, (MAX_KEYPOINTS, 2)),
-        ("reserved", np.uint32, 11),
-    ]
-)
-assert DETECTION.itemsize == 448, DETECTION.itemsize
-
-c_void_p, c_char_p, c_int32, c_int64 = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int32, ctypes.c_int64
-
-
-class DLDevice(ctypes.Structure):
-    _fields_ = [("device_type", c_int32), ("device_id", c_int32)]
-
-
-class DLDataType(ctypes.Structure):
-    _fields_ = [("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16)]
-
-
-class DLTensor(ctypes.Structure):
-    _fields_ = [
-        ("data", c_void_p),
-        ("device", DLDevice),
-        ("ndim", c_int32),
-        ("dtype", DLDataType),
-        ("shape", ctypes.POINTER(c_int64)),
-        ("strides", ctypes.POINTER(c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    ]
-
-
-class CSpec(ctypes.Structure):
-    _fields_ = [
-        ("name", c_char_p),
-        ("ndim", c_int32),
-        ("shape", ctypes.POINTER(c_int64)),
-        ("dtype", DLDataType),
-    ]
-
-
-class CModel(ctypes.Structure):
-    _fields_ = [
-        ("struct_size", ctypes.c_size_t),
-        ("path", c_char_p),
-        ("input", CSpec),
-        ("output_count", c_int32),
-        ("outputs", ctypes.POINTER(CSpec)),
-        ("card_json", c_char_p),
-        ("camera_count", c_int32),
-        ("camera_names", ctypes.POINTER(c_char_p)),
-        ("channels_last", c_int32),
-    ]
-
-
-class CPlane(ctypes.Structure):
-    _fields_ = [("data", c_void_p), ("stride_bytes", c_int32), ("width", c_int32), ("height", c_int32)]
-
-
-class CPicture(ctypes.Structure):
-    _fields_ = [
-        ("struct_size", ctypes.c_size_t),
-        ("format", c_int32),
-        ("bt709", c_int32),
-        ("full_range", c_int32),
-        ("plane_count", c_int32),
-        ("planes", CPlane * 3),
-    ]
-
-
-class CFrame(ctypes.Structure):
-    _fields_ = [
-        ("struct_size", ctypes.c_size_t),
-        ("camera", c_char_p),
-        ("camera_index", c_int32),
-        ("width", c_int32),
-        ("height", c_int32),
-        ("sequence", ctypes.c_uint64),
-        ("captured_mono_ns", c_int64),
-        ("arrived_mono_ns", c_int64),
-        ("captured_unix_ns", c_int64),
-        ("scale_x", ctypes.c_float),
-        ("scale_y", ctypes.c_float),
-        ("offset_x", ctypes.c_float),
-        ("offset_y", ctypes.c_float),
-        ("picture", ctypes.POINTER(CPicture)),
-        ("captured_uncertainty_ns", c_int64),
-        ("flags", ctypes.c_uint32),
-    ]
-
-
-class CTensors(ctypes.Structure):
-    _fields_ = [
-        ("struct_size", ctypes.c_size_t),
-        ("output_count", c_int32),
-        ("outputs", ctypes.POINTER(ctypes.POINTER(DLTensor))),
-        ("device_outputs", ctypes.POINTER(ctypes.POINTER(DLTensor))),
-        ("input", ctypes.POINTER(DLTensor)),
-        ("stream", c_void_p),
-    ]
-
-
-class CResults(ctypes.Structure):
-    _fields_ = [
-        ("struct_size", ctypes.c_size_t),
-        ("capacity", c_int32),
-        ("count", c_int32),
-        ("items", c_void_p),
-    ]
-
-
-class CNumber(ctypes.Structure):
-    _fields_ = [("name", ctypes.c_char * 24), ("value", ctypes.c_double)]
-
-
-class CEvent(ctypes.Structure):
-    _fields_ = [
-        ("struct_size", ctypes.c_size_t),
-        ("track_id", ctypes.c_uint64),
-        ("name", ctypes.c_char * 48),
-        ("zone", ctypes.c_char * 48),
-        ("reserved", ctypes.c_uint32),
-        ("number_count", c_int32),
-        ("numbers", CNumber * 8),
-    ]
-
-
-def load_library(path):
-    library = ctypes.CDLL(path)
-    for name, result, arguments in (
-        ("accept", c_void_p, [c_char_p]),
-        ("next", ctypes.c_uint32, [c_void_p]),
-        ("answer", None, [c_void_p, c_int32, c_char_p]),
-        ("plugin", c_char_p, [c_void_p]),
-        ("config", c_char_p, [c_void_p]),
-        ("reloads", ctypes.c_uint32, [c_void_p]),
-        ("describe", None, [c_void_p, c_char_p, c_char_p, ctypes.c_int]),
-        ("model", ctypes.POINTER(CModel), [c_void_p]),
-        ("needs", None, [c_void_p, ctypes.POINTER(c_int32), c_int32, c_int32, c_int32]),
-        ("prepared", ctypes.c_uint32, [c_void_p]),
-        ("frame", ctypes.POINTER(CFrame), [c_void_p]),
-        ("tensors", ctypes.POINTER(CTensors), [c_void_p]),
-        ("results", ctypes.POINTER(CResults), [c_void_p]),
-        ("event_count", c_int32, [c_void_p]),
-        ("event", ctypes.POINTER(CEvent), [c_void_p, c_int32]),
-        ("add_event", c_int32, [c_void_p, ctypes.POINTER(CEvent)]),
-        ("log", None, [c_int32, c_char_p]),
-    ):
-        function = getattr(library, "camd_worker_" + name)
-        function.restype, function.argtypes = result, arguments
-    return library
 
 
 def numpy_type(dtype):
@@ -485,6 +330,36 @@ class Results:
         ]
 
 
+class Check:
+    """Whom check() tells what is wrong with a configuration. `card` is the model's card, `cameras` their names."""
+
+    def __init__(self, worker, handle):
+        self._worker, self._handle = worker, handle
+        self.card = json.loads(worker.camd_worker_card(handle) or b"{}")
+        self.cameras = [
+            worker.camd_worker_camera(handle, i).decode("utf-8", "replace")
+            for i in range(worker.camd_worker_camera_count(handle))
+        ]
+
+    def _say(self, kind, key, text):
+        parts = (str(part).encode("utf-8", "surrogateescape").replace(b"\0", b" ") for part in (key, text))
+        self._worker.camd_worker_say(self._handle, kind, *parts)
+
+    def mistake(self, key, message):
+        """What is wrong at config.KEY; dots go deeper, "" is all of it."""
+        self._say(MISTAKE, key, message)
+
+    def unknown_key(self, key, known):
+        """A key that is not read; `known` are those that are."""
+        self._say(UNKNOWN_KEY, key, "")
+        for one in known:
+            self._worker.camd_worker_say_known(self._handle, str(one).encode("utf-8", "replace"))
+
+    def claim(self, key, path):
+        """A path that this entry alone may write."""
+        self._say(CLAIM, key, os.fspath(path))
+
+
 def one_line(error):
     text = "".join(traceback.format_exception_only(type(error), error)).strip()
     denied = ""
@@ -511,6 +386,7 @@ class Instance:
     def serve(self):
         worker, handle = self._worker, self._handle
         steps = {
+            CHECK: self._check,
             CREATE: self._create,
             OUTPUTS: self._outputs,
             PROCESS: self._process,
@@ -540,20 +416,40 @@ class Instance:
         function = getattr(self._module, name, None)
         return function(*arguments) if function is not None else None
 
-    def _create(self):
-        path = self._worker.camd_worker_plugin(self._handle).decode("utf-8", "surrogateescape")
+    def _path(self):
+        return self._worker.camd_worker_plugin(self._handle).decode("utf-8", "surrogateescape")
+
+    def _check(self):
+        path = self._path()
+        with open(path, "rb") as file:
+            source = file.read()
+        compile(source, path, "exec")
+        # What cannot have a check() is not run: its imports may take seconds.
+        if re.search(rb"\bcheck\b|import\s*\*", source) is None:
+            return
+        check = getattr(self._load(path), "check", None)
+        if callable(check):
+            config = json.loads(self._worker.camd_worker_config(self._handle))
+            check(config, Check(self._worker, self._handle))
+
+    def _load(self, path):
         stem = os.path.splitext(os.path.basename(path))[0]
         sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
         spec = importlib.util.spec_from_file_location(stem, path)
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
+        return module
+
+    def _create(self):
+        path = self._path()
+        module = self._load(path)
         if not callable(getattr(module, "process", None)):
             raise TypeError("has no function process(frame, tensors, results)")
         self._module = module
         self._config = json.loads(self._worker.camd_worker_config(self._handle))
         version = str(getattr(module, "__version__", "")).encode("utf-8", "replace")
         self._worker.camd_worker_describe(
-            self._handle, stem.encode("utf-8", "replace"), version, int(hasattr(module, "reopen"))
+            self._handle, module.__name__.encode("utf-8", "replace"), version, int(hasattr(module, "reopen"))
         )
 
     def _outputs(self):
@@ -568,7 +464,7 @@ class Instance:
         unknown = set(wanted) - {"outputs", "input", "picture", "detections"}
         if unknown:
             raise ValueError(f"outputs(): there is no '{unknown.pop()}', there are outputs, input, picture, detections")
-        needs = (c_int32 * max(len(model.outputs), 1))()
+        needs = (ctypes.c_int32 * max(len(model.outputs), 1))()
         for output in wanted.get("outputs", ()):
             needs[model.index(output)] = HOST
         self._worker.camd_worker_needs(

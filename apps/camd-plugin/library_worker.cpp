@@ -22,7 +22,9 @@
 #include "pipeline/plugin/in_process_plugin.hpp"
 #include "pipeline/plugin/plugin_calls.hpp"
 #include "pipeline/plugin/plugin_library.hpp"
+#include "pipeline/plugin/plugin_question.hpp"
 #include "pipeline/plugin_process/descriptor_socket.hpp"
+#include "pipeline/plugin_process/report.hpp"
 
 namespace camd::worker {
 namespace {
@@ -60,11 +62,13 @@ class LibraryInstance {
  private:
   void obey(wire::Op op) {
     switch (op) {
+      case wire::Op::kCheck: check(); break;
       case wire::Op::kCreate: create(); break;
       case wire::Op::kOutputs: outputs(); break;
       case wire::Op::kProcess: process(); break;
       case wire::Op::kSample:
         plugin_->sample();
+        wire::put_outlet(plugin_->numbers().outlet, end_.answers());
         end_.answer(CAMD_OK);
         break;
       case wire::Op::kReopen: answer_problem(plugin_->reopen()); break;
@@ -80,7 +84,11 @@ class LibraryInstance {
         break;
       case wire::Op::kCloseCamera: answer_problem(plugin_->close(camera_of_order())); break;
       case wire::Op::kDestroy: {
-        const std::string problem = plugin_ == nullptr ? std::string() : plugin_->destroy();
+        std::string problem;
+        if (plugin_ != nullptr) {
+          problem = plugin_->destroy();
+          wire::put_outlet(plugin_->numbers().outlet, end_.answers());
+        }
         plugin_ = nullptr;  // and its library
         answer_problem(problem);
         break;
@@ -94,6 +102,22 @@ class LibraryInstance {
   }
   void answer_problem(const std::string& problem) {
     end_.answer(problem.empty() ? CAMD_OK : CAMD_ERROR_FAILED, problem.empty() ? problem : problem + denied_advice());
+  }
+
+  void check() {
+    const wire::CheckOrder wanted = wire::CheckOrder::read(end_.blob());
+    const std::string prefix = "plug-in " + wanted.plugin;
+    try {
+      const pipeline::PluginLibrary library(wanted.plugin);
+      const camd_plugin& table = library.table(wanted.plugin);
+      pipeline::check_table(table, wanted.plugin);
+      pipeline::PluginQuestion question(wanted.config_json, wanted.card_json, wanted.cameras);
+      question.ask(table, prefix);
+      wire::put_answers(question.answers(), end_.answers());
+    } catch (const base::Error& error) {
+      throw without_prefix(error, prefix);
+    }
+    end_.answer(CAMD_OK);
   }
 
   void create() {
@@ -114,8 +138,8 @@ class LibraryInstance {
     wire::Answers& answers = end_.answers();
     put_text(answers.name, table.name);
     put_text(answers.version, table.version);
-    answers.extensions = (plugin_->samples() ? wire::kOffersSample : 0U) |
-                         (plugin_->knows_cameras() ? wire::kOffersCameras : 0U) |
+    // Also where it has no gauges: its outlet is told then.
+    answers.extensions = wire::kOffersSample | (plugin_->knows_cameras() ? wire::kOffersCameras : 0U) |
                          (plugin_->reopens() ? wire::kOffersReopen : 0U);
     end_.answer(CAMD_OK);
   }

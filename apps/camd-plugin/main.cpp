@@ -43,12 +43,24 @@ int serve() {
   (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::signal(SIGPIPE, SIG_IGN);
   const wire::WorkerOrder order = first_order();
-  if (getppid() != order.parent) return 0;  // it has ended already
+  if (getppid() != order.parent) return 0;     // it has ended already
+  if (order.nice > 0) (void)nice(order.nice);  // it can only be raised, so that nothing refuses it
   const std::string confinement = worker::confine(order);
   if (order.confined) worker::watch_denied();
   if (!order.python.empty()) return worker::become_python(order, confinement);
   worker::serve_libraries(order, confinement);
   return 0;
+}
+
+// Becomes addr2line, confined: what it reads is a plug-in's. It answers with one message on the socket.
+int tell_line(const char* file, const char* offset) {
+  wire::WorkerOrder order;
+  order.name = "where";
+  order.python = "addr2line";  // it may become another program
+  (void)worker::confine(order);
+  (void)dup2(wire::kControlFd, STDOUT_FILENO);
+  execlp("addr2line", "addr2line", "-f", "-C", "-p", "-e", file, offset, nullptr);
+  return kRefused;  // it is not installed
 }
 
 }  // namespace
@@ -60,6 +72,7 @@ extern "C" int __lsan_is_turned_off() { return 1; }  // NOLINT(bugprone-reserved
 #endif
 
 int main(int argc, char** argv) {
+  if (argc == 4 && std::strcmp(argv[1], "--where") == 0) return tell_line(argv[2], argv[3]);
   if (argc != 3 || std::strcmp(argv[1], "--serve") != 0) {
     std::fputs("camd-plugin: camd starts it for plug-ins that run in a process of their own (isolation: process)\n",
                stderr);

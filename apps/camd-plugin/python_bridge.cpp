@@ -17,7 +17,9 @@
 #include "apps/camd-plugin/worker_end.hpp"
 #include "base/log.hpp"
 #include "pipeline/plugin/frame_events.hpp"
+#include "pipeline/plugin/plugin_question.hpp"
 #include "pipeline/plugin_process/descriptor_socket.hpp"
+#include "pipeline/plugin_process/report.hpp"
 
 namespace {
 
@@ -28,7 +30,9 @@ struct Instance {
   Instance(pipeline::Descriptor socket, pipeline::Descriptor orders, pipeline::Descriptor answers)
       : end(std::move(socket), std::move(orders), std::move(answers)) {}
   worker::WorkerEnd end;
-  wire::CreateOrder created;
+  wire::CreateOrder created;  // of a check order: the plug-in
+  wire::CheckOrder asked;
+  std::vector<pipeline::PluginAnswer> said;
   std::unique_ptr<wire::ModelOrder> model;
   camd_results results{};
   pipeline::FrameEvents events;
@@ -73,6 +77,12 @@ CAMD_EXPORTED std::uint32_t camd_worker_next(void* instance) {
   worker::set_crash_record(&self.end.answers().crash);
   const wire::Op op = self.end.next();
   try {
+    if (op == wire::Op::kCheck) {
+      self.asked = wire::CheckOrder::read(self.end.blob());
+      self.created.plugin = self.asked.plugin;
+      self.created.config_json = self.asked.config_json;
+      self.said.clear();
+    }
     if (op == wire::Op::kCreate) self.created = wire::CreateOrder::read(self.end.blob());
     if (op == wire::Op::kOutputs) self.model = std::make_unique<wire::ModelOrder>(self.end.blob());
     if (op == wire::Op::kProcess) {
@@ -100,7 +110,24 @@ CAMD_EXPORTED void camd_worker_answer(void* instance, std::int32_t code, const c
       answers.events[i] = *self.events.get(i);
     }
   }
+  if (static_cast<wire::Op>(self.end.orders().op) == wire::Op::kCheck) wire::put_answers(self.said, self.end.answers());
   self.end.answer(code, message == nullptr ? "" : message);
+}
+
+// ---- Of the check order, and its answer. `kind` as PluginAnswer::Kind
+CAMD_EXPORTED const char* camd_worker_card(void* instance) { return of(instance).asked.card_json.c_str(); }
+CAMD_EXPORTED std::int32_t camd_worker_camera_count(void* instance) {
+  return static_cast<std::int32_t>(of(instance).asked.cameras.size());
+}
+CAMD_EXPORTED const char* camd_worker_camera(void* instance, std::int32_t i) {
+  return of(instance).asked.cameras.at(static_cast<std::size_t>(i)).c_str();
+}
+CAMD_EXPORTED void camd_worker_say(void* instance, std::int32_t kind, const char* key, const char* text) {
+  of(instance).said.push_back({static_cast<pipeline::PluginAnswer::Kind>(kind), key, text, {}});
+}
+// One more of the known keys of what was said last.
+CAMD_EXPORTED void camd_worker_say_known(void* instance, const char* known) {
+  of(instance).said.back().known.emplace_back(known);
 }
 
 // ---- Of the create order, and its answer

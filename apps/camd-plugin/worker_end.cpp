@@ -83,6 +83,7 @@ bool WorkerEnd::do_by_itself(wire::Op op) {
       prepare();
       return true;
     case wire::Op::kForget: prepared_.erase(orders_.prepared); return true;
+    case wire::Op::kCheck:
     case wire::Op::kCreate:
     case wire::Op::kOutputs: receive_blob(); return false;
     default: return false;

@@ -9,6 +9,7 @@
 
 #include "base/clock.hpp"
 #include "pipeline/diagnose/bench.hpp"
+#include "pipeline/diagnose/plugin_replay.hpp"
 
 namespace camd::app {
 
@@ -20,12 +21,14 @@ struct RunOptions {
   std::uint64_t frames = 0;    // delivered frames, 0: no limit
   MetricsMode metrics = MetricsMode::kAuto;
   std::vector<std::string> overrides;
+  std::string record;  // a file: frames are recorded there in front of the first plug-in from a path
 };
 int run_command(const RunOptions& options);
 
 int check_command(const std::string& config, const std::vector<std::string>& overrides);
 int config_command(bool schema);
 int plugin_command(const std::string& path, const std::string& python);
+int replay_command(const pipeline::ReplayOptions& options);
 int bench_command(const pipeline::BenchOptions& options, const std::string& json_path);
 int doctor_command(const std::string& config, bool json);
 

@@ -195,15 +195,37 @@ int run(int argc, char** argv) {
 
   std::string plugin_path;
   CLI::App* plugin_cli = cli.add_subcommand("plugin", "Check a plug-in: ABI version, name, problems");
-  CLI::Option* plugin_file =
-      plugin_cli->add_option("FILE", plugin_path, "The shared library, or the script in Python")->type_name("FILE");
+  CLI::Option* plugin_file = plugin_cli->add_option(
+      "FILE", plugin_path, "The shared library, or the script in Python; with --record the configuration")
+          ->type_name("FILE");
   std::string plugin_python;
   plugin_cli->add_option("--python", plugin_python, "The interpreter of a script (default: python3)")
       ->type_name("FILE");
+  pipeline::ReplayOptions replay;
+  CLI::Option* plugin_replay =
+      plugin_cli->add_option("--replay", replay.recording, "Run FILE on this recording, and print its lines")
+          ->type_name("RECORDING");
+  plugin_cli->add_option("--config", replay.config_json, "With --replay: the plug-in's config as a JSON object")
+      ->type_name("JSON")
+      ->capture_default_str();
+  app::RunOptions record_options;
+  record_options.frames = 100;
+  record_options.metrics = app::MetricsMode::kOff;
+  CLI::Option* plugin_record = plugin_cli->add_option(
+      "--record", record_options.record,
+      "Run FILE, a configuration, and record what its first plug-in from a path sees; behind all where none is")
+          ->type_name("RECORDING");
+  plugin_cli->add_option("--frames", record_options.frames, "With --record: so many frames")
+      ->check(CLI::Range(1, 1'000'000).description(""))
+      ->type_name("1..1000000")
+      ->capture_default_str();
+  plugin_record->excludes(plugin_replay);
   std::string new_name;
   CLI::Option* plugin_new =
       plugin_cli->add_option("--new", new_name, "Make a folder of this name with a plug-in and its test")
-          ->excludes(plugin_file);
+          ->excludes(plugin_file)
+          ->excludes(plugin_replay)
+          ->excludes(plugin_record);
   std::string new_language = "c++";
   Words<int> languages;
   for (const std::string& language : app::plugin_languages()) languages.emplace_back(language, 0);
@@ -247,6 +269,15 @@ int run(int argc, char** argv) {
   if (*plugin_cli && !new_name.empty()) {
     std::fputs(app::new_plugin(new_name, new_language).c_str(), stdout);
     return 0;
+  }
+  if (*plugin_cli && !record_options.record.empty()) {
+    record_options.config = plugin_path;
+    return app::run_command(record_options);
+  }
+  if (*plugin_cli && !replay.recording.empty()) {
+    replay.plugin = plugin_path;
+    replay.python = plugin_python;
+    return app::replay_command(replay);
   }
   if (*plugin_cli) return app::plugin_command(plugin_path, plugin_python);
   if (*manual_cli) std::fputs(manual(cli, manual_page).c_str(), stdout);

@@ -3,9 +3,12 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
 #include <string_view>
 
 #include "apps/camd/commands.hpp"
@@ -80,6 +83,16 @@ class Attached {
   Signals& signals_;
 };
 
+// Puts the built-in `record` in front of the first plug-in from a path, or behind all.
+void insert_recorder(config::Config& config, const std::string& file, std::uint64_t frames) {
+  config::Postprocessor recorder;
+  recorder.plugin = "record";
+  recorder.config_json = nlohmann::json({{"path", file}, {"frames", frames}, {"input", true}}).dump();
+  recorder.key = "--record";
+  const auto from_path = [](const config::Postprocessor& entry) { return entry.plugin.find('/') != std::string::npos; };
+  config.postprocess.insert(std::find_if(config.postprocess.begin(), config.postprocess.end(), from_path), recorder);
+}
+
 }  // namespace
 
 int run_command(const RunOptions& options) {
@@ -97,7 +110,9 @@ int run_command(const RunOptions& options) {
     signals.draining(now);
   };
   const auto load = [&] {
-    return config::read(options.config, options.overrides, {.card_keys = pipeline::card_keys()});
+    config::Reading reading = config::read(options.config, options.overrides, {.card_keys = pipeline::card_keys()});
+    if (!options.record.empty()) insert_recorder(reading.config, options.record, options.frames);
+    return reading;
   };
   Session session(load, session_options, clock, [&](std::string_view line) {
     // The first line comes once everything was built. The terminal is taken over only then: what is

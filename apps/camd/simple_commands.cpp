@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "apps/camd/commands.hpp"
@@ -69,6 +70,14 @@ int plugin_command(const std::string& path, const std::string& python) {
              info.name, info.version, info.description,
              info.extensions.empty() ? "none" : fmt::format("{}", fmt::join(info.extensions, ", ")));
   return 0;
+}
+
+int replay_command(const pipeline::ReplayOptions& options) {
+  const std::uint64_t failed = pipeline::replay_plugin(options, [](std::string_view line) {
+    std::fwrite(line.data(), 1, line.size(), stdout);
+    std::fputc('\n', stdout);
+  });
+  return failed == 0 ? 0 : base::exit_code(base::ErrorKind::kPlugin);
 }
 
 base::Duration parse_duration(const std::string& option, const std::string& text) {

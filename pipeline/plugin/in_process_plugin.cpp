@@ -207,12 +207,12 @@ void InProcessPlugin::log_line(const camd_host* /*host*/, camd_log_level level, 
   }
 }
 
-const void* InProcessPlugin::get_extension(const camd_host* host, const char* id) {
+const void* InProcessPlugin::get_extension(const camd_host* /*host*/, const char* id) {
   if (id == nullptr) return nullptr;
   const std::string_view name(id);
   if (name == CAMD_EXTENSION_COUNTERS) return &kCounters;
   if (name == CAMD_EXTENSION_EVENTS) return &kEvents;
-  if (name == CAMD_EXTENSION_OUTLET && plugin_of(host).own_numbers_ != nullptr) return &kOutlet;
+  if (name == CAMD_EXTENSION_OUTLET) return &kOutlet;
   return nullptr;
 }
 

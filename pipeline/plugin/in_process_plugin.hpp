@@ -20,8 +20,7 @@ namespace camd::pipeline {
 
 class InProcessPlugin final : public PluginInstance {
  public:
-  // Checks the table and creates the instance. `numbers` is where its counters lie;
-  // null: in here. Only then what it tells of its outlet can be read, and it is offered camd.outlet/1. Throws
+  // Checks the table and creates the instance. `numbers` is where its counters lie; null: in here. Throws
   // Error(kPlugin).
   InProcessPlugin(const camd_plugin& table, std::unique_ptr<PluginLibrary> library, PluginSpec spec,
                   const base::Clock& clock, std::uint32_t reloads, CounterTable* numbers = nullptr);
@@ -45,6 +44,7 @@ class InProcessPlugin final : public PluginInstance {
   [[nodiscard]] void* exchange(std::int32_t index, void* camera) noexcept override;
   [[nodiscard]] std::string close(void* camera) override;
   std::string destroy() noexcept override;
+  [[nodiscard]] bool bounded() const noexcept override { return false; }
   [[nodiscard]] bool works_on(const FrameEvents& events) const noexcept override {
     return events_.load(std::memory_order_relaxed) == &events;
   }
@@ -52,7 +52,6 @@ class InProcessPlugin final : public PluginInstance {
   [[nodiscard]] bool is(const PluginSpec& spec) const override { return spec_.is(spec) && is_current(); }
   [[nodiscard]] bool is_current() const override { return library_ == nullptr || library_->is_current(spec_.plugin); }
 
-  [[nodiscard]] bool samples() const noexcept { return sampler_ != nullptr; }
   [[nodiscard]] bool reopens() const noexcept { return reopener_ != nullptr; }
   [[nodiscard]] const camd_plugin& table() const noexcept { return table_; }
 

@@ -15,7 +15,8 @@ using base::Error;
 using base::ErrorKind;
 
 std::string PluginSpec::prefix() const {
-  return fmt::format("{}{}plug-in {}", where, where.empty() ? "" : ": ", plugin);
+  return fmt::format("{}{}plug-in {}{}{}", where, where.empty() ? "" : ": ", plugin,
+                     camera.empty() ? "" : " for camera ", camera);
 }
 
 PluginNeeds checked_needs(const std::vector<int>& outputs, int input, int picture, std::int32_t detections,

@@ -34,6 +34,8 @@ struct IsolationSpec {
   bool network = false;
   std::vector<std::string> files;  // that may be written: folders and files
   std::string python;              // the interpreter of a plug-in in Python
+  bool confined = true;            // false: nothing of the system is taken from its process
+  int nice = 0;                    // of its process: 0 as camd, 19 last of all
 
   friend bool operator==(const IsolationSpec&, const IsolationSpec&) = default;
 };
@@ -44,12 +46,15 @@ struct PluginSpec {
   std::string config_json = "{}";  // its `config:` as a JSON object
   std::string where;               // "FILE:LINE:COL: postprocess.0" for messages, may be empty
   IsolationSpec isolation{};
+  bool for_each_camera = false;  // an instance for each
+  std::string camera{};          // whose instance this is; empty: all cameras
 
   // "FILE:LINE:COL: postprocess.0: plug-in NAME", how messages begin.
   [[nodiscard]] std::string prefix() const;
   // Whether both are the same but for their place.
   [[nodiscard]] bool is(const PluginSpec& other) const {
-    return plugin == other.plugin && config_json == other.config_json && isolation == other.isolation;
+    return plugin == other.plugin && config_json == other.config_json && isolation == other.isolation &&
+           for_each_camera == other.for_each_camera;
   }
 };
 
@@ -104,8 +109,8 @@ class PluginInstance {
   // Asks it what it reads of this model. Throws Error(kPlugin).
   virtual void declare(const camd_model& model) = 0;
   [[nodiscard]] virtual const PluginNeeds& needs() const noexcept = 0;
-  // For one frame in flight, whose tensors keep their addresses. Goes before the instance. May be null. Throws
-  // Error(kPlugin).
+  // For one frame in flight, whose tensors keep their addresses, as `tensors` itself does. Goes before the instance.
+  // May be null. Throws Error(kPlugin).
   [[nodiscard]] virtual std::unique_ptr<PreparedFrame> prepare(const camd_tensors& tensors) = 0;
   // One frame. Of `results` the plug-in changes the count and the elements alone. Where it wrote another place or
   // length for the list, `moved` is set: what the count counts is not in the list then.
@@ -132,6 +137,8 @@ class PluginInstance {
   // What could not be finished; empty when all is well. Calls after the first do nothing.
   virtual std::string destroy() noexcept = 0;
 
+  // Whether its calls come back by themselves: a process that takes too long is ended.
+  [[nodiscard]] virtual bool bounded() const noexcept = 0;
   // Whether process() is under way, with this frame or with any.
   [[nodiscard]] virtual bool works_on(const FrameEvents& events) const noexcept = 0;
   [[nodiscard]] virtual bool works() const noexcept = 0;

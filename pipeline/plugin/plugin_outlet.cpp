@@ -7,6 +7,7 @@
 #include <exception>
 #include <set>
 #include <string_view>
+#include <utility>
 
 namespace camd::pipeline {
 namespace {
@@ -55,7 +56,41 @@ OutletRow checked(const camd_outlet_row& row) {
   return copy;
 }
 
+void add_dropped(OutletRow& row, const std::string& reason, std::uint64_t count) {
+  const auto same = [&reason](const auto& drop) { return drop.first == reason; };
+  const auto at = std::find_if(row.dropped.begin(), row.dropped.end(), same);
+  if (at != row.dropped.end()) {
+    at->second += count;
+  } else {
+    row.dropped.emplace_back(reason, count);
+  }
+}
+
 }  // namespace
+
+void OutletRow::end(const char* reason) {
+  if (waiting > 0) add_dropped(*this, reason, std::exchange(waiting, 0));
+  taken -= std::exchange(spooled, 0);
+}
+
+void add_rows(std::vector<OutletRow>& to, const std::vector<OutletRow>& more) {
+  for (const OutletRow& row : more) {
+    const auto same = [&row](const OutletRow& one) { return one.camera == row.camera; };
+    const auto at = std::find_if(to.begin(), to.end(), same);
+    if (at == to.end()) {
+      if (to.size() < CAMD_MAX_OUTLET_ROWS) to.push_back(row);
+      continue;
+    }
+    // Everything else is a part of what was taken.
+    std::uint64_t taken = at->taken;
+    if (!add(taken, row.taken)) continue;
+    at->taken = taken;
+    at->acknowledged += row.acknowledged;
+    at->waiting += row.waiting;
+    at->spooled += row.spooled;
+    for (const auto& [reason, count] : row.dropped) add_dropped(*at, reason, count);
+  }
+}
 
 std::int32_t PluginOutlet::report(const camd_outlet_row* rows, std::int32_t count, camd_error* error) noexcept {
   if (count < 0 || (count > 0 && rows == nullptr)) return refuse(error, CAMD_ERROR_INVALID, "there are no such rows");

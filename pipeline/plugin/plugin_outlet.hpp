@@ -23,7 +23,14 @@ struct OutletRow {
   std::uint64_t waiting = 0;
   std::uint64_t spooled = 0;
   std::vector<std::pair<std::string, std::uint64_t>> dropped;  // by reason
+
+  // Who counted it is gone: what was waiting is dropped for that reason, and what is spooled will be found on disk and
+  // counted as taken by who comes next.
+  void end(const char* reason);
 };
+// Adds the rows of another count to those of the same cameras, and the others behind. At most CAMD_MAX_OUTLET_ROWS
+// come out, and rows whose sum would not fit are left out: each adds up as before.
+void add_rows(std::vector<OutletRow>& to, const std::vector<OutletRow>& more);
 
 class PluginOutlet {
  public:

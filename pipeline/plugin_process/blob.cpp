@@ -47,6 +47,7 @@ std::vector<char> WorkerOrder::bytes() const {
   writer.put(network);
   put_texts(writer, files);
   writer.put(memory_bytes);
+  writer.put(nice);
   return writer.bytes();
 }
 
@@ -65,6 +66,7 @@ WorkerOrder WorkerOrder::read(std::span<const char> bytes) {
   order.network = reader.get<bool>();
   order.files = get_texts(reader);
   order.memory_bytes = reader.get<std::uint64_t>();
+  order.nice = reader.get<std::int32_t>();
   return order;
 }
 
@@ -82,6 +84,25 @@ CreateOrder CreateOrder::read(std::span<const char> bytes) {
   order.plugin = reader.text();
   order.config_json = reader.text();
   order.reloads = reader.get<std::uint32_t>();
+  return order;
+}
+
+std::vector<char> CheckOrder::bytes() const {
+  BlobWriter writer;
+  writer.text(plugin);
+  writer.text(config_json);
+  writer.text(card_json);
+  put_texts(writer, cameras);
+  return writer.bytes();
+}
+
+CheckOrder CheckOrder::read(std::span<const char> bytes) {
+  BlobReader reader(bytes);
+  CheckOrder order;
+  order.plugin = reader.text();
+  order.config_json = reader.text();
+  order.card_json = reader.text();
+  order.cameras = get_texts(reader);
   return order;
 }
 

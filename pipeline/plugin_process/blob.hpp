@@ -72,6 +72,7 @@ struct WorkerOrder {
   bool network = false;
   std::vector<std::string> files;  // folders and files that may be written
   std::uint64_t memory_bytes = 0;  // 0: no limit
+  std::int32_t nice = 0;           // above the parent's
 
   [[nodiscard]] std::vector<char> bytes() const;
   [[nodiscard]] static WorkerOrder read(std::span<const char> bytes);
@@ -84,6 +85,15 @@ struct CreateOrder {
 
   [[nodiscard]] std::vector<char> bytes() const;
   [[nodiscard]] static CreateOrder read(std::span<const char> bytes);
+};
+
+struct CheckOrder {
+  std::string plugin;  // as in CreateOrder
+  std::string config_json, card_json;
+  std::vector<std::string> cameras;
+
+  [[nodiscard]] std::vector<char> bytes() const;
+  [[nodiscard]] static CheckOrder read(std::span<const char> bytes);
 };
 
 // A model with all that it points at.

@@ -28,7 +28,8 @@ inline constexpr std::int32_t kMostOutputs = 1024;  // of a model
 inline constexpr std::size_t kNameBytes = 80;
 inline constexpr std::size_t kMostPlaces = 8;  // of a crash
 inline constexpr std::size_t kPlaceBytes = 192;
-inline constexpr std::size_t kMessageBytes = 2048;  // set-up says more than a camd_error holds
+inline constexpr std::size_t kReportBytes = std::size_t{6} << 20;  // the longest outlet there can be
+inline constexpr std::size_t kMessageBytes = 2048;                 // set-up says more than a camd_error holds
 
 enum class Op : std::uint32_t {
   kNone = 0,
@@ -36,15 +37,16 @@ enum class Op : std::uint32_t {
   kOutputs,  // a blob: the model
   kProcess,  // `prepared`, `frame`, `count`, `capacity`
   kReopen,
-  kSample,
+  kSample,          // `report` has the rows of its outlet
   kOpenCamera,      // `index`, `frame.camera`
   kExchangeCamera,  // `index`, `argument`
   kCloseCamera,     // `argument`
-  kDestroy,
-  kMapRegion,    // `region`, a descriptor, `argument`: its size
-  kUnmapRegion,  // `region`
-  kPrepare,      // `prepared`, a blob: where the tensors lie
-  kForget,       // `prepared`
+  kDestroy,         // as kSample
+  kMapRegion,       // `region`, a descriptor, `argument`: its size
+  kUnmapRegion,     // `region`
+  kPrepare,         // `prepared`, a blob: where the tensors lie
+  kForget,          // `prepared`
+  kCheck,           // a blob: what to ask (blob.hpp, CheckOrder); `report` has the answers
 };
 
 // Where a tensor or a plane lies.
@@ -117,8 +119,10 @@ struct Answers {
   std::int32_t need_outputs[kMostOutputs] = {};
   CounterTable counters;
   Crash crash;
+  std::uint32_t report_bytes = 0;
   camd_event events[CAMD_MAX_EVENTS];
   camd_detection items[CAMD_MAX_DETECTIONS];  // only what is written takes memory
+  char report[kReportBytes];                  // the same (report.hpp)
 };
 
 }  // namespace camd::pipeline::wire

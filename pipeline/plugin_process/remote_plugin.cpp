@@ -19,6 +19,7 @@
 #include "pipeline/plugin_process/descriptor_socket.hpp"
 #include "pipeline/plugin_process/futex.hpp"
 #include "pipeline/plugin_process/remote_prepared.hpp"
+#include "pipeline/plugin_process/report.hpp"
 
 namespace camd::pipeline {
 namespace {
@@ -40,6 +41,7 @@ std::string text_of(const char (&from)[N]) {
 const char* name_of(wire::Op op) noexcept {
   switch (op) {
     case wire::Op::kCreate: return "create()";
+    case wire::Op::kCheck: return "check()";
     case wire::Op::kOutputs: return "outputs()";
     case wire::Op::kProcess: return "process()";
     case wire::Op::kReopen: return "reopen()";
@@ -54,14 +56,14 @@ const char* name_of(wire::Op op) noexcept {
 
 }  // namespace
 
-RemotePlugin::RemotePlugin(std::shared_ptr<Worker> worker, PluginSpec spec, std::string file, std::uint32_t reloads,
+RemotePlugin::RemotePlugin(std::shared_ptr<Worker> worker, PluginSpec spec, std::string file, RemoteReloads reloads,
                            RemotePatience patience, std::function<void()> give_up)
     : worker_(std::move(worker)),
       spec_(std::move(spec)),
       prefix_(spec_.prefix()),
       file_(file.empty() ? spec_.plugin : std::move(file)),
       loaded_(file_at(file_)),
-      reloads_(reloads),
+      reloads_(std::move(reloads)),
       patience_(std::move(patience)),
       give_up_(std::move(give_up)),
       orders_file_("camd-orders", sizeof(wire::Orders)),
@@ -72,7 +74,22 @@ RemotePlugin::RemotePlugin(std::shared_ptr<Worker> worker, PluginSpec spec, std:
   answers_file_.seal(false);
   const base::MutexLock lock(mutex_);
   connect();
-  create();
+}
+
+void RemotePlugin::check(PluginQuestion& question) {
+  const base::MutexLock lock(mutex_);
+  const wire::CheckOrder order{file_, question.config_json(), question.card_json(), question.cameras()};
+  if (request(wire::Op::kCheck, order.bytes(), patience_.set_up, "check()") != CAMD_OK) {
+    throw Error(ErrorKind::kPlugin, fmt::format("{}: {}", prefix_, message_));
+  }
+  const std::vector<char> report = wire::copy_report(answers_);
+  if (report.empty()) return;
+  for (PluginAnswer& answer : wire::read_answers(report)) question.note(std::move(answer));
+}
+
+void RemotePlugin::create() {
+  const base::MutexLock lock(mutex_);
+  ask_create();
 }
 
 RemotePlugin::~RemotePlugin() {
@@ -119,6 +136,7 @@ RemotePlugin::Wait RemotePlugin::wait(std::uint32_t number, base::TimePoint dead
 
 std::int32_t RemotePlugin::request(wire::Op op, base::Duration patience, const std::string& what) {
   const base::Clock& clock = base::system_clock();
+  answers_.report_bytes = 0;  // what another call told
   const std::uint32_t number = begin(op);
   base::TimePoint deadline = clock.now() + patience;
   bool asked = false;
@@ -185,12 +203,12 @@ void RemotePlugin::connect() {
   socket_ = std::move(mine);
 }
 
-void RemotePlugin::create() {
+void RemotePlugin::ask_create() {
   wire::CreateOrder order;
   order.plugin = file_;
   order.config_json = spec_.config_json;
   // What an earlier process wrote is not emptied, as after a reload.
-  order.reloads = reloads_ + static_cast<std::uint32_t>(worker_->restarts());
+  order.reloads = reloads_.first;
   if (request(wire::Op::kCreate, order.bytes(), patience_.set_up, "create()") != CAMD_OK) {
     throw Error(ErrorKind::kPlugin, fmt::format("{}: {}", prefix_, message_));
   }
@@ -232,6 +250,7 @@ void RemotePlugin::sample() {
     if (ready_ && !destroyed_ && request(wire::Op::kSample, spec_.isolation.deadline, "sample()") != CAMD_OK) {
       problem = message_;
     }
+    read_outlet();
   } catch (const Error&) {  // its end is told by the worker
   }
   mutex_.unlock();
@@ -312,7 +331,10 @@ std::string RemotePlugin::destroy() noexcept {
   }
   if (worker_->ended()) return {};
   try {
-    return request(wire::Op::kDestroy, patience_.others, "destroy()") == CAMD_OK ? std::string() : message_;
+    const bool good = request(wire::Op::kDestroy, patience_.others, "destroy()") == CAMD_OK;
+    const std::string problem = good ? std::string() : message_;
+    read_outlet();
+    return problem;
   } catch (const Error& error) {
     const std::string text = error.what();
     return text.starts_with(prefix_ + ": ") ? text.substr(prefix_.size() + 2) : text;
@@ -335,6 +357,7 @@ std::string RemotePlugin::died(const std::string& why) noexcept {
   ready_ = false;
   note_error(why);
   const wire::Op doing = doing_;
+  crash_place_ = answers_.crash.signal != 0 && answers_.crash.count > 0 ? text_of(answers_.crash.places[0]) : "";
   answers_.number.store(wire::kDead, std::memory_order_release);
   futex_wake(answers_.number);
   {
@@ -350,7 +373,8 @@ void RemotePlugin::revive() {
   const base::MutexLock lock(mutex_);
   if (destroyed_) return;
   connect();
-  create();
+  reloads_.first = ++*reloads_.latest;
+  ask_create();
   const PluginNeeds needs = ask_needs();
   if (needs.outputs != needs_.outputs || needs.input != needs_.input || needs.picture != needs_.picture ||
       needs.detections > needs_.detections) {
@@ -398,9 +422,19 @@ void RemotePlugin::read_counters() const {
   }
 }
 
+// What came with the answer that was waited for.
+void RemotePlugin::read_outlet() {
+  const std::vector<char> report = wire::copy_report(answers_);
+  if (!report.empty()) wire::read_outlet(report, outlet_);
+}
+
 void RemotePlugin::keep_counters() {
   read_counters();
   for (const auto& one : known_) one->before += std::exchange(one->latest, 0);
+  std::vector<OutletRow> last = outlet_.rows();
+  for (OutletRow& row : last) row.end("process_ended");
+  add_rows(outlet_before_, last);
+  (void)outlet_.report(nullptr, 0, nullptr);
 }
 
 PluginNumbers RemotePlugin::numbers() const {
@@ -411,6 +445,8 @@ PluginNumbers RemotePlugin::numbers() const {
   for (const auto& one : known_) {
     numbers.counters.push_back({one->name, one->kind, one->before + one->latest, one->level});
   }
+  numbers.outlet = outlet_before_;
+  add_rows(numbers.outlet, outlet_.rows());
   PluginHealth& health = numbers.health;
   health.isolated = true;
   switch (worker_->state()) {

@@ -22,6 +22,8 @@
 #include "base/clock.hpp"
 #include "base/mutex.hpp"
 #include "pipeline/plugin/plugin_instance.hpp"
+#include "pipeline/plugin/plugin_outlet.hpp"
+#include "pipeline/plugin/plugin_question.hpp"
 #include "pipeline/plugin_process/protocol.hpp"
 #include "pipeline/plugin_process/shared_memory.hpp"
 #include "pipeline/plugin_process/worker.hpp"
@@ -36,16 +38,26 @@ struct RemotePatience {
   std::function<bool()> stop_asked{};
 };
 
+// camd_host.reloads of an instance: at first, and the largest that there is, of which a restart gets the next.
+struct RemoteReloads {
+  std::uint32_t first = 0;
+  std::shared_ptr<std::atomic<std::uint32_t>> latest;
+};
+
 class RemotePlugin final : public PluginInstance, public WorkerGuest {
  public:
-  // [blocks] Creates the instance in the worker. `file` is what the worker loads where that is not the entry's own
-  // path. `give_up` is called once, on the worker's thread, where the plug-in is given up. Throws Error(kPlugin).
-  RemotePlugin(std::shared_ptr<Worker> worker, PluginSpec spec, std::string file, std::uint32_t reloads,
+  // Makes the process know this instance. `file` is what the worker loads where that is not the entry's own path.
+  // `give_up` is called once, on the worker's thread, where the plug-in is given up. Throws Error(kPlugin).
+  RemotePlugin(std::shared_ptr<Worker> worker, PluginSpec spec, std::string file, RemoteReloads reloads,
                RemotePatience patience, std::function<void()> give_up);
   ~RemotePlugin() override;
   RemotePlugin(const RemotePlugin&) = delete;
   RemotePlugin& operator=(const RemotePlugin&) = delete;
 
+  // [blocks] Asks the plug-in about its configuration; there need be no instance. Throws Error(kPlugin).
+  void check(PluginQuestion& question);
+  // [blocks] Creates the instance in the worker. Once, before the rest. Throws Error(kPlugin).
+  void create();
   void declare(const camd_model& model) override;
   [[nodiscard]] const PluginNeeds& needs() const noexcept override { return needs_; }
   [[nodiscard]] std::unique_ptr<PreparedFrame> prepare(const camd_tensors& tensors) override;
@@ -62,6 +74,7 @@ class RemotePlugin final : public PluginInstance, public WorkerGuest {
   [[nodiscard]] void* exchange(std::int32_t index, void* camera) noexcept override;
   [[nodiscard]] std::string close(void* camera) override;
   std::string destroy() noexcept override;
+  [[nodiscard]] bool bounded() const noexcept override { return true; }
   [[nodiscard]] bool works_on(const FrameEvents& events) const noexcept override {
     return events_.load(std::memory_order_relaxed) == &events;
   }
@@ -70,6 +83,7 @@ class RemotePlugin final : public PluginInstance, public WorkerGuest {
   [[nodiscard]] bool is_current() const override;
 
   std::string died(const std::string& why) noexcept override;
+  [[nodiscard]] std::string place() const override { return crash_place_; }
   void revive() override;
   void given_up(const std::string& why) noexcept override;
 
@@ -88,7 +102,7 @@ class RemotePlugin final : public PluginInstance, public WorkerGuest {
 
   [[nodiscard]] static File file_at(const std::string& path);
   void connect() CAMD_REQUIRES(mutex_);
-  void create() CAMD_REQUIRES(mutex_);
+  void ask_create() CAMD_REQUIRES(mutex_);
   [[nodiscard]] PluginNeeds ask_needs() CAMD_REQUIRES(mutex_);
   // One call that is no frame. Returns its code; the message is in `message_`. Throws Error(kPlugin) where the process
   // ends or takes longer than `patience`, and ends it then.
@@ -107,6 +121,7 @@ class RemotePlugin final : public PluginInstance, public WorkerGuest {
   [[nodiscard]] CallResult lost(camd_error& error, const std::string& why) noexcept;
   void note_error(const std::string& why) const;
   void keep_counters() CAMD_REQUIRES(counters_mutex_);
+  void read_outlet() CAMD_REQUIRES(mutex_);
   [[nodiscard]] std::string place_of_crash() const;
 
   const std::shared_ptr<Worker> worker_;
@@ -114,7 +129,7 @@ class RemotePlugin final : public PluginInstance, public WorkerGuest {
   const std::string prefix_;
   const std::string file_;
   const File loaded_;
-  const std::uint32_t reloads_;
+  RemoteReloads reloads_;
   const RemotePatience patience_;
   const std::function<void()> give_up_;
   MemoryFile orders_file_, answers_file_;
@@ -143,6 +158,7 @@ class RemotePlugin final : public PluginInstance, public WorkerGuest {
   std::size_t picture_bytes_ CAMD_GUARDED_BY(mutex_) = 0;
   bool destroyed_ CAMD_GUARDED_BY(mutex_) = false;
   std::atomic<wire::Op> doing_{wire::Op::kNone};
+  std::string crash_place_;  // the worker's thread
 
   mutable base::Mutex error_mutex_;
   mutable std::string last_error_ CAMD_GUARDED_BY(error_mutex_);
@@ -157,6 +173,8 @@ class RemotePlugin final : public PluginInstance, public WorkerGuest {
   // Made once each, so that names stay where they are.
   mutable std::vector<std::unique_ptr<Known>> known_ CAMD_GUARDED_BY(counters_mutex_);
   void read_counters() const CAMD_REQUIRES(counters_mutex_);
+  PluginOutlet outlet_;                                                    // as the process that runs tells it
+  std::vector<OutletRow> outlet_before_ CAMD_GUARDED_BY(counters_mutex_);  // of processes that have ended
 };
 
 }  // namespace camd::pipeline

@@ -4,12 +4,15 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <future>
+#include <span>
+#include <string_view>
 #include <utility>
 
 #include "base/error.hpp"
@@ -25,6 +28,7 @@ using base::ErrorKind;
 
 constexpr base::Duration kEndPatience = std::chrono::milliseconds(1500);
 constexpr base::Duration kLook = std::chrono::milliseconds(50);  // at what the process uses
+constexpr base::Duration kLinePatience = std::chrono::seconds(1);
 constexpr std::int64_t kMostThreads = 512;
 
 base::TimePoint now() { return base::system_clock().now(); }
@@ -192,6 +196,41 @@ void Worker::tell_all_dead(const std::string& why) {
   }
 }
 
+std::string Worker::line_of(const std::string& place) const {
+  const std::size_t plus = place.rfind("+0x");
+  if (plus == std::string::npos) return {};
+  const std::string offset = place.substr(plus + 1, place.find(' ', plus) - plus - 1);
+  auto [mine, theirs] = socket_pair();
+  // Debug information is read where it can do no harm.
+  WorkerProcess process(spec_.program, {"--where", place.substr(0, plus), offset}, theirs.get());
+  theirs.reset();
+  pollfd answer{mine.get(), POLLIN, 0};
+  std::array<char, 512> text{};
+  const auto patience = std::chrono::duration_cast<std::chrono::milliseconds>(kLinePatience).count();
+  if (poll(&answer, 1, static_cast<int>(patience)) <= 0) return {};
+  const ssize_t got = recv(mine.get(), text.data(), text.size(), MSG_DONTWAIT);
+  const std::string_view line(text.data(), got > 0 ? static_cast<std::size_t>(got) : 0);
+  if (line.empty() || line.find("??:") != std::string_view::npos) return {};
+  return base::one_line(line.substr(0, line.find('\n')));
+}
+
+void Worker::tell_lines() {
+  constexpr std::size_t kMostPlaces = 16;
+  std::vector<std::string> places;
+  {
+    const base::MutexLock lock(guests_mutex_);
+    for (const WorkerGuest* guest : guests_) places.push_back(guest->place());
+  }
+  for (const std::string& place : places) {
+    if (place.empty() || places_told_.size() == kMostPlaces || !places_told_.insert(place).second) continue;
+    try {
+      const std::string line = line_of(place);
+      if (!line.empty()) base::log().error("plug-in process {}: {} is {}", spec_.order.name, place, line);
+    } catch (const Error&) {  // the line is a help, no more
+    }
+  }
+}
+
 void Worker::bury() {
   std::shared_ptr<WorkerProcess> process;
   std::string why;
@@ -221,17 +260,23 @@ void Worker::bury() {
   if (!anybody) return;  // set-up looks after itself
   tell_all_dead(why);
   if (!given_up) return;
-  const base::MutexLock lock(guests_mutex_);
-  for (WorkerGuest* guest : guests_) guest->given_up(why);
+  {
+    const base::MutexLock lock(guests_mutex_);
+    for (WorkerGuest* guest : guests_) guest->given_up(why);
+  }
+  tell_lines();
 }
 
 void Worker::restart() {
   try {
     start_process();
     ++restarts_;
-    const base::MutexLock lock(guests_mutex_);
-    for (WorkerGuest* guest : guests_) guest->revive();
-    state_ = State::kRunning;
+    {
+      const base::MutexLock lock(guests_mutex_);
+      for (WorkerGuest* guest : guests_) guest->revive();
+      state_ = State::kRunning;
+    }
+    tell_lines();
   } catch (const Error& error) {
     bool there = false;
     {

@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -33,6 +34,9 @@ class WorkerGuest {
   // The process has ended. Wakes who waits. Returns what the guest knows of it, for the log: "plug-in x: in process()
   // at libx.so+0x12"; empty: it had no call there.
   virtual std::string died(const std::string& why) noexcept = 0;
+  // Where the process crashed last, of this guest's calls: "/path/libx.so+0x12a4 (name)"; the worker's own words.
+  // Empty: nowhere.
+  [[nodiscard]] virtual std::string place() const = 0;
   // Sets itself up in a new process. Throws Error(kPlugin).
   virtual void revive() = 0;
   // The process will not be started again.
@@ -89,6 +93,9 @@ class Worker {
   void bury();
   void restart();
   void tell_all_dead(const std::string& why);
+  // Logs the source's line for a place where the process crashed, once for each place.
+  void tell_lines();
+  [[nodiscard]] std::string line_of(const std::string& place) const;
 
   const WorkerSpec spec_;
   std::atomic<State> state_{State::kRunning};
@@ -104,6 +111,7 @@ class Worker {
   std::vector<WorkerGuest*> guests_ CAMD_GUARDED_BY(guests_mutex_);
   // The thread's own.
   int deaths_ = 0;
+  std::set<std::string> places_told_;
   base::TimePoint started_at_, restart_at_;
   std::thread thread_;  // last: the others are there when it begins
 };

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -15,6 +14,8 @@
 
 #include "base/error.hpp"
 #include "config/suggest.hpp"
+#include "pipeline/plugin/plugin_question.hpp"
+#include "pipeline/run/plugin_specs.hpp"
 
 namespace camd::pipeline {
 namespace {
@@ -22,88 +23,25 @@ namespace {
 using base::Error;
 using base::ErrorKind;
 
-constexpr std::size_t kMostAnswers = 256;  // of one plug-in, and as many known keys of one answer
-constexpr std::size_t kLongestKey = 256;
-
-// One thing that a plug-in said.
-struct Answer {
-  std::string key;  // below `config:`
-  std::string text;
-  bool unknown = false;  // a key that is not read
-};
-
-// What one plug-in is asked, and what it answers. It lives as long as the thread that asks.
-struct Question {
-  // `table` is the first member, so the address of one is the address of the other.
-  struct Table {
-    camd_check table;
-    Question* question;
-  };
-
-  Question(std::string config, std::string card, std::vector<std::string> cameras)
-      : config_json(std::move(config)), card_json(std::move(card)), camera_names(std::move(cameras)) {
-    for (const std::string& name : camera_names) names.push_back(name.c_str());
-    asked = {{sizeof(camd_check), config_json.c_str(), card_json.c_str(), static_cast<std::int32_t>(names.size()),
-              names.data(), &mistake, &unknown_key, &claim},
-             this};
-  }
-  Question(const Question&) = delete;
-  Question& operator=(const Question&) = delete;
-  ~Question() = default;
-
-  static Question& of(const camd_check* check) noexcept { return *reinterpret_cast<const Table*>(check)->question; }
-  static std::string text_of(const char* text, std::size_t longest) {
-    return text == nullptr ? std::string() : base::one_line(std::string_view(text, strnlen(text, longest)));
-  }
-  static void mistake(const camd_check* check, const char* key, const char* message) {
-    of(check).note({text_of(key, kLongestKey), text_of(message, CAMD_ERROR_BYTES), false});
-  }
-  static void unknown_key(const camd_check* check, const char* key, const char* const* known, std::int32_t count) {
-    std::vector<std::string> words;
-    if (known == nullptr) count = 0;
-    for (std::int32_t i = 0; i < std::min(count, static_cast<std::int32_t>(kMostAnswers)); ++i) {
-      words.push_back(text_of(known[i], kLongestKey));
-    }
-    const std::vector<std::string_view> views(words.begin(), words.end());
-    const std::string name = text_of(key, kLongestKey);
-    const std::string_view meant = config::nearest(name.substr(name.rfind('.') + 1), views);
-    of(check).note({name,
-                    fmt::format("unknown key; known here: {}{}", fmt::join(words, ", "),
-                                meant.empty() ? std::string() : fmt::format(" (did you mean {}?)", meant)),
-                    true});
-  }
-  static void claim(const camd_check* check, const char* key, const char* path) {
-    if (path == nullptr || of(check).claims.size() == kMostAnswers) return;
-    of(check).claims.push_back({text_of(key, kLongestKey), path, false});
-  }
-  void note(Answer answer) {
-    if (answers.size() < kMostAnswers) answers.push_back(std::move(answer));
-  }
-
-  const std::string config_json, card_json;
-  const std::vector<std::string> camera_names;
-  std::vector<const char*> names;
-  Table asked{};
-  std::vector<Answer> answers, claims;
-};
-
+// It lives as long as the thread that asks.
 struct Asked {
   LoadedPlugin plugin;
-  std::shared_ptr<Question> question;
+  std::shared_ptr<PluginQuestion> question;
 };
 
-Asked ask(const std::string& plugin, const std::shared_ptr<Question>& question) {
-  const std::string prefix = "plug-in " + plugin;
+Asked ask_here(const std::string& plugin, const std::shared_ptr<PluginQuestion>& question) {
   Asked asked{load_plugin(plugin), question};
   check_table(*asked.plugin.table, plugin);
-  const auto* const checker =
-      functions_of(*asked.plugin.table, prefix, CAMD_EXTENSION_CHECK, &camd_plugin_check::check);
-  if (checker == nullptr) return asked;
-  camd_error error = no_error();
-  if (guarded(error, [&] { return checker->check(&question->asked.table, &error); }) != CAMD_OK) {
-    throw Error(ErrorKind::kPlugin, fmt::format("{}: check(): {}", prefix, message_of(error)));
-  }
+  question->ask(*asked.plugin.table, "plug-in " + plugin);
   return asked;
+}
+
+std::string text_of(const PluginAnswer& answer) {
+  if (answer.kind != PluginAnswer::Kind::kUnknownKey) return answer.text;
+  const std::vector<std::string_view> views(answer.known.begin(), answer.known.end());
+  const std::string_view meant = config::nearest(answer.key.substr(answer.key.rfind('.') + 1), views);
+  return fmt::format("unknown key; known here: {}{}", fmt::join(answer.known, ", "),
+                     meant.empty() ? std::string() : fmt::format(" (did you mean {}?)", meant));
 }
 
 // One name for a path, however it is spelled. What is not there yet counts from what is.
@@ -120,18 +58,27 @@ std::vector<LoadedPlugin> check_plugins(const config::Reading& reading, const Pa
   std::vector<LoadedPlugin> loaded;
   std::vector<std::string> cameras;
   for (const config::Camera& camera : config.cameras) cameras.push_back(camera.name);
+  const std::vector<PluginSpec> specs = plugin_specs(config);
+  PluginHostOptions options;
+  options.patience = patience;
+  PluginMaker maker(base::system_clock(), std::move(options));
   std::map<std::string, std::string> writers;  // the key that claims a path, by the path
-  for (const config::Postprocessor& entry : config.postprocess) {
-    // Its library is for its own process alone: what is wrong with its keys is known when that makes the instance.
-    if (entry.isolation == config::Isolation::kProcess) continue;
-    const auto question = std::make_shared<Question>(entry.config_json, config.model.card_json, cameras);
-    std::optional<Asked> asked;
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    const config::Postprocessor& entry = config.postprocess[i];
+    const auto question = std::make_shared<PluginQuestion>(entry.config_json, config.model.card_json, cameras);
+    bool asked = false;
     mistakes.collect(entry.place, [&] {
       try {
+        if (specs[i].isolation.isolation == Isolation::kProcess) {
+          maker.check(specs[i], *question);
+          asked = true;
+          return;
+        }
         Aside<std::shared_ptr<Asked>> work(
-            [plugin = entry.plugin, question] { return std::make_shared<Asked>(ask(plugin, question)); });
-        if (std::optional<std::shared_ptr<Asked>> done = work.wait_for(patience)) {
-          asked = std::move(**done);
+            [plugin = entry.plugin, question] { return std::make_shared<Asked>(ask_here(plugin, question)); });
+        if (const std::optional<std::shared_ptr<Asked>> done = work.wait_for(patience)) {
+          loaded.push_back(std::move((*done)->plugin));
+          asked = true;
           return;
         }
       } catch (const Error& error) {
@@ -144,25 +91,22 @@ std::vector<LoadedPlugin> check_plugins(const config::Reading& reading, const Pa
                                               entry.plugin)));
     });
     if (!asked) continue;
-    loaded.push_back(std::move(asked->plugin));
-    const auto key_of = [&entry](const Answer& answer) {
-      return entry.key + ".config" + (answer.key.empty() ? "" : "." + answer.key);
-    };
-    for (const Answer& answer : asked->question->answers) {
-      const std::string key = key_of(answer);
-      const auto at = reading.key_places.find(key);
-      const config::SourcePlace& place =
-          answer.unknown && at != reading.key_places.end() ? at->second : config.place_of(key);
-      mistakes.add(ErrorKind::kConfig, {place, key, answer.text});
-    }
-    for (const Answer& claim : asked->question->claims) {
-      const std::string key = key_of(claim);
-      const auto [at, is_new] = writers.emplace(canonical(claim.text), key);
+    for (const PluginAnswer& answer : question->answers()) {
+      const std::string key = entry.key + ".config" + (answer.key.empty() ? "" : "." + answer.key);
+      if (answer.kind != PluginAnswer::Kind::kClaim) {
+        const bool unknown = answer.kind == PluginAnswer::Kind::kUnknownKey;
+        const auto at = reading.key_places.find(key);
+        const config::SourcePlace& place =
+            unknown && at != reading.key_places.end() ? at->second : config.place_of(key);
+        mistakes.add(ErrorKind::kConfig, {place, key, text_of(answer)});
+        continue;
+      }
+      const auto [at, is_new] = writers.emplace(canonical(answer.text), key);
       if (is_new || at->second == key) continue;
       mistakes.add(
           ErrorKind::kConfig,
           {config.place_of(key), key,
-           base::one_line(fmt::format("{} is written by {} already, at {}: give each a path of its own", claim.text,
+           base::one_line(fmt::format("{} is written by {} already, at {}: give each a path of its own", answer.text,
                                       at->second, config::to_string(config.place_of(at->second))))});
     }
   }

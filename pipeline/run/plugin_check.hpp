@@ -1,7 +1,8 @@
 // Asks the plug-ins about their configuration before anything is made (camd.check/1), and finds two that would write
 // the same file.
 //
-// Threads: [setup]. Each plug-in is asked on a thread of its own, which is left behind if it hangs.
+// Threads: [setup]. Each plug-in is asked on a thread of its own, which is left behind if it hangs. One that runs in a
+// worker process is asked in one, which is ended if it hangs.
 // Invariant: nothing that a plug-in says is trusted: texts are bounded and made printable.
 #pragma once
 

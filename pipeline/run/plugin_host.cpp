@@ -19,7 +19,6 @@
 #include "pipeline/plugin/frame_events.hpp"
 #include "pipeline/plugin/in_process_plugin.hpp"
 #include "pipeline/plugin/plugin_calls.hpp"
-#include "pipeline/plugin_process/remote_plugin.hpp"
 #include "pipeline/plugin_process/shared_memory.hpp"
 #include "pipeline/run/plain_model.hpp"
 #include "pipeline/run/plugin_maker.hpp"
@@ -35,9 +34,6 @@ using base::Status;
 constexpr std::array kPluginExtensions = {CAMD_EXTENSION_COUNTERS, CAMD_EXTENSION_CAMERAS, CAMD_EXTENSION_REOPEN,
                                           CAMD_EXTENSION_CHECK};
 
-// Whether its calls come back by themselves: a process that takes too long is ended.
-bool in_worker(const PluginInstance& plugin) noexcept { return dynamic_cast<const RemotePlugin*>(&plugin) != nullptr; }
-
 }  // namespace
 
 PluginHost::PluginHost(const std::vector<PluginSpec>& specs, const base::Clock& clock, PluginHostOptions options)
@@ -50,7 +46,7 @@ PluginHost::PluginHost(const std::vector<PluginSpec>& specs, const base::Clock& 
 PluginHost::PluginHost(const std::vector<PluginSpec>& specs, const base::Clock& clock, PluginHostOptions options,
                        const PluginHost* running, bool other_cameras)
     : clock_(clock), options_(std::move(options)) {
-  PluginMaker maker(clock_, options_);
+  const auto maker = std::make_shared<PluginMaker>(clock_, options_);
   std::vector<std::string> problems;
   for (const PluginSpec& spec : specs) {
     std::shared_ptr<PluginInstance> plugin;
@@ -70,7 +66,7 @@ PluginHost::PluginHost(const std::vector<PluginSpec>& specs, const base::Clock& 
     }
     const bool shared = plugin != nullptr;
     try {
-      if (!shared) plugin = maker.make(spec);
+      if (!shared) plugin = maker->make(spec);
       entries_.push_back({std::move(plugin), spec.prefix(), shared, {}, {}});
     } catch (const Error& error) {
       problems.emplace_back(error.what());
@@ -132,7 +128,7 @@ void PluginHost::declare(const camd_model& model) {
 }
 
 void PluginHost::declare(Entry& entry, const camd_model& model) {
-  if (in_worker(*entry.plugin)) {
+  if (entry.plugin->bounded()) {
     entry.plugin->declare(model);
     return;
   }
@@ -158,7 +154,7 @@ void PluginHost::prepare_cameras(Entry& entry, const std::vector<std::string>& n
       continue;
     }
     try {
-      if (in_worker(*entry.plugin)) {
+      if (entry.plugin->bounded()) {
         entry.opened.push_back({index, entry.plugin->open(index, now)});
         continue;
       }
@@ -295,7 +291,7 @@ std::unique_ptr<FramePostprocessing> PluginHost::prepare(const FrameTensors& ten
 
 std::shared_ptr<std::byte> PluginHost::shared_memory(std::size_t size_bytes) {
   const bool wanted =
-      std::any_of(entries_.begin(), entries_.end(), [](const Entry& entry) { return in_worker(*entry.plugin); });
+      std::any_of(entries_.begin(), entries_.end(), [](const Entry& entry) { return entry.plugin->bounded(); });
   return wanted ? allocate_shared(size_bytes) : nullptr;
 }
 

@@ -9,7 +9,7 @@
 
 #include "base/error.hpp"
 #include "pipeline/plugin/in_process_plugin.hpp"
-#include "pipeline/plugin_process/remote_plugin.hpp"
+#include "pipeline/run/camera_instances.hpp"
 #include "plugins/builtin.hpp"
 
 namespace camd::pipeline {
@@ -64,17 +64,27 @@ LoadedPlugin load_plugin(const std::string& plugin) {
 bool is_python(const std::string& plugin) { return plugin.ends_with(".py"); }
 
 std::shared_ptr<PluginInstance> PluginMaker::make(const PluginSpec& spec) {
+  if (!spec.for_each_camera) return make_one(spec, options_.reloads);
+  return std::make_shared<CameraInstances>(
+      spec, [maker = shared_from_this(), spec](const std::string& camera, bool late) {
+        PluginSpec one = spec;
+        one.camera = camera;
+        return maker->make_one(one, late ? ++*maker->options_.latest : maker->options_.reloads);
+      });
+}
+
+std::shared_ptr<PluginInstance> PluginMaker::make_one(const PluginSpec& spec, std::uint32_t reloads) {
   const std::string prefix = spec.where.empty() ? std::string() : spec.where + ": ";
   try {
-    return spec.isolation.isolation == Isolation::kProcess ? make_in_worker(spec) : make_here(spec);
+    return spec.isolation.isolation == Isolation::kProcess ? make_in_worker(spec, reloads) : make_here(spec, reloads);
   } catch (const Error& error) {
     const std::string text = error.what();
     throw Error(ErrorKind::kPlugin, !prefix.empty() && text.starts_with(prefix) ? text : prefix + text);
   }
 }
 
-std::shared_ptr<PluginInstance> PluginMaker::make_here(const PluginSpec& spec) const {
-  Aside<std::shared_ptr<PluginInstance>> work([spec, &clock = clock_, reloads = options_.reloads] {
+std::shared_ptr<PluginInstance> PluginMaker::make_here(const PluginSpec& spec, std::uint32_t reloads) const {
+  Aside<std::shared_ptr<PluginInstance>> work([spec, &clock = clock_, reloads] {
     LoadedPlugin loaded = load_plugin(spec.plugin);
     return std::make_shared<InProcessPlugin>(*loaded.table, std::move(loaded.library), spec, clock, reloads);
   });
@@ -86,22 +96,30 @@ std::shared_ptr<PluginInstance> PluginMaker::make_here(const PluginSpec& spec) c
 std::shared_ptr<Worker> PluginMaker::worker_for(const PluginSpec& spec) {
   const IsolationSpec& isolation = spec.isolation;
   WorkerSpec wanted;
-  wanted.order.name = isolation.worker.empty() ? std::filesystem::path(spec.plugin).stem().string() : isolation.worker;
+  wanted.order.name = isolation.worker;
+  if (wanted.order.name.empty()) {
+    wanted.order.name = std::filesystem::path(spec.plugin).stem().string();
+    if (!spec.camera.empty()) wanted.order.name += ":" + spec.camera;
+  }
   wanted.order.network = isolation.network;
   wanted.order.files = isolation.files;
   wanted.order.memory_bytes = isolation.memory_bytes;
+  wanted.order.nice = isolation.nice;
+  wanted.order.confined = isolation.confined;
   if (is_python(spec.plugin)) wanted.order.python = isolation.python.empty() ? "python3" : isolation.python;
   if (!isolation.worker.empty()) {
     if (std::shared_ptr<Worker> there = workers_[isolation.worker].lock()) {
       const wire::WorkerOrder& has = there->spec().order;
       if (has.network == isolation.network && has.files == isolation.files &&
-          has.memory_bytes == isolation.memory_bytes && has.python == wanted.order.python) {
+          has.memory_bytes == isolation.memory_bytes && has.nice == isolation.nice &&
+          has.python == wanted.order.python) {
         return there;
       }
-      throw Error(ErrorKind::kPlugin,
-                  fmt::format("{}: worker: {}: plug-ins that share a process have the same allow, memory and python, "
-                              "and are all libraries or all Python",
-                              spec.prefix(), isolation.worker));
+      throw Error(
+          ErrorKind::kPlugin,
+          fmt::format("{}: worker: {}: plug-ins that share a process have the same allow, memory, nice and python, "
+                      "and are all libraries or all Python",
+                      spec.prefix(), isolation.worker));
     }
   }
   wanted.program = installed("camd-plugin", {".", "../" CAMD_PROGRAM_FOLDER "/camd"});
@@ -115,7 +133,7 @@ std::shared_ptr<Worker> PluginMaker::worker_for(const PluginSpec& spec) {
   return made;
 }
 
-std::shared_ptr<PluginInstance> PluginMaker::make_in_worker(const PluginSpec& spec) {
+std::shared_ptr<RemotePlugin> PluginMaker::connect(const PluginSpec& spec, std::uint32_t reloads) {
   std::string file = file_of(spec.plugin);
   std::error_code ignored;
   if (!std::filesystem::exists(file, ignored)) {
@@ -124,8 +142,24 @@ std::shared_ptr<PluginInstance> PluginMaker::make_in_worker(const PluginSpec& sp
   RemotePatience patience;
   patience.set_up = options_.patience.longest;
   patience.stop_asked = options_.patience.stop_asked;
-  return std::make_shared<RemotePlugin>(worker_for(spec), spec, std::move(file), options_.reloads, std::move(patience),
+  return std::make_shared<RemotePlugin>(worker_for(spec), spec, std::move(file),
+                                        RemoteReloads{reloads, options_.latest}, std::move(patience),
                                         options_.on_give_up);
+}
+
+std::shared_ptr<PluginInstance> PluginMaker::make_in_worker(const PluginSpec& spec, std::uint32_t reloads) {
+  std::shared_ptr<RemotePlugin> made = connect(spec, reloads);
+  made->create();
+  return made;
+}
+
+void PluginMaker::check(const PluginSpec& spec, PluginQuestion& question) {
+  PluginSpec bare = spec;
+  bare.where.clear();
+  bare.isolation.worker.clear();
+  bare.isolation.network = false;
+  bare.isolation.files.clear();
+  connect(bare, options_.reloads)->check(question);
 }
 
 }  // namespace camd::pipeline

@@ -112,9 +112,11 @@ class Session {
   [[nodiscard]] PluginHostOptions plugin_options();
 
   std::atomic<bool> plugin_given_up_{false};
-  std::uint32_t starts_ = 0;          // the first one, and reloads that changed something
-  std::unique_ptr<Run> run_;          // [setup]
-  std::unique_ptr<Run> left_behind_;  // what was run_, where it hangs
+  std::shared_ptr<std::atomic<std::uint32_t>> latest_ =
+      std::make_shared<std::atomic<std::uint32_t>>(0);  // as in PluginHostOptions
+  std::uint32_t starts_ = 0;                            // the first one, and reloads that changed something
+  std::unique_ptr<Run> run_;                            // [setup]
+  std::unique_ptr<Run> left_behind_;                    // what was run_, where it hangs
   bool hangs_ = false;
   mutable base::Mutex mutex_;
   Run* shown_ CAMD_GUARDED_BY(mutex_) = nullptr;  // run_, for [any]

@@ -12,7 +12,6 @@
 #include "base/log.hpp"
 #include "base/sha256.hpp"
 #include "config/difference.hpp"
-#include "config/value.hpp"
 #include "device/make_device.hpp"
 #include "infer/engine.hpp"
 #include "pipeline/run/config_check.hpp"
@@ -22,6 +21,7 @@
 #include "pipeline/run/mistakes.hpp"
 #include "pipeline/run/path_choice.hpp"
 #include "pipeline/run/plain_model.hpp"
+#include "pipeline/run/plugin_specs.hpp"
 #include "pipeline/run/session_parts.hpp"
 
 namespace camd::pipeline {
@@ -42,40 +42,6 @@ StreamStrategy stream_strategy(config::StreamMode mode) noexcept {
 // Adds the place of `key` to an error that does not know it.
 [[noreturn]] void rethrow_at(const config::Config& config, std::string_view key, const Error& error) {
   throw config.error(error.kind(), key, error.what());
-}
-
-std::vector<PluginSpec> plugin_specs(const config::Config& config) {
-  std::vector<PluginSpec> specs;
-  for (std::size_t i = 0; i < config.postprocess.size(); ++i) {
-    const config::Postprocessor& entry = config.postprocess[i];
-    specs.push_back({entry.plugin, entry.config_json, config.at(fmt::format("postprocess.{}", i), ""), {}});
-    IsolationSpec& isolation = specs.back().isolation;
-    if (entry.isolation == config::Isolation::kProcess) {
-      isolation.isolation = Isolation::kProcess;
-      isolation.worker = entry.worker;
-      isolation.deadline = entry.deadline;
-      isolation.memory_bytes = static_cast<std::uint64_t>(entry.memory_bytes);
-      isolation.python = entry.python;
-      switch (entry.on_failure) {
-        case config::OnFailure::kDropFrames: break;
-        case config::OnFailure::kPassThrough: isolation.on_failure = OnFailure::kPassThrough; break;
-        case config::OnFailure::kStop: isolation.on_failure = OnFailure::kStop; break;
-      }
-      for (const std::string& grant : entry.allow) {
-        const std::string_view path = config::granted_path(grant);
-        if (path.empty()) {
-          isolation.network = true;
-        } else {
-          isolation.files.emplace_back(path);
-        }
-      }
-    }
-    // at() ends with ": " and an empty message.
-    while (!specs.back().where.empty() && (specs.back().where.back() == ' ' || specs.back().where.back() == ':')) {
-      specs.back().where.pop_back();
-    }
-  }
-  return specs;
 }
 
 std::optional<Transfer> wanted_transfer(config::TransferMode mode) noexcept {
@@ -274,10 +240,13 @@ void Session::place_cameras(Parts& next, const Run* running) const {
 }
 
 PluginHostOptions Session::plugin_options() {
-  return {starts_, options_.set_up_patience, options_.restart, [this] {
-            plugin_given_up_ = true;
-            request_end();
-          }};
+  // No instance that is made later has the same.
+  const std::uint32_t reloads = starts_ == 0 ? 0 : ++*latest_;
+  const auto give_up = [this] {
+    plugin_given_up_ = true;
+    request_end();
+  };
+  return {reloads, options_.set_up_patience, options_.restart, give_up, latest_};
 }
 
 // What the reading's configuration names, taken from what runs where it is the same. Nothing that runs hears of it.

@@ -185,14 +185,14 @@ void fault(benchmark::State& state, const std::string& plugin, const std::string
 
 void BM_BackAfter(benchmark::State& state, const char* how) { fault(state, library(), how); }
 void BM_PythonBackAfter(benchmark::State& state, const char* how) { fault(state, script("faults.py"), how); }
-constexpr int kFew = 10, kMany = 1000;
-BENCHMARK_CAPTURE(BM_BackAfter, crash, "crash")->Iterations(kFew)->Unit(benchmark::kMillisecond)->UseRealTime();
-BENCHMARK_CAPTURE(BM_BackAfter, abort, "abort")->Iterations(kFew)->Unit(benchmark::kMillisecond)->UseRealTime();
-BENCHMARK_CAPTURE(BM_BackAfter, kill, "kill")->Iterations(kFew)->Unit(benchmark::kMillisecond)->UseRealTime();
+constexpr int kFew = 10, kSome = 100, kMany = 1000;
+BENCHMARK_CAPTURE(BM_BackAfter, crash, "crash")->Iterations(kMany)->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK_CAPTURE(BM_BackAfter, abort, "abort")->Iterations(kMany)->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK_CAPTURE(BM_BackAfter, kill, "kill")->Iterations(kMany)->Unit(benchmark::kMillisecond)->UseRealTime();
 BENCHMARK_CAPTURE(BM_BackAfter, hang, "hang")->Iterations(kFew)->Unit(benchmark::kMillisecond)->UseRealTime();
 BENCHMARK_CAPTURE(BM_BackAfter, exit, "exit")->Iterations(kMany)->Unit(benchmark::kMillisecond)->UseRealTime();
 BENCHMARK_CAPTURE(BM_PythonBackAfter, crash, "crash")->Iterations(kFew)->Unit(benchmark::kMillisecond)->UseRealTime();
 BENCHMARK_CAPTURE(BM_PythonBackAfter, hang, "hang")->Iterations(kFew)->Unit(benchmark::kMillisecond)->UseRealTime();
-BENCHMARK_CAPTURE(BM_PythonBackAfter, exit, "os_exit")->Iterations(kFew)->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK_CAPTURE(BM_PythonBackAfter, exit, "os_exit")->Iterations(kSome)->Unit(benchmark::kMillisecond)->UseRealTime();
 
 }  // namespace

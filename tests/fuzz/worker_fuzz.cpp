@@ -7,18 +7,48 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <utility>
 #include <vector>
 
 #include "pipeline/plugin/plugin_calls.hpp"
+#include "pipeline/plugin_process/report.hpp"
 #include "pipeline/plugin_process/untrusted_answer.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+
+namespace {
+
+// What it tells beside a result.
+void read_report(const std::uint8_t* data, std::size_t size) {
+  using namespace camd::pipeline;
+  // Exactly as long, so that the address sanitizer sees what is read beyond.
+  const std::vector<char> report(data, data + size);
+  try {
+    PluginQuestion question("{}", "{}", {});
+    for (PluginAnswer& answer : wire::read_answers(report)) question.note(std::move(answer));
+    if (question.answers().size() > 2 * PluginQuestion::kMostAnswers) std::abort();
+  } catch (const camd::base::Error&) {
+  }
+  PluginOutlet outlet;
+  try {
+    wire::read_outlet(report, outlet);
+  } catch (const camd::base::Error&) {
+  }
+  for (const OutletRow& row : outlet.rows()) {
+    std::uint64_t sum = row.acknowledged + row.waiting + row.spooled;
+    for (const auto& [reason, count] : row.dropped) sum += count;
+    if (sum != row.taken) std::abort();
+  }
+}
+
+}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace camd::pipeline;
   // Its long arrays are as they were: a worker need not write them.
   static auto& answers = *new wire::Answers;
   if (size < 4) return 0;
+  if ((data[2] & 3U) == 3) read_report(data + 4, size - 4);
   const std::int32_t capacity = data[0] * 4;
   const std::int32_t events_before = data[1] % (CAMD_MAX_EVENTS + 1);
   // The rest goes over the numbers in front of the arrays, or over one of the arrays.

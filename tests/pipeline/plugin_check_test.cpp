@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -19,6 +20,7 @@
 #include "pipeline/run/card_keys.hpp"
 #include "pipeline/run/config_check.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/sanitized.hpp"
 
 namespace camd::pipeline {
 namespace {
@@ -135,6 +137,54 @@ TEST_F(PluginCheck, OneThatHangsIsNamedAndLeftBehind) {
   EXPECT_TRUE(plugin_threads_left_behind());
   set_gate(1);
   while (plugin_threads_left_behind()) std::this_thread::yield();
+}
+
+TEST_F(PluginCheck, APluginInAProcessOfItsOwnIsAskedThereAndAnswersAlike) {
+  const std::string config = "  - plugin: " + misbehave() + "\n    config: {how: bad_keys, zones: [{pionts: 1}]}\n";
+  const std::vector<std::string> there = problems_with(config);
+  EXPECT_EQ(kind_, base::ErrorKind::kConfig);
+  ASSERT_THAT(there, SizeIs(256));
+  EXPECT_THAT(there, ::testing::Contains("5:38: postprocess.0.config.zones.0.pionts: unknown key; known here: points, "
+                                         "name (did you mean points?)"));
+  EXPECT_EQ(there, problems_with(config + "    isolation: none\n"));
+}
+
+TEST_F(PluginCheck, OneThatDiesOrHangsInItsProcessWhenItIsAskedIsNamed) {
+  const std::string plugin = test::binary_dir() + "/lib/bad/faults.so";
+  EXPECT_THAT(problems_with("  - plugin: " + misbehave() + "\n    config: {how: abort_check}\n"),
+              ElementsAre(::testing::AllOf(HasSubstr("4:5: postprocess.0: plug-in " + misbehave() + ": its process "),
+                                           HasSubstr("in check()"))));
+  EXPECT_EQ(kind_, base::ErrorKind::kPlugin);
+  EXPECT_THAT(problems_with("  - plugin: " + misbehave() + "\n    config: {how: gate_check}\n",
+                            {std::chrono::milliseconds(500), {}}),
+              ElementsAre("4:5: postprocess.0: plug-in " + misbehave() +
+                          ": did not return from check() within 500 ms, and its process was ended"));
+  EXPECT_FALSE(plugin_threads_left_behind());
+  EXPECT_THAT(problems_with("  - plugin: " + plugin + "\n    config: {how: crash_create}\n"), IsEmpty());
+}
+
+TEST_F(PluginCheck, AScriptTellsItsMistakesAndClaims) {
+  if (std::system("/usr/bin/python3 -c 'import numpy' 2>/dev/null") != 0) GTEST_SKIP() << "no NumPy (python3-numpy)";
+  if (test::kSanitized) GTEST_SKIP() << "an interpreter without the sanitizer cannot load a library with it";
+  std::ofstream(path("p.py")) << "import os\n"
+                                 "def check(config, told):\n"
+                                 "    for key in config:\n"
+                                 "        if key not in ('path', 'every'):\n"
+                                 "            told.unknown_key(key, ['path', 'every'])\n"
+                                 "    if config.get('every', 1) < 1:\n"
+                                 "        told.mistake('every', f'is at least 1 ({told.cameras})')\n"
+                                 "    told.claim('path', config['path'])\n"
+                                 "def process(frame, tensors, results):\n"
+                                 "    pass\n";
+  const std::string entry = "  - {plugin: " + path("p.py") +
+                            ", python: /usr/bin/python3, config: {path: " + path("out") + ", evry: 1, every: 0}}\n";
+  const std::vector<std::string> lines = problems_with(entry + entry);
+  ASSERT_THAT(lines, SizeIs(5));
+  EXPECT_THAT(lines[0],
+              HasSubstr("postprocess.0.config.evry: unknown key; known here: path, every (did you mean every?)"));
+  EXPECT_THAT(lines[1], HasSubstr("postprocess.0.config.every: is at least 1 (['a'])"));
+  EXPECT_THAT(lines, ::testing::Contains(HasSubstr("is written by postprocess.0.config.path already")));
+  EXPECT_EQ(kind_, base::ErrorKind::kConfig);
 }
 
 TEST_F(PluginCheck, ASettingThatIsWrongHidesNothingElseButWhatDependsOnIt) {

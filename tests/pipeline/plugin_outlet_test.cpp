@@ -50,5 +50,19 @@ TEST_F(PluginOutletTest, RefusesWhatDoesNotAddUpAndKeepsWhatItHad) {
   EXPECT_EQ(outlet_.rows()[0].taken, 1U);
 }
 
+TEST_F(PluginOutletTest, AddsUpOverSeveralThatCounted) {
+  std::vector<OutletRow> rows = {{"door", 10, 4, 2, 1, {{"full", 3}}}};
+  rows[0].end("process_ended");
+  add_rows(rows, {{"door", 3, 1, 1, 0, {{"full", 1}}}, {"yard", 1, 1, 0, 0, {}}});
+  add_rows(rows, {{"door", ~std::uint64_t{0}, ~std::uint64_t{0}, 0, 0, {}}});
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0].taken, 12U);
+  EXPECT_EQ(rows[0].acknowledged, 5U);
+  EXPECT_EQ(rows[0].waiting, 1U);
+  EXPECT_EQ(rows[0].spooled, 0U);
+  EXPECT_EQ(rows[0].dropped, (std::vector<std::pair<std::string, std::uint64_t>>{{"full", 4}, {"process_ended", 2}}));
+  EXPECT_EQ(rows[1].camera, "yard");
+}
+
 }  // namespace
 }  // namespace camd::pipeline

@@ -16,102 +16,16 @@
 #include <vector>
 
 #include "pipeline/plugin_process/shared_memory.hpp"
-#include "pipeline/run/plugin_host.hpp"
+#include "tests/pipeline/plugin_chain.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/sanitized.hpp"
 
 namespace camd::pipeline {
 namespace {
 
+using test::kSanitized;
 using testing::HasSubstr;
 using testing::StartsWith;
-
-std::string library(const std::string& name) { return test::binary_dir() + "/lib/bad/" + name + ".so"; }
-
-PluginSpec isolated(const std::string& how, std::uint64_t at = ~0ULL) {
-  PluginSpec spec;
-  spec.plugin = library("faults");
-  spec.config_json = fmt::format(R"({{"how":"{}","at":{}}})", how, at);
-  spec.isolation.isolation = Isolation::kProcess;
-  spec.isolation.deadline = std::chrono::seconds(20);
-  return spec;
-}
-
-// A chain with one frame in flight, whose one output lies in shared memory.
-class Chain {
- public:
-  explicit Chain(std::vector<PluginSpec> specs, PluginHostOptions options = {})
-      : host(specs, base::system_clock(), std::move(options)) {
-    shape_ = {1, 4};
-    camd_tensor_spec output{"out", 2, shape_.data(), {kDLFloat, 32, 1}};
-    camd_model model{};
-    model.struct_size = sizeof(model);
-    model.path = "fake.onnx";
-    model.card_json = "{}";
-    model.input = output;
-    model.output_count = 1;
-    model.outputs = &output;
-    host.declare(model);
-    memory_ = host.shared_memory(sizeof(float) * 4);
-    values = memory_ == nullptr ? own_.data() : reinterpret_cast<float*>(memory_.get());
-    values[0] = 0.25F;
-    DLTensor tensor{};
-    tensor.data = values;
-    tensor.device = {kDLCPU, 0};
-    tensor.ndim = 2;
-    tensor.dtype = {kDLFloat, 32, 1};
-    tensor.shape = shape_.data();
-    tensors_.host = {tensor};
-    tensors_.device = {tensor};
-    items.resize(static_cast<std::size_t>(host.needs().detections));
-    frame_ = host.prepare(tensors_);
-  }
-  ~Chain() { frame_ = nullptr; }
-  Chain(const Chain&) = delete;
-  Chain& operator=(const Chain&) = delete;
-
-  // What went wrong with the next frame; empty when all is well.
-  std::string process(const camd_picture* picture = nullptr, std::int32_t width = 0, std::int32_t height = 0) {
-    camd_frame frame{};
-    frame.struct_size = sizeof(frame);
-    frame.camera = "door";
-    frame.sequence = sequence++;
-    frame.picture = picture;
-    frame.width = width;
-    frame.height = height;
-    results = {sizeof(results), static_cast<std::int32_t>(items.size()), 0, items.data()};
-    return std::string(frame_->process(frame, results).message());
-  }
-  // Frames that are lost until one comes through again.
-  int lost_until_back() {
-    int lost = 0;
-    while (!process().empty()) {
-      ++lost;
-      std::this_thread::yield();
-    }
-    return lost;
-  }
-  PluginHealth health() { return host.counters().front().health; }
-
-  PluginHost host;
-  float* values = nullptr;
-  camd_results results{};
-  std::vector<camd_detection> items;
-  std::uint64_t sequence = 0;
-
- private:
-  std::vector<std::int64_t> shape_;
-  std::array<float, 4> own_{};
-  std::shared_ptr<std::byte> memory_;
-  FrameTensors tensors_;
-  std::unique_ptr<FramePostprocessing> frame_;
-};
-
-PluginHostOptions never_given_up() {
-  PluginHostOptions options;
-  options.restart.second = options.restart.longest = base::Duration(0);
-  options.restart.most_deaths = 1 << 20;
-  return options;
-}
 
 TEST(RemotePlugin, ReadsTensorsInAnotherProcessWithoutACopy) {
   Chain chain({isolated("nothing")});
@@ -152,17 +66,6 @@ TEST(RemotePlugin, SharesAProcessAmongPluginsOfOneWorker) {
   EXPECT_EQ(chain.items[0].class_id, chain.items[1].class_id);
   EXPECT_NE(chain.items[0].class_id, chain.items[2].class_id);
 }
-
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define CAMD_TEST_SANITIZED 1
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(CAMD_TEST_SANITIZED)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
 
 struct Fault {
   const char* how;
@@ -283,6 +186,24 @@ TEST(RemotePlugin, SaysWhichGrantMendsWhatIsDenied) {
   EXPECT_EQ(chain.process(), "");
 }
 
+TEST(RemotePlugin, TellsWhatBecameOfItsMessagesAndDropsThoseThatWaitedAtItsDeath) {
+  Chain chain({isolated("outlet", 3)}, never_given_up());
+  const auto row = [&chain] { return chain.host.counters().front().outlet.at(0); };
+  ASSERT_EQ(chain.process(), "");
+  ASSERT_EQ(chain.process(), "");
+  ASSERT_EQ(chain.process(), "");
+  EXPECT_EQ(row().camera, "door");
+  EXPECT_EQ(row().taken, 3U);
+  EXPECT_EQ(row().acknowledged, 1U);
+  EXPECT_EQ(row().waiting, 2U);
+  EXPECT_NE(chain.process(), "");
+  (void)chain.lost_until_back();
+  EXPECT_EQ(row().taken, 4U);
+  EXPECT_EQ(row().acknowledged, 2U);
+  EXPECT_EQ(row().waiting, 0U);
+  EXPECT_EQ(row().dropped, (std::vector<std::pair<std::string, std::uint64_t>>{{"process_ended", 2}}));
+}
+
 TEST(RemotePlugin, EndsAProcessWhoseDestroyHangs) {
   Chain chain({isolated("hang_destroy")});
   const std::vector<std::string> problems = chain.host.finish();
@@ -297,6 +218,26 @@ int descriptors() {
   while (readdir(folder) != nullptr) ++count;
   closedir(folder);
   return count;
+}
+
+TEST(RemotePlugin, GivesAnObjectANumberThatNoneHadBeforeARestart) {
+  PluginSpec track;
+  track.plugin = test::binary_dir() + "/lib/camd_plugin_track.so";
+  track.config_json = R"({"confirm":1})";
+  track.isolation.isolation = Isolation::kProcess;
+  track.isolation.worker = "both";
+  PluginSpec crash = isolated("exit", 1);
+  crash.isolation.worker = "both";
+  PluginHostOptions options = never_given_up();
+  options.latest->store(4);  // as after four reloads; the other one gets 5
+  Chain chain({crash, track}, std::move(options));
+  chain.values[0] = 0.9F;  // the score
+  ASSERT_EQ(chain.process(), "");
+  const std::uint64_t before = chain.items[0].track_id;
+  EXPECT_EQ(before, 1U);
+  EXPECT_THAT(chain.process(), HasSubstr("exited with code 0"));
+  (void)chain.lost_until_back();
+  EXPECT_EQ(chain.items[0].track_id, (std::uint64_t{6} << 32U) + 1);
 }
 
 TEST(RemotePlugin, LeavesNoDescriptorBehindAfterManyDeaths) {

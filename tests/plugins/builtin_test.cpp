@@ -13,7 +13,7 @@ namespace {
 
 TEST(Builtins, AreListedInAlphabeticalOrder) {
   EXPECT_EQ(builtin_names(), (std::vector<std::string_view>{"annotate", "codes", "detections", "jsonl", "mqtt",
-                                                            "tensors", "track", "webhook", "zones"}));
+                                                            "record", "tensors", "track", "webhook", "zones"}));
 }
 
 TEST(Builtins, NameTheElementsThatFilmsLeanOn) {

@@ -13,9 +13,11 @@
 //   gate                   every frame waits until the test opens the gate (functions below), without sleeping
 //   gate_create, gate_outputs, gate_check, gate_destroy         that function waits there
 //   throw_check            check() throws past the adaptor
+//   abort_check            check() aborts
 // The gate is shared by all instances of one loaded library. Threads: gate functions [any].
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <mutex>
@@ -81,6 +83,7 @@ class Misbehave final : public camd::plugin::Postprocessor {
 
   static void check(const camd::plugin::Check& check) {
     const std::string_view config = check.config_json();
+    if (config.find("abort_check") != std::string_view::npos) std::abort();
     if (config.find("gate_check") != std::string_view::npos) wait_at_gate();
     if (config.find("bad_keys") != std::string_view::npos) {
       check.mistake("", "all of it\nin two lines \xFF");

@@ -2,11 +2,13 @@
 
 import ctypes
 import os
+import signal
+import threading
 
 
 def setup(config, model):
-    global how, at
-    how, at = config.get("how", ""), config.get("at", -1)
+    global how, at, camera
+    how, at, camera = config.get("how", ""), config.get("at", -1), config.get("camera")
     if how == "refuse":
         raise ValueError("config: no")
 
@@ -19,7 +21,7 @@ def outputs(model):
 
 def process(frame, tensors, results):
     values = tensors[0]
-    if frame.sequence == at:
+    if frame.sequence == at and camera in (None, frame.camera):
         if how == "throw":
             raise ValueError("no good")
         if how == "write":
@@ -30,6 +32,20 @@ def process(frame, tensors, results):
             raise SystemExit(0)
         if how == "os_exit":
             os._exit(0)
+        if how == "abort":
+            os.abort()
+        if how == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if how == "flood":
+            results._results.count = 1 << 30
+            return
+        if how == "memory":
+            kept = []
+            while True:
+                kept.append(bytearray(8 << 20))
+        if how == "threads":
+            while True:
+                threading.Thread(target=threading.Event().wait, daemon=True).start()
         if how == "crash":
             ctypes.string_at(0)
         if how == "hang":

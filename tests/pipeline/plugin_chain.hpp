@@ -1,0 +1,119 @@
+// A chain of plug-ins that do harm, with one frame in flight, for tests of worker processes.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "pipeline/run/plugin_host.hpp"
+#include "tests/support/paths.hpp"
+
+namespace camd::pipeline {
+
+inline std::string library(const std::string& name) { return test::binary_dir() + "/lib/bad/" + name + ".so"; }
+
+inline PluginSpec isolated(const std::string& how, std::uint64_t at = ~0ULL) {
+  PluginSpec spec;
+  spec.plugin = library("faults");
+  spec.config_json = fmt::format(R"({{"how":"{}","at":{}}})", how, at);
+  spec.isolation.isolation = Isolation::kProcess;
+  spec.isolation.deadline = std::chrono::seconds(20);
+  return spec;
+}
+
+// A chain with one frame in flight, whose one output lies in shared memory.
+class Chain {
+ public:
+  explicit Chain(std::vector<PluginSpec> specs, PluginHostOptions options = {},
+                 std::vector<const char*> cameras = {"door"})
+      : cameras_(std::move(cameras)), host(specs, base::system_clock(), std::move(options)) {
+    shape_ = {1, 4};
+    camd_tensor_spec output{"out", 2, shape_.data(), {kDLFloat, 32, 1}};
+    camd_model model{};
+    model.struct_size = sizeof(model);
+    model.path = "fake.onnx";
+    model.card_json = "{}";
+    model.input = output;
+    model.output_count = 1;
+    model.outputs = &output;
+    model.camera_count = static_cast<std::int32_t>(cameras_.size());
+    model.camera_names = cameras_.data();
+    host.declare(model);
+    memory_ = host.shared_memory(sizeof(float) * 4);
+    values = memory_ == nullptr ? own_.data() : reinterpret_cast<float*>(memory_.get());
+    values[0] = 0.25F;
+    DLTensor tensor{};
+    tensor.data = values;
+    tensor.device = {kDLCPU, 0};
+    tensor.ndim = 2;
+    tensor.dtype = {kDLFloat, 32, 1};
+    tensor.shape = shape_.data();
+    tensors_.host = {tensor};
+    tensors_.device = {tensor};
+    items.resize(static_cast<std::size_t>(host.needs().detections));
+    frame_ = host.prepare(tensors_);
+  }
+  ~Chain() { frame_ = nullptr; }
+  Chain(const Chain&) = delete;
+  Chain& operator=(const Chain&) = delete;
+
+  // What went wrong with the next frame; empty when all is well.
+  std::string process(const camd_picture* picture = nullptr, std::int32_t width = 0, std::int32_t height = 0) {
+    return process_of(0, picture, width, height);
+  }
+  std::string process_of(std::size_t camera, const camd_picture* picture = nullptr, std::int32_t width = 0,
+                         std::int32_t height = 0) {
+    camd_frame frame{};
+    frame.struct_size = sizeof(frame);
+    frame.camera = cameras_[camera];
+    frame.camera_index = static_cast<std::int32_t>(camera);
+    frame.sequence = sequence++;
+    frame.picture = picture;
+    frame.width = width;
+    frame.height = height;
+    results = {sizeof(results), static_cast<std::int32_t>(items.size()), 0, items.data()};
+    return std::string(frame_->process(frame, results).message());
+  }
+  // Frames that are lost until one comes through again.
+  int lost_until_back() {
+    int lost = 0;
+    while (!process().empty()) {
+      ++lost;
+      std::this_thread::yield();
+    }
+    return lost;
+  }
+  PluginHealth health() { return host.counters().front().health; }
+
+ private:
+  std::vector<const char*> cameras_;
+
+ public:
+  PluginHost host;
+  float* values = nullptr;
+  camd_results results{};
+  std::vector<camd_detection> items;
+  std::uint64_t sequence = 0;
+
+ private:
+  std::vector<std::int64_t> shape_;
+  std::array<float, 4> own_{};
+  std::shared_ptr<std::byte> memory_;
+  FrameTensors tensors_;
+  std::unique_ptr<FramePostprocessing> frame_;
+};
+
+inline PluginHostOptions never_given_up() {
+  PluginHostOptions options;
+  options.restart.second = options.restart.longest = base::Duration(0);
+  options.restart.most_deaths = 1 << 20;
+  return options;
+}
+
+}  // namespace camd::pipeline

@@ -1,0 +1,77 @@
+/* The harm that the plug-ins for tests of worker processes do, in C and in C++. */
+#ifndef CAMD_TESTS_HARM_H_
+#define CAMD_TESTS_HARM_H_
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "plugins/camd_plugin.h"
+
+static void crash_here(void) {
+  volatile int* nowhere = NULL;
+  *nowhere = 1;
+}
+
+static void* sleep_for_ever(void* nothing) {
+  for (;;) pause();
+  return nothing;
+}
+
+/* `values` are the first output's, `path` a file for "opens". */
+static int32_t do_harm(const char* how, const char* path, void* values, int32_t* count, camd_error* error) {
+  if (strcmp(how, "crash") == 0 || strcmp(how, "crash_for_ever") == 0) crash_here();
+  if (strcmp(how, "abort") == 0 || strcmp(how, "outlet") == 0) abort();
+  if (strcmp(how, "exit") == 0) exit(0);
+  if (strcmp(how, "kill") == 0) kill(getpid(), SIGKILL);
+  if (strcmp(how, "hang") == 0) {
+    for (;;) pause();
+  }
+  if (strcmp(how, "memory") == 0) {
+    for (;;) {
+      const size_t size = (size_t)8 << 20;
+      char* more = (char*)malloc(size);
+      if (more != NULL) memset(more, 1, size);
+    }
+  }
+  if (strcmp(how, "fork") == 0) {
+    for (int i = 0; i < 1000; ++i) {
+      const pid_t child = fork();
+      if (child == 0) pause();
+      if (child > 0) continue;
+      snprintf(error->message, sizeof(error->message), "fork: %s", strerror(errno));
+      return CAMD_ERROR_FAILED;
+    }
+  }
+  if (strcmp(how, "threads") == 0) {
+    for (;;) {
+      pthread_t thread;
+      pthread_create(&thread, NULL, &sleep_for_ever, NULL);
+    }
+  }
+  if (strcmp(how, "flood") == 0) *count = 1 << 30;
+  if (strcmp(how, "writes_input") == 0) ((float*)values)[0] = 7.0F;
+  if (strcmp(how, "opens") == 0) {
+    FILE* file = fopen(path, "w");
+    if (file == NULL) {
+      snprintf(error->message, sizeof(error->message), "cannot write");
+      return CAMD_ERROR_FAILED;
+    }
+    fclose(file);
+  }
+  if (strcmp(how, "connects") == 0) {
+    if (socket(AF_INET, SOCK_STREAM, 0) < 0) {
+      snprintf(error->message, sizeof(error->message), "no socket");
+      return CAMD_ERROR_FAILED;
+    }
+  }
+  return CAMD_OK;
+}
+
+#endif /* CAMD_TESTS_HARM_H_ */
