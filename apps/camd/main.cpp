@@ -195,8 +195,10 @@ int run(int argc, char** argv) {
 
   std::string plugin_path;
   CLI::App* plugin_cli = cli.add_subcommand("plugin", "Check a plug-in: ABI version, name, problems");
-  CLI::Option* plugin_file = plugin_cli->add_option(
-      "FILE", plugin_path, "The shared library, or the script in Python; with --record the configuration")
+  CLI::Option* plugin_file =
+      plugin_cli
+          ->add_option("FILE", plugin_path,
+                       "The shared library, or the script in Python; with --record the configuration")
           ->type_name("FILE");
   std::string plugin_python;
   plugin_cli->add_option("--python", plugin_python, "The interpreter of a script (default: python3)")
@@ -211,9 +213,11 @@ int run(int argc, char** argv) {
   app::RunOptions record_options;
   record_options.frames = 100;
   record_options.metrics = app::MetricsMode::kOff;
-  CLI::Option* plugin_record = plugin_cli->add_option(
-      "--record", record_options.record,
-      "Run FILE, a configuration, and record what its first plug-in from a path sees; behind all where none is")
+  CLI::Option* plugin_record =
+      plugin_cli
+          ->add_option(
+              "--record", record_options.record,
+              "Run FILE, a configuration, and record what its first plug-in from a path sees; behind all where none is")
           ->type_name("RECORDING");
   plugin_cli->add_option("--frames", record_options.frames, "With --record: so many frames")
       ->check(CLI::Range(1, 1'000'000).description(""))
