@@ -27,7 +27,7 @@ using base::Error;
 using base::ErrorKind;
 
 constexpr base::Duration kEndPatience = std::chrono::milliseconds(1500);
-constexpr base::Duration kLook = std::chrono::milliseconds(50);  // at what the process uses
+constexpr base::Duration kLookAtUse = std::chrono::milliseconds(50);  // at what the process uses
 constexpr base::Duration kLinePatience = std::chrono::seconds(1);
 constexpr std::int64_t kMostThreads = 512;
 
@@ -132,7 +132,7 @@ void Worker::run() {
     }
     base::Duration longest = std::chrono::hours(1);
     if (process_fd >= 0) {
-      longest = kLook;
+      longest = kLookAtUse;
     } else if (state_ == State::kRestarting) {
       longest = std::max(restart_at_ - now(), base::Duration(0));
     }
