@@ -9,6 +9,7 @@
 #include <map>
 #include <system_error>
 
+#include "config/endpoint.hpp"
 #include "config/json.hpp"
 #include "config/suggest.hpp"
 #include "config/value.hpp"
@@ -227,6 +228,9 @@ class Checker {
         if (!is_name(node.text)) wrong(node, row, key);
         break;
       case ValueType::kUrl: check_url(node, row, key); break;
+      case ValueType::kAddress:
+        if (!parse_endpoint(node.text)) wrong(node, row, key);
+        break;
       case ValueType::kFile: check_file(node, row, key); break;
       case ValueType::kPlugin:
         if (node.text.empty()) {
@@ -332,6 +336,29 @@ void check_reconnect(const TreeNode& source, const std::string& key, std::vector
                                   duration_text(*initial), duration_text(*max))});
 }
 
+// A token keeps others out only if it cannot be guessed.
+constexpr std::size_t kShortestToken = 16;
+
+void check_http(const TreeNode& http, const FileRules& files, std::vector<Problem>& problems) {
+  const TreeNode* listen = http.find("listen");
+  const TreeNode* token = http.find("token");
+  if (listen == nullptr && token != nullptr) {
+    problems.push_back({token->place, "http.token", "stands there without http.listen: there is no server to protect"});
+  }
+  const bool read = token != nullptr && (files.must_exist || !token->hidden);  // else a word stands for it
+  if (read && !token->text.empty() && token->text.size() < kShortestToken) {
+    problems.push_back({token->place, "http.token",
+                        fmt::format("has {} characters; it needs {} or more (`openssl rand -hex 32` makes one)",
+                                    token->text.size(), kShortestToken)});
+  }
+  const std::optional<Endpoint> endpoint = listen == nullptr ? std::nullopt : parse_endpoint(listen->text);
+  if (endpoint && !endpoint->is_loopback() && token == nullptr) {
+    problems.push_back(
+        {listen->place, "http.listen",
+         fmt::format("{} can be reached by other machines: set http.token, or listen on 127.0.0.1", listen->text)});
+  }
+}
+
 }  // namespace
 
 void check_stretched(const TreeNode* input, const std::string& key, std::vector<Problem>& problems) {
@@ -350,7 +377,7 @@ void check_tree(Table table, const TreeNode& root, const FileRules& files, std::
   Checker(table, files, problems).check_map(root, "", "", {});
 }
 
-void check_relations(const TreeNode& root, std::vector<Problem>& problems) {
+void check_relations(const TreeNode& root, const FileRules& files, std::vector<Problem>& problems) {
   const TreeNode* model = root.find("model");
   if (model != nullptr) check_stretched(model->find("input"), "model.input", problems);
   const TreeNode* device = root.find("device");
@@ -359,6 +386,7 @@ void check_relations(const TreeNode& root, std::vector<Problem>& problems) {
     problems.push_back({devices->place, "devices",
                         fmt::format("stands beside `device` at {}: write one of them", to_string(device->place))});
   }
+  if (const TreeNode* http = root.find("http")) check_http(*http, files, problems);
   const TreeNode* cameras = root.find("cameras");
   if (cameras == nullptr) return;
   std::map<std::string, SourcePlace> names;

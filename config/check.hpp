@@ -28,8 +28,8 @@ void check_tree(Table table, const TreeNode& root, const FileRules& files, std::
 void check_stretched(const TreeNode* input, const std::string& key, std::vector<Problem>& problems);
 
 // What no single row of the table can check: stretched pictures that are padded, two cameras of one name, a first wait
-// that is longer than the longest.
-void check_relations(const TreeNode& root, std::vector<Problem>& problems);
+// that is longer than the longest, an HTTP server that everybody can reach and that asks for no token.
+void check_relations(const TreeNode& root, const FileRules& files, std::vector<Problem>& problems);
 
 // The path that a text value names. Those of a file count from its folder, those of --set from the working directory.
 [[nodiscard]] std::filesystem::path resolve(const TreeNode& value, const FileRules& files);

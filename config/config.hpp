@@ -191,6 +191,14 @@ struct Metrics {
   friend bool operator==(const Metrics&, const Metrics&) = default;
 };
 
+// The HTTP server: figures, health and pictures for other programs, and the live page.
+struct Http {
+  std::string listen{};  // an address and a port, as parse_endpoint() takes it; empty: there is no server
+  std::string token{};   // empty: none is asked for; then `listen` is an address of this machine alone
+
+  friend bool operator==(const Http&, const Http&) = default;
+};
+
 struct Config {
   DeviceChoice device;
   // Instead of `device`: every GPU, or those that are named, each as often as it is named. Neither: `device` counts.
@@ -201,6 +209,7 @@ struct Config {
   std::vector<Camera> cameras;
   std::vector<Postprocessor> postprocess;
   Metrics metrics;
+  Http http;
 
   // Where each value stands, by dotted key ("cameras.0.source.path", "postprocess.1.config.path"). Values that the
   // user did not write are absent, those that came from the model card or from --set carry that place.

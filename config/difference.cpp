@@ -49,7 +49,7 @@ void compare_plugins(const Config& running, const Config& next, Difference& diff
 }  // namespace
 
 bool Difference::nothing() const noexcept {
-  return !device && !engine && !card && !buffers && !path && !period && !plugins && cameras_added.empty() &&
+  return !device && !engine && !card && !buffers && !path && !period && !http && !plugins && cameras_added.empty() &&
          cameras_altered.empty() && cameras_removed.empty();
 }
 
@@ -60,6 +60,7 @@ std::vector<std::string> Difference::names(const Config& running, const Config& 
   if (buffers || path) names.emplace_back("pipeline");
   if (plugins) names.emplace_back("postprocess");
   if (period) names.emplace_back("metrics");
+  if (http) names.emplace_back("http");
   for (const std::size_t i : cameras_added) names.push_back("camera " + next.cameras[i].name + " added");
   for (const std::size_t i : cameras_altered) names.push_back("camera " + next.cameras[i].name + " altered");
   for (const std::size_t i : cameras_removed) names.push_back("camera " + running.cameras[i].name + " removed");
@@ -76,6 +77,7 @@ Difference difference(const Config& running, const Config& next) {
   difference.path = running.pipeline.streams != next.pipeline.streams ||
                     running.pipeline.slots != next.pipeline.slots || running.pipeline.max_age != next.pipeline.max_age;
   difference.period = running.metrics.period != next.metrics.period;
+  difference.http = !(running.http == next.http);
   compare_cameras(running, next, difference);
   compare_plugins(running, next, difference);
   return difference;

@@ -19,6 +19,7 @@ struct Difference {
   bool buffers = false;  // pipeline.transfer: other memory for the pictures
   bool path = false;     // pipeline.streams, slots or max_age
   bool period = false;   // metrics.period
+  bool http = false;     // another address or token
 
   // By index. Cameras are the same when their names are.
   std::vector<std::size_t> cameras_added;    // of `next`
@@ -31,7 +32,7 @@ struct Difference {
 
   // Nothing that has an effect: comments, the order of cameras and the places of values do not count.
   [[nodiscard]] bool nothing() const noexcept;
-  // For the metrics and the log: "device", "model", "pipeline", "postprocess", "metrics", "camera NAME added",
+  // For the metrics and the log: "device", "model", "pipeline", "postprocess", "metrics", "http", "camera NAME added",
   // "camera NAME altered", "camera NAME removed"; in this order.
   [[nodiscard]] std::vector<std::string> names(const Config& running, const Config& next) const;
 };

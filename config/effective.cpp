@@ -134,6 +134,10 @@ std::string effective_text(const Config& config) {
     root["postprocess"].push_back(std::move(one));
   }
   root["metrics"] = {{"period", duration_text(config.metrics.period)}};
+  if (!config.http.listen.empty()) {
+    root["http"]["listen"] = config.http.listen;
+    if (!config.http.token.empty()) root["http"]["token"] = without_references(config.http.token);
+  }
   // The name of a folder need not be UTF-8; such bytes become U+FFFD.
   return root.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }

@@ -368,6 +368,20 @@ constexpr std::array kConfigKeys = {
            .min = "10ms",
            .max = "1h",
            .help = "Time between two reports."},
+
+    KeyRow{.path = "http",
+           .type = kMap,
+           .help = "The HTTP server: figures for Prometheus, health, and what the cameras do. There is none without "
+                   "`listen`."},
+    KeyRow{.path = "http.listen",
+           .type = kAddress,
+           .example = "127.0.0.1:8088",
+           .help = "Where it listens. Port 0 takes a free one, which the log names. An address that other machines "
+                   "reach needs a token."},
+    KeyRow{.path = "http.token",
+           .type = kText,
+           .example = "\"${file:/etc/camd/token}\"",
+           .help = "The secret that a client has to know, 16 characters or more. It is never shown."},
 };
 
 constexpr std::array kModelCardKeys = {
@@ -499,6 +513,7 @@ std::string allowed(Table table, const KeyRow& row) {
     case kText: return "text";
     case kName: return "a name of 1 to 64 letters, digits, '-', '_' and '.'";
     case kUrl: return "an address that begins with rtsp:// or rtsps://";
+    case kAddress: return "a numeric address and a port, such as 127.0.0.1:8088 or [::1]:8088";
     case kFile: return "the path of a file";
     case kPlugin: return "a built-in's name or the path of a .so or .py";
     case kWord: return fmt::format("one of {}", fmt::join(split_words(row.words), ", "));

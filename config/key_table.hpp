@@ -20,12 +20,13 @@ enum class ValueType {
   kFree,          // a map that belongs to a plug-in
   kAny,           // whatever the plug-in takes; `words` says what that is. A row "...[]" of texts: a list holds texts
   kText,
-  kName,    // letters, digits, '-', '_', '.'
-  kUrl,     // rtsp:// or rtsps://
-  kFile,    // path of a file that must exist
-  kPlugin,  // a built-in's name or the path of a .so or .py that must exist
-  kWord,    // one of `words`
-  kDevice,  // auto | cuda | cuda:N | host
+  kName,     // letters, digits, '-', '_', '.'
+  kUrl,      // rtsp:// or rtsps://
+  kAddress,  // numeric address or localhost, and a port: config/endpoint.hpp
+  kFile,     // path of a file that must exist
+  kPlugin,   // a built-in's name or the path of a .so or .py that must exist
+  kWord,     // one of `words`
+  kDevice,   // auto | cuda | cuda:N | host
   kInteger,
   kNumber,
   kBool,

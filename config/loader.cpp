@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/secrets.hpp"
 #include "config/check.hpp"
 #include "config/json.hpp"
 #include "config/model_card_reader.hpp"
@@ -111,7 +112,7 @@ class Loader {
     apply_overrides(*root, overrides, problems_);
     replace_references(*root, files_, problems_);
     check_tree(config_keys(), *root, files_, problems_);
-    check_relations(*root, problems_);
+    check_relations(*root, files_, problems_);
     read_card(*root);
     Reading reading;
     collect_places(*root, "", reading);
@@ -194,6 +195,15 @@ class Loader {
       config.postprocess.push_back(read_postprocessor(node, key));
     });
     if (right("metrics")) config.metrics.period = reader.map("metrics").duration("period");
+    if (right("http")) config.http = read_http(reader.map("http"));
+  }
+
+  [[nodiscard]] Http read_http(const Reader& reader) const {
+    Http http;
+    if (reader.node("listen") != nullptr) http.listen = reader.text("listen");
+    if (reader.node("token") != nullptr) http.token = reader.text("token");
+    if (files_.must_exist) base::hide_secret(http.token);  // also where it stands in the file itself
+    return http;
   }
 
   // The elements of a list that are right.

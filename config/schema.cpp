@@ -84,6 +84,8 @@ class SchemaWriter {
       case ValueType::kPlugin: return {{"type", "string"}, {"minLength", 1}};
       case ValueType::kName: return {{"type", "string"}, {"pattern", "^[A-Za-z0-9._-]{1,64}$"}};
       case ValueType::kUrl: return {{"type", "string"}, {"pattern", "^(rtsps?://|\\$\\{)[^ ]+$"}};
+      case ValueType::kAddress:
+        return {{"type", "string"}, {"pattern", "^([0-9.]+|\\[[0-9a-fA-F:.]+\\]|localhost):[0-9]{1,5}$"}};
       case ValueType::kWord: return {{"enum", split_words(row.words)}};
       case ValueType::kDevice: return {{"type", "string"}, {"pattern", "^(auto|cuda|cuda:[0-9]+|host)$"}};
       case ValueType::kInteger: return bounded(row, "integer");

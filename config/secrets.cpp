@@ -186,7 +186,8 @@ class References {
     for (std::size_t i = 0; i < node.items.size(); ++i) walk(node.items[i], child(std::to_string(i)), allowed);
     for (Entry& entry : node.entries) {
       const bool begins_here = (entry.key == "source" && key.starts_with("cameras.") && !inside(key)) ||
-                               (entry.key == "config" && key.starts_with("postprocess.") && !inside(key));
+                               (entry.key == "config" && key.starts_with("postprocess.") && !inside(key)) ||
+                               (entry.key == "token" && key == "http");
       walk(entry.value, child(shortened(entry.key)), allowed || begins_here);
     }
   }
@@ -198,7 +199,8 @@ class References {
   void replace(TreeNode& node, const std::string& key, bool allowed) {
     if (node.text.find(kBegin) == std::string::npos) return;
     if (!allowed) {
-      problems_.push_back({node.place, key, "${...} is read in cameras[].source and postprocess[].config only"});
+      problems_.push_back(
+          {node.place, key, "${...} is read in cameras[].source, postprocess[].config and http.token only"});
       return;
     }
     try {

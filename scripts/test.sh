@@ -126,18 +126,20 @@ fuzz() { # NAME SECONDS LONGEST_INPUT
 step_fuzz() {
   local seconds=${FUZZ_SECONDS:-60} third cases=build/fuzz/onnx_conformance case readers models=yes
   configure asan || return 1 # the same code as the step asan
-  build asan fuzz_config fuzz_metrics fuzz_model fuzz_recording fuzz_worker fuzz_zones || return 1
-  mkdir -p build/fuzz/corpus/{config,metrics,model,recording,worker,zones}
+  build asan fuzz_config fuzz_http fuzz_metrics fuzz_model fuzz_recording fuzz_worker fuzz_zones || return 1
+  mkdir -p build/fuzz/corpus/{config,http,metrics,model,recording,worker,zones}
   cp docs/examples/*.yaml docs/examples/detectors/*.yaml tests/fuzz/corpus/config/*.yaml build/fuzz/corpus/config/
   echo '{"zones":[{"name":"a","polygon":[[0,0],[1,0],[1,1]]}],"lines":[{"name":"b","from":[0,0],"to":[1,1]}]}' \
     >build/fuzz/corpus/zones/both.json
+  printf 'Basic OjAxMjM0NTY3ODlhYmNkZWY=' >build/fuzz/corpus/http/login
+  printf '[::1]:8088' >build/fuzz/corpus/http/host
   head -n 8 tests/apps/data/run.jsonl >build/fuzz/corpus/metrics/run.jsonl
   if /usr/bin/python3 tests/infer/make_conformance.py "$cases" >build/fuzz/cases.log 2>&1; then
     for case in "$cases"/*/model.onnx; do cp "$case" "build/fuzz/corpus/model/$(basename "$(dirname "$case")").onnx"; done
   fi
   # Beside the models, which are read by most code.
   third=$(((seconds + 2) / 3)) # never 0, which would be for ever
-  { fuzz config "$third" 8192 && fuzz zones "$third" 4096 && fuzz metrics "$third" 16384 && fuzz worker "$third" 4096 && fuzz recording "$third" 4096; } &
+  { fuzz config "$third" 8192 && fuzz zones "$third" 4096 && fuzz metrics "$third" 16384 && fuzz http 5 4096 && fuzz worker "$third" 4096 && fuzz recording "$third" 4096; } &
   readers=$!
   fuzz model "$seconds" 65536 || models=no
   wait "$readers" && [[ $models == yes ]]

@@ -16,6 +16,7 @@
 #include "apps/camd/signals.hpp"
 #include "apps/camd/stdout_lines.hpp"
 #include "apps/dashboard/live_dashboard.hpp"
+#include "apps/http/service.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "config/loader.hpp"
@@ -69,18 +70,23 @@ class Output {
   std::unique_ptr<dashboard::LiveDashboard> dashboard_;
 };
 
-// The signals wake the session for as long as this lives.
+// The signals wake the session, and the HTTP server asks it, for as long as this lives.
 class Attached {
  public:
-  Attached(Signals& signals, Session& session) : signals_(signals) {
+  Attached(Signals& signals, http::HttpService& http, Session& session) : signals_(signals), http_(http) {
     signals_.attach({[&session] { session.request_end(); }, [&session] { return session.stuck_line(); }});
+    http_.attach({[&session] { return session.snapshot(); }, [&session] { return session.progress(); }});
   }
-  ~Attached() { signals_.attach({}); }
+  ~Attached() {
+    http_.close();
+    signals_.attach({});
+  }
   Attached(const Attached&) = delete;
   Attached& operator=(const Attached&) = delete;
 
  private:
   Signals& signals_;
+  http::HttpService& http_;
 };
 
 // Puts the built-in `record` in front of the first plug-in from a path, or behind all.
@@ -101,8 +107,10 @@ int run_command(const RunOptions& options) {
   ServiceManager systemd(ServiceEnvironment::of_this_process(), clock);
   systemd.status("starting: the model is made ready");
   std::unique_ptr<Output> output;
+  http::HttpService http(CAMD_VERSION, clock);
   pipeline::SessionOptions session_options;
   session_options.frame_limit = options.frames;
+  session_options.side = &http;
   session_options.set_up_patience.stop_asked = [&signals] { return signals.stop_asked(); };
   session_options.draining = [&](bool now) {
     if (now) systemd.stopping();
@@ -120,7 +128,7 @@ int run_command(const RunOptions& options) {
     if (!output) output = std::make_unique<Output>(options.metrics, signals);
     output->write(line);
   });
-  const Attached attached(signals, session);
+  const Attached attached(signals, http, session);
   session.start();
   systemd.ready(session.status_line());
   const ServiceWatch watch(systemd,

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <numeric>
 
 namespace camd::pipeline {
 namespace {
@@ -12,7 +13,21 @@ constexpr std::uint64_t kSubBuckets = std::uint64_t{1} << Histograms::kSubBucket
 constexpr std::uint64_t kLargest = (std::uint64_t{1} << Histograms::kRangeBits) - 1;
 constexpr std::size_t kWordBits = 64;
 
+void add(DurationTotals& totals, std::size_t bucket, std::uint64_t count) noexcept {
+  // The largest value of a bucket has as many bits as its smallest one.
+  const std::size_t bits = bucket < kSubBuckets ? static_cast<std::size_t>(std::bit_width(bucket))
+                                                : bucket / kSubBuckets + std::size_t{Histograms::kSubBucketBits};
+  constexpr std::size_t kFirst = DurationTotals::kFirstBits;
+  const std::size_t index = bits <= kFirst ? 0 : std::min(bits - kFirst, DurationTotals::kCounts - 1);
+  totals.counts[index] += count;
+  totals.sum_ns += static_cast<double>(count) * Histograms::middle_of(bucket);
+}
+
 }  // namespace
+
+std::uint64_t DurationTotals::count() const noexcept {
+  return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+}
 
 std::size_t Histograms::bucket_of(std::uint64_t ns) noexcept {
   if (ns < kSubBuckets) return static_cast<std::size_t>(ns);
@@ -36,7 +51,8 @@ Histograms::Histograms(std::size_t count)
       counts_(count * kBuckets),
       touched_((kBuckets + kWordBits - 1) / kWordBits),
       used_(kBuckets),
-      taken_(kBuckets) {}
+      taken_(kBuckets),
+      totals_(count) {}
 
 void Histograms::record(std::span<const base::Duration> durations) noexcept {
   for (std::size_t i = 0; i < count_; ++i) {
@@ -59,6 +75,31 @@ void Histograms::raise_max(std::size_t histogram, std::uint64_t ns) noexcept {
 }
 
 void Histograms::take(std::span<LatencySummary> summaries) {
+  const base::MutexLock lock(taking_);
+  const std::size_t used = find_used();
+  for (std::size_t i = 0; i < count_; ++i) summaries[i] = take(i, used);
+}
+
+void Histograms::totals(std::span<DurationTotals> totals) const {
+  const base::MutexLock lock(taking_);
+  std::copy(totals_.begin(), totals_.end(), totals.begin());
+  for (std::size_t word = 0; word < touched_.size(); ++word) {
+    for (std::uint64_t bits = touched_[word].load(); bits != 0; bits &= bits - 1) {
+      const std::size_t bucket = word * kWordBits + static_cast<std::size_t>(std::countr_zero(bits));
+      for (std::size_t i = 0; i < count_; ++i) add(totals[i], bucket, counts_[bucket * count_ + i].load());
+    }
+  }
+}
+
+void Histograms::forget() {
+  const base::MutexLock lock(taking_);
+  const std::size_t used = find_used();
+  for (std::size_t i = 0; i < count_; ++i) (void)take(i, used);
+  std::fill(totals_.begin(), totals_.end(), DurationTotals{});
+}
+
+// Fills used_; how many there are.
+std::size_t Histograms::find_used() {
   std::size_t used = 0;
   for (std::size_t word = 0; word < touched_.size(); ++word) {
     if (touched_[word].load() == 0) continue;
@@ -66,7 +107,7 @@ void Histograms::take(std::span<LatencySummary> summaries) {
       used_[used++] = word * kWordBits + static_cast<std::size_t>(std::countr_zero(bits));
     }
   }
-  for (std::size_t i = 0; i < count_; ++i) summaries[i] = take(i, used);
+  return used;
 }
 
 // From the first `used` buckets of used_.
@@ -77,6 +118,7 @@ LatencySummary Histograms::take(std::size_t histogram, std::size_t used) {
     std::atomic<std::uint32_t>& count = counts_[used_[i] * count_ + histogram];
     taken_[i] = count.load() == 0 ? 0 : count.exchange(0);
     summary.count += taken_[i];
+    if (taken_[i] != 0) add(totals_[histogram], used_[i], taken_[i]);
     if (taken_[i] != 0) highest = used_[i];
   }
   const auto max_ns = static_cast<double>(max_ns_[histogram].exchange(0, std::memory_order_relaxed));
@@ -88,14 +130,16 @@ LatencySummary Histograms::take(std::size_t histogram, std::size_t used) {
   // A record() that is caught between its steps may leave its maximum to another take(): then the highest bucket tells.
   const bool exact = bucket_of(static_cast<std::uint64_t>(max_ns)) >= highest;
   const double max_seen = exact ? max_ns : middle_of(highest);
+  const std::uint32_t* const counts = taken_.data();  // the analysis of locks does not look into lambdas
+  const std::size_t* const buckets = used_.data();
   std::size_t place = 0;
   std::uint64_t below = 0;  // values in the buckets before that of `place`
   const auto value_at = [&](double quantile) {
     // Nearest rank: the smallest value with at least quantile * count values at or below it.
     const auto rank = std::max<std::uint64_t>(
         1, static_cast<std::uint64_t>(std::ceil(quantile * static_cast<double>(summary.count))));
-    while (below + taken_[place] < rank) below += taken_[place++];
-    return std::min(middle_of(used_[place]), max_seen) / 1000.0;
+    while (below + counts[place] < rank) below += counts[place++];
+    return std::min(middle_of(buckets[place]), max_seen) / 1000.0;
   };
   summary.p50 = value_at(0.50);
   summary.p90 = value_at(0.90);

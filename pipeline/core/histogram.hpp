@@ -12,20 +12,23 @@
 //
 //   function   thread
 //   record()   [any], wait-free, [no-alloc]
-//   take()     one thread at a time, also while others record
+//   take()     [any], one at a time by a lock, also while others record
+//   totals()   [any], the same lock
 //
 // take() looks only into buckets that something was recorded in since the last one: with hundreds of cameras, looking
 // into all of them would cost more than all other metrics.
 //
-// Invariants: every recorded value is in exactly one take().
+// Invariants: every recorded value is in exactly one take(). totals() never go down, until forget().
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "base/clock.hpp"
+#include "base/mutex.hpp"
 
 namespace camd::pipeline {
 
@@ -35,6 +38,21 @@ struct LatencySummary {
   double p50 = 0, p90 = 0, p99 = 0, p999 = 0, max = 0;
 };
 
+// All durations since the beginning, by power of two. No bucket of the histogram lies across a power of two, so these
+// counts are exact.
+struct DurationTotals {
+  static constexpr int kFirstBits = 13;         // the first count: below 2^13 ns, 8.2 us
+  static constexpr std::size_t kCounts = 21;    // the last but one: below 2^32 ns, 4.3 s; the last: all that is longer
+  std::array<std::uint64_t, kCounts> counts{};  // each without those of the counts before it
+  double sum_ns = 0;                            // of the middles of their buckets, so within 1/128 of the true sum
+
+  [[nodiscard]] std::uint64_t count() const noexcept;
+  // The longest duration that counts[index] holds, in nanoseconds. Not for the last one.
+  [[nodiscard]] static std::uint64_t longest_ns(std::size_t index) noexcept {
+    return (std::uint64_t{1} << (kFirstBits + static_cast<int>(index))) - 1;
+  }
+};
+
 class Histograms {
  public:
   explicit Histograms(std::size_t count);
@@ -42,6 +60,10 @@ class Histograms {
   void record(std::span<const base::Duration> durations) noexcept;
   // What each was given since the last take(), one summary for each histogram. Sets them to zero.
   void take(std::span<LatencySummary> summaries);
+  // What each was ever given, whether it was taken or not.
+  void totals(std::span<DurationTotals> totals) const;
+  // All begins anew.
+  void forget();
 
   static constexpr int kSubBucketBits = 6;
   static constexpr int kRangeBits = 42;
@@ -51,15 +73,18 @@ class Histograms {
   [[nodiscard]] static double middle_of(std::size_t bucket) noexcept;
 
  private:
-  [[nodiscard]] LatencySummary take(std::size_t histogram, std::size_t used);
+  [[nodiscard]] std::size_t find_used() CAMD_REQUIRES(taking_);
+  [[nodiscard]] LatencySummary take(std::size_t histogram, std::size_t used) CAMD_REQUIRES(taking_);
   void raise_max(std::size_t histogram, std::uint64_t ns) noexcept;
 
   const std::size_t count_;
   std::vector<std::atomic<std::uint64_t>> max_ns_;   // [histogram]
   std::vector<std::atomic<std::uint32_t>> counts_;   // [bucket][histogram]
   std::vector<std::atomic<std::uint64_t>> touched_;  // a bit for each bucket that take() must look into
-  std::vector<std::size_t> used_;                    // scratch of take(): those buckets, in order
-  std::vector<std::uint32_t> taken_;                 // scratch of take(): a histogram's counts in them
+  mutable base::Mutex taking_;
+  std::vector<std::size_t> used_ CAMD_GUARDED_BY(taking_);       // scratch of take(): those buckets, in order
+  std::vector<std::uint32_t> taken_ CAMD_GUARDED_BY(taking_);    // scratch of take(): a histogram's counts in them
+  std::vector<DurationTotals> totals_ CAMD_GUARDED_BY(taking_);  // [histogram] of what was taken
 };
 
 }  // namespace camd::pipeline

@@ -55,4 +55,25 @@ CameraMetrics Metrics::take(capture::CameraIndex camera) {
   return taken;
 }
 
+std::array<DurationTotals, kStageCount> Metrics::totals(capture::CameraIndex camera) {
+  Camera& one = cameras_[camera];
+  {
+    const base::MutexLock lock(one.mutex);
+    one.count_noted();
+  }
+  std::array<DurationTotals, kStageCount> totals;
+  one.stages.totals(totals);
+  return totals;
+}
+
+void Metrics::retire(capture::CameraIndex camera) {
+  Camera& one = cameras_[camera];
+  {
+    const base::MutexLock lock(one.mutex);
+    one.noted_count = 0;
+    one.frames = one.h2d_bytes = one.d2h_bytes = 0;
+  }
+  one.stages.forget();
+}
+
 }  // namespace camd::pipeline

@@ -7,8 +7,11 @@
 //   function   thread
 //   record()   [any], a short lock for each camera, [no-alloc]
 //   take()     [metrics] only
+//   totals()   [any]
+//   retire()   [setup]
 //
-// Invariants: every recorded frame is counted in exactly one take(), and so is each of its times.
+// Invariants: every recorded frame is counted in exactly one take(), and so is each of its times; those that no take()
+// had seen when their camera was retired are counted in none.
 #pragma once
 
 #include <array>
@@ -52,6 +55,10 @@ class Metrics {
               std::size_t d2h_bytes) noexcept;
   // [metrics] What was recorded since the last take().
   [[nodiscard]] CameraMetrics take(capture::CameraIndex camera);
+  // [any] The times of every frame that was recorded, by stage, taken or not.
+  [[nodiscard]] std::array<DurationTotals, kStageCount> totals(capture::CameraIndex camera);
+  // [setup] The camera is gone, with all its frames closed: its slot begins anew.
+  void retire(capture::CameraIndex camera);
 
  private:
   static constexpr std::size_t kMostNoted = 64;  // two seconds of a camera at 30 a second, four kilobytes

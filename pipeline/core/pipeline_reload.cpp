@@ -302,6 +302,7 @@ void Pipeline::move_to(Next next) {
     if (listener_ != nullptr) listener_->camera_removed(cameras_[slot]->spec.name, ledger_.totals(slot));
     cameras_[slot] = nullptr;
     ledger_.retire(slot);
+    metrics_.retire(slot);
   }
   looked_ = clock_.now();
   show_lanes();

@@ -2,7 +2,7 @@
 // process (in_process_plugin.hpp), and in a worker process (pipeline/plugin_process/remote_plugin.hpp).
 //
 // Threads: declare(), prepare(), open(), close(), rename(), destroy() [setup]; exchange(), reopen() [setup], between
-// two calls; call() [post]; sample(), numbers(), health() [metrics]; works(), works_on() [any]. Invariants: calls of
+// two calls; call() [post]; sample() [metrics]; numbers(), works(), works_on() [any]. Invariants: calls of
 // one instance never overlap: a lock inside. Nothing is thrown in call(). What call() leaves in the list of detections
 // is not checked yet: problem_of() does that.
 #pragma once

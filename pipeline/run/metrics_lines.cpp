@@ -84,41 +84,75 @@ std::string start_line(const StartLine& line, base::TimePoint now) {
   return dump(json);
 }
 
-// Written as text: one for each camera and period, it is most of what metrics cost.
-std::string camera_line(const CameraLine& line, base::TimePoint now) {
-  fmt::memory_buffer text;
-  const auto add = [&text](auto format, const auto&... values) {
-    fmt::format_to(std::back_inserter(text), format, values...);
-  };
-  add(FMT_STRING(R"({{"event":"camera","schema":1,"time":"{}","mono_ns":{},"camera":{},"state":{})"), rfc3339_now(),
-      base::to_ns(now), dump(line.camera), dump(line.state));
-  if (!line.device.empty()) add(FMT_STRING(R"(,"device":{})"), dump(line.device));
-  const Totals& totals = line.totals;
-  add(FMT_STRING(R"(,"period_s":{},"totals":{{"captured":{},"delivered":{},"in_flight":{},"dropped":{{)"),
-      rounded(line.period_s, 1e6), totals.captured, totals.delivered, totals.in_flight);
-  for (std::size_t i = 0; i < totals.dropped.size(); ++i) {
-    add(FMT_STRING(R"({}"{}":{})"), i == 0 ? "" : ",", to_string(static_cast<DropReason>(i)), totals.dropped[i]);
+namespace {
+
+// Lines of cameras are written as text: one for each camera and period, they are most of what metrics cost.
+class TextWriter {
+ public:
+  template <class Format, class... Values>
+  void add(Format format, const Values&... values) {
+    fmt::format_to(std::back_inserter(text_), format, values...);
   }
-  add(FMT_STRING(R"(}}}},"fps":{{"captured":{:.2f},"delivered":{:.2f}}},"latency_us":{{)"), line.captured_fps,
-      line.delivered_fps);
+  void camera(const CameraNow& now) {
+    add(FMT_STRING(R"("camera":{},"state":{})"), dump(now.camera), dump(now.state));
+    if (!now.device.empty()) add(FMT_STRING(R"(,"device":{})"), dump(now.device));
+  }
+  void totals(const Totals& totals) {
+    add(FMT_STRING(R"(,"totals":{{"captured":{},"delivered":{},"in_flight":{},"dropped":{{)"), totals.captured,
+        totals.delivered, totals.in_flight);
+    for (std::size_t i = 0; i < totals.dropped.size(); ++i) {
+      add(FMT_STRING(R"({}"{}":{})"), i == 0 ? "" : ",", to_string(static_cast<DropReason>(i)), totals.dropped[i]);
+    }
+    add(FMT_STRING("}}}}"));
+  }
+  void origin(const CameraNow& now) {
+    add(FMT_STRING(R"(,"clock":{{"source":"{}","offset_us":{},"drift_ppm":{:.1f},"uncertainty_us":{},"steps":{}}})"),
+        capture::to_string(now.clock.source), now.clock.offset.count() / 1000, now.clock.drift_ppm,
+        now.clock.uncertainty.count() / 1000, now.clock.steps);
+    add(FMT_STRING(R"(,"upstream":{{"packets_lost":{},"frames_damaged":{},"frames_missing":{}}})"),
+        now.upstream.packets_lost, now.upstream.frames_damaged, now.upstream.frames_missing);
+    if (!now.decoder.name.empty()) {
+      add(FMT_STRING(R"(,"decoder":{{"name":{},"device":{}}})"), dump(now.decoder.name), dump(now.decoder.device));
+    }
+  }
+  [[nodiscard]] std::string text() const { return fmt::to_string(text_); }
+
+ private:
+  fmt::memory_buffer text_;
+};
+
+}  // namespace
+
+std::string camera_line(const CameraLine& line, base::TimePoint now) {
+  TextWriter text;
+  text.add(FMT_STRING(R"({{"event":"camera","schema":1,"time":"{}","mono_ns":{},)"), rfc3339_now(), base::to_ns(now));
+  text.camera(line);
+  text.add(FMT_STRING(R"(,"period_s":{})"), rounded(line.period_s, 1e6));
+  text.totals(line.totals);
+  text.add(FMT_STRING(R"(,"fps":{{"captured":{:.2f},"delivered":{:.2f}}},"latency_us":{{)"), line.captured_fps,
+           line.delivered_fps);
   for (std::size_t i = 0; i < kStageCount; ++i) {
     const LatencySummary& stage = line.metrics.latency[i];
-    add(FMT_STRING(R"({}"{}":{{"count":{},"p50":{:.1f},"p90":{:.1f},"p99":{:.1f},"p999":{:.1f},"max":{:.1f}}})"),
-        i == 0 ? "" : ",", to_string(static_cast<Stage>(i)), stage.count, stage.p50, stage.p90, stage.p99, stage.p999,
-        stage.max);
+    text.add(FMT_STRING(R"({}"{}":{{"count":{},"p50":{:.1f},"p90":{:.1f},"p99":{:.1f},"p999":{:.1f},"max":{:.1f}}})"),
+             i == 0 ? "" : ",", to_string(static_cast<Stage>(i)), stage.count, stage.p50, stage.p90, stage.p99,
+             stage.p999, stage.max);
   }
-  add(FMT_STRING(R"(}},"bytes_per_frame":{{"h2d":{},"d2h":{}}},"clock":{{"source":"{}","offset_us":{},)"),
-      std::llround(line.metrics.h2d_bytes_per_frame), std::llround(line.metrics.d2h_bytes_per_frame),
-      capture::to_string(line.clock.source), line.clock.offset.count() / 1000);
-  add(FMT_STRING(R"("drift_ppm":{:.1f},"uncertainty_us":{},"steps":{}}},"upstream":{{"packets_lost":{},)"),
-      line.clock.drift_ppm, line.clock.uncertainty.count() / 1000, line.clock.steps, line.upstream.packets_lost);
-  add(FMT_STRING(R"("frames_damaged":{},"frames_missing":{}}})"), line.upstream.frames_damaged,
-      line.upstream.frames_missing);
-  if (!line.decoder.name.empty()) {
-    add(FMT_STRING(R"(,"decoder":{{"name":{},"device":{}}})"), dump(line.decoder.name), dump(line.decoder.device));
-  }
-  text.push_back('}');
-  return fmt::to_string(text);
+  text.add(FMT_STRING(R"(}},"bytes_per_frame":{{"h2d":{},"d2h":{}}})"), std::llround(line.metrics.h2d_bytes_per_frame),
+           std::llround(line.metrics.d2h_bytes_per_frame));
+  text.origin(line);
+  text.add(FMT_STRING("}}"));
+  return text.text();
+}
+
+std::string camera_json(const CameraNow& camera) {
+  TextWriter text;
+  text.add(FMT_STRING("{{"));
+  text.camera(camera);
+  if (!camera.reason.empty()) text.add(FMT_STRING(R"(,"reason":{})"), dump(base::without_secrets(camera.reason)));
+  text.totals(camera.totals);
+  text.origin(camera);
+  text.add(FMT_STRING("}}"));
+  return text.text();
 }
 
 std::string plugin_line(std::size_t index, const PluginNumbers& plugin, base::TimePoint now) {

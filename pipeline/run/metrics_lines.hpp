@@ -18,6 +18,7 @@
 #include "pipeline/core/pipeline.hpp"
 #include "pipeline/run/plugin_host.hpp"
 #include "pipeline/run/process_stats.hpp"
+#include "pipeline/run/snapshot.hpp"
 
 namespace camd::pipeline {
 
@@ -34,17 +35,10 @@ struct StartLine {
   std::string config_sha256;
 };
 
-struct CameraLine {
-  std::string camera;
-  std::string state;
-  std::string device;  // empty: none works for it
+struct CameraLine : CameraNow {
   double period_s = 0;
-  Totals totals;
   double captured_fps = 0;
   double delivered_fps = 0;
-  capture::ClockStatus clock;
-  capture::UpstreamLosses upstream;
-  capture::DecoderStatus decoder;
   CameraMetrics metrics;
 };
 
@@ -72,6 +66,9 @@ struct StopLine {
 // Each returns one line without its newline. `now` is stamped as "time" (RFC 3339, UTC) and "mono_ns".
 [[nodiscard]] std::string start_line(const StartLine& line, base::TimePoint now);
 [[nodiscard]] std::string camera_line(const CameraLine& line, base::TimePoint now);
+// A camera without its period, as a JSON object: fields of the camera line under the same names, and `reason` where its
+// state has one.
+[[nodiscard]] std::string camera_json(const CameraNow& camera);
 // `index` is the plug-in's place in the chain, from 0.
 [[nodiscard]] std::string plugin_line(std::size_t index, const PluginNumbers& plugin, base::TimePoint now);
 // One camera of an outlet; name and index are its plug-in's.

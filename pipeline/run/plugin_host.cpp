@@ -305,6 +305,14 @@ std::vector<PluginNumbers> PluginHost::counters() {
   return numbers;
 }
 
+std::vector<PluginNumbers> PluginHost::numbers() const {
+  std::vector<PluginNumbers> numbers;
+  for (const Entry& entry : entries_) {
+    if (entry.plugin != nullptr) numbers.push_back(entry.plugin->numbers());
+  }
+  return numbers;
+}
+
 std::vector<std::string> PluginHost::finish(base::Duration patience) noexcept {
   using std::chrono::steady_clock;
   struct Late {

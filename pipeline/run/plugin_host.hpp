@@ -3,11 +3,11 @@
 // A reload makes another host beside the one that runs. Where it can, it shares instances with it: the instance, its
 // counters and its files go on. The last host that has an instance destroys it.
 //
-// Threads: constructor, add(), declare(), enter(), leave(), reopen(), finish() [setup]; counters() [metrics]; process()
-// of what prepare() made [post], several threads at once: calls of one plug-in's instance never overlap (a lock per
-// instance), different plug-ins run side by side for different cameras. Invariants: libraries outlive their instances.
-// Plug-ins run in the configured order. Nothing that a plug-in returns is trusted: its results and events are checked
-// after every call. Nothing is thrown in process().
+// Threads: constructor, add(), declare(), enter(), leave(), reopen(), finish() [setup]; counters() [metrics]; numbers()
+// [any] after declare() and before finish(); process() of what prepare() made [post], several threads at once: calls of
+// one plug-in's instance never overlap (a lock per instance), different plug-ins run side by side for different
+// cameras. Invariants: libraries outlive their instances. Plug-ins run in the configured order. Nothing that a plug-in
+// returns is trusted: its results and events are checked after every call. Nothing is thrown in process().
 #pragma once
 
 #include <cstdint>
@@ -63,6 +63,8 @@ class PluginHost final : public PostprocessorChain {
   // [metrics] The plug-ins' own numbers, in their order. First lets those plug-ins that want it bring theirs up to
   // date, unless they are working on a frame just then. After finish() the last ones. One call at a time.
   [[nodiscard]] std::vector<PluginNumbers> counters();
+  // [any] The same as they were told last: runs no plug-in's code and waits for none.
+  [[nodiscard]] std::vector<PluginNumbers> numbers() const;
 
   // [setup] [blocks] Destroys the instances in reverse order, but for those that another host shares. Returns what they
   // could not finish, a line each. One that is still in process() is left as it is. After `patience` of real time those

@@ -29,6 +29,7 @@ ProcessStats ProcessSampler::sample() {
   ProcessStats stats;
   const base::TimePoint now = clock_.now();
   const base::Duration cpu = cpu_time();
+  stats.cpu_time = cpu;
   if (now > last_time_) {
     stats.cpu_percent =
         100.0 * static_cast<double>((cpu - last_cpu_).count()) / static_cast<double>((now - last_time_).count());

@@ -10,7 +10,8 @@
 namespace camd::pipeline {
 
 struct ProcessStats {
-  double cpu_percent = 0;  // of one core, since the last sample: 200 is two cores busy
+  double cpu_percent = 0;      // of one core, since the last sample: 200 is two cores busy
+  base::Duration cpu_time{0};  // since the process began
   std::uint64_t rss_bytes = 0;
   int threads = 0;
 };

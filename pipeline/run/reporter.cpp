@@ -15,6 +15,27 @@ constexpr std::size_t kMaxChanges = 1000;
 
 }  // namespace
 
+std::vector<std::string_view> camera_states() {
+  using enum capture::SourceState;
+  std::vector<std::string_view> states;
+  for (const auto state : {kStarting, kRunning, kStarved, kStalled, kReconnecting, kEnded, kFailed}) {
+    states.push_back(capture::to_string(state));
+  }
+  return states;
+}
+
+CameraNow camera_now(const Pipeline& pipeline, const CameraView& camera) {
+  CameraStatus status = pipeline.camera_status(camera.index);
+  return {camera.name,
+          std::string(capture::to_string(status.state)),
+          std::move(status.reason),
+          pipeline.camera_lane(camera.index),
+          pipeline.ledger().totals(camera.index),
+          pipeline.camera_clock(camera.index),
+          pipeline.camera_losses(camera.index),
+          pipeline.camera_decoder(camera.index)};
+}
+
 Reporter::Reporter(const base::Clock& clock, base::Duration period, LineSink sink)
     : clock_(clock), sink_(std::move(sink)), sampler_(clock), period_(period) {}
 
@@ -33,8 +54,33 @@ void Reporter::start(Pipeline& pipeline, PluginHost& plugins, const StartLine& l
 }
 
 void Reporter::set_plugins(PluginHost& plugins) {
-  const base::MutexLock lock(plugins_mutex_);
-  plugins_ = &plugins;
+  {
+    const base::MutexLock lock(plugins_mutex_);
+    plugins_ = &plugins;
+  }
+  const base::MutexLock lock(shown_mutex_);
+  shown_plugins_ = &plugins;
+}
+
+Snapshot Reporter::snapshot(Pipeline& pipeline) const {
+  Snapshot now;
+  for (const CameraView& camera : pipeline.cameras()) {
+    now.cameras.push_back({camera_now(pipeline, camera), pipeline.metrics().totals(camera.index)});
+  }
+  now.lanes = pipeline.lanes();
+  now.process = ProcessSampler(clock_).sample();
+  const base::MutexLock lock(shown_mutex_);
+  if (shown_plugins_ == nullptr) return now;
+  for (PluginNumbers& plugin : shown_plugins_->numbers()) {
+    PluginSnapshot& shown = now.plugins.emplace_back();
+    shown.name = plugin.name;
+    for (const CounterValue& one : plugin.counters) {
+      shown.counters.push_back({std::string(one.name), one.kind, one.count, one.level});
+    }
+    shown.outlet = std::move(plugin.outlet);
+    shown.health = std::move(plugin.health);
+  }
+  return now;
 }
 
 void Reporter::set_period(base::Duration period) {
@@ -139,15 +185,17 @@ void Reporter::write_period(base::TimePoint now) {
   const double seconds = std::chrono::duration<double>(now - last_period_).count();
   if (seconds <= 0) return;
   for (const CameraView& camera : pipeline_->cameras()) write_camera(camera, seconds, now);
+  std::vector<std::string> lines;  // written without the lock: their reader may be slow
   {
     const base::MutexLock lock(plugins_mutex_);
     std::size_t index = 0;
     for (const PluginNumbers& plugin : plugins_->counters()) {
-      sink_(plugin_line(index, plugin, now));
-      for (const OutletRow& row : plugin.outlet) sink_(outlet_line(index, plugin.name, row, now));
+      lines.push_back(plugin_line(index, plugin, now));
+      for (const OutletRow& row : plugin.outlet) lines.push_back(outlet_line(index, plugin.name, row, now));
       ++index;
     }
   }
+  for (const std::string& line : lines) sink_(line);
   sink_(process_line(sampler_.sample(), pipeline_->lanes(), now));
   last_period_ = now;
 }
@@ -156,15 +204,9 @@ void Reporter::write_camera(const CameraView& camera, double seconds, base::Time
   if (told_.size() <= camera.index) told_.resize(camera.index + 1);
   Told& told = told_[camera.index];
   CameraLine line;
-  line.camera = camera.name;
-  line.state = capture::to_string(pipeline_->camera_status(camera.index).state);
-  line.device = pipeline_->camera_lane(camera.index);
+  static_cast<CameraNow&>(line) = camera_now(*pipeline_, camera);
   line.period_s = seconds;
-  line.totals = pipeline_->ledger().totals(camera.index);
   line.metrics = pipeline_->metrics().take(camera.index);
-  line.clock = pipeline_->camera_clock(camera.index);
-  line.upstream = pipeline_->camera_losses(camera.index);
-  line.decoder = pipeline_->camera_decoder(camera.index);
   // The slot may have been another camera's, or this one's before it was removed and came back.
   if (told.name != camera.name || told.totals.captured > line.totals.captured) told = {camera.name, {}};
   line.captured_fps = static_cast<double>(line.totals.captured - told.totals.captured) / seconds;

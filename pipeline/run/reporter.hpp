@@ -1,10 +1,10 @@
 // Reporter: writes the metrics lines: one per camera, one per plug-in and one for the process each period, changes of
 // state at once, the totals at the end.
 //
-// Threads: constructor, start(), set_plugins(), set_period(), stop() [setup]; camera_changed(), device_lost(),
-// removed(), reloaded() [any], they only note the change; the lines are written by the reporter's own thread [metrics],
-// so a slow reader never holds up a frame. Invariants: in every camera line captured == delivered + sum(dropped) +
-// in_flight; a broken equation is logged as a bug. The pipeline and the sink outlive the reporter.
+// Threads: constructor, start(), set_plugins(), set_period(), stop() [setup]; snapshot() [any]; camera_changed(),
+// device_lost(), removed(), reloaded() [any], they only note the change; the lines are written by the reporter's own
+// thread [metrics], so a slow reader never holds up a frame. Invariants: in every camera line captured == delivered +
+// sum(dropped) + in_flight; a broken equation is logged as a bug. The pipeline and the sink outlive the reporter.
 #pragma once
 
 #include <functional>
@@ -19,6 +19,7 @@
 #include "pipeline/run/metrics_lines.hpp"
 #include "pipeline/run/plugin_host.hpp"
 #include "pipeline/run/process_stats.hpp"
+#include "pipeline/run/snapshot.hpp"
 
 namespace camd::pipeline {
 
@@ -38,6 +39,9 @@ class Reporter final : public PipelineListener {
   void set_plugins(PluginHost& plugins);
   // Counts from now.
   void set_period(base::Duration period);
+  // [any] How it is now, read under the locks that the lines take as well. Runs no plug-in's code, and waits neither
+  // for one nor for whoever reads the lines.
+  [[nodiscard]] Snapshot snapshot(Pipeline& pipeline) const;
   // [any] A line of its own, written soon.
   void reloaded(const ReloadLine& line);
   // Ends the periods, writes what has not been written yet (last camera lines, process) and the stop line. Idempotent.
@@ -76,6 +80,8 @@ class Reporter final : public PipelineListener {
   std::thread thread_;
   base::Mutex plugins_mutex_;  // held while the plug-ins are asked
   PluginHost* plugins_ CAMD_GUARDED_BY(plugins_mutex_) = nullptr;
+  mutable base::Mutex shown_mutex_;  // held while their numbers are read
+  PluginHost* shown_plugins_ CAMD_GUARDED_BY(shown_mutex_) = nullptr;
   base::Mutex mutex_;
   base::CondVar wake_;
   bool stopping_ CAMD_GUARDED_BY(mutex_) = false;

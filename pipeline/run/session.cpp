@@ -41,17 +41,28 @@ void Session::show(Run* run) {
   if (run != nullptr && end_requested_) run->pipeline().request_end();
 }
 
+void Session::settle_side(bool accepted) const {
+  if (options_.side == nullptr) return;
+  if (accepted) {
+    options_.side->commit();
+  } else {
+    options_.side->discard();
+  }
+}
+
 void Session::start() {
-  run_ = std::make_unique<Run>(build(load_(), nullptr), options_.frame_limit, clock_, sink_);
-  ++starts_;
-  show(run_.get());
   try {
+    run_ = std::make_unique<Run>(build(load_(), nullptr), options_.frame_limit, clock_, sink_);
+    ++starts_;
+    show(run_.get());
     run_->start();
   } catch (...) {
+    settle_side(false);
     show(nullptr);
     run_ = nullptr;
     throw;
   }
+  settle_side(true);
 }
 
 bool Session::reload() {
@@ -68,10 +79,12 @@ bool Session::reload() {
       run_->change_to(std::move(next));
       ++starts_;
     }
+    settle_side(true);
     if (other_way) line.start = run_->parts().start_line();
     base::log().info("reloaded: {}",
                      line.changed.empty() ? "nothing has changed" : fmt::format("{}", fmt::join(line.changed, ", ")));
   } catch (const std::exception& error) {
+    settle_side(false);
     std::istringstream lines(error.what());
     for (std::string one; std::getline(lines, one);) line.errors.push_back(one);
     if (line.errors.empty()) line.errors.emplace_back("no reason was given");
@@ -129,6 +142,12 @@ std::string Session::status_line() const {
   if (shown_ == nullptr) return "nothing runs";
   return shown_->status_line() +
          (refused_.empty() ? "" : "; the last reload was refused: " + base::without_secrets(refused_));
+}
+
+std::optional<Snapshot> Session::snapshot() const {
+  const base::MutexLock lock(mutex_);
+  if (shown_ == nullptr) return std::nullopt;
+  return shown_->snapshot();
 }
 
 Progress Session::progress() const {

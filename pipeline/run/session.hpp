@@ -7,7 +7,7 @@
 // functions.
 //
 // Threads: constructor, destructor, start(), reload(), reopen_files(), wait(), forget_request(), stop() [setup] one
-// thread; request_end(), stuck_line(), status_line(), progress() [any].
+// thread; request_end(), stuck_line(), status_line(), progress(), snapshot() [any].
 // Invariants: a reload that is refused leaves what runs as it was. A camera that cannot be opened refuses nothing: it
 // is `failed` or `reconnecting`. Once stopped, every frame is accounted for and every plug-in has finished its files,
 // or was named as one that hangs.
@@ -38,14 +38,28 @@ inline constexpr base::Duration kReloadPatience = std::chrono::seconds(5);
 // Reads a configuration.
 using ConfigLoader = std::function<config::Reading()>;
 
+// What a configuration names beside the pipeline, and what a reload changes with it: all or nothing.
+class SideService {
+ public:
+  virtual ~SideService() = default;
+  // [setup] Makes what the configuration asks for, beside what runs. Throws Error: the start or the reload is refused.
+  // commit() or discard() follows, and nothing does after a throw.
+  virtual void prepare(const config::Config& next) = 0;
+  // [setup] What was prepared stays, and what was there before goes.
+  virtual void commit() noexcept = 0;
+  // [setup] What was prepared goes. Does nothing where nothing is prepared.
+  virtual void discard() noexcept = 0;
+};
+
 struct SessionOptions {
   std::uint64_t frame_limit = 0;  // delivered frames after which the run ends; 0: none
   // Told that a drain begins (true) and that all is stopped (false). May be empty. [setup]
   std::function<void(bool)> draining;
   base::Duration plugin_patience = kPluginPatience;
   base::Duration reload_patience = kReloadPatience;
-  Patience set_up_patience;  // for each plug-in's create() and outputs()
-  RestartPolicy restart{};   // of plug-ins' processes
+  Patience set_up_patience;     // for each plug-in's create() and outputs()
+  RestartPolicy restart{};      // of plug-ins' processes
+  SideService* side = nullptr;  // outlives the session
 };
 
 // How far what runs has come.
@@ -96,12 +110,15 @@ class Session {
   // How it goes, in one line: the cameras, and why the last reload was refused if it was.
   [[nodiscard]] std::string status_line() const;
   [[nodiscard]] Progress progress() const;
+  // Nothing where nothing runs.
+  [[nodiscard]] std::optional<Snapshot> snapshot() const;
 
  private:
   struct Parts;  // what one configuration names
   class Run;     // what runs: its parts may change
   [[nodiscard]] std::unique_ptr<Parts> build(config::Reading reading, const Run* run);
   void place_cameras(Parts& next, const Run* running) const;
+  void settle_side(bool accepted) const;
   void show(Run* run);
 
   const ConfigLoader load_;

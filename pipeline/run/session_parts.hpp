@@ -86,6 +86,7 @@ class Session::Run {
   [[nodiscard]] std::string stuck_line() const;
   [[nodiscard]] std::string status_line() const;
   [[nodiscard]] Progress progress() const;
+  [[nodiscard]] Snapshot snapshot() const { return reporter_->snapshot(*pipeline_); }
   [[nodiscard]] const Parts& parts() const noexcept { return *parts_; }
   // Those whose device is not lost; all of them where none is left.
   [[nodiscard]] std::vector<LaneParts> lanes_left() const;

@@ -11,7 +11,7 @@ namespace {
 using ::testing::ElementsAre;
 
 constexpr const char* kRootKeys =
-    "unknown key; known here: device, devices, model, pipeline, cameras, postprocess, metrics";
+    "unknown key; known here: device, devices, model, pipeline, cameras, postprocess, metrics, http";
 
 TEST(Config, ReportsEveryUnknownKeyInOnePass) {
   EXPECT_THAT(problems_of("devcie: auto\n"

@@ -97,8 +97,8 @@ TEST_F(References, ThatCannotBeReadAreToldAllAtOnceWithTheirPlace) {
       "  - name: d\n    source: {type: rtsp, url: \"rtsp://${CAMD_TEST_USER\"}\n";
   const std::string told = refusal(text);
   const std::string file = (folder_ / "c.yaml").string();
-  EXPECT_THAT(told, HasSubstr(file + ":1:15: model.path: ${...} is read in cameras[].source and postprocess[].config "
-                                     "only"));
+  EXPECT_THAT(told, HasSubstr(file + ":1:15: model.path: ${...} is read in cameras[].source, postprocess[].config and "
+                                     "http.token only"));
   EXPECT_THAT(told,
               HasSubstr(file + ":4:31: cameras.0.source.url: CAMD_TEST_NONE is not set: set it in the environment, "
                                "or load a credential of this name (systemd: LoadCredential=CAMD_TEST_NONE:FILE)"));

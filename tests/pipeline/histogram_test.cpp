@@ -99,6 +99,75 @@ TEST(Histogram, KeepsWhatIsRecordedTogetherApart) {
   EXPECT_NEAR(summaries[2].p50, 1.0, 1.0 / 128);
 }
 
+TEST(Histogram, KeepsTotalsByPowerOfTwoWhateverWasTaken) {
+  Histograms histograms(2);
+  const auto totals = [&histograms] {
+    std::array<DurationTotals, 2> both;
+    histograms.totals(both);
+    return both;
+  };
+  const auto record = [&histograms](std::int64_t ns) { histograms.record(std::array{Duration(ns), Duration(0)}); };
+  for (const std::int64_t ns : {1, 8191, 8192, 16383, 16384}) record(ns);
+  std::array<LatencySummary, 2> summaries;
+  histograms.take(summaries);
+  record((std::int64_t{1} << 32) - 1);
+  record(std::int64_t{1} << 32);
+  for (int i = 0; i < 2; ++i) {  // asking changes nothing
+    const DurationTotals first = totals()[0];
+    EXPECT_EQ(first.counts[0], 2U);
+    EXPECT_EQ(first.counts[1], 2U);
+    EXPECT_EQ(first.counts[2], 1U);
+    EXPECT_EQ(first.counts[DurationTotals::kCounts - 2], 1U);
+    EXPECT_EQ(first.counts[DurationTotals::kCounts - 1], 1U);
+    EXPECT_EQ(first.count(), 7U);
+    EXPECT_NEAR(first.sum_ns / (1.0 + 8191 + 8192 + 16383 + 16384 + 2 * 4294967296.0), 1.0, 1.0 / 128);
+    EXPECT_EQ(totals()[1].counts[0], 7U);
+    EXPECT_EQ(totals()[1].sum_ns, 0.0);
+  }
+  histograms.forget();
+  EXPECT_EQ(totals()[0].count(), 0U);
+  histograms.take(summaries);
+  EXPECT_EQ(summaries[0].count, 0U);
+}
+
+TEST(Histogram, CutsNoBucketInTotals) {
+  for (std::size_t i = 0; i + 1 < DurationTotals::kCounts; ++i) {
+    const std::uint64_t longest = DurationTotals::longest_ns(i);
+    EXPECT_NE(Histograms::bucket_of(longest), Histograms::bucket_of(longest + 1)) << longest;
+  }
+}
+
+TEST(Histogram, TotalsNeverGoDownWhileOthersRecordAndTake) {
+  Histograms histograms(1);
+  constexpr std::uint64_t kEach = 50'000;
+  std::atomic<bool> recorded{false};
+  std::atomic<bool> done{false};
+  std::thread writer([&] {
+    for (std::uint64_t i = 0; i < kEach; ++i) {
+      const Duration duration(static_cast<std::int64_t>(i));
+      histograms.record({&duration, 1});
+    }
+    recorded = true;
+  });
+  std::thread taker([&] {
+    LatencySummary summary;
+    while (!done) histograms.take({&summary, 1});
+  });
+  std::uint64_t last = 0;
+  const auto look = [&] {
+    DurationTotals totals;
+    histograms.totals({&totals, 1});
+    EXPECT_GE(totals.count(), last);
+    last = totals.count();
+  };
+  while (!recorded) look();
+  writer.join();
+  look();
+  EXPECT_EQ(last, kEach);
+  done = true;
+  taker.join();
+}
+
 TEST(Histogram, LosesNoValueBetweenConcurrentRecordsAndTakes) {
   Histogram histogram;
   constexpr std::uint64_t kEach = 100'000;

@@ -55,6 +55,19 @@ TEST(Metrics, LosesNoFrameThatIsRecordedWhileAPeriodEnds) {
   EXPECT_EQ(times, kFrames);
 }
 
+TEST(Metrics, TotalsHoldEveryFrameUntilTheCameraIsGone) {
+  Metrics metrics(2);
+  const auto count = [&metrics] { return metrics.totals(1)[static_cast<std::size_t>(Stage::kInfer)].count(); };
+  for (int i = 0; i < 70; ++i) metrics.record(1, all_of(base::Duration(40)), 300, 20);
+  EXPECT_EQ(count(), 70U);
+  EXPECT_EQ(metrics.take(1).frames, 70U) << "asking for totals takes nothing";
+  metrics.record(1, all_of(base::Duration(40)), 300, 20);
+  EXPECT_EQ(count(), 71U);
+  metrics.retire(1);
+  EXPECT_EQ(count(), 0U);
+  EXPECT_EQ(metrics.take(1).frames, 0U);
+}
+
 TEST(MetricsLines, TellAPluginsNameItsPlaceAndItsNumbers) {
   const PluginNumbers plugin{
       "zones", {{"entered", CAMD_COUNTER, 18'446'744'073'709'551'615U, 0}, {"inside", CAMD_GAUGE, 0, 2.5}}, {}, {}};

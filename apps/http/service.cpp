@@ -1,0 +1,161 @@
+#include "apps/http/service.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "apps/http/access.hpp"
+#include "apps/http/prometheus.hpp"
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "base/secrets.hpp"
+#include "pipeline/run/metrics_lines.hpp"
+
+namespace camd::http {
+namespace {
+
+using pipeline::CameraSnapshot;
+using pipeline::Snapshot;
+
+constexpr const char* kJson = "application/json";
+
+Reply problem(unsigned status, const std::string& what) {
+  return {status, "text/plain; charset=utf-8", what + "\n", {}};
+}
+
+// Whether a camera does what it is there for. One whose file has ended has done it.
+bool is_well(const CameraSnapshot& camera) { return camera.state == "running" || camera.state == "ended"; }
+
+Reply cameras(const Snapshot& now) {
+  std::string body = R"({"cameras":[)";
+  for (std::size_t i = 0; i < now.cameras.size(); ++i) {
+    body += (i == 0 ? "" : ",") + pipeline::camera_json(now.cameras[i]);
+  }
+  return {200, kJson, body + "]}\n", {}};
+}
+
+}  // namespace
+
+base::Duration Health::stuck_for(const pipeline::Progress& now, base::TimePoint when) {
+  const base::MutexLock lock(mutex_);
+  if (now.in_flight == 0 || now.finished != last_.finished || last_.in_flight == 0) {
+    last_ = now;
+    since_ = when;
+  }
+  return when - since_;
+}
+
+HttpService::HttpService(std::string version, const base::Clock& clock) : version_(std::move(version)), clock_(clock) {}
+
+HttpService::~HttpService() { close(); }
+
+void HttpService::attach(Sources sources) { sources_ = std::move(sources); }
+
+void HttpService::close() {
+  discard();
+  server_ = nullptr;
+}
+
+void HttpService::prepare(const config::Config& next) {
+  Next made{next.http, nullptr, nullptr};
+  const std::string& listen = next.http.listen;
+  if (!listen.empty() && (server_ == nullptr || listen != settings_.listen)) {
+    const std::optional<config::Endpoint> endpoint = config::parse_endpoint(listen);
+    try {
+      if (!endpoint) throw base::Error(base::ErrorKind::kInternal, "is no address");  // the loader has checked it
+      const int socket = listen_on(*endpoint, server_ == nullptr ? -1 : server_->socket());
+      // It answers at once, and must not do so with the token of another configuration.
+      made.door = std::make_shared<Door>();
+      {
+        const base::MutexLock lock(made.door->mutex);
+        made.door->token = next.http.token;
+      }
+      made.server = std::make_unique<Server>(
+          socket, [this, door = made.door](const Request& request) { return answer(request, *door); });
+    } catch (const base::Error& error) {
+      throw next.error(error.kind(), "http.listen", error.what());
+    }
+  }
+  next_ = std::move(made);
+}
+
+void HttpService::commit() noexcept {
+  if (!next_) return;
+  settings_ = std::move(next_->settings);
+  if (next_->server != nullptr || settings_.listen.empty()) {
+    server_ = std::move(next_->server);
+    door_ = std::move(next_->door);
+  } else {
+    const base::MutexLock lock(door_->mutex);
+    door_->token = settings_.token;
+  }
+  next_.reset();
+  if (const std::optional<config::Endpoint> endpoint = this->endpoint()) {
+    base::log().info("http: listening on {}{}", endpoint->text(), settings_.token.empty() ? "" : ", with a token");
+  } else {
+    base::log().info("http: off");
+  }
+}
+
+void HttpService::discard() noexcept { next_.reset(); }
+
+std::optional<config::Endpoint> HttpService::endpoint() const {
+  if (server_ == nullptr) return std::nullopt;
+  return server_->endpoint();
+}
+
+Reply HttpService::answer(const Request& request, Door& door) {
+  const std::string token = [&door] {
+    const base::MutexLock lock(door.mutex);
+    return door.token;
+  }();
+  const bool trusted = token.empty() ? names_this_machine(request.host) : brings_token(request.authorization, token);
+  if (request.path == "/healthz") return healthz();
+  if (request.path == "/readyz") return readyz(trusted);
+  if (!trusted && token.empty()) {
+    return problem(403, "ask by a numeric address or as localhost: other names need http.token in the configuration");
+  }
+  if (!trusted) {
+    Reply reply = problem(401, "needs the token: as a bearer token, or as the password of any user");
+    reply.headers.emplace_back("WWW-Authenticate", R"(Basic realm="camd", charset="UTF-8")");
+    return reply;
+  }
+  const bool known = request.path == "/metrics" || request.path == "/api/v1/cameras";
+  if (!known) return problem(404, "there is /metrics, /healthz, /readyz and /api/v1/cameras");
+  const std::optional<Snapshot> now = sources_.snapshot();
+  if (!now) return problem(503, "nothing runs");
+  if (request.path == "/metrics") return {200, kPrometheusType, prometheus_text(*now, version_), {}};
+  return cameras(*now);
+}
+
+Reply HttpService::healthz() {
+  const base::Duration stuck = health_.stuck_for(sources_.progress(), clock_.now());
+  if (stuck < kNoProgress) return {200, "text/plain; charset=utf-8", "ok\n", {}};
+  return problem(503, fmt::format("frames are on their way and none has come through for {} s",
+                                  std::chrono::duration_cast<std::chrono::seconds>(stuck).count()));
+}
+
+Reply HttpService::readyz(bool in_full) const {
+  const std::optional<Snapshot> now = sources_.snapshot();
+  const std::size_t all = now ? now->cameras.size() : 0;
+  nlohmann::ordered_json body;
+  nlohmann::ordered_json waited_for = nlohmann::ordered_json::array();
+  for (const CameraSnapshot& camera : now ? now->cameras : std::vector<CameraSnapshot>()) {
+    if (is_well(camera)) continue;
+    waited_for.push_back({{"camera", camera.camera}, {"state", camera.state}});
+    if (!camera.reason.empty()) waited_for.back()["reason"] = base::without_secrets(camera.reason);
+  }
+  const bool ready = now.has_value() && waited_for.empty();
+  body["ready"] = ready;
+  body["cameras"] = all;
+  body["not_running"] = waited_for.size();
+  if (in_full) body["waits_for"] = std::move(waited_for);
+  return {ready ? 200U : 503U,
+          kJson,
+          body.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n",
+          {}};
+}
+
+}  // namespace camd::http
