@@ -227,6 +227,7 @@ std::uint64_t replay_plugin(const ReplayOptions& options, const std::function<vo
       continue;
     }
     std::vector<camd_event> noted;
+    noted.reserve(static_cast<std::size_t>(events.count()));
     for (std::int32_t i = 0; i < events.count(); ++i) noted.push_back(*events.get(i));
     line(plugins::frame_line(plain_frame, results, noted, frame->now_mono_ns));
   }

@@ -108,7 +108,7 @@ class Aside {
     if (left_->exchange(true)) --detail::threads_left_behind;
     thread_.detach();
   }
-  Aside(Aside&&) = default;
+  Aside(Aside&&) noexcept = default;
   Aside& operator=(Aside&&) = delete;
   Aside(const Aside&) = delete;
   Aside& operator=(const Aside&) = delete;

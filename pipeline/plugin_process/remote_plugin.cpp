@@ -56,12 +56,12 @@ const char* name_of(wire::Op op) noexcept {
 
 }  // namespace
 
-RemotePlugin::RemotePlugin(std::shared_ptr<Worker> worker, PluginSpec spec, std::string file, RemoteReloads reloads,
+RemotePlugin::RemotePlugin(std::shared_ptr<Worker> worker, PluginSpec spec, const std::string& file, RemoteReloads reloads,
                            RemotePatience patience, std::function<void()> give_up)
     : worker_(std::move(worker)),
       spec_(std::move(spec)),
       prefix_(spec_.prefix()),
-      file_(file.empty() ? spec_.plugin : std::move(file)),
+      file_(file.empty() ? spec_.plugin : file),
       loaded_(file_at(file_)),
       reloads_(std::move(reloads)),
       patience_(std::move(patience)),
@@ -332,7 +332,7 @@ std::string RemotePlugin::destroy() noexcept {
   if (worker_->ended()) return {};
   try {
     const bool good = request(wire::Op::kDestroy, patience_.others, "destroy()") == CAMD_OK;
-    const std::string problem = good ? std::string() : message_;
+    std::string problem = good ? std::string() : message_;
     read_outlet();
     return problem;
   } catch (const Error& error) {

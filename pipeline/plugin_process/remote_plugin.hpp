@@ -48,7 +48,7 @@ class RemotePlugin final : public PluginInstance, public WorkerGuest {
  public:
   // Makes the process know this instance. `file` is what the worker loads where that is not the entry's own path.
   // `give_up` is called once, on the worker's thread, where the plug-in is given up. Throws Error(kPlugin).
-  RemotePlugin(std::shared_ptr<Worker> worker, PluginSpec spec, std::string file, RemoteReloads reloads,
+  RemotePlugin(std::shared_ptr<Worker> worker, PluginSpec spec, const std::string& file, RemoteReloads reloads,
                RemotePatience patience, std::function<void()> give_up);
   ~RemotePlugin() override;
   RemotePlugin(const RemotePlugin&) = delete;

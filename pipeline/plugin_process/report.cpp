@@ -61,7 +61,8 @@ void put_outlet(const std::vector<OutletRow>& rows, Answers& answers) {
 }
 
 std::vector<char> copy_report(const Answers& answers) {
-  const std::uint32_t bytes = *const_cast<const volatile std::uint32_t*>(&answers.report_bytes);  // once
+  const volatile std::uint32_t& field = answers.report_bytes;
+  const std::uint32_t bytes = field;  // the compiler must not read it a second time
   const std::size_t size = std::min<std::size_t>(bytes, sizeof(answers.report));
   return {answers.report, answers.report + size};
 }

@@ -32,7 +32,7 @@ std::string installed(const std::string& what, std::initializer_list<const char*
   const std::string program = program_folder();
   std::string first;
   for (const char* folder : folders) {
-    std::string path = program + "/" + folder + "/" + what;
+    std::string path = fmt::format("{}/{}/{}", program, folder, what);
     std::error_code ignored;
     if (std::filesystem::exists(path, ignored)) return path;
     if (first.empty()) first = path;
@@ -134,7 +134,7 @@ std::shared_ptr<Worker> PluginMaker::worker_for(const PluginSpec& spec) {
 }
 
 std::shared_ptr<RemotePlugin> PluginMaker::connect(const PluginSpec& spec, std::uint32_t reloads) {
-  std::string file = file_of(spec.plugin);
+  const std::string file = file_of(spec.plugin);
   std::error_code ignored;
   if (!std::filesystem::exists(file, ignored)) {
     throw Error(ErrorKind::kPlugin, fmt::format("plug-in {}: no such file", spec.plugin));
@@ -142,7 +142,7 @@ std::shared_ptr<RemotePlugin> PluginMaker::connect(const PluginSpec& spec, std::
   RemotePatience patience;
   patience.set_up = options_.patience.longest;
   patience.stop_asked = options_.patience.stop_asked;
-  return std::make_shared<RemotePlugin>(worker_for(spec), spec, std::move(file),
+  return std::make_shared<RemotePlugin>(worker_for(spec), spec, file,
                                         RemoteReloads{reloads, options_.latest}, std::move(patience),
                                         options_.on_give_up);
 }

@@ -285,7 +285,7 @@ std::uint64_t RecordingWriter::bytes_of(const RecordedFrame& frame) {
 
 // ---- Reading
 
-RecordingReader::RecordingReader(const std::string& path) : path_(path) {
+RecordingReader::RecordingReader(std::string path) : path_(std::move(path)) {
   file_.open(path_, std::ios::binary | std::ios::ate);
   if (!file_) throw std::runtime_error(fmt::format("{}: cannot be read", path_));
   const std::streamoff size = file_.tellg();

@@ -82,7 +82,7 @@ class RecordingWriter {
 class RecordingReader {
  public:
   // Reads the model. Throws std::runtime_error with the path and what is wrong, as does next().
-  explicit RecordingReader(const std::string& path);
+  explicit RecordingReader(std::string path);
   [[nodiscard]] const RecordedModel& model() const noexcept { return model_; }
   // Nothing at the end.
   [[nodiscard]] std::optional<RecordedFrame> next();
