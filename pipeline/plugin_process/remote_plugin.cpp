@@ -56,8 +56,8 @@ const char* name_of(wire::Op op) noexcept {
 
 }  // namespace
 
-RemotePlugin::RemotePlugin(std::shared_ptr<Worker> worker, PluginSpec spec, const std::string& file, RemoteReloads reloads,
-                           RemotePatience patience, std::function<void()> give_up)
+RemotePlugin::RemotePlugin(std::shared_ptr<Worker> worker, PluginSpec spec, const std::string& file,
+                           RemoteReloads reloads, RemotePatience patience, std::function<void()> give_up)
     : worker_(std::move(worker)),
       spec_(std::move(spec)),
       prefix_(spec_.prefix()),

@@ -142,9 +142,8 @@ std::shared_ptr<RemotePlugin> PluginMaker::connect(const PluginSpec& spec, std::
   RemotePatience patience;
   patience.set_up = options_.patience.longest;
   patience.stop_asked = options_.patience.stop_asked;
-  return std::make_shared<RemotePlugin>(worker_for(spec), spec, file,
-                                        RemoteReloads{reloads, options_.latest}, std::move(patience),
-                                        options_.on_give_up);
+  return std::make_shared<RemotePlugin>(worker_for(spec), spec, file, RemoteReloads{reloads, options_.latest},
+                                        std::move(patience), options_.on_give_up);
 }
 
 std::shared_ptr<PluginInstance> PluginMaker::make_in_worker(const PluginSpec& spec, std::uint32_t reloads) {

@@ -9,11 +9,12 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -35,14 +36,16 @@ double cpu_us() {
   return us(use.ru_utime) + us(use.ru_stime);
 }
 
-// Of the process that has the plug-in: the first detection's class_id is its id.
+// Of the process that has the plug-in, all threads: the first detection's class_id is its id.
 double cpu_us_of(int pid) {
-  std::FILE* file = std::fopen(fmt::format("/proc/{}/schedstat", pid).c_str(), "r");
-  if (file == nullptr) return 0;
-  unsigned long long ns = 0;
-  const int got = std::fscanf(file, "%llu", &ns);
-  std::fclose(file);
-  return got == 1 ? static_cast<double>(ns) / 1e3 : 0;
+  double us = 0;
+  std::error_code ignored;
+  for (const auto& task : std::filesystem::directory_iterator(fmt::format("/proc/{}/task", pid), ignored)) {
+    double ns = 0;
+    std::ifstream(task.path() / "schedstat") >> ns;
+    us += ns / 1e3;
+  }
+  return us;
 }
 
 // A chain of one plug-in, with one frame in flight.
@@ -142,12 +145,33 @@ void call(benchmark::State& state, const std::string& plugin, Isolation isolatio
   state.counters["bytes_copied"] = static_cast<double>(chain.host.counters().front().health.bytes_copied);
 }
 
+// Twenty workers, each with its own plug-in, that are called in turn.
+void BM_TwentyWorkers(benchmark::State& state) {
+  std::vector<std::unique_ptr<Chain>> chains(20);
+  for (auto& chain : chains) {
+    chain = std::make_unique<Chain>(library(), "{}", Isolation::kProcess, std::chrono::seconds(10));
+  }
+  std::vector<double> times;
+  times.reserve(1 << 20);
+  for (auto _ : state) {
+    const auto begun = base::system_clock().now();
+    const base::Status status = chains[times.size() % chains.size()]->process(times.size() + 1);
+    const std::chrono::duration<double, std::micro> took = base::system_clock().now() - begun;
+    if (!status.ok()) state.SkipWithError(status.message().c_str());
+    times.push_back(took.count());
+  }
+  std::sort(times.begin(), times.end());
+  state.counters["p50_us"] = times[times.size() / 2];
+  state.counters["p99_us"] = times[times.size() * 99 / 100];
+}
+
 void BM_InThisProcess(benchmark::State& state) { call(state, library(), Isolation::kNone); }
 void BM_InAWorker(benchmark::State& state) { call(state, library(), Isolation::kProcess); }
 void BM_InPython(benchmark::State& state) { call(state, script("empty.py"), Isolation::kProcess); }
 BENCHMARK(BM_InThisProcess)->Iterations(20'000)->UseRealTime();
 BENCHMARK(BM_InAWorker)->Iterations(20'000)->UseRealTime();
 BENCHMARK(BM_InPython)->Iterations(5'000)->UseRealTime();
+BENCHMARK(BM_TwentyWorkers)->Iterations(20'000)->UseRealTime();
 
 double descriptors() {
   return static_cast<double>(std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}));

@@ -53,7 +53,7 @@ def process(frame, tensors, results):
                 pass
         if how == "fork":
             os.fork()
-    made = results.add(class_id=os.getpid(), score=values[0, 0], class_name="thing", box=[1, 2, 3, 4])
+    made = results.add(class_id=os.getpid(), score=values.flat[0], class_name="thing", box=[1, 2, 3, 4])
     made.keypoints = [[5, 6]]
     if how == "picture":
         made.text = f"{frame.format} {frame.picture.shape} {frame.picture[0, 1]}"
