@@ -9,10 +9,14 @@
 namespace camd::plugins {
 
 [[nodiscard]] const camd_plugin* annotate_table() noexcept;
+[[nodiscard]] const camd_plugin* coco_table() noexcept;
 [[nodiscard]] const camd_plugin* codes_table() noexcept;
 [[nodiscard]] const camd_plugin* detections_table() noexcept;
 [[nodiscard]] const camd_plugin* jsonl_table() noexcept;
+[[nodiscard]] const camd_plugin* kafka_table() noexcept;
+[[nodiscard]] const camd_plugin* mot_table() noexcept;
 [[nodiscard]] const camd_plugin* mqtt_table() noexcept;
+[[nodiscard]] const camd_plugin* onvif_table() noexcept;
 [[nodiscard]] const camd_plugin* record_table() noexcept;
 [[nodiscard]] const camd_plugin* tensors_table() noexcept;
 [[nodiscard]] const camd_plugin* track_table() noexcept;

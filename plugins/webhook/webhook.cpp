@@ -91,7 +91,7 @@ class Webhook final : public FrameOutlet {
   }
 
  private:
-  Webhook(camd::plugin::Host host, WebhookOptions options)
+  Webhook(camd::plugin::Host host, const WebhookOptions& options)
       : FrameOutlet(host, options.publish, options.outbox, connect_http(with_agent(options.http, host)),
                     "webhook " + options.http.url) {}
   static HttpOptions with_agent(HttpOptions http, const camd::plugin::Host& host) {

@@ -12,8 +12,9 @@ namespace camd::plugins {
 namespace {
 
 TEST(Builtins, AreListedInAlphabeticalOrder) {
-  EXPECT_EQ(builtin_names(), (std::vector<std::string_view>{"annotate", "codes", "detections", "jsonl", "mqtt",
-                                                            "record", "tensors", "track", "webhook", "zones"}));
+  EXPECT_EQ(builtin_names(),
+            (std::vector<std::string_view>{"annotate", "coco", "codes", "detections", "jsonl", "kafka", "mot", "mqtt",
+                                           "onvif", "record", "tensors", "track", "webhook", "zones"}));
 }
 
 TEST(Builtins, NameTheElementsThatFilmsLeanOn) {
