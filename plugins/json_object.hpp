@@ -84,4 +84,21 @@ class JsonObject {
   std::vector<Problem> problems_;
 };
 
+// What `read` makes of a plug-in's configuration. Throws std::invalid_argument with all that is wrong with it.
+template <class Read>
+[[nodiscard]] auto read_config(std::string_view config_json, Read&& read) {
+  JsonObject config("config", config_json);
+  auto options = read(config);
+  config.finish();
+  return options;
+}
+
+// Tells camd what is wrong with it (camd.check/1).
+template <class Read>
+void check_config(const camd::plugin::Check& check, Read&& read) {
+  JsonObject config("config", check.config_json());
+  static_cast<void>(read(config));
+  config.report(check);
+}
+
 }  // namespace camd::plugins

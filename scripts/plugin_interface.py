@@ -1,5 +1,5 @@
 """Runs a plug-in of camd (lib/camd_plugin_NAME.so) from Python, through its C interface, plugins/camd_plugin.h. For
-measurements: one camera, no extensions, so that events and counters are not there."""
+measurements: one camera, and of the extensions events alone."""
 
 from __future__ import annotations
 
@@ -76,16 +76,36 @@ class Table(c.Structure):
                 ("create", CREATE), ("outputs", OUTPUTS), ("process", PROCESS), ("destroy", DESTROY)]  # fmt: skip
 
 
+class Number(c.Structure):
+    _fields_ = [("name", c.c_char * 24), ("value", c.c_double)]
+
+
+class Event(c.Structure):
+    _fields_ = [("struct_size", c.c_size_t), ("track_id", c.c_uint64), ("name", c.c_char * 48), ("zone", c.c_char * 48), ("reserved", c.c_uint32),
+                ("number_count", c.c_int32), ("numbers", Number * 8)]  # fmt: skip
+
+
+COUNT = c.CFUNCTYPE(c.c_int32, c.c_void_p)
+GET = c.CFUNCTYPE(c.c_void_p, c.c_void_p, c.c_int32)
+ADD = c.CFUNCTYPE(c.c_int32, c.c_void_p, c.POINTER(Event))
+
+
+class Events(c.Structure):
+    _fields_ = [("struct_size", c.c_size_t), ("count", COUNT), ("get", GET), ("add", ADD)]
+
+
 class Plugin:
-    """One instance."""
+    """One instance. `events` are those of the last frame: name, zone, and numbers by name."""
 
     def __init__(self, library: Path, config: dict):
         loaded = c.CDLL(str(library))
         loaded.camd_plugin_v1.restype = c.POINTER(Table)
         self._table = loaded.camd_plugin_v1().contents
+        self.events: list[tuple[str, str, dict[str, float]]] = []
         # ctypes does not keep what a pointer leads to.
+        self._offered = Events(c.sizeof(Events), COUNT(lambda _host: 0), GET(lambda _host, _index: None), ADD(self._add))
         self._kept = (LOG(lambda _host, _level, message: print(message.decode(), file=sys.stderr)), NOW(lambda _host: 0),
-                      EXTENSION(lambda _host, _name: None))  # fmt: skip
+                      EXTENSION(lambda _host, name: c.addressof(self._offered) if name == b"camd.events/1" else None))  # fmt: skip
         self._host = Host(c.sizeof(Host), b"measure", *(c.cast(f, c.c_void_p) for f in self._kept), 0)
         self._error, self._instance = Error(c.sizeof(Error)), c.c_void_p()
         self._check(self._table.create(self._host, json.dumps(config).encode(), self._instance, self._error))
@@ -94,12 +114,19 @@ class Plugin:
         self._check(self._table.outputs(self._instance, model, Needs(c.sizeof(Needs)), self._error))
         self._items = (Detection * ROOM)()
 
+    def _add(self, _host: int, event: object) -> int:
+        told = event.contents  # type: ignore[attr-defined]
+        numbers = {n.name.decode(): n.value for n in told.numbers[: told.number_count]}
+        self.events.append((told.name.decode(), told.zone.decode(), numbers))
+        return 0
+
     def _check(self, code: int) -> None:
         if code != 0:
             raise RuntimeError(self._error.message.decode())
 
     def process(self, frame: PluginFrame, detections: list[Detection]) -> list[Detection]:
         """The detections after the plug-in; valid until the next call."""
+        self.events.clear()
         frame.struct_size, frame.camera = c.sizeof(PluginFrame), b"camera"
         self._items[: len(detections)] = detections
         results = Results(c.sizeof(Results), ROOM, len(detections), self._items)

@@ -77,6 +77,33 @@ std::string clock_of(const Json& line) {
 
 std::string file_name(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
 
+std::vector<Seen::Place> places(const Json& seen, const char* key, const char* first, const char* second) {
+  std::vector<Seen::Place> found;
+  const Json* all = member(seen, key);
+  if (all == nullptr || !all->is_object()) return found;
+  for (const auto& [name, numbers] : all->items()) {
+    if (found.size() == Model::kMaxSeen) break;
+    found.push_back({text(name), std::max(0.0, number(numbers, first)), std::max(0.0, number(numbers, second))});
+  }
+  return found;
+}
+
+std::optional<Seen> seen_of(const Json& line) {
+  const Json* json = member(line, "seen");
+  if (json == nullptr || !json->is_object()) return std::nullopt;
+  Seen seen;
+  seen.detections = std::max(0.0, number(*json, "detections"));
+  seen.tracks = std::max(0.0, number(*json, "tracks"));
+  seen.zones = places(*json, "zones", "inside", "entered");
+  seen.lines = places(*json, "lines", "in", "out");
+  if (const Json* texts = member(*json, "texts"); texts != nullptr && texts->is_array()) {
+    for (const Json& one : *texts) {
+      if (seen.texts.size() < Model::kMaxSeen) seen.texts.push_back(text(&one));
+    }
+  }
+  return seen;
+}
+
 template <typename T>
 void push_bounded(std::deque<T>& queue, T value, std::size_t limit) {
   queue.push_back(std::move(value));
@@ -238,6 +265,7 @@ bool Model::on_camera(const Json& line) {
     camera->worst_p99 = std::max(camera->worst_p99, total.p99);
     camera->worst_max = std::max(camera->worst_max, total.max);
   }
+  camera->seen = seen_of(line);
   const Json* moved = member(line, "bytes_per_frame");
   camera->h2d_bytes_per_frame = moved != nullptr ? number(*moved, "h2d") : -1;
   camera->d2h_bytes_per_frame = moved != nullptr ? number(*moved, "d2h") : -1;

@@ -48,6 +48,19 @@ struct Totals {
   [[nodiscard]] bool balanced() const noexcept { return captured == delivered + dropped_sum() + in_flight; }
 };
 
+// What one frame of a camera showed, and what was counted there until then.
+struct Seen {
+  struct Place {
+    std::string name;
+    double first = 0;   // of a zone: inside; of a line: in
+    double second = 0;  // of a zone: entered; of a line: out
+  };
+  double detections = 0;
+  double tracks = 0;
+  std::vector<std::string> texts;
+  std::vector<Place> zones, lines;
+};
+
 struct Camera {
   std::string name;
   std::string state;
@@ -62,6 +75,7 @@ struct Camera {
   double h2d_bytes_per_frame = -1;
   double d2h_bytes_per_frame = -1;
   std::deque<double> p99_history;  // of total, us, a value per period, oldest first; negative: no frame
+  std::optional<Seen> seen;        // nothing: no frame in the last period, or not told
   double worst_p99 = -1;           // of total, us: the worst period
   double worst_max = -1;           // of total, us: the slowest frame
 };
@@ -112,6 +126,7 @@ class Model {
   static constexpr std::size_t kMaxPlugins = 64;
   static constexpr std::size_t kMaxDevices = 16;
   static constexpr std::size_t kMaxNumbers = 32;  // of a plug-in
+  static constexpr std::size_t kMaxSeen = 32;     // texts, zones, and lines of a camera
   static constexpr std::size_t kMaxHistory = 240;
   static constexpr std::size_t kMaxChanges = 64;
   static constexpr std::size_t kMaxLogs = 200;

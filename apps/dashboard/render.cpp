@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "apps/dashboard/order.hpp"
+#include "apps/dashboard/seen.hpp"
 
 namespace camd::dashboard {
 namespace {
@@ -43,6 +44,7 @@ struct Plan {
   int cameras = 0;
   bool totals = false;
   bool drops = false;
+  bool seen = false;
   bool stages = false;
   bool history = false;
   bool process = false;
@@ -78,6 +80,7 @@ class Painter {
     gap(plan.gaps > 1);
     if (plan.totals) totals();
     if (plan.drops) drops();
+    if (plan.seen) seen();
     gap(plan.gaps > 3);
     if (plan.stages) stages();
     if (plan.history) history();
@@ -131,6 +134,7 @@ class Painter {
     }
     plan.totals = any && take(1);
     plan.drops = any && take(1);
+    plan.seen = any && camera().seen && take(1);
     if (many()) plan.process = take(1);
     // The table of many matters more than one camera's stages.
     if (many()) plan.cameras += take_up_to(std::min(cameras - plan.cameras, 4));
@@ -408,6 +412,13 @@ class Painter {
     }
     if (left.width() + 2 + right.width() > view_.columns) right = {};
     split(left, right);
+  }
+
+  void seen() {
+    Line line(pad_right("seen", kLabel), Style::kDim);
+    const Line shown = seen_line(*camera().seen, dot());
+    for (const Span& span : shown.spans()) line.add(span.text, span.style);
+    lines_.push_back(std::move(line));
   }
 
   struct StageColumns {

@@ -22,6 +22,7 @@ import numpy as np
 import torch
 
 import check_demo
+import evaluate_sizes
 from codes import MARKER, CodeBank
 from detector import Detections, Detector
 from loss import upright_order
@@ -219,6 +220,15 @@ def check_photos(detector: Detector, name: str, pictures: Iterator[tuple[np.ndar
     bounds.note(f"{name}: first corner right", float(np.mean(right)) if right else 0.0)
 
 
+def check_sizes(detector: Detector, photos: list[tuple[np.ndarray, np.ndarray]], bounds: Bounds) -> None:
+    for row in evaluate_sizes.measure(detector, photos):
+        if row.share is None:  # the photos as they are: check_photos() has them
+            continue
+        name = f"photos, code {row.pixels:.0f} px high ({100 * row.share:.0f} % of the height)"
+        bounds.note(f"{name}: recall at IoU 0.5", row.recall)
+        bounds.note(f"{name}: median corner error / side", row.error)
+
+
 def pasted(photos: Path, videos: list[Path]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Each photo at a quarter of the picture's height, at three places of frames that have nothing to do with it."""
     frames = []
@@ -271,6 +281,7 @@ def main() -> None:
     if args.shared and (args.shared / "photos" / "qr").is_dir():
         photos, videos = args.shared / "photos" / "qr", sorted((args.shared / "video").glob("*.m[kp][v4]"))
         check_photos(detector, "photos, letterboxed", read_photos(photos), bounds)
+        check_sizes(detector, list(read_photos(photos)), bounds)
         check_photos(detector, "photos, pasted at a quarter", pasted(photos, videos), bounds)
         check_false_alarms(detector, videos, bounds)
     else:

@@ -80,7 +80,7 @@ capture::FrameFates Pipeline::Camera::fates(CameraIndex /*camera*/) const noexce
 
 Pipeline::Pipeline(const std::vector<LaneSpec>& lanes, PostprocessorChain& postprocessors, const base::Clock& clock,
                    std::vector<CameraSpec> cameras, const PipelineOptions& options, PipelineListener* listener)
-    : clock_(clock), listener_(listener), ledger_(cameras.size()), metrics_(cameras.size()) {
+    : clock_(clock), listener_(listener), ledger_(cameras.size()), metrics_(cameras.size()), sights_(cameras.size()) {
   PipelineChange all{lanes, postprocessors, options, {}, {}, {}};
   for (CameraSpec& spec : cameras)
     all.cameras.push_back({static_cast<CameraIndex>(all.cameras.size()), std::move(spec)});
@@ -111,6 +111,7 @@ void Pipeline::take_slot(Camera& camera) {
   Slot& slot = slots_[camera.index];
   if (slot.name.empty() || is_final(slot.status.state)) ++live_sources_;
   slot.show(camera.source.get());
+  if (slot.name != camera.spec.name) sights_.begin(camera.index);
   slot.name = camera.spec.name;
   slot.status = {};
   slot.clock = {};

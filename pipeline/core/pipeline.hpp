@@ -58,6 +58,7 @@
 #include "pipeline/core/metrics.hpp"
 #include "pipeline/core/placement.hpp"
 #include "pipeline/core/postprocessor_chain.hpp"
+#include "pipeline/core/sights.hpp"
 
 namespace camd::pipeline {
 
@@ -201,6 +202,7 @@ class Pipeline final {
   [[nodiscard]] PipelineState state() const noexcept { return state_.load(); }
   [[nodiscard]] const Ledger& ledger() const noexcept { return ledger_; }
   [[nodiscard]] Metrics& metrics() noexcept { return metrics_; }
+  [[nodiscard]] Sights& sights() noexcept { return sights_; }
   // In the order of their slots.
   [[nodiscard]] std::vector<CameraView> cameras() const;
   [[nodiscard]] CameraStatus camera_status(capture::CameraIndex camera) const;
@@ -288,6 +290,7 @@ class Pipeline final {
 
   Ledger ledger_;
   Metrics metrics_;
+  Sights sights_;
   std::atomic<PipelineState> state_{PipelineState::kIdle};
   std::vector<std::unique_ptr<Camera>> cameras_;  // [setup] by slot; null: a free one
   std::size_t workers_made_ = 0;                  // [setup] of all lanes so far

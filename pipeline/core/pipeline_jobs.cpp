@@ -138,6 +138,7 @@ void Pipeline::postprocess(Crew& crew, Camera& camera, InFlight& in_flight) {
     base::log().info("camera {}: the plug-ins work again from frame {}", camera.spec.name, in_flight.frame.sequence);
   }
   const base::TimePoint returned = clock_.now();
+  sights_.note(camera.index, results, *in_flight.postprocessing);
   StageTimes times{};
   crew.lane.path().stage_times(in_flight, times);
   times[static_cast<std::size_t>(Stage::kPostprocess)] = returned - in_flight.completed;

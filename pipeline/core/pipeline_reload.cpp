@@ -86,6 +86,7 @@ Pipeline::Next Pipeline::build(const PipelineChange& change) {
   }
   ledger_.grow(all.size());
   metrics_.grow(all.size());
+  sights_.grow(all.size());
   for (const auto& crew : next.crews) crew->lane.warm(layouts_of(all));
   return next;
 }

@@ -46,6 +46,9 @@ class FramePostprocessing {
   // at the first one that fails: kPlugin with its name and message. `frame.picture` is handed only to those that asked
   // for it.
   virtual base::Status process(const camd_frame& frame, camd_results& results) noexcept = 0;
+  // [post] The events of the frame that process() has just done. event(i) is valid until the next process().
+  [[nodiscard]] virtual std::int32_t event_count() const noexcept { return 0; }
+  [[nodiscard]] virtual const camd_event* event(std::int32_t /*index*/) const noexcept { return nullptr; }
   // [any] The postprocessor that is working on the frame at this moment, as messages name it; empty: none. Valid as
   // long as the chain.
   [[nodiscard]] virtual std::string_view inside() const noexcept = 0;

@@ -74,6 +74,17 @@ void put_way(const StartLine& line, Json& json) {
   }
 }
 
+// Lists and objects that would be empty are left out: most cameras have neither codes nor zones.
+Json seen_json(const Sight& seen) {
+  Json json{{"detections", seen.detections}, {"tracks", seen.tracks}};
+  if (!seen.texts.empty()) json["texts"] = seen.texts;
+  for (const Sight::Zone& zone : seen.zones) {
+    json["zones"][zone.name] = Json{{"inside", zone.inside}, {"entered", zone.entered}};
+  }
+  for (const Sight::Gate& gate : seen.lines) json["lines"][gate.name] = Json{{"in", gate.in}, {"out", gate.out}};
+  return json;
+}
+
 }  // namespace
 
 std::string start_line(const StartLine& line, base::TimePoint now) {
@@ -140,6 +151,7 @@ std::string camera_line(const CameraLine& line, base::TimePoint now) {
   text.add(FMT_STRING(R"(}},"bytes_per_frame":{{"h2d":{},"d2h":{}}})"), std::llround(line.metrics.h2d_bytes_per_frame),
            std::llround(line.metrics.d2h_bytes_per_frame));
   text.origin(line);
+  if (line.seen) text.add(FMT_STRING(R"(,"seen":{})"), dump(seen_json(*line.seen)));
   text.add(FMT_STRING("}}"));
   return text.text();
 }

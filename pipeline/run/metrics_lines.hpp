@@ -40,6 +40,7 @@ struct CameraLine : CameraNow {
   double captured_fps = 0;
   double delivered_fps = 0;
   CameraMetrics metrics;
+  std::optional<Sight> seen;  // nothing where no frame was delivered in the period
 };
 
 struct ReloadLine {

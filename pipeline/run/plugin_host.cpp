@@ -218,6 +218,8 @@ class PluginHost::Frame final : public FramePostprocessing {
   ~Frame() override = default;
 
   Status process(const camd_frame& frame, camd_results& results) noexcept override;
+  [[nodiscard]] std::int32_t event_count() const noexcept override { return events_.count(); }
+  [[nodiscard]] const camd_event* event(std::int32_t index) const noexcept override { return events_.get(index); }
   [[nodiscard]] std::string_view inside() const noexcept override {
     for (const Entry& entry : entries_) {
       if (entry.plugin->works_on(events_)) return entry.prefix;

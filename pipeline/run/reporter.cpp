@@ -207,6 +207,7 @@ void Reporter::write_camera(const CameraView& camera, double seconds, base::Time
   static_cast<CameraNow&>(line) = camera_now(*pipeline_, camera);
   line.period_s = seconds;
   line.metrics = pipeline_->metrics().take(camera.index);
+  line.seen = pipeline_->sights().take(camera.index);
   // The slot may have been another camera's, or this one's before it was removed and came back.
   if (told.name != camera.name || told.totals.captured > line.totals.captured) told = {camera.name, {}};
   line.captured_fps = static_cast<double>(line.totals.captured - told.totals.captured) / seconds;

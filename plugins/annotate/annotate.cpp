@@ -106,9 +106,7 @@ AnnotateOptions read_options(JsonObject& config) {
 class Annotate final : public camd::plugin::Postprocessor {
  public:
   Annotate(camd::plugin::Host host, std::string_view config_json) : host_(host), events_(host.events()) {
-    JsonObject config("config", config_json);
-    AnnotateOptions options = read_options(config);
-    config.finish();
+    AnnotateOptions options = read_config(config_json, read_options);
     path_ = std::move(options.path);
     options_ = options.film;
     scale_ = options.scale;

@@ -2,8 +2,7 @@
 //
 // Threads: as every plug-in (camd_plugin.h).
 // Invariants: what was read of a track is kept and not read again; process() [no-alloc] then. A frame costs at most
-// `tries`
-//   attempts, so that codes too far away to be read do not hold up others.
+//   `tries` attempts, and a code that cannot be read is tried less and less often, so that it does not hold up others.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -20,6 +19,7 @@
 #include "plugins/codes/pose.hpp"
 #include "plugins/codes/reader.hpp"
 #include "plugins/json_object.hpp"
+#include "plugins/per_camera.hpp"
 #include "plugins/tables.hpp"
 
 namespace camd::plugins {
@@ -37,10 +37,26 @@ struct Known {
   std::uint64_t track_id = 0;
   std::uint64_t used = 0;  // the camera's frame in which it was last seen
   std::uint32_t tries = 0;
+  std::int64_t tried_ns = 0;  // when it was tried last
+  float side = 0.0F;          // its mean side then, in pixels
   bool is_read = false;
   char text[CAMD_TEXT_BYTES] = {};
   char once[CAMD_TEXT_BYTES] = {};  // of a marker that was read so, once
 };
+
+// How long a code is left alone that could not be read in so many attempts. The first ones come frame by frame, as a
+// hand or a blur may be gone by then.
+std::int64_t rest_ns(std::uint32_t tries) noexcept {
+  constexpr std::uint32_t kAtOnce = 4;
+  constexpr std::int64_t kFirst = 50'000'000, kLongest = 1'000'000'000;
+  return tries < kAtOnce ? 0 : std::min(kLongest, kFirst << std::min(tries - kAtOnce, 8U));
+}
+
+// Whether it is too early to try again a code with a mean side of `side`: one that has come nearer may be read at once.
+bool rests(const Known& known, std::int64_t now_ns, float side) noexcept {
+  const std::int64_t passed = now_ns - known.tried_ns;
+  return passed >= 0 && passed < rest_ns(known.tries) && side < 1.1F * known.side;
+}
 
 bool contains_name(const std::vector<std::string>& names, const char* name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -97,9 +113,7 @@ CodesOptions read_options(JsonObject& config) {
 class Codes final : public camd::plugin::Postprocessor {
  public:
   Codes(camd::plugin::Host host, std::string_view config_json) : host_(host), events_(host.events()) {
-    JsonObject config("config", config_json);
-    CodesOptions read = read_options(config);
-    config.finish();
+    CodesOptions read = read_config(config_json, read_options);
     qr_ = std::move(read.qr);
     markers_ = std::move(read.markers);
     tries_ = read.tries;
@@ -111,24 +125,18 @@ class Codes final : public camd::plugin::Postprocessor {
     tried_ = host_.counter("tried");
   }
 
-  static void check(const camd::plugin::Check& check) {
-    JsonObject config("config", check.config_json());
-    static_cast<void>(read_options(config));
-    config.report(check);
-  }
+  static void check(const camd::plugin::Check& check) { check_config(check, read_options); }
 
   void outputs(const camd_model& model, camd::plugin::Needs& needs) override {
     needs.picture(CAMD_NEED_HOST);
     waiting_.reserve(CAMD_MAX_DETECTIONS);
-    for (int i = 0; i < model.camera_count; ++i) {
-      views_.push_back(model.camera_names[i][0] != '\0' ? std::make_unique<View>() : nullptr);
-    }
+    views_.fill(model, [](const char* /*name*/) { return std::make_unique<View>(); });
   }
 
   void process(const camd_frame& frame, const camd::plugin::Tensors& /*tensors*/,
                camd::plugin::Results& results) override {
     if (frame.picture == nullptr) throw std::runtime_error("the picture that was asked for is not there");
-    View& view = *views_.at(static_cast<std::size_t>(frame.camera_index));
+    View& view = views_.of(frame);
     ++view.frame;
     waiting_.clear();
     for (int i = 0; i < results.size(); ++i) {
@@ -140,6 +148,8 @@ class Codes final : public camd::plugin::Postprocessor {
         camd::plugin::copy_text(d.text, known->text);
         // The pose of a marker is asked for in every frame.
         if (!is_marker || !intrinsics_) continue;
+      } else if (known != nullptr && rests(*known, frame.captured_mono_ns, codes::mean_side(corners_of(d)))) {
+        continue;
       }
       waiting_.push_back({known != nullptr ? known->tries : 0, i, is_marker});
     }
@@ -148,17 +158,12 @@ class Codes final : public camd::plugin::Postprocessor {
     std::partial_sort(
         waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(now), waiting_.end(),
         [](const Waiting& a, const Waiting& b) { return std::tie(a.tries, a.place) < std::tie(b.tries, b.place); });
-    for (std::size_t i = 0; i < now; ++i)
-      attempt(*frame.picture, view, results[waiting_[i].place], waiting_[i].is_marker);
+    for (std::size_t i = 0; i < now; ++i) attempt(frame, view, results[waiting_[i].place], waiting_[i].is_marker);
   }
 
   std::unique_ptr<Camera> open_camera(int /*index*/, const char* /*name*/) override { return std::make_unique<View>(); }
   std::unique_ptr<Camera> exchange_camera(int index, std::unique_ptr<Camera> camera) noexcept override {
-    const auto place = static_cast<std::size_t>(index);
-    if (views_.size() <= place) views_.resize(place + 1);
-    std::unique_ptr<Camera> before = std::move(views_[place]);
-    views_[place].reset(static_cast<View*>(camera.release()));
-    return before;
+    return views_.exchange(index, std::move(camera));
   }
 
  private:
@@ -197,12 +202,17 @@ class Codes final : public camd::plugin::Postprocessor {
     return corners;
   }
 
-  void attempt(const camd_picture& picture, View& view, camd_detection& d, bool is_marker) {
+  void attempt(const camd_frame& frame, View& view, camd_detection& d, bool is_marker) {
+    const camd_picture& picture = *frame.picture;
     const std::optional<Corners> corners = readable(d);
     if (!corners) return;
     tried_.add();
     Known* known = d.track_id != 0 ? view.find(d.track_id) : nullptr;
-    if (known != nullptr) ++known->tries;
+    if (known != nullptr) {
+      ++known->tries;
+      known->tried_ns = frame.captured_mono_ns;
+      known->side = codes::mean_side(*corners);
+    }
     if (!is_marker) {
       const std::optional<std::string> text = reader_->qr(picture, *corners);
       if (text && !text->empty()) note(d, known, *text);
@@ -214,6 +224,7 @@ class Codes final : public camd::plugin::Postprocessor {
       note(d, known, read->text);
     } else if (!known->is_read) {
       camd::plugin::copy_text(known->once, read->text);  // few bits may be right by chance: two frames have to agree
+      known->side = 0.0F;                                // so the next one is asked at once
     }
     if (!intrinsics_ || read->text != d.text) return;
     Corners own = *corners;
@@ -252,7 +263,7 @@ class Codes final : public camd::plugin::Postprocessor {
   double marker_size_ = 0.0;
   std::unique_ptr<Reader> reader_;
   std::vector<Waiting> waiting_;
-  std::vector<std::unique_ptr<View>> views_;  // by camera; null where there is none
+  PerCamera<View> views_;
 };
 
 }  // namespace

@@ -13,6 +13,7 @@
 
 #include "plugins/camd_plugin.hpp"
 #include "plugins/json_object.hpp"
+#include "plugins/per_camera.hpp"
 #include "plugins/tables.hpp"
 #include "plugins/track/tracker.hpp"
 
@@ -62,15 +63,24 @@ Options read_options(JsonObject& config) {
   return options;
 }
 
-bool read_tells(JsonObject& config) { return config.boolean("events").value_or(true); }
+struct Settings {
+  Options options;
+  bool tells = true;
+};
+
+Settings read_settings(JsonObject& config) {
+  Settings settings;
+  settings.options = read_options(config);
+  settings.tells = config.boolean("events").value_or(true);
+  return settings;
+}
 
 class Track final : public camd::plugin::Postprocessor {
  public:
   Track(camd::plugin::Host host, std::string_view config_json) : host_(host), events_(host.events()) {
-    JsonObject config("config", config_json);
-    options_ = read_options(config);
-    tells_ = read_tells(config);
-    config.finish();
+    const Settings settings = read_config(config_json, read_settings);
+    options_ = settings.options;
+    tells_ = settings.tells;
     // Instances of this process that came before, and whose numbers are in somebody's files, counted below this.
     next_id_ = (std::uint64_t{host_.reloads()} << 32U) + 1;
     started_ = host_.counter("started");
@@ -82,24 +92,17 @@ class Track final : public camd::plugin::Postprocessor {
     active_ = host_.gauge("active");
   }
 
-  static void check(const camd::plugin::Check& check) {
-    JsonObject config("config", check.config_json());
-    static_cast<void>(read_options(config));
-    static_cast<void>(read_tells(config));
-    config.report(check);
-  }
+  static void check(const camd::plugin::Check& check) { check_config(check, read_settings); }
 
   void outputs(const camd_model& model, camd::plugin::Needs& needs) override {
     static_cast<void>(needs);  // reads `results` alone
-    for (int i = 0; i < model.camera_count; ++i) {
-      views_.push_back(model.camera_names[i][0] != '\0' ? std::make_unique<View>(options_) : nullptr);
-    }
+    views_.fill(model, [this](const char* /*name*/) { return std::make_unique<View>(options_); });
     seen_.reserve(CAMD_MAX_DETECTIONS);
   }
 
   void process(const camd_frame& frame, const camd::plugin::Tensors& /*tensors*/,
                camd::plugin::Results& results) override {
-    View& view = *views_.at(static_cast<std::size_t>(frame.camera_index));
+    View& view = views_.of(frame);
     seen_.clear();
     for (const camd_detection& d : results) {
       seen_.push_back({{d.box[0], d.box[1], d.box[2], d.box[3]}, d.score, d.class_id, 0});
@@ -121,7 +124,7 @@ class Track final : public camd::plugin::Postprocessor {
 
   void sample() override {
     int active = 0;
-    for (const auto& view : views_) active += view ? view->tracker.confirmed() : 0;
+    views_.each([&](const View& view) { active += view.tracker.confirmed(); });
     active_.set(active);
   }
 
@@ -129,11 +132,7 @@ class Track final : public camd::plugin::Postprocessor {
     return std::make_unique<View>(options_);
   }
   std::unique_ptr<Camera> exchange_camera(int index, std::unique_ptr<Camera> camera) noexcept override {
-    const auto place = static_cast<std::size_t>(index);
-    if (views_.size() <= place) views_.resize(place + 1);
-    std::unique_ptr<Camera> before = std::move(views_[place]);
-    views_[place].reset(static_cast<View*>(camera.release()));
-    return before;
+    return views_.exchange(index, std::move(camera));
   }
 
  private:
@@ -172,7 +171,7 @@ class Track final : public camd::plugin::Postprocessor {
   Options options_;
   bool tells_ = true;
   std::uint64_t next_id_ = 1;
-  std::vector<std::unique_ptr<View>> views_;  // by camera; null where there is none
+  PerCamera<View> views_;
   std::vector<Seen> seen_;
 };
 

@@ -16,6 +16,7 @@
 
 #include "plugins/camd_plugin.hpp"
 #include "plugins/json_object.hpp"
+#include "plugins/per_camera.hpp"
 #include "plugins/tables.hpp"
 #include "plugins/zones/presence.hpp"
 #include "plugins/zones/shapes.hpp"
@@ -81,9 +82,7 @@ Settings read_settings(JsonObject& config) {
 class Zones final : public camd::plugin::Postprocessor {
  public:
   Zones(camd::plugin::Host host, std::string_view config_json) : host_(host), events_(host.events()) {
-    JsonObject config("config", config_json);
-    Settings settings = read_settings(config);
-    config.finish();
+    Settings settings = read_config(config_json, read_settings);
     shapes_ = std::move(settings.shapes);
     anchor_ = settings.anchor;
     options_ = settings.options;
@@ -94,23 +93,16 @@ class Zones final : public camd::plugin::Postprocessor {
     if (counts) make_counters();
   }
 
-  static void check(const camd::plugin::Check& check) {
-    JsonObject config("config", check.config_json());
-    static_cast<void>(read_settings(config));
-    config.report(check);
-  }
+  static void check(const camd::plugin::Check& check) { check_config(check, read_settings); }
 
   void outputs(const camd_model& model, camd::plugin::Needs& needs) override {
     static_cast<void>(needs);  // reads `results` alone
-    for (int i = 0; i < model.camera_count; ++i) {
-      const char* name = model.camera_names[i];
-      views_.push_back(name[0] != '\0' ? std::make_unique<View>(shapes_, name, options_) : nullptr);
-    }
+    views_.fill(model, [this](const char* name) { return std::make_unique<View>(shapes_, name, options_); });
   }
 
   void process(const camd_frame& frame, const camd::plugin::Tensors& /*tensors*/,
                camd::plugin::Results& results) override {
-    View& view = *views_.at(static_cast<std::size_t>(frame.camera_index));
+    View& view = views_.of(frame);
     // A clock that goes back stands still for a frame.
     if (view.captured_ns != 0 && frame.captured_mono_ns > view.captured_ns) {
       view.now_ns += frame.captured_mono_ns - view.captured_ns;
@@ -136,7 +128,7 @@ class Zones final : public camd::plugin::Postprocessor {
   void sample() override {
     for (std::size_t z = 0; z < inside_.size(); ++z) {
       int inside = 0;
-      for (const auto& view : views_) inside += view ? view->presence.inside(static_cast<int>(z)) : 0;
+      views_.each([&](const View& view) { inside += view.presence.inside(static_cast<int>(z)); });
       inside_[z].set(inside);
     }
   }
@@ -145,11 +137,7 @@ class Zones final : public camd::plugin::Postprocessor {
     return std::make_unique<View>(shapes_, name, options_);
   }
   std::unique_ptr<Camera> exchange_camera(int index, std::unique_ptr<Camera> camera) noexcept override {
-    const auto place = static_cast<std::size_t>(index);
-    if (views_.size() <= place) views_.resize(place + 1);
-    std::unique_ptr<Camera> before = std::move(views_[place]);
-    views_[place].reset(static_cast<View*>(camera.release()));
-    return before;
+    return views_.exchange(index, std::move(camera));
   }
 
  private:
@@ -215,7 +203,7 @@ class Zones final : public camd::plugin::Postprocessor {
   Shapes shapes_;
   Options options_;
   Place anchor_{};
-  std::vector<std::unique_ptr<View>> views_;  // by camera; null where there is none
+  PerCamera<View> views_;
 };
 
 }  // namespace

@@ -92,6 +92,33 @@ TEST(DashboardRender, ShowsThePluginsNumbersBelowTheProcess) {
       << picture;
 }
 
+// `seen` as the member of a camera line.
+std::string with_seen(const std::string& seen) {
+  std::string line = camera_line("door");
+  line.insert(line.size() - 1, R"(,"seen":)" + seen);
+  return line;
+}
+
+TEST(DashboardRender, SaysWhatTheCameraShows) {
+  Model model;
+  model.feed(start_line());
+  model.feed(with_seen(R"({"detections":9,"tracks":9,"texts":["ROOM 12","a\u001b[2Jb"],)"
+                       R"("zones":{"desk":{"inside":2.0,"entered":5.0}},"lines":{"middle":{"in":1.0,"out":0.0}}})"));
+  std::string picture = frame(model, sized(100, 24));
+  EXPECT_NE(
+      picture.find("\nseen        9 tracks · desk 2 inside, 5 entered · middle 1 in, 0 out · ROOM 12 · a\\x1b[2Jb\n"),
+      std::string::npos)
+      << picture;
+  model.feed(with_seen(R"({"detections":1,"tracks":0})"));
+  picture = frame(model, sized(100, 24));
+  EXPECT_NE(picture.find("\nseen        1 detection\n"), std::string::npos) << picture;
+  model.feed(with_seen(R"({"detections":3,"tracks":1})"));
+  picture = frame(model, sized(100, 24));
+  EXPECT_NE(picture.find("\nseen        3 detections, 1 track\n"), std::string::npos) << picture;
+  model.feed(camera_line("door"));
+  EXPECT_EQ(frame(model, sized(100, 24)).find("\nseen"), std::string::npos) << "no frame in the last period";
+}
+
 TEST(DashboardRender, ThreeCamerasFillEightyByTwentyFour) {
   Model model;
   for (const std::string& line : sample_lines()) model.feed(line);

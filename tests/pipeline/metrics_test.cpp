@@ -104,6 +104,22 @@ TEST(MetricsLines, SayWhatDecodesACamerasPictures) {
   EXPECT_EQ(line.at("decoder").dump(), R"({"device":"cuda:0","name":"NVDEC H.264"})");
 }
 
+TEST(MetricsLines, SayWhatACameraShows) {
+  CameraLine camera;
+  const auto line = [&] { return nlohmann::json::parse(camera_line(camera, base::TimePoint(base::Duration(1)))); };
+  EXPECT_FALSE(line().contains("seen"));
+  camera.seen = Sight{};
+  camera.seen->detections = 3;
+  camera.seen->tracks = 2;
+  EXPECT_EQ(line().at("seen").dump(), R"({"detections":3,"tracks":2})");
+  camera.seen->texts = {"ROOM 12", "a\"\xFF"};
+  camera.seen->zones = {{"desk", 2, 5}};
+  camera.seen->lines = {{"middle", 1, 0}};
+  EXPECT_EQ(line().at("seen").dump(),
+            R"({"detections":3,"lines":{"middle":{"in":1.0,"out":0.0}},"texts":["ROOM 12","a\"ï¿½"],)"
+            R"("tracks":2,"zones":{"desk":{"entered":5.0,"inside":2.0}}})");
+}
+
 TEST(MetricsLines, AreJsonWhateverAPluginIsCalled) {
   const auto line = nlohmann::json::parse(plugin_line(0, {"a\"\xFF", {}, {}, {}}, base::TimePoint(base::Duration(1))));
   EXPECT_EQ(line.at("name"), "a\"\xEF\xBF\xBD");

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <opencv2/aruco.hpp>
+#include <opencv2/core.hpp>
 #include <string>
 #include <vector>
 
@@ -129,6 +131,79 @@ void outbox_put(benchmark::State& state) {
   state.counters["worst_us"] = times_us.back();
 }
 BENCHMARK(outbox_put)->Arg(300)->Arg(3000)->Arg(30000)->Unit(benchmark::kMicrosecond)->Iterations(5000);
+
+// `objects` codes of 60 pixels in a picture of 1280x720, in rows: markers that can be read, or noise.
+class Codes {
+ public:
+  Codes(int objects, bool readable) : image_(720, 1280, CV_8UC1, cv::Scalar(220)) {
+    const auto table = cv::aruco::getPredefinedDictionary(cv::aruco::DICT_4X4_50);
+    cv::Mat code;
+    for (int i = 0; i < objects; ++i) {
+      const cv::Rect place(20 + 90 * (i % 14), 20 + 90 * (i / 14), 60, 60);
+      cv::aruco::drawMarker(table, i % 50, 60, code);
+      if (!readable) cv::randu(code, 0, 255);
+      code.copyTo(image_(place));
+      camd_detection d{};
+      d.score = 0.95F;
+      d.class_id = readable ? 1 : 0;
+      camd::plugin::copy_text(d.class_name, readable ? "marker" : "qr");
+      const float left = static_cast<float>(place.x) - 0.5F, top = static_cast<float>(place.y) - 0.5F;
+      d.box[0] = left;
+      d.box[1] = top;
+      d.box[2] = d.box[3] = 60;
+      d.keypoint_count = 5;
+      for (int k = 0; k < 4; ++k) {
+        d.keypoints[k][0] = left + (k == 1 || k == 2 ? 60.0F : 0.0F);
+        d.keypoints[k][1] = top + (k >= 2 ? 60.0F : 0.0F);
+      }
+      items.push_back(d);
+    }
+    picture.struct_size = sizeof(picture);
+    picture.format = CAMD_PIXEL_GRAY8;
+    picture.plane_count = 1;
+    picture.planes[0] = {image_.data, 1280, 1280, 720};
+  }
+  std::vector<camd_detection> items;
+  camd_picture picture{};
+
+ private:
+  cv::Mat image_;
+};
+
+// `track`, `codes` and `zones` in a chain, with `range(0)` objects. range(1) 0: all codes have been read, as they are
+// after the first frames; 1: none can be read, so that each frame pays for four attempts at a QR code.
+void track_codes_and_zones(benchmark::State& state) {
+  const auto objects = static_cast<int>(state.range(0));
+  Codes codes_seen(objects, state.range(1) == 0);
+  FakeModel model(4, 4);
+  Instance track(find_builtin("track")), codes(find_builtin("codes")), zones(find_builtin("zones"));
+  const char* const shapes = R"({"zones":[{"name":"a","polygon":[[0,0],[0.5,0],[0.5,1],[0,1]]}],)"
+                             R"("lines":[{"name":"c","from":[0.5,0],"to":[0.5,1]}]})";
+  if (track.create("{}") != CAMD_OK || track.outputs(model) != CAMD_OK || codes.create("{}") != CAMD_OK ||
+      codes.outputs(model) != CAMD_OK || zones.create(shapes) != CAMD_OK || zones.outputs(model) != CAMD_OK) {
+    state.SkipWithError("not made");
+  }
+  std::vector<camd_detection> items;
+  camd_frame frame = track.frame;
+  frame.width = 1280;
+  frame.height = 720;
+  frame.picture = &codes_seen.picture;
+  const auto one_frame = [&] {
+    frame.captured_mono_ns += 33'333'333;
+    items = codes_seen.items;
+    camd_results results{sizeof(camd_results), objects, objects, items.data()};
+    for (Instance* one : {&track, &codes, &zones}) {
+      one->host.events.clear();
+      benchmark::DoNotOptimize(one->table->process(one->instance, &frame, &one->tensors, &results, &one->problem));
+    }
+  };
+  for (int i = 0; i < 2 * objects; ++i) one_frame();
+  for (auto _ : state) one_frame();
+  std::int64_t read = 0;
+  for (const camd_detection& d : items) read += d.text[0] != '\0' ? 1 : 0;
+  state.counters["read"] = static_cast<double>(read);
+}
+BENCHMARK(track_codes_and_zones)->ArgsProduct({{1, 20, 100}, {0, 1}})->Unit(benchmark::kMicrosecond);
 
 // annotate's share of a frame without the encoder: 720p copied, converted, scaled by range(1) percent.
 void canvas_fill(benchmark::State& state) {

@@ -179,6 +179,33 @@ TEST_F(CodesTest, TakeTurnsWhereAFrameHasMoreThanItMayTry) {
   EXPECT_THAT(frame(all), ElementsAre("", "1", "2"));
 }
 
+// Frames at 30 a second. After the fourth attempt it rests for 50 ms, then twice as long each time, a second at most.
+TEST_F(CodesTest, TryLessAndLessOftenWhatCannotBeRead) {
+  start(R"({"tries":20})");
+  const codes::Corners none = {cv::Point2f(400, 300), {500, 300}, {500, 400}, {400, 400}};
+  std::vector<int> tried_in;
+  const auto tried = [&] { return run_.host.numbers.at(1).value; };
+  ASSERT_EQ(run_.host.numbers.at(1).name, "tried");
+  for (int i = 0; i < 100; ++i) {
+    run_.frame.captured_mono_ns = 1'000'000'000 + 33'000'000LL * i;
+    const double before = tried();
+    frame({detection("qr", none, 1)});
+    if (tried() > before) tried_in.push_back(i);
+  }
+  EXPECT_THAT(tried_in, ElementsAre(0, 1, 2, 3, 5, 9, 16, 29, 54, 85));
+  // One that has come nearer is tried at once, as is one after the clock has gone back.
+  const codes::Corners nearer = {cv::Point2f(400, 300), {511, 300}, {511, 411}, {400, 411}};
+  double before = tried();
+  frame({detection("qr", nearer, 1)});
+  EXPECT_EQ(tried(), before + 1);
+  before = tried();
+  frame({detection("qr", nearer, 1)});
+  EXPECT_EQ(tried(), before);
+  run_.frame.captured_mono_ns = 5;
+  frame({detection("qr", nearer, 1)});
+  EXPECT_EQ(tried(), before + 1);
+}
+
 TEST_F(CodesTest, TellWhereAMarkerStands) {
   start(R"({"intrinsics":[500,500,319.5,239.5],"marker_size":0.1})");
   // 100 pixels wide at a focal length of 500: half a metre away. 100 pixels to the right of the middle: a tenth of a
