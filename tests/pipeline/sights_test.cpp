@@ -32,6 +32,7 @@ class DoneFrame final : public FramePostprocessing {
 
   void tell(const char* name, const std::string& zone, const char* first, double one, const char* second, double two) {
     camd_event event{};
+    event.struct_size = sizeof(event);
     put(event.name, name);
     put(event.zone, zone);
     event.number_count = 2;
