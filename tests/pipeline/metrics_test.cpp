@@ -116,7 +116,9 @@ TEST(MetricsLines, SayWhatACameraShows) {
   camera.seen->zones = {{"desk", 2, 5}};
   camera.seen->lines = {{"middle", 1, 0}};
   EXPECT_EQ(line().at("seen").dump(),
-            R"({"detections":3,"lines":{"middle":{"in":1.0,"out":0.0}},"texts":["ROOM 12","a\")" "\xEF\xBF\xBD" R"("],)"
+            R"({"detections":3,"lines":{"middle":{"in":1.0,"out":0.0}},"texts":["ROOM 12","a\")"
+            "\xEF\xBF\xBD"
+            R"("],)"
             R"("tracks":2,"zones":{"desk":{"entered":5.0,"inside":2.0}}})");
 }
 
