@@ -146,7 +146,9 @@ std::int32_t RemotePlugin::request(wire::Op op, base::Duration patience, const s
   };
   for (;;) {
     const base::TimePoint at = clock.now();
-    if (!asked && ((patience_.stop_asked && patience_.stop_asked()) || (leaving_ && op != wire::Op::kDestroy))) {
+    // destroy() has its time when camd is stopped, too.
+    const bool hurried = op != wire::Op::kDestroy && (leaving_ || (patience_.stop_asked && patience_.stop_asked()));
+    if (!asked && hurried) {
       asked = true;
       deadline = std::min(deadline, leaving_ ? at : at + patience_.others);
     }

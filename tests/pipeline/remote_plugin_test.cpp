@@ -212,6 +212,16 @@ TEST(RemotePlugin, EndsAProcessWhoseDestroyHangs) {
   EXPECT_FALSE(chain.host.hangs());
 }
 
+TEST(RemotePlugin, GivesDestroyItsTimeWhenCamdIsAskedToStop) {
+  std::atomic<bool> asked{false};
+  PluginHostOptions options;
+  options.patience.stop_asked = [&asked] { return asked.load(); };
+  Chain chain({isolated("nothing")}, options);
+  ASSERT_EQ(chain.process(), "");
+  asked = true;
+  EXPECT_THAT(chain.host.finish(), testing::IsEmpty());
+}
+
 int descriptors() {
   int count = 0;
   DIR* folder = opendir("/proc/self/fd");
