@@ -226,6 +226,7 @@ void decode_first_sample(SampleDecoder& decoder) {
 }
 
 TEST_F(GpuDecodingTest, DecodersOfManyStreamsAreMadeInTurnAndSayThatTheyWait) {
+  init_gstreamer();
   BusyGpu gpu(base::system_clock());
   NoTaker taker;
   std::deque<SampleDecoder> decoders;
