@@ -15,8 +15,6 @@
 
 #include "base/clock.hpp"
 
-extern char** environ;
-
 namespace camd::capture::testing {
 
 class RtspCamera {
@@ -44,6 +42,7 @@ class RtspCamera {
     std::vector<std::string> words = {CAMD_RTSP_SERVER, "0"};
     words.insert(words.end(), options.begin(), options.end());
     std::vector<char*> arguments;
+    arguments.reserve(words.size() + 1);
     for (std::string& word : words) arguments.push_back(word.data());
     arguments.push_back(nullptr);
     const int failed = ::posix_spawn(&child_, CAMD_RTSP_SERVER, &actions, nullptr, arguments.data(), environ);
@@ -52,6 +51,7 @@ class RtspCamera {
     ::close(from_child[1]);
     in_ = ::fdopen(to_child[1], "w");
     out_ = ::fdopen(from_child[0], "r");
+    // NOLINTNEXTLINE(cert-err34-c): a number that is too large is no port that the server has said
     return failed == 0 && std::fscanf(out_, "ready %d%*c", &port_) == 1;
   }
   // [blocks] until the camera has answered; its answer.

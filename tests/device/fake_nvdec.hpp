@@ -229,8 +229,10 @@ class FakeNvdec {
     int width = settings.width;
     int height = settings.height;
     unsigned surfaces = 4;
+    // NOLINTBEGIN(cert-err34-c): the tests' own numbers
     if (!text.empty()) (void)std::sscanf(text.c_str(), "stream %dx%d", &width, &height);
     if (says(" surfaces=")) (void)std::sscanf(text.c_str() + text.find(" surfaces="), " surfaces=%u", &surfaces);
+    // NOLINTEND(cert-err34-c)
     CUVIDEOFORMAT format{};
     format.codec = parser.parameters.CodecType;
     format.progressive_sequence = says(" interlaced") ? 0 : 1;

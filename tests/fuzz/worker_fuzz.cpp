@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.hpp"
 #include "pipeline/plugin/plugin_calls.hpp"
 #include "pipeline/plugin_process/report.hpp"
 #include "pipeline/plugin_process/untrusted_answer.hpp"
