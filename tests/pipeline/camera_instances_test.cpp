@@ -77,19 +77,8 @@ TEST(CameraInstances, RunInThisProcessTooEachWithItsOwnCounters) {
 struct Reload {
   Reload(const PluginSpec& spec, const PluginHost& running, std::vector<const char*> names)
       : cameras(std::move(names)), host({spec}, base::system_clock(), {}, running, true) {
-    const camd_tensor_spec output{"out", 2, shape.data(), {kDLFloat, 32, 1}};
-    camd_model model{};
-    model.struct_size = sizeof(model);
-    model.path = "fake.onnx";
-    model.card_json = "{}";
-    model.input = output;
-    model.output_count = 1;
-    model.outputs = &output;
-    model.camera_count = static_cast<std::int32_t>(cameras.size());
-    model.camera_names = cameras.data();
-    host.declare(model);
+    declare_model(host, cameras);
   }
-  std::vector<std::int64_t> shape = {1, 4};
   std::vector<const char*> cameras;
   PluginHost host;
 };

@@ -27,24 +27,30 @@ inline PluginSpec isolated(const std::string& how, std::uint64_t at = ~0ULL) {
   return spec;
 }
 
+inline constexpr std::array<std::int64_t, 2> kOutputShape = {1, 4};
+
+// Tells the plug-ins of a model with one output, and of the cameras.
+inline void declare_model(PluginHost& host, const std::vector<const char*>& cameras) {
+  const camd_tensor_spec output{"out", 2, kOutputShape.data(), {kDLFloat, 32, 1}};
+  camd_model model{};
+  model.struct_size = sizeof(model);
+  model.path = "fake.onnx";
+  model.card_json = "{}";
+  model.input = output;
+  model.output_count = 1;
+  model.outputs = &output;
+  model.camera_count = static_cast<std::int32_t>(cameras.size());
+  model.camera_names = cameras.data();
+  host.declare(model);
+}
+
 // A chain with one frame in flight, whose one output lies in shared memory.
 class Chain {
  public:
-  explicit Chain(std::vector<PluginSpec> specs, PluginHostOptions options = {},
+  explicit Chain(const std::vector<PluginSpec>& specs, PluginHostOptions options = {},
                  std::vector<const char*> cameras = {"door"})
       : cameras_(std::move(cameras)), host(specs, base::system_clock(), std::move(options)) {
-    shape_ = {1, 4};
-    camd_tensor_spec output{"out", 2, shape_.data(), {kDLFloat, 32, 1}};
-    camd_model model{};
-    model.struct_size = sizeof(model);
-    model.path = "fake.onnx";
-    model.card_json = "{}";
-    model.input = output;
-    model.output_count = 1;
-    model.outputs = &output;
-    model.camera_count = static_cast<std::int32_t>(cameras_.size());
-    model.camera_names = cameras_.data();
-    host.declare(model);
+    declare_model(host, cameras_);
     memory_ = host.shared_memory(sizeof(float) * 4);
     values = memory_ == nullptr ? own_.data() : reinterpret_cast<float*>(memory_.get());
     values[0] = 0.25F;
@@ -102,7 +108,7 @@ class Chain {
   std::uint64_t sequence = 0;
 
  private:
-  std::vector<std::int64_t> shape_;
+  std::array<std::int64_t, 2> shape_ = kOutputShape;
   std::array<float, 4> own_{};
   std::shared_ptr<std::byte> memory_;
   FrameTensors tensors_;
