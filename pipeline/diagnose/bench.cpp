@@ -124,7 +124,7 @@ BenchResult run_bench(const BenchOptions& options) {
       result.rows.push_back(row);
       continue;
     }
-    PathProbe probe(*device, *engine, plugins, strategy.path, layout, pictures);
+    PathProbe probe(base::system_clock(), *device, *engine, plugins, strategy.path, layout, pictures);
     const auto outputs = probe.outputs();
     if (reference.empty()) {
       reference = outputs;

@@ -18,8 +18,8 @@ constexpr int kFramesInFlight = 64;
 
 }  // namespace
 
-PathChoice choose_path(device::Device& device, infer::Engine& engine, PostprocessorChain& postprocessors,
-                       StreamStrategy streams, std::optional<Transfer> transfer) {
+PathChoice choose_path(const base::Clock& clock, device::Device& device, infer::Engine& engine,
+                       PostprocessorChain& postprocessors, StreamStrategy streams, std::optional<Transfer> transfer) {
   PathChoice choice;
   choice.options.streams = streams;
   if (device.info().works_in_host_memory) {
@@ -37,14 +37,14 @@ PathChoice choose_path(device::Device& device, infer::Engine& engine, Postproces
     choice.figures = fmt::format("{}, as configured", to_string(*transfer));
     return choice;
   }
-  const base::TimePoint start = base::system_clock().now();
+  const base::TimePoint start = clock.now();
   const base::PictureLayout layout = base::tight_layout(base::PixelFormat::kNv12, kWidth, kHeight);
   const auto pictures = make_probe_pictures(layout);
   double best = 0;
   for (const Transfer candidate : {Transfer::kPinned, Transfer::kDirect, Transfer::kMapped}) {
     FramePathOptions options = choice.options;
     options.transfer = candidate;
-    PathProbe probe(device, engine, postprocessors, options, layout, pictures, 1);
+    PathProbe probe(clock, device, engine, postprocessors, options, layout, pictures, 1);
     const double p50 = probe.measure(kFrames, kWarmup, 0).e2e.p50;
     choice.figures += fmt::format("{}{} {:.0f} us", choice.figures.empty() ? "" : ", ", to_string(candidate), p50);
     // Shared memory makes copies pointless: an integrated GPU is asked to prove that they pay.
@@ -54,19 +54,19 @@ PathChoice choose_path(device::Device& device, infer::Engine& engine, Postproces
       best = p50;
     }
   }
-  const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(base::system_clock().now() - start);
+  const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(clock.now() - start);
   choice.figures += fmt::format(" host to host (p50 of {} frames, {}x{} NV12; measured in {} ms)", kFrames, kWidth,
                                 kHeight, took.count());
   base::log().info("transfer: {}, because of {}", to_string(choice.options.transfer), choice.figures);
   return choice;
 }
 
-void choose_in_flight(device::Device& device, infer::Engine& engine, PostprocessorChain& postprocessors,
-                      PathChoice& choice) {
+void choose_in_flight(const base::Clock& clock, device::Device& device, infer::Engine& engine,
+                      PostprocessorChain& postprocessors, PathChoice& choice) {
   if (!device.info().asynchronous || device.info().works_in_host_memory) return;
   const base::PictureLayout layout = base::tight_layout(base::PixelFormat::kNv12, kWidth, kHeight);
   const auto pictures = make_probe_pictures(layout);
-  PathProbe probe(device, engine, postprocessors, choice.options, layout, pictures, 1);
+  PathProbe probe(clock, device, engine, postprocessors, choice.options, layout, pictures, 1);
   std::string figures;
   for (int count = 1; count <= PathProbe::kMostInFlight; ++count) {
     try {

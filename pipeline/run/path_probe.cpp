@@ -41,10 +41,11 @@ std::vector<std::vector<std::byte>> make_probe_pictures(const base::PictureLayou
   return pictures;
 }
 
-PathProbe::PathProbe(device::Device& device, infer::Engine& engine, PostprocessorChain& postprocessors,
-                     const FramePathOptions& options, const base::PictureLayout& layout,
-                     const std::vector<std::vector<std::byte>>& pictures, int in_flight)
-    : clock_(base::system_clock()),
+PathProbe::PathProbe(const base::Clock& clock, device::Device& device, infer::Engine& engine,
+                     PostprocessorChain& postprocessors, const FramePathOptions& options,
+                     const base::PictureLayout& layout, const std::vector<std::vector<std::byte>>& pictures,
+                     int in_flight)
+    : clock_(clock),
       device_(device),
       engine_(engine),
       layout_(layout),

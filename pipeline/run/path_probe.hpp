@@ -37,8 +37,8 @@ class PathProbe {
   static constexpr int kInFlight = 3;  // frames in flight for the throughput
   static constexpr int kMostInFlight = 8;
 
-  // All references must outlive the probe. Throws Error(kDevice | kModel).
-  PathProbe(device::Device& device, infer::Engine& engine, PostprocessorChain& postprocessors,
+  // `clock` measures. All references must outlive the probe. Throws Error(kDevice | kModel).
+  PathProbe(const base::Clock& clock, device::Device& device, infer::Engine& engine, PostprocessorChain& postprocessors,
             const FramePathOptions& options, const base::PictureLayout& layout,
             const std::vector<std::vector<std::byte>>& pictures, int in_flight = kInFlight);
 

@@ -337,9 +337,9 @@ std::unique_ptr<Session::Parts> Session::build(config::Reading reading, const Ru
   if (!same_engine || difference.path || !same_transfer) {
     for (LaneParts& lane : next->lanes) {
       PathChoice choice =
-          choose_path(*lane.device, *lane.engine, *next->plugins, stream_strategy(wanted.pipeline.streams),
+          choose_path(clock_, *lane.device, *lane.engine, *next->plugins, stream_strategy(wanted.pipeline.streams),
                       same_transfer ? std::optional(lane.path.transfer) : transfer);
-      choose_in_flight(*lane.device, *lane.engine, *next->plugins, choice);
+      choose_in_flight(clock_, *lane.device, *lane.engine, *next->plugins, choice);
       lane.path = choice.options;
       lane.in_flight = choice.in_flight;
       lane.frames_per_second = choice.frames_per_second;

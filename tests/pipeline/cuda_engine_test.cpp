@@ -39,7 +39,7 @@ class CudaEngineInItsPath : public testing::Test {
   // Of the probe's pictures, one after the other.
   std::vector<std::vector<std::byte>> outputs(const FramePathOptions& path, const base::PictureLayout& layout) {
     const auto pictures = make_probe_pictures(layout);
-    return PathProbe(gpu_, *engine_, plugins_, path, layout, pictures).outputs();
+    return PathProbe(base::system_clock(), gpu_, *engine_, plugins_, path, layout, pictures).outputs();
   }
   test::EmulatedGpu gpu_{base::system_clock()};
   std::unique_ptr<infer::CudaEngine> engine_;

@@ -473,7 +473,7 @@ TEST_P(EveryStrategy, TellsWhatCrossedTheBusAndHowLongEachStageTook) {
   PluginHost plugins({}, clock);
   plugin.add_to(plugins);
   test::declare(plugins, engine);
-  PathProbe probe(gpu, engine, plugins, path, layout, pictures);
+  PathProbe probe(clock, gpu, engine, plugins, path, layout, pictures);
   constexpr int kFrames = 21;  // odd: where frames are of two kinds, the middle of every stage is of the same
   const ProbeResult probed = probe.measure(kFrames, 0, 0);
   EXPECT_EQ(copies, kFrames * copies_a_frame);
