@@ -2,7 +2,6 @@
 
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -44,8 +43,8 @@ int serve() {
   (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::signal(SIGPIPE, SIG_IGN);
   const wire::WorkerOrder order = first_order();
-  if (getppid() != order.parent) return 0;                             // it has ended already
-  if (order.nice > 0) (void)setpriority(PRIO_PROCESS, 0, order.nice);  // only raised, so that nothing refuses it
+  if (getppid() != order.parent) return 0;  // it has ended already
+  (void)::nice(order.nice);  // beyond what camd itself has; never less than 0, so that nothing refuses it
   const std::string confinement = worker::confine(order);
   if (order.confined) worker::watch_denied();
   if (!order.python.empty()) return worker::become_python(order, confinement);

@@ -4,6 +4,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include <csignal>
 #include <string>
 #include <utility>
@@ -109,12 +111,14 @@ TEST(CameraInstances, StayWhileCamerasComeAndGo) {
 }
 
 TEST(CameraInstances, StandBehindCamdAsFarAsTheirNiceSays) {
+  (void)::nice(3);  // camd, too, may stand behind others
+  const int own = getpriority(PRIO_PROCESS, 0);
   PluginSpec spec = for_each_camera("nothing");
   spec.isolation.nice = 7;
   Chain chain({spec});
   ASSERT_EQ(chain.process(), "");
   const auto process = static_cast<id_t>(chain.items[0].class_id);
-  EXPECT_EQ(getpriority(PRIO_PROCESS, process), getpriority(PRIO_PROCESS, 0) + 7);
+  EXPECT_EQ(getpriority(PRIO_PROCESS, process), std::min(own + 7, 19));
 }
 
 }  // namespace
