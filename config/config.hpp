@@ -199,6 +199,13 @@ struct Http {
   friend bool operator==(const Http&, const Http&) = default;
 };
 
+// Which part of the file's cameras `cameras` has: see shard.hpp.
+struct Shard {
+  int index = 0;  // 0 to count - 1
+  int count = 1;  // 1: all of them
+  friend bool operator==(const Shard&, const Shard&) = default;
+};
+
 struct Config {
   DeviceChoice device;
   // Instead of `device`: every GPU, or those that are named, each as often as it is named. Neither: `device` counts.
@@ -210,6 +217,8 @@ struct Config {
   std::vector<Postprocessor> postprocess;
   Metrics metrics;
   Http http;
+  Shard shard;
+  std::size_t cameras_in_file = 0;  // of all shards
 
   // Where each value stands, by dotted key ("cameras.0.source.path", "postprocess.1.config.path"). Values that the
   // user did not write are absent, those that came from the model card or from --set carry that place.

@@ -134,12 +134,18 @@ int run(int argc, char** argv) {
   run_cli->add_option("--set", run_options.overrides, "key.path=value, over the file; may be repeated")
       ->allow_extra_args(false);
 
+  std::string shard;
+  const char* const shard_help = "Only the cameras of the i-th of n camds with this file, i from 0";
+  run_cli->add_option("--shard", shard, shard_help)->type_name("i/n");
+
   std::string check_config;
   std::vector<std::string> check_overrides;
   CLI::App* check_cli = cli.add_subcommand("check", "Validate a configuration: \"ok\", or every error with its place");
   check_cli->add_option("CONFIG", check_config, "The YAML file")->type_name("FILE")->required();
   check_cli->add_option("--set", check_overrides, "key.path=value, over the file; may be repeated")
       ->allow_extra_args(false);
+
+  check_cli->add_option("--shard", shard, shard_help)->type_name("i/n");
 
   bool schema = false;
   CLI::App* config_cli = cli.add_subcommand("config", "Print the annotated default configuration");
@@ -254,12 +260,13 @@ int run(int argc, char** argv) {
   }
   hide_passwords(argc, argv);  // they are copied
   base::set_log_level(log_level);
+  if (!shard.empty()) run_options.shard = app::parse_shard("--shard", shard);
   if (*run_cli) {
     run_options.metrics = meaning(modes, metrics);
     if (!duration.empty()) run_options.duration = app::parse_duration("--duration", duration);
     return app::run_command(run_options);
   }
-  if (*check_cli) return app::check_command(check_config, check_overrides);
+  if (*check_cli) return app::check_command(check_config, check_overrides, run_options.shard);
   if (*config_cli) return app::config_command(schema);
   if (*doctor_cli) return app::doctor_command(doctor_config, doctor_json);
   if (*bench_cli) {

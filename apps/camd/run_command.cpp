@@ -20,7 +20,6 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "config/loader.hpp"
-#include "pipeline/run/card_keys.hpp"
 #include "pipeline/run/session.hpp"
 
 namespace camd::app {
@@ -118,7 +117,7 @@ int run_command(const RunOptions& options) {
     signals.draining(now);
   };
   const auto load = [&] {
-    config::Reading reading = config::read(options.config, options.overrides, {.card_keys = pipeline::card_keys()});
+    config::Reading reading = read_shard(options.config, options.overrides, options.shard);
     if (!options.record.empty()) insert_recorder(reading.config, options.record, options.frames);
     return reading;
   };

@@ -23,9 +23,16 @@
 
 namespace camd::app {
 
-int check_command(const std::string& config, const std::vector<std::string>& overrides) {
+config::Reading read_shard(const std::string& path, const std::vector<std::string>& overrides,
+                           const config::Shard& shard) {
+  config::Reading reading = config::read(path, overrides, {.card_keys = pipeline::card_keys()});
+  if (shard.count > 1) config::keep_shard(reading, shard);
+  return reading;
+}
+
+int check_command(const std::string& config, const std::vector<std::string>& overrides, const config::Shard& shard) {
   base::set_log_level("error");  // what the rooms log while they are looked at is in the findings
-  const config::Reading reading = config::read(config, overrides, {.card_keys = pipeline::card_keys()});
+  const config::Reading reading = read_shard(config, overrides, shard);
   pipeline::Mistakes mistakes(reading.config.file.file);
   const std::vector<pipeline::LoadedPlugin> loaded = pipeline::check_config(reading, {}, mistakes);
   std::vector<pipeline::Finding> findings;
@@ -43,7 +50,14 @@ int check_command(const std::string& config, const std::vector<std::string>& ove
                  {reading.config.place_of(key), key, finding.detail});
   }
   mistakes.raise();
-  std::fputs(("ok\n" + pipeline::findings_text(findings)).c_str(), stdout);
+  std::string of_shard;
+  if (shard.count > 1) {
+    std::string names;
+    for (const config::Camera& camera : reading.config.cameras) names += (names.empty() ? "" : ", ") + camera.name;
+    of_shard = fmt::format("shard {}/{} has {} of {} cameras: {}\n", shard.index, shard.count,
+                           reading.config.cameras.size(), reading.config.cameras_in_file, names);
+  }
+  std::fputs(("ok\n" + of_shard + pipeline::findings_text(findings)).c_str(), stdout);
   return 0;
 }
 
@@ -88,6 +102,16 @@ base::Duration parse_duration(const std::string& option, const std::string& text
         fmt::format("{} \"{}\": write a number above 0 with its unit, e.g. 500ms, 10s, 2min, 1h", option, text));
   }
   return *duration;
+}
+
+config::Shard parse_shard(const std::string& option, const std::string& text) {
+  const std::optional<config::Shard> shard = config::parse_shard(text);
+  if (!shard) {
+    throw base::Error(base::ErrorKind::kUsage,
+                      fmt::format("{} \"{}\": write i/n, such as 0/3, with i from 0 to n - 1 and n from 1 to {}",
+                                  option, text, config::kMostShards));
+  }
+  return *shard;
 }
 
 void parse_size(const std::string& option, const std::string& text, int& width, int& height) {

@@ -92,6 +92,12 @@ std::string start_line(const StartLine& line, base::TimePoint now) {
   json["version"] = line.version;
   put_way(line, json);
   json["config_sha256"] = line.config_sha256;
+  if (line.shard.count > 1) {
+    json["shard"] = Json{{"index", line.shard.index},
+                         {"count", line.shard.count},
+                         {"cameras", line.cameras},
+                         {"cameras_in_file", line.cameras_in_file}};
+  }
   return dump(json);
 }
 

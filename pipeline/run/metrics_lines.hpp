@@ -12,6 +12,7 @@
 #include "capture/camera_clock.hpp"
 #include "capture/frame_source.hpp"
 #include "capture/picture_losses.hpp"
+#include "config/config.hpp"
 #include "infer/model.hpp"
 #include "pipeline/core/ledger.hpp"
 #include "pipeline/core/metrics.hpp"
@@ -33,6 +34,8 @@ struct StartLine {
   infer::ModelDescription model;
   std::vector<infer::TensorSpec> inputs, outputs;  // as resolved by the engine
   std::string config_sha256;
+  config::Shard shard;  // of one: not told
+  std::size_t cameras = 0, cameras_in_file = 0;
 };
 
 struct CameraLine : CameraNow {

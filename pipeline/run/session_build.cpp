@@ -190,6 +190,9 @@ StartLine Session::Parts::start_line() const {
     device.frames_per_second = lane.frames_per_second;
   }
   line.config_sha256 = config::effective_sha256(config);
+  line.shard = config.shard;
+  line.cameras = config.cameras.size();
+  line.cameras_in_file = config.cameras_in_file;
   return line;
 }
 

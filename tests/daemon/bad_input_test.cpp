@@ -322,6 +322,7 @@ TEST_F(BadInput, TheHelpShowsTheWordsThatAnOptionTakes) {
             "  --metrics auto|dashboard|json|off=auto\n"
             "                              The metrics; auto: the dashboard on a terminal, else json\n"
             "  --set TEXT ...              key.path=value, over the file; may be repeated\n"
+            "  --shard i/n                 Only the cameras of the i-th of n camds with this file, i from 0\n"
             "\n");
   EXPECT_THAT(run_camd({"--help"}).out, HasSubstr("\nExit codes:\n  0   done: "));
   const Finished bench = run_camd({"bench", "--help"});
