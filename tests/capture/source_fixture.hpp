@@ -42,6 +42,20 @@ class SourceTest : public ::testing::Test {
         patience);
     return lease;
   }
+  // As next(); nothing once the source has ended or failed and all its frames are taken.
+  [[nodiscard]] std::optional<SlotLease> next_or_end() {
+    std::optional<SlotLease> lease;
+    EXPECT_TRUE(eventually(
+        [&] {
+          const std::vector<SourceState> states = states_.states();
+          const bool over =
+              !states.empty() && (states.back() == SourceState::kEnded || states.back() == SourceState::kFailed);
+          lease = ring_->take();
+          return over || lease.has_value();
+        },
+        std::chrono::seconds(20)));
+    return lease;
+  }
   // The sequence number in the pixels; -1 when it cannot be read.
   [[nodiscard]] static std::int64_t stamp_of(const Frame& frame) {
     const auto stamp = read_test_pattern(frame.layout, frame.pixels);
