@@ -342,10 +342,12 @@ constexpr std::size_t kShortestToken = 16;
 void check_http(const TreeNode& http, const FileRules& files, std::vector<Problem>& problems) {
   const TreeNode* listen = http.find("listen");
   const TreeNode* token = http.find("token");
+  if (token == nullptr) token = http.find("token_file");  // one that could not be read, which has been told
   if (listen == nullptr && token != nullptr) {
     problems.push_back({token->place, "http.token", "stands there without http.listen: there is no server to protect"});
   }
-  const bool read = token != nullptr && (files.must_exist || !token->hidden);  // else a word stands for it
+  const bool read = token != nullptr && http.find("token") == token &&
+                    (files.must_exist || !token->hidden);  // else a word stands for it
   if (read && !token->text.empty() && token->text.size() < kShortestToken) {
     problems.push_back({token->place, "http.token",
                         fmt::format("has {} characters; it needs {} or more (`openssl rand -hex 32` makes one)",
@@ -353,9 +355,9 @@ void check_http(const TreeNode& http, const FileRules& files, std::vector<Proble
   }
   const std::optional<Endpoint> endpoint = listen == nullptr ? std::nullopt : parse_endpoint(listen->text);
   if (endpoint && !endpoint->is_loopback() && token == nullptr) {
-    problems.push_back(
-        {listen->place, "http.listen",
-         fmt::format("{} can be reached by other machines: set http.token, or listen on 127.0.0.1", listen->text)});
+    problems.push_back({listen->place, "http.listen",
+                        fmt::format("{} can be reached by other machines: set http.token_file, or listen on 127.0.0.1",
+                                    listen->text)});
   }
 }
 

@@ -382,6 +382,10 @@ constexpr std::array kConfigKeys = {
            .type = kText,
            .example = "\"${file:/etc/camd/token}\"",
            .help = "The secret that a client has to know, 16 characters or more. It is never shown."},
+    KeyRow{.path = "http.token_file",
+           .type = kText,
+           .example = "/etc/camd/token",
+           .help = "Instead of `token`: the file that holds it, on one line. A reload reads it again."},
 };
 
 constexpr std::array kModelCardKeys = {

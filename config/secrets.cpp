@@ -181,6 +181,7 @@ class References {
   // `allowed`: references are read here.
   // NOLINTNEXTLINE(misc-no-recursion): a tree is at most kMaxDepth deep
   void walk(TreeNode& node, const std::string& key, bool allowed) {
+    if (key == "http") read_token_file(node);
     const auto child = [&key](const std::string& name) { return key.empty() ? name : key + "." + name; };
     if (node.kind == NodeKind::kScalar) replace(node, key, allowed);
     for (std::size_t i = 0; i < node.items.size(); ++i) walk(node.items[i], child(std::to_string(i)), allowed);
@@ -193,6 +194,29 @@ class References {
   }
 
  private:
+  // `token_file: PATH` becomes `token: ${file:PATH}`, so that nobody else has to know of it.
+  void read_token_file(TreeNode& http) {
+    const auto file = std::find_if(http.entries.begin(), http.entries.end(),
+                                   [](const Entry& entry) { return entry.key == "token_file"; });
+    if (file == http.entries.end() || file->value.kind != NodeKind::kScalar) return;
+    if (http.find("token") != nullptr) {
+      problems_.push_back({file->place, "http.token_file", "is instead of http.token: leave one of them out"});
+      return;
+    }
+    TreeNode& value = file->value;
+    try {
+      std::string token = files_.must_exist ? text_of(resolve(value, files_)) : "secret";
+      if (token.empty()) throw Unusable{fmt::format("{} is empty", value.text)};
+      if (!is_plain_text(token)) throw Unusable{fmt::format("{} is no single line of UTF-8", value.text)};
+      if (files_.must_exist) base::hide_secret(token);
+      value.text = without_references(token);  // it is walked through as well
+      value.hidden = value.quoted = true;
+      file->key = "token";
+    } catch (const Unusable& unusable) {
+      problems_.push_back({value.place, "http.token_file", unusable.why});
+    }
+  }
+
   // Whether the key lies below an element of the list.
   static bool inside(const std::string& key) { return key.find('.', key.find('.') + 1) != std::string::npos; }
 

@@ -15,9 +15,10 @@
 
 namespace camd::config {
 
-// Replaces the references in `cameras[].source`, in `postprocess[].config` and in `http.token`; those anywhere else,
-// and what cannot be read, are problems. In a URL's login what is not plain is percent-encoded. With `files.must_exist`
-// off nothing is read: every reference stands for the word "secret".
+// Replaces the references in `cameras[].source`, in `postprocess[].config` and in `http.token`, and `http.token_file`
+// by `http.token` with the file's text; those anywhere else, and what cannot be read, are problems. In a URL's login
+// what is not plain is percent-encoded. With `files.must_exist` off nothing is read: every reference stands for the
+// word "secret".
 void replace_references(TreeNode& root, const FileRules& files, std::vector<Problem>& problems);
 
 // The text that is read as `text`.

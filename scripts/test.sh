@@ -8,9 +8,9 @@
 #          later is found; then all tests
 #   demo   scripts/demo.sh for two seconds: what a first visitor builds, several sources at a time, and sees (build/demo),
 #          and that it is hardened (scripts/check_hardening.py); its Debian packages, which lintian looks at
-#   asan   address and undefined-behaviour sanitizers over the tests of device, capture, plugins and pipeline (clang)
+#   asan   address and undefined-behaviour sanitizers over the tests of device, capture, plugins, pipeline and http (clang)
 #   tsan   the thread sanitizer over the same; clang's thread-safety analysis is an error
-#   fuzz   libFuzzer on what reads models, configurations, zones, metrics lines and workers' answers, for a minute
+#   fuzz   libFuzzer on what reads models, configurations, zones, metrics lines, HTTP requests and workers' answers, for a minute
 #          (FUZZ_SECONDS says otherwise), starting from ONNX's own cases, the examples, tests/fuzz/corpus, and what earlier
 #          runs found (build/fuzz/corpus)
 #   lint   scripts/lint.sh: format, clang-tidy on what changed, layers, scripts
@@ -55,7 +55,7 @@ jobs=$(nproc)
 failed=()
 
 # Rooms whose tests run under the sanitizers: those with threads, memory of others, or a C interface.
-sanitized=(device capture plugins pipeline)
+sanitized=(device capture plugins pipeline http)
 
 configure() { # PRESET [-D...]
   local preset=$1
@@ -133,6 +133,8 @@ step_fuzz() {
     >build/fuzz/corpus/zones/both.json
   printf 'Basic OjAxMjM0NTY3ODlhYmNkZWY=' >build/fuzz/corpus/http/login
   printf '[::1]:8088' >build/fuzz/corpus/http/host
+  printf "/api/v1/cameras/door/latest.jpg\nlocalhost\n\nwidth=640" >build/fuzz/corpus/http/picture
+  printf "/api/v1/events\nlocalhost\nBearer 0f1e2d3c4b5a69788796a5b4c3d2e1f0\nevery=200ms\ncamera=door\nmetrics=1" >build/fuzz/corpus/http/events
   head -n 8 tests/apps/data/run.jsonl >build/fuzz/corpus/metrics/run.jsonl
   if /usr/bin/python3 tests/infer/make_conformance.py "$cases" >build/fuzz/cases.log 2>&1; then
     for case in "$cases"/*/model.onnx; do cp "$case" "build/fuzz/corpus/model/$(basename "$(dirname "$case")").onnx"; done

@@ -74,7 +74,8 @@ class Attached {
  public:
   Attached(Signals& signals, http::HttpService& http, Session& session) : signals_(signals), http_(http) {
     signals_.attach({[&session] { session.request_end(); }, [&session] { return session.stuck_line(); }});
-    http_.attach({[&session] { return session.snapshot(); }, [&session] { return session.progress(); }});
+    http_.attach({[&session] { return session.snapshot(); }, [&session] { return session.progress(); },
+                  [&session](std::string_view name) { return session.find_camera(name); }});
   }
   ~Attached() {
     http_.close();
@@ -110,6 +111,7 @@ int run_command(const RunOptions& options) {
   pipeline::SessionOptions session_options;
   session_options.frame_limit = options.frames;
   session_options.side = &http;
+  session_options.tap = &http.tap();
   session_options.set_up_patience.stop_asked = [&signals] { return signals.stop_asked(); };
   session_options.draining = [&](bool now) {
     if (now) systemd.stopping();
@@ -126,6 +128,7 @@ int run_command(const RunOptions& options) {
     // refused before stays readable.
     if (!output) output = std::make_unique<Output>(options.metrics, signals);
     output->write(line);
+    http.line(line);
   });
   const Attached attached(signals, http, session);
   session.start();

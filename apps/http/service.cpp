@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/secrets.hpp"
+#include "config/value.hpp"
 #include "pipeline/run/metrics_lines.hpp"
 
 namespace camd::http {
@@ -20,9 +22,26 @@ using pipeline::CameraSnapshot;
 using pipeline::Snapshot;
 
 constexpr const char* kJson = "application/json";
+constexpr std::string_view kCameras = "/api/v1/cameras";
+constexpr std::string_view kLatest = "/latest.jpg";
+constexpr base::Duration kPicturePatience = std::chrono::seconds(3);
+constexpr base::Duration kMostEvery = std::chrono::hours(1);
+// Of a picture; few, so that few are made of each.
+constexpr std::array<int, 3> kWidths = {320, 640, 1280};
 
 Reply problem(unsigned status, const std::string& what) {
   return {status, "text/plain; charset=utf-8", what + "\n", {}};
+}
+
+// NAME of /api/v1/cameras/NAME/latest.jpg; nothing: the path is another one.
+std::optional<std::string_view> camera_of(std::string_view path) {
+  if (path.size() <= kCameras.size() + kLatest.size() || !path.starts_with(kCameras) || !path.ends_with(kLatest) ||
+      path[kCameras.size()] != '/') {
+    return std::nullopt;
+  }
+  path.remove_prefix(kCameras.size() + 1);
+  path.remove_suffix(kLatest.size());
+  return path;
 }
 
 // Whether a camera does what it is there for. One whose file has ended has done it.
@@ -47,7 +66,8 @@ base::Duration Health::stuck_for(const pipeline::Progress& now, base::TimePoint 
   return when - since_;
 }
 
-HttpService::HttpService(std::string version, const base::Clock& clock) : version_(std::move(version)), clock_(clock) {}
+HttpService::HttpService(std::string version, const base::Clock& clock)
+    : version_(std::move(version)), clock_(clock), feed_(clock, tap_), pictures_(clock, tap_) {}
 
 HttpService::~HttpService() { close(); }
 
@@ -68,12 +88,9 @@ void HttpService::prepare(const config::Config& next) {
       const int socket = listen_on(*endpoint, server_ == nullptr ? -1 : server_->socket());
       // It answers at once, and must not do so with the token of another configuration.
       made.door = std::make_shared<Door>();
-      {
-        const base::MutexLock lock(made.door->mutex);
-        made.door->token = next.http.token;
-      }
+      (void)made.door->change(next.http.token);
       made.server = std::make_unique<Server>(
-          socket, [this, door = made.door](const Request& request) { return answer(request, *door); });
+          socket, [this, door = made.door](const Request& request) { return answer(request, door->now()); });
     } catch (const base::Error& error) {
       throw next.error(error.kind(), "http.listen", error.what());
     }
@@ -88,8 +105,8 @@ void HttpService::commit() noexcept {
     server_ = std::move(next_->server);
     door_ = std::move(next_->door);
   } else {
-    const base::MutexLock lock(door_->mutex);
-    door_->token = settings_.token;
+    // Those who look on came in with the token of before.
+    if (door_->change(settings_.token)) feed_.end_all();
   }
   next_.reset();
   if (const std::optional<config::Endpoint> endpoint = this->endpoint()) {
@@ -106,11 +123,7 @@ std::optional<config::Endpoint> HttpService::endpoint() const {
   return server_->endpoint();
 }
 
-Reply HttpService::answer(const Request& request, Door& door) {
-  const std::string token = [&door] {
-    const base::MutexLock lock(door.mutex);
-    return door.token;
-  }();
+Reply HttpService::answer(const Request& request, const std::string& token) {
   const bool trusted = token.empty() ? names_this_machine(request.host) : brings_token(request.authorization, token);
   if (request.path == "/healthz") return healthz();
   if (request.path == "/readyz") return readyz(trusted);
@@ -122,12 +135,65 @@ Reply HttpService::answer(const Request& request, Door& door) {
     reply.headers.emplace_back("WWW-Authenticate", R"(Basic realm="camd", charset="UTF-8")");
     return reply;
   }
-  const bool known = request.path == "/metrics" || request.path == "/api/v1/cameras";
-  if (!known) return problem(404, "there is /metrics, /healthz, /readyz and /api/v1/cameras");
+  if (request.path == "/api/v1/events") return events(request);
+  if (const auto name = camera_of(request.path)) return latest_picture(request, *name);
+  if (request.path != "/metrics" && request.path != kCameras) {
+    return problem(404,
+                   "there is /metrics, /healthz, /readyz, /api/v1/cameras, /api/v1/cameras/NAME/latest.jpg and "
+                   "/api/v1/events");
+  }
   const std::optional<Snapshot> now = sources_.snapshot();
   if (!now) return problem(503, "nothing runs");
   if (request.path == "/metrics") return {200, kPrometheusType, prometheus_text(*now, version_), {}};
   return cameras(*now);
+}
+
+Reply HttpService::latest_picture(const Request& request, std::string_view name) {
+  int width = 0;
+  if (const std::string_view asked = request.parameter("width"); !asked.empty()) {
+    const auto found = std::find_if(kWidths.begin(), kWidths.end(),
+                                    [asked](int one) { return asked == std::string_view(std::to_string(one)); });
+    if (found == kWidths.end()) return problem(400, "width: 320, 640 or 1280; without it, the camera's own");
+    width = *found;
+  }
+  const std::optional<capture::CameraIndex> slot = sources_.find_camera(name);
+  if (!slot) return problem(404, "there is no such camera");
+  const std::shared_ptr<const Jpeg> jpeg = pictures_.ask(std::string(name), *slot, width);
+  if (jpeg == nullptr && request.waited >= kPicturePatience) {
+    return problem(503,
+                   fmt::format("no frame was delivered for {} s: {} says how the camera is",
+                               std::chrono::duration_cast<std::chrono::seconds>(kPicturePatience).count(), kCameras));
+  }
+  Reply reply;
+  reply.later = jpeg == nullptr;
+  if (reply.later) return reply;
+  reply.type = "image/jpeg";
+  reply.body = jpeg->bytes;
+  reply.headers = {{"Camd-Sequence", std::to_string(jpeg->sequence)},
+                   {"Camd-Width", std::to_string(jpeg->width)},
+                   {"Camd-Height", std::to_string(jpeg->height)}};
+  return reply;
+}
+
+Reply HttpService::events(const Request& request) {
+  FeedFilter filter;
+  filter.camera = request.parameter("camera");
+  if (!filter.camera.empty() && !sources_.find_camera(filter.camera)) return problem(404, "there is no such camera");
+  if (const std::string_view metrics = request.parameter("metrics"); metrics == "1") {
+    filter.metrics = true;
+  } else if (!metrics.empty()) {
+    return problem(400, "metrics: 1, or nothing");
+  }
+  if (const std::string_view every = request.parameter("every"); !every.empty()) {
+    const std::optional<base::Duration> duration = config::parse_duration(every);
+    if (!duration || *duration > kMostEvery) return problem(400, "every: a duration such as 200ms, at most 1h");
+    filter.every = *duration;
+  }
+  Reply reply;
+  reply.type = "text/event-stream";
+  reply.stream = feed_.open(filter);
+  if (reply.stream == nullptr) return problem(503, fmt::format("{} look on already", kMostViewers));
+  return reply;
 }
 
 Reply HttpService::healthz() {

@@ -1,7 +1,7 @@
 // HttpService: the section `http` of a configuration, running. It answers what docs/http.md lists.
 //
 // Threads: constructor, destructor, attach(), prepare(), commit(), discard(), close() [setup], one thread; requests are
-// answered on the server's thread.
+// answered on the server's thread; line() [metrics].
 // Invariants: nothing is read of the pipeline but when somebody asks. Whoever does not bring the token, where there is
 // one, learns no more than that camd lives and whether it is ready.
 #pragma once
@@ -10,11 +10,16 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 
+#include "apps/http/feed.hpp"
 #include "apps/http/health.hpp"
+#include "apps/http/pictures.hpp"
 #include "apps/http/server.hpp"
 #include "base/clock.hpp"
 #include "base/mutex.hpp"
+#include "pipeline/core/frame_tap.hpp"
 #include "pipeline/run/session.hpp"
 
 namespace camd::http {
@@ -25,6 +30,7 @@ class HttpService final : public pipeline::SideService {
   struct Sources {
     std::function<std::optional<pipeline::Snapshot>()> snapshot;
     std::function<pipeline::Progress()> progress;
+    std::function<std::optional<capture::CameraIndex>(std::string_view name)> find_camera;
   };
   // The clock outlives this.
   HttpService(std::string version, const base::Clock& clock);
@@ -39,21 +45,42 @@ class HttpService final : public pipeline::SideService {
   void commit() noexcept override;
   void discard() noexcept override;
 
+  // For the session's options. Lives as long as this.
+  [[nodiscard]] pipeline::FrameTap& tap() noexcept { return tap_; }
+  // A metrics line, for those who look on.
+  void line(std::string_view line) { feed_.line(line); }
+
+  // [server] What is answered where `token` is asked for; empty: none is.
+  [[nodiscard]] Reply answer(const Request& request, const std::string& token);
+
   // Where it listens; nothing: it does not.
   [[nodiscard]] std::optional<config::Endpoint> endpoint() const;
 
  private:
   // What a server asks of its clients.
-  struct Door {
-    base::Mutex mutex;
-    std::string token CAMD_GUARDED_BY(mutex);  // empty: none
+  class Door {
+   public:
+    [[nodiscard]] std::string now() {
+      const base::MutexLock lock(mutex_);
+      return token_;
+    }
+    // False: it is the token of before.
+    [[nodiscard]] bool change(const std::string& token) {
+      const base::MutexLock lock(mutex_);
+      return std::exchange(token_, token) != token;
+    }
+
+   private:
+    base::Mutex mutex_;
+    std::string token_ CAMD_GUARDED_BY(mutex_);  // empty: none
   };
   struct Next {
     config::Http settings;
     std::shared_ptr<Door> door;
     std::unique_ptr<Server> server;  // null: the one that runs stays, or there is none
   };
-  [[nodiscard]] Reply answer(const Request& request, Door& door);
+  [[nodiscard]] Reply latest_picture(const Request& request, std::string_view name);
+  [[nodiscard]] Reply events(const Request& request);
   [[nodiscard]] Reply healthz();
   [[nodiscard]] Reply readyz(bool in_full) const;
 
@@ -61,6 +88,9 @@ class HttpService final : public pipeline::SideService {
   const base::Clock& clock_;
   Sources sources_;
   Health health_;
+  pipeline::FrameTap tap_;
+  Feed feed_;
+  Pictures pictures_;
   std::optional<Next> next_;        // [setup] between prepare() and commit() or discard()
   std::shared_ptr<Door> door_;      // [setup] of server_
   std::unique_ptr<Server> server_;  // [setup]

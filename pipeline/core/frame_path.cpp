@@ -362,7 +362,7 @@ Status FramePath::download(InFlight& in_flight, StreamRef compute, StreamRef str
 }
 
 bool FramePath::takes_picture_back(const InFlight& in_flight) const noexcept {
-  return in_flight.frame.on_device && postprocessors_.needs().picture;
+  return in_flight.frame.on_device && (postprocessors_.needs().picture || in_flight.tapped);
 }
 
 // The frame is complete, in `last`, when its picture is on the host, too. The copy is not ordered behind the network's

@@ -16,7 +16,8 @@
 //
 // A picture that lies on the device already (Frame::on_device) does not cross the bus. It is copied on the device to
 // where uploads go, so that graphs do not multiply by the decoders' addresses, and the decoder gets its surface back
-// as early as a slot is freed. Plug-ins that read pictures get it from the device, for these frames alone.
+// as early as a slot is freed. Plug-ins that read pictures, and those who look on, get it from the device, for these
+// frames alone.
 //
 //   function                         thread
 //   constructor, make_in_flight()    [setup]

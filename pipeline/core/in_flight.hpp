@@ -89,6 +89,7 @@ struct InFlight {
   base::TimePoint completed;
   base::Status status;
   std::size_t h2d_bytes = 0;
+  bool tapped = false;  // somebody who looks on wants the picture: the slot is kept until delivery
 };
 
 }  // namespace camd::pipeline

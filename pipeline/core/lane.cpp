@@ -100,7 +100,7 @@ bool Lane::complete(InFlight& in_flight) {
 bool Lane::wait_for(InFlight& in_flight) {
   Status& status = in_flight.status;
   if (status.ok()) status = device_.synchronize(in_flight.slot_read);
-  if (!holds_pictures_ && status.ok()) in_flight.lease.release();
+  if (!holds_pictures_ && !in_flight.tapped && status.ok()) in_flight.lease.release();
   if (status.ok()) status = device_.synchronize(in_flight.downloaded);
   if (status.ok()) {
     status = in_flight.execution->result();

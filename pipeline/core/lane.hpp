@@ -72,8 +72,8 @@ class Lane {
   void warm(const std::vector<base::PictureLayout>& layouts);
 
   // [completion] [blocks] until the device has done the frame, which gets its status and the time of its completion.
-  // Frees its slot as soon as the device has read it, unless plug-ins read the picture. True: the device is lost, and
-  // nobody has been told so before.
+  // Frees its slot as soon as the device has read it, unless plug-ins or a tap read the picture. True: the device is
+  // lost, and nobody has been told so before.
   [[nodiscard]] bool complete(InFlight& in_flight);
   // Whether complete() has found the device lost.
   [[nodiscard]] bool lost() const noexcept { return lost_.load(); }

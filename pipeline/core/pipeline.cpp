@@ -79,8 +79,14 @@ capture::FrameFates Pipeline::Camera::fates(CameraIndex /*camera*/) const noexce
 }
 
 Pipeline::Pipeline(const std::vector<LaneSpec>& lanes, PostprocessorChain& postprocessors, const base::Clock& clock,
-                   std::vector<CameraSpec> cameras, const PipelineOptions& options, PipelineListener* listener)
-    : clock_(clock), listener_(listener), ledger_(cameras.size()), metrics_(cameras.size()), sights_(cameras.size()) {
+                   std::vector<CameraSpec> cameras, const PipelineOptions& options, PipelineListener* listener,
+                   FrameTap* tap)
+    : clock_(clock),
+      listener_(listener),
+      tap_(tap),
+      ledger_(cameras.size()),
+      metrics_(cameras.size()),
+      sights_(cameras.size()) {
   PipelineChange all{lanes, postprocessors, options, {}, {}, {}};
   for (CameraSpec& spec : cameras)
     all.cameras.push_back({static_cast<CameraIndex>(all.cameras.size()), std::move(spec)});
@@ -309,6 +315,13 @@ std::vector<CameraView> Pipeline::cameras() const {
     if (!slots_[i].name.empty()) all.push_back({static_cast<CameraIndex>(i), slots_[i].name});
   }
   return all;
+}
+
+std::optional<CameraIndex> Pipeline::find_camera(std::string_view name) const {
+  const MutexLock lock(mutex_);
+  const auto found = std::find_if(slots_.begin(), slots_.end(), [name](const Slot& slot) { return slot.name == name; });
+  if (name.empty() || found == slots_.end()) return std::nullopt;
+  return static_cast<CameraIndex>(found - slots_.begin());
 }
 
 CameraStatus Pipeline::camera_status(CameraIndex camera) const {

@@ -29,14 +29,15 @@
 // the rest [any].
 // Invariants: every captured frame is closed in the ledger exactly once; after stop() nothing is in flight in it. A
 // camera's frames are postprocessed one at a time and in their order, across reloads too. A reload that throws has
-// changed nothing for cameras that it does not alter. Clock, listener and every device that was ever given outlive the
-// pipeline; engines and postprocessors do so until a reload that replaced them has returned.
+// changed nothing for cameras that it does not alter. Clock, listener, tap and every device that was ever given outlive
+// the pipeline; engines and postprocessors do so until a reload that replaced them has returned.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -51,6 +52,7 @@
 #include "device/device.hpp"
 #include "infer/engine.hpp"
 #include "pipeline/core/frame_path.hpp"
+#include "pipeline/core/frame_tap.hpp"
 #include "pipeline/core/in_flight.hpp"
 #include "pipeline/core/job_queue.hpp"
 #include "pipeline/core/lane.hpp"
@@ -165,9 +167,10 @@ class PipelineListener {
 class Pipeline final {
  public:
   // [setup] Allocates everything, and spreads the cameras over the lanes. Throws Error(kDevice | kModel). `listener`
-  // may be null.
+  // and `tap` may be null.
   Pipeline(const std::vector<LaneSpec>& lanes, PostprocessorChain& postprocessors, const base::Clock& clock,
-           std::vector<CameraSpec> cameras, const PipelineOptions& options, PipelineListener* listener);
+           std::vector<CameraSpec> cameras, const PipelineOptions& options, PipelineListener* listener,
+           FrameTap* tap = nullptr);
   ~Pipeline();  // stop(false); [blocks] until what hung has returned
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
@@ -205,6 +208,8 @@ class Pipeline final {
   [[nodiscard]] Sights& sights() noexcept { return sights_; }
   // In the order of their slots.
   [[nodiscard]] std::vector<CameraView> cameras() const;
+  // The slot of the camera of that name; nothing where there is none.
+  [[nodiscard]] std::optional<capture::CameraIndex> find_camera(std::string_view name) const;
   [[nodiscard]] CameraStatus camera_status(capture::CameraIndex camera) const;
   // What the camera's capture times rest on, now or last.
   [[nodiscard]] capture::ClockStatus camera_clock(capture::CameraIndex index) const;
@@ -287,6 +292,7 @@ class Pipeline final {
 
   const base::Clock& clock_;
   PipelineListener* const listener_;
+  FrameTap* const tap_;  // null: nobody can look on
 
   Ledger ledger_;
   Metrics metrics_;

@@ -90,6 +90,7 @@ bool Pipeline::take_frame(Crew& crew, Camera& camera, InFlight& in_flight) {
     return false;
   }
   in_flight.lease = std::move(*lease);
+  in_flight.tapped = tap_ != nullptr && tap_->wants_picture(camera.index);
   return true;
 }
 
@@ -145,6 +146,8 @@ void Pipeline::postprocess(Crew& crew, Camera& camera, InFlight& in_flight) {
   times[static_cast<std::size_t>(Stage::kTotal)] = returned - in_flight.frame.captured;
   metrics_.record(camera.index, times, in_flight.h2d_bytes, in_flight.d2h_bytes);
   ledger_.delivered(camera.index);
+  if (tap_ == nullptr || !(in_flight.tapped || tap_->wants_frames())) return;
+  tap_->delivered(frame, results, *in_flight.postprocessing, returned, in_flight.tapped ? &in_flight.frame : nullptr);
 }
 
 void Pipeline::fill_frame(const Crew& crew, Camera& camera, const InFlight& in_flight, camd_frame& frame,

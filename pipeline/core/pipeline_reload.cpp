@@ -87,6 +87,7 @@ Pipeline::Next Pipeline::build(const PipelineChange& change) {
   ledger_.grow(all.size());
   metrics_.grow(all.size());
   sights_.grow(all.size());
+  if (tap_ != nullptr) tap_->make_room(all.size());
   for (const auto& crew : next.crews) crew->lane.warm(layouts_of(all));
   return next;
 }

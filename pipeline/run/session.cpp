@@ -52,7 +52,7 @@ void Session::settle_side(bool accepted) const {
 
 void Session::start() {
   try {
-    run_ = std::make_unique<Run>(build(load_(), nullptr), options_.frame_limit, clock_, sink_);
+    run_ = std::make_unique<Run>(build(load_(), nullptr), options_, clock_, sink_);
     ++starts_;
     show(run_.get());
     run_->start();
@@ -148,6 +148,11 @@ std::optional<Snapshot> Session::snapshot() const {
   const base::MutexLock lock(mutex_);
   if (shown_ == nullptr) return std::nullopt;
   return shown_->snapshot();
+}
+
+std::optional<capture::CameraIndex> Session::find_camera(std::string_view name) const {
+  const base::MutexLock lock(mutex_);
+  return shown_ == nullptr ? std::nullopt : shown_->pipeline().find_camera(name);
 }
 
 Progress Session::progress() const {

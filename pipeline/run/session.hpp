@@ -7,7 +7,8 @@
 // functions.
 //
 // Threads: constructor, destructor, start(), reload(), reopen_files(), wait(), forget_request(), stop() [setup] one
-// thread; request_end(), stuck_line(), status_line(), progress(), snapshot() [any].
+// thread; request_end(), stuck_line(), status_line(), progress(), snapshot(),
+// find_camera() [any].
 // Invariants: a reload that is refused leaves what runs as it was. A camera that cannot be opened refuses nothing: it
 // is `failed` or `reconnecting`. Once stopped, every frame is accounted for and every plug-in has finished its files,
 // or was named as one that hangs.
@@ -60,6 +61,7 @@ struct SessionOptions {
   Patience set_up_patience;     // for each plug-in's create() and outputs()
   RestartPolicy restart{};      // of plug-ins' processes
   SideService* side = nullptr;  // outlives the session
+  FrameTap* tap = nullptr;      // outlives the session
 };
 
 // How far what runs has come.
@@ -112,6 +114,8 @@ class Session {
   [[nodiscard]] Progress progress() const;
   // Nothing where nothing runs.
   [[nodiscard]] std::optional<Snapshot> snapshot() const;
+  // The slot of the camera of that name; nothing where there is none.
+  [[nodiscard]] std::optional<capture::CameraIndex> find_camera(std::string_view name) const;
 
  private:
   struct Parts;  // what one configuration names

@@ -74,7 +74,7 @@ struct Session::Parts {
 class Session::Run {
  public:
   // Throws Error(kDevice | kModel).
-  Run(std::unique_ptr<Parts> parts, std::uint64_t frame_limit, const base::Clock& clock, const LineSink& sink);
+  Run(std::unique_ptr<Parts> parts, const SessionOptions& options, const base::Clock& clock, const LineSink& sink);
 
   // Starts the metrics and the cameras. Throws Error(kSource | kConfig | kDevice); all is stopped then.
   void start();

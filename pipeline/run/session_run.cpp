@@ -13,15 +13,15 @@ namespace camd::pipeline {
 using base::Error;
 using base::ErrorKind;
 
-Session::Run::Run(std::unique_ptr<Parts> parts, std::uint64_t frame_limit, const base::Clock& clock,
+Session::Run::Run(std::unique_ptr<Parts> parts, const SessionOptions& options, const base::Clock& clock,
                   const LineSink& sink)
     : clock_(clock), parts_(std::move(parts)) {
   std::vector<CameraSpec> cameras;
   for (const config::Camera& camera : parts_->config.cameras) cameras.push_back(camera_spec(camera, clock));
   reporter_ = std::make_unique<Reporter>(clock, parts_->config.metrics.period, sink);
   pipeline_ = std::make_unique<Pipeline>(parts_->lane_specs(), *parts_->plugins, clock, std::move(cameras),
-                                         parts_->pipeline, reporter_.get());
-  pipeline_->set_frame_limit(frame_limit);
+                                         parts_->pipeline, reporter_.get(), options.tap);
+  pipeline_->set_frame_limit(options.frame_limit);
 }
 
 std::vector<LaneParts> Session::Run::lanes_left() const {

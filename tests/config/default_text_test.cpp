@@ -41,8 +41,9 @@ TEST(DefaultConfig, LoadsWithEveryLineThatIsCommentedOut) {
     const std::string commented = hash == std::string::npos ? "" : line.substr(hash + 2);
     if (commented.starts_with("source: ")) {
       sources.push_back(commented);
-    } else if (line.find_first_not_of(' ') == hash && is_key(commented) && !commented.starts_with("devices: ")) {
-      line.erase(hash, 2);  // `devices` stands in the place of `device`
+    } else if (line.find_first_not_of(' ') == hash && is_key(commented) && !commented.starts_with("devices: ") &&
+               !commented.starts_with("token_file: ")) {
+      line.erase(hash, 2);  // they stand in the place of `device` and `token`
     }
     all += line + "\n";
   }

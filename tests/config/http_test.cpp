@@ -34,7 +34,7 @@ TEST(HttpSection, NeedsATokenWhereOtherMachinesReachIt) {
   for (const std::string beyond : {"0.0.0.0:8088", "192.168.1.2:8088", "[::]:8088", "[::ffff:127.0.0.1]:8088"}) {
     EXPECT_THAT(problems_with("http: {listen: \"" + beyond + "\"}\n"),
                 ElementsAre("c.yaml:5:16: http.listen: " + beyond +
-                            " can be reached by other machines: set http.token, or listen on 127.0.0.1"));
+                            " can be reached by other machines: set http.token_file, or listen on 127.0.0.1"));
     EXPECT_THAT(problems_with("http: {listen: \"" + beyond + "\", token: " + kToken + "}\n"), ElementsAre());
   }
 }
@@ -72,6 +72,33 @@ TEST(HttpSection, TakesItsTokenFromAReferenceAndShowsItToNobody) {
   EXPECT_EQ(reading.config.http.token, "a-token-of-the-test");
   EXPECT_THAT(base::without_secrets(effective_text(reading.config)), Not(HasSubstr("a-token-of-the-test")));
   EXPECT_THAT(effective_text(reading.config), HasSubstr("\"token\": \"a-token-of-the-test\""));
+}
+
+TEST(HttpSection, TakesItsTokenFromAFileBesideTheConfiguration) {
+  const auto folder = std::filesystem::temp_directory_path() / ("camd_http_token_" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  const LoadOptions options{.check_files = true, .card_keys = card_keys()};
+  const auto problem = [&](const std::string& section) -> std::string {
+    write_file(folder / "c.yaml", std::string(kSmallest) + "http: " + section + "\n");
+    const Reading reading = read(folder / "c.yaml", {}, options);
+    for (const Problem& one : reading.problems) {
+      if (one.key.starts_with("http")) return one.line();  // there is no model either
+    }
+    EXPECT_EQ(reading.config.http.token, "${a-token-of-the-file");
+    return "";
+  };
+  write_file(folder / "token", "${a-token-of-the-file\n");
+  EXPECT_EQ(problem("{listen: 0.0.0.0:8088, token_file: token}"), "");
+  EXPECT_EQ(base::without_secrets("${a-token-of-the-file"), "***");
+  EXPECT_THAT(problem("{listen: 0.0.0.0:8088, token_file: token, token: 0123456789abcdef}"),
+              HasSubstr(":5:30: http.token_file: is instead of http.token: leave one of them out"));
+  EXPECT_THAT(problem("{listen: 0.0.0.0:8088, token_file: none}"), HasSubstr(":5:42: http.token_file: "));
+  EXPECT_THAT(problem("{token_file: token}"), HasSubstr("stands there without http.listen"));
+  write_file(folder / "token", "short\n");
+  EXPECT_THAT(problem("{listen: 127.0.0.1:8088, token_file: token}"), HasSubstr("http.token: has 5 characters"));
+  write_file(folder / "token", "a-token-of-one-line\nand-more\n");
+  EXPECT_THAT(problem("{listen: 127.0.0.1:8088, token_file: token}"), HasSubstr("is no single line of UTF-8"));
+  std::filesystem::remove_all(folder);
 }
 
 TEST(HttpSection, IsReadBackFromTheEffectiveText) {

@@ -4,8 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
+#include <optional>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include "base/error.hpp"
@@ -23,11 +26,43 @@ using ::testing::Not;
 
 config::Endpoint any_port() { return *config::parse_endpoint("127.0.0.1:0"); }
 
+// Says "1", nothing, "2"; then it ends, or says nothing for ever.
+class Counting final : public Stream {
+ public:
+  Counting(std::atomic<int>& open, bool ends) : open_(open), ends_(ends) { ++open_; }
+  ~Counting() override { --open_; }
+  Counting(const Counting&) = delete;
+  Counting& operator=(const Counting&) = delete;
+  std::optional<std::string> next() override {
+    ++calls_;
+    if (calls_ > 3 && ends_) return std::nullopt;
+    return calls_ == 1 ? "1" : calls_ == 3 ? "2" : "";
+  }
+
+ private:
+  std::atomic<int>& open_;
+  const bool ends_;
+  int calls_ = 0;
+};
+
 class ServerTest : public ::testing::Test {
  protected:
+  std::atomic<int> asked_{0};    // how often /later was
+  std::atomic<int> streams_{0};  // that are open
   Server server_{
-      listen_on(any_port(), -1), [](const Request& request) -> Reply {
+      listen_on(any_port(), -1), [this](const Request& request) -> Reply {
         if (request.path == "/throws") throw std::runtime_error("of the test");
+        if (request.path == "/later") {
+          Reply reply;
+          reply.later = ++asked_ < 3;
+          reply.body = std::string(request.parameter("name"));
+          return reply;
+        }
+        if (request.path == "/stream") {
+          Reply reply;
+          reply.stream = std::make_unique<Counting>(streams_, request.parameter("ends") == "1");
+          return reply;
+        }
         return {200,
                 "text/plain",
                 std::string(request.path) + "|" + std::string(request.host) + "|" + std::string(request.authorization),
@@ -106,6 +141,47 @@ TEST_F(ServerTest, AnswersAnExceptionWithoutItsText) {
   const test::Answer answer = ask(at_, "/throws");
   EXPECT_EQ(answer.status, 500);
   EXPECT_THAT(answer.body, Not(HasSubstr("of the test")));
+}
+
+TEST_F(ServerTest, AsksAgainWhereThereIsNoAnswerYet) {
+  const test::Answer answer = ask(at_, "/later?name=a%20b");
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_EQ(answer.body, "a b");
+  EXPECT_EQ(asked_, 3);
+}
+
+TEST_F(ServerTest, SendsAStreamUntilItEnds) {
+  const Connection connection(at_);
+  ASSERT_TRUE(connection.send("GET /stream?ends=1 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"));
+  const test::Answer answer = answer_of(connection.rest());
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_EQ(answer.body, "1\r\n1\r\n1\r\n2\r\n0\r\n\r\n") << "in chunks (RFC 9112, section 7.1)";
+}
+
+TEST_F(ServerTest, AnswersHeadOfAStreamWithoutIt) {
+  const Connection connection(at_);
+  ASSERT_TRUE(connection.send("HEAD /stream HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"));
+  const test::Answer answer = answer_of(connection.rest());
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_THAT(answer.body, IsEmpty());
+  while (streams_ != 0) std::this_thread::yield();
+}
+
+TEST_F(ServerTest, EndsWhileStreamsAndRequestsWait) {
+  std::atomic<int> streams{0};
+  auto server = std::make_unique<Server>(listen_on(any_port(), -1), [&](const Request& request) {
+    Reply reply;
+    reply.later = request.path == "/later";
+    if (!reply.later) reply.stream = std::make_unique<Counting>(streams, false);
+    return reply;
+  });
+  const Connection stream(server->endpoint()), later(server->endpoint());
+  ASSERT_TRUE(later.send("GET /later HTTP/1.1\r\nHost: h\r\n\r\n"));
+  ASSERT_TRUE(stream.send("GET /stream HTTP/1.1\r\nHost: h\r\n\r\n"));
+  ASSERT_THAT(stream.receive(), HasSubstr("200"));
+  server = nullptr;
+  EXPECT_EQ(streams, 0);
+  EXPECT_THAT(stream.rest(), Not(HasSubstr("HTTP/1.1")));
 }
 
 TEST_F(ServerTest, EndsWhileClientsAreConnected) {

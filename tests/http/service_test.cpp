@@ -11,6 +11,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "config/loader.hpp"
@@ -30,6 +31,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 constexpr const char* kFive = "{type: test, width: 64, height: 36, frames: 5, realtime: false}";
+constexpr const char* kLive = "{type: test, width: 64, height: 36, frames: 1000000, fps: 30}";
 constexpr const char* kNobodyThere = "{type: rtsp, url: \"rtsp://127.0.0.1:1/none\", timeout: 1h}";
 constexpr const char* kToken = "0123456789abcdef";
 const std::string kBearer = "Authorization: Bearer 0123456789abcdef\r\n";
@@ -64,10 +66,16 @@ class ServiceTest : public ::testing::Test {
   Session& session() {
     pipeline::SessionOptions options;
     options.side = &service_;
+    options.tap = &service_.tap();
     session_ = std::make_unique<Session>(
         [this] { return config::read(path("c.yaml"), {}, {.card_keys = pipeline::card_keys()}); }, options,
-        base::system_clock(), [this](std::string_view line) { last_ = line; });
-    service_.attach({[this] { return session_->snapshot(); }, [this] { return session_->progress(); }});
+        base::system_clock(),
+        [this](std::string_view line) {
+          last_ = line;
+          service_.line(line);
+        });
+    service_.attach({[this] { return session_->snapshot(); }, [this] { return session_->progress(); },
+                     [this](std::string_view name) { return session_->find_camera(name); }});
     return *session_;
   }
   // Starts it and waits for its five frames.
@@ -117,6 +125,80 @@ TEST_F(ServiceTest, TellsOfCamerasUnderTheNamesOfTheMetricsLines) {
   EXPECT_TRUE(cameras[0].contains("clock") && cameras[0].contains("upstream"));
 }
 
+TEST_F(ServiceTest, ShowsTheLatestPictureOfACamera) {
+  configure("{listen: \"127.0.0.1:0\"}", {kLive});
+  session().start();
+  std::uint64_t before = 0;
+  for (const std::string width : {"", "?width=320", "?width=1280"}) {
+    const test::Answer answer = ask(at(), "/api/v1/cameras/a/latest.jpg" + width);
+    ASSERT_EQ(answer.status, 200) << answer.body;
+    EXPECT_THAT(answer.head, HasSubstr("Content-Type: image/jpeg"));
+    EXPECT_THAT(answer.head, HasSubstr("Camd-Width: 64\r\nCamd-Height: 36"));
+    EXPECT_TRUE(answer.body.starts_with("\xFF\xD8\xFF") && answer.body.ends_with("\xFF\xD9"));
+    const auto sequence = answer.head.find("Camd-Sequence: ");
+    ASSERT_NE(sequence, std::string::npos);
+    const std::uint64_t now = std::stoull(answer.head.substr(sequence + 15));
+    EXPECT_GE(now, before);
+    before = now;
+  }
+}
+
+TEST_F(ServiceTest, RefusesPicturesThatItDoesNotHave) {
+  configure("{listen: \"127.0.0.1:0\"}", {kNobodyThere});
+  session().start();
+  for (const std::string name : {"b", "", "a/../a", "a%00", "..", "a%2Flatest.jpg", "%22%3E%3Cscript%3E"}) {
+    const test::Answer answer = ask(at(), "/api/v1/cameras/" + name + "/latest.jpg");
+    EXPECT_EQ(answer.status, 404) << name;
+    EXPECT_THAT(answer.body, Not(HasSubstr("script"))) << "what a client sends is not sent back";
+  }
+  for (const std::string width : {"0", "-1", "641", "640x", "99999999999999999999"}) {
+    EXPECT_EQ(ask(at(), "/api/v1/cameras/a/latest.jpg?width=" + width).status, 400) << width;
+  }
+  Request request{"/api/v1/cameras/a/latest.jpg", "127.0.0.1", ""};
+  EXPECT_TRUE(service_.answer(request, "").later);
+  request.waited = 3s;
+  const Reply reply = service_.answer(request, "");
+  EXPECT_EQ(reply.status, 503);
+  EXPECT_EQ(reply.body, "no frame was delivered for 3 s: /api/v1/cameras says how the camera is\n");
+}
+
+TEST_F(ServiceTest, StreamsDetectionsAndMetricsLines) {
+  configure("{listen: \"127.0.0.1:0\"}", {kLive, kLive});
+  session().start();
+  const test::Connection stream(at());
+  ASSERT_TRUE(stream.send("GET /api/v1/events?metrics=1&camera=b&every=0ms HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"));
+  std::string text;
+  while (text.find("event: detections\ndata: {\"camera\":\"b\",\"seq\":") == std::string::npos ||
+         text.find("event: metrics\ndata: {\"event\":\"camera\"") == std::string::npos) {
+    const std::string some = stream.receive();
+    ASSERT_FALSE(some.empty()) << text;
+    text += some;
+  }
+  EXPECT_THAT(text, HasSubstr("Content-Type: text/event-stream"));
+  EXPECT_THAT(text, Not(HasSubstr("event: detections\ndata: {\"camera\":\"a\"")));
+}
+
+TEST_F(ServiceTest, RefusesStreamsThatMakeNoSense) {
+  configure("{listen: \"127.0.0.1:0\"}");
+  run_to_the_end();
+  EXPECT_EQ(ask(at(), "/api/v1/events?camera=z").status, 404);
+  for (const std::string wrong : {"metrics=2", "every=5", "every=-1s", "every=2h"}) {
+    EXPECT_EQ(ask(at(), "/api/v1/events?" + wrong).status, 400) << wrong;
+  }
+}
+
+TEST_F(ServiceTest, EndsStreamsThatWereOpenedWithAnotherToken) {
+  configure("{listen: \"127.0.0.1:0\"}", {kLive});
+  session().start();
+  const test::Connection stream(at());
+  ASSERT_TRUE(stream.send("GET /api/v1/events HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"));
+  ASSERT_THAT(stream.receive(), HasSubstr("200"));
+  configure("{listen: \"127.0.0.1:0\", token: " + std::string(kToken) + "}", {kLive});
+  EXPECT_TRUE(session_->reload());
+  EXPECT_TRUE(stream.rest().ends_with("0\r\n\r\n"));
+  while (service_.tap().wants_frames()) std::this_thread::yield();  // the viewer goes behind its last byte
+}
+
 TEST_F(ServiceTest, IsReadyOnlyWhenEveryCameraIsAndNamesThoseThatAreNot) {
   configure("{listen: \"127.0.0.1:0\"}", {kFive, kNobodyThere});
   session().start();
@@ -138,7 +220,8 @@ TEST_F(ServiceTest, IsReadyOnlyWhenEveryCameraIsAndNamesThoseThatAreNot) {
 TEST_F(ServiceTest, AsksForTheTokenAndTellsOthersOnlyHowItIs) {
   configure("{listen: \"127.0.0.1:0\", token: " + std::string(kToken) + "}", {kFive, kNobodyThere});
   session().start();
-  for (const std::string page : {"/metrics", "/api/v1/cameras", "/", "/other"}) {
+  for (const std::string page : {"/metrics", "/api/v1/cameras", "/", "/other", "/api/v1/cameras/a/latest.jpg",
+                                 "/api/v1/cameras/none/latest.jpg", "/api/v1/events"}) {
     const test::Answer refused = ask(at(), page);
     EXPECT_EQ(refused.status, 401) << page;
     EXPECT_THAT(refused.head, HasSubstr("WWW-Authenticate: Basic realm=\"camd\""));

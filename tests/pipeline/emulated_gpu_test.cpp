@@ -54,7 +54,7 @@ struct GpuRig {
     test::declare(plugins, engine);
   }
   EndReason run(std::vector<CameraSpec> cameras, PipelineListener* listener = nullptr) {
-    pipeline = std::make_unique<Pipeline>(lanes(engine), plugins, clock, std::move(cameras), options, listener);
+    pipeline = std::make_unique<Pipeline>(lanes(engine), plugins, clock, std::move(cameras), options, listener, tap);
     pipeline->start();
     const EndReason reason = pipeline->wait_for_end(base::TimePoint::max());
     pipeline->stop(true);
@@ -66,6 +66,7 @@ struct GpuRig {
   DigestEngine engine;
   PluginHost plugins;
   PipelineOptions options;
+  FrameTap* tap = nullptr;
   std::unique_ptr<Pipeline> pipeline;
 };
 
@@ -307,6 +308,38 @@ TEST_P(EveryStrategy, ReadsPicturesThatTheGpuHasDecodedWhereTheyLieAndBringsNone
   EXPECT_EQ(sequences[1], numbers<std::uint64_t>(kFrames));
   EXPECT_EQ(wrong, 0);
   EXPECT_TRUE(rig.pipeline->ledger().totals().balanced());
+  rig.pipeline.reset();
+}
+
+TEST_P(EveryStrategy, CopiesPicturesForThoseWhoLookOnWhereverTheyLie) {
+  constexpr int kFrames = 200;
+  FrameTap tap;
+  base::Mutex mutex;
+  int copied = 0, wrong = 0;
+  test::FakePlugin plugin([&](const camd_frame& frame, const camd_tensors& tensors, camd_results&, camd_error&) {
+    const base::MutexLock lock(mutex);
+    if (!outputs_are_of(frame, tensors)) ++wrong;
+    tap.take_pictures([&](const TappedPicture& picture) {
+      const std::vector<std::byte> expected(picture.layout.size_bytes, static_cast<std::byte>(picture.sequence));
+      ++copied;
+      if (!(picture.layout == layout_of(picture.sequence)) ||
+          std::memcmp(picture.pixels, expected.data(), expected.size()) != 0) {
+        ++wrong;
+      }
+    });
+    tap.order_picture(static_cast<capture::CameraIndex>(frame.camera_index));
+    return static_cast<int>(CAMD_OK);
+  });
+  plugin.outputs = 2;
+  GpuRig rig(plugin);
+  rig.tap = &tap;
+  Surfaces surfaces(rig.gpu);
+  EXPECT_EQ(rig.run({test::fake_camera("decoder", publishes_surfaces(rig.clock, surfaces, kFrames), true),
+                     test::fake_camera("host", publishes_numbers(rig.clock, kFrames), true)}),
+            EndReason::kSourcesEnded);
+  EXPECT_GT(copied, kFrames / 10);
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(rig.pipeline->ledger().totals().delivered, 2U * kFrames);
   rig.pipeline.reset();
 }
 
