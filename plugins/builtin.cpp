@@ -10,10 +10,10 @@
 namespace camd::plugins {
 namespace {
 
-std::array<const camd_plugin*, 14> tables() noexcept {
-  return {annotate_table(), coco_table(),  codes_table(),   detections_table(), jsonl_table(),
-          kafka_table(),    mot_table(),   mqtt_table(),    onvif_table(),      record_table(),
-          tensors_table(),  track_table(), webhook_table(), zones_table()};
+std::array<const camd_plugin*, 15> tables() noexcept {
+  return {annotate_table(), coco_table(),    codes_table(), detections_table(), jsonl_table(),
+          kafka_table(),    mot_table(),     mqtt_table(),  onvif_table(),      record_table(),
+          snapshot_table(), tensors_table(), track_table(), webhook_table(),    zones_table()};
 }
 
 // A host that has nothing but a frame's events.

@@ -18,6 +18,7 @@ namespace camd::plugins {
 [[nodiscard]] const camd_plugin* mqtt_table() noexcept;
 [[nodiscard]] const camd_plugin* onvif_table() noexcept;
 [[nodiscard]] const camd_plugin* record_table() noexcept;
+[[nodiscard]] const camd_plugin* snapshot_table() noexcept;
 [[nodiscard]] const camd_plugin* tensors_table() noexcept;
 [[nodiscard]] const camd_plugin* track_table() noexcept;
 [[nodiscard]] const camd_plugin* webhook_table() noexcept;

@@ -18,6 +18,12 @@ namespace {
 
 using std::chrono::milliseconds;
 
+// Whether something can be published there, and other levels may follow.
+bool is_topic(const std::string& topic) {
+  return !topic.empty() && topic.find_first_of("+#") == std::string::npos && topic.front() != '/' &&
+         topic.front() != '$' && topic.back() != '/' && topic.size() <= 200;
+}
+
 // mqtt://HOST[:PORT], mqtts://HOST[:PORT]; a host in [] is an IPv6 address. False: it is none.
 bool read_url(std::string_view url, MqttOptions& broker) {
   if (url.rfind("mqtts://", 0) == 0) {
@@ -72,6 +78,22 @@ void read_user_file(const std::string& path, MqttOptions& broker, JsonObject& ke
 MqttPluginOptions read_keys(JsonObject& keys) {
   MqttPluginOptions options;
   MqttOptions& broker = options.broker;
+  options.topic = read_broker(keys, broker, "");
+  options.publish = read_publish(keys);
+  options.classes = keys.texts("classes").value_or(std::vector<std::string>{});
+  options.homeassistant = keys.boolean("homeassistant").value_or(false);
+  options.discovery_prefix = keys.text("discovery_prefix").value_or("homeassistant");
+  if (keys.has("discovery_prefix") && !options.homeassistant) {
+    keys.fail("discovery_prefix", "is for homeassistant: true");
+  }
+  if (options.homeassistant) broker.birth_topic = options.discovery_prefix + "/status";
+  options.outbox = read_outbox(keys);
+  return options;
+}
+
+}  // namespace
+
+std::string read_broker(JsonObject& keys, MqttOptions& broker, const std::string& part) {
   const auto url = keys.text("url");
   if (!keys.has("url")) {
     keys.fail("url", "is needed: the broker, e.g. mqtt://localhost or mqtts://broker.example:8883");
@@ -95,28 +117,20 @@ MqttPluginOptions read_keys(JsonObject& keys) {
   }
   if (broker.cert_file.empty() != broker.key_file.empty()) keys.fail("cert_file", "goes with 'key_file'");
   broker.verify = keys.boolean("verify").value_or(true);
-  broker.client_id = keys.text("client_id").value_or("camd-" + file_part(host_name()));
+  broker.client_id =
+      keys.text("client_id").value_or("camd-" + file_part(host_name()) + (part.empty() ? "" : "-" + part));
   if (broker.client_id.empty() || broker.client_id.size() > 128) keys.fail("client_id", "must have 1 to 128 bytes");
   broker.qos = static_cast<int>(keys.integer("qos", 0, 2).value_or(1));
-  options.topic = keys.text("topic").value_or("camd");
-  if (options.topic.empty() || options.topic.find_first_of("+#") != std::string::npos || options.topic.front() == '/' ||
-      options.topic.front() == '$' || options.topic.back() == '/' || options.topic.size() > 200) {
-    keys.fail("topic", "must be a topic such as camd or site/camd: no + and #, no / at an end, no $ in front");
+  std::string topic = keys.text("topic").value_or("camd");
+  broker.status_topic = keys.text("status_topic").value_or(topic + (part.empty() ? "" : "/" + part) + "/status");
+  for (const auto& [key, one] :
+       {std::pair<const char*, const std::string*>{"topic", &topic}, {"status_topic", &broker.status_topic}}) {
+    if (keys.has(key) && !is_topic(*one)) {
+      keys.fail(key, "must be a topic such as camd or site/camd: no + and #, no / at an end, no $ in front");
+    }
   }
-  broker.status_topic = options.topic + "/status";
-  options.publish = read_publish(keys);
-  options.classes = keys.texts("classes").value_or(std::vector<std::string>{});
-  options.homeassistant = keys.boolean("homeassistant").value_or(false);
-  options.discovery_prefix = keys.text("discovery_prefix").value_or("homeassistant");
-  if (keys.has("discovery_prefix") && !options.homeassistant) {
-    keys.fail("discovery_prefix", "is for homeassistant: true");
-  }
-  if (options.homeassistant) broker.birth_topic = options.discovery_prefix + "/status";
-  options.outbox = read_outbox(keys);
-  return options;
+  return topic;
 }
-
-}  // namespace
 
 MqttPluginOptions read_mqtt(std::string_view config_json) {
   JsonObject keys("config", config_json);

@@ -87,12 +87,11 @@ std::unique_ptr<FrameOutlet::Camera> FrameOutlet::exchange_camera(int index, std
   return before;
 }
 
-void check_spool(const camd::plugin::Check& check, const OutboxOptions& outbox) {
+void check_spool(const camd::plugin::Check& check, const OutboxOptions& outbox, const std::string& above) {
   if (outbox.spool.empty()) return;
-  if (const std::string problem = folder_problem(outbox.spool); !problem.empty()) {
-    check.mistake("outbox.spool", problem);
-  }
-  check.claim("outbox.spool", outbox.spool);
+  const std::string key = above + "outbox.spool";
+  if (const std::string problem = folder_problem(outbox.spool); !problem.empty()) check.mistake(key, problem);
+  check.claim(key, outbox.spool);
 }
 
 }  // namespace camd::plugins

@@ -43,7 +43,8 @@ class FrameOutlet : public camd::plugin::Postprocessor {
   JsonBuffer line_;
 };
 
-// What check() of an outlet says of its outbox's spool, after its keys were read.
-void check_spool(const camd::plugin::Check& check, const OutboxOptions& outbox);
+// What check() of an outlet says of its outbox's spool, after its keys were read. `above`: what stands in front of the
+// key, "mqtt." where the outbox belongs to a part of the plug-in.
+void check_spool(const camd::plugin::Check& check, const OutboxOptions& outbox, const std::string& above = "");
 
 }  // namespace camd::plugins

@@ -25,6 +25,11 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
+// While messages come, the thread looks for them by itself: waking it costs put() a system call, more than all else
+// that it does. After so long without one it sleeps, and the next put() wakes it.
+constexpr auto kWatch = milliseconds(100);
+constexpr auto kLookEvery = milliseconds(4);
+
 // Which outboxes of this process run, by identity.
 struct Running {
   std::mutex mutex;
@@ -105,7 +110,7 @@ class Outbox::Core final : public Connection::Answers, public std::enable_shared
         }
       }
       ++totals.waiting;
-      wake = idle_;
+      wake = std::exchange(idle_, false);
       full = !options_.spool.empty() && is_half_full();
     }
     if (wake) connection_->wake();
@@ -305,12 +310,13 @@ class Outbox::Core final : public Connection::Answers, public std::enable_shared
     changed_.wait_until(lock, until, [this] { return stopping_ || (spool_ != nullptr && is_half_full()); });
     return (!stopping_ || told_.empty()) && steady_clock::now() >= when;
   }
-  // How long work() may wait; from now on put() wakes it.
+  // How long work() may wait. Where that is long, put() wakes it.
   milliseconds begin_idle() {
+    const auto now = steady_clock::now();
     const std::lock_guard lock(mutex_);
-    const bool more = in_flight_.size() < connection_->window() && slots_.waiting() > 0 && connected_;
-    idle_ = !more;
-    if (more) return milliseconds(0);
+    if (in_flight_.size() < connection_->window() && slots_.waiting() > 0 && connected_) return milliseconds(0);
+    if (now < watch_until_ && connected_) return kLookEvery;
+    idle_ = true;
     return stopping_ ? milliseconds(20) : milliseconds(1000);
   }
   void end_idle() {
@@ -355,6 +361,7 @@ class Outbox::Core final : public Connection::Answers, public std::enable_shared
       if (slot == Slots::kNone) return false;
       in_flight_.push_back({next_id_, slots_[slot].row, slot, 0});
     }
+    watch_until_ = steady_clock::now() + kWatch;
     // put() does not touch a slot that is not waiting.
     connection_->send(next_id_++, slots_[slot].message);
     return true;
@@ -510,7 +517,7 @@ class Outbox::Core final : public Connection::Answers, public std::enable_shared
   std::deque<Row> rows_;
   std::size_t last_row_ = 0;
   bool connected_ = false;
-  bool idle_ = false;  // the thread may wait in work()
+  bool idle_ = false;  // the thread may wait in work() for long, and nobody has woken it yet
   bool stopping_ = false;
   bool stopped_ = false;
   steady_clock::time_point deadline_;
@@ -520,6 +527,7 @@ class Outbox::Core final : public Connection::Answers, public std::enable_shared
   std::unique_ptr<Spool> spool_;
   SpoolRecord record_;
   std::uint64_t next_id_ = 1;
+  steady_clock::time_point watch_until_;
   std::string told_;  // why there is no connection
   bool refusal_told_ = false;
   bool spool_told_ = false;

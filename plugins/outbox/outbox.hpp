@@ -7,6 +7,8 @@
 // its way is sent again, in order: at least once. With a spool, what cannot be sent for a second, or fills half of the
 // memory, goes to disk, and everything that comes later goes behind it.
 //
+// While messages come, the thread looks for them every few milliseconds; put() wakes it only where it sleeps.
+//
 // Threads: constructor, stop(), destructor [setup]; add_camera(), remove_camera() [setup] or [post]; put(), start()
 // [post],
 //   one at a time; totals() [any]. The connection and the spool belong to a thread of the outbox's own.

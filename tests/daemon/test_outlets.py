@@ -242,6 +242,32 @@ class Outlets(Daemon):
             jsonschema.Draft202012Validator.check_schema(schema)
 
 
+    def test_a_picture_of_each_new_object_comes_to_the_broker_and_into_the_folder(self):
+        got = subprocess.Popen(["/usr/bin/mosquitto_sub", "-h", "127.0.0.1", "-p", str(self.broker.port), "-t",
+                                "camd/demo/snapshot", "-C", "1", "-N", "-W", str(PATIENCE)], stdout=subprocess.PIPE)
+        self.addCleanup(got.wait)
+        self.addCleanup(got.kill)
+        process, out, err = self.run_camd(
+            f"device: host\nmodel: {{path: {SOURCE}/models/marker-640x360.onnx}}\nmetrics: {{period: 100ms}}\ncameras:\n"
+            f"  - {{name: demo, source: {{type: file, path: {SOURCE}/models/demo/demo.mp4, loop: true}}}}\npostprocess:\n"
+            f"  - plugin: detections\n  - plugin: track\n"
+            f"  - plugin: snapshot\n    config:\n      dir: {self.folder}/pictures\n      settle: 200ms\n"
+            f"      mqtt: {{url: 'mqtt://127.0.0.1:{self.broker.port}'}}\n")
+        picture, _ = got.communicate(timeout=PATIENCE)
+        self.assertEqual((picture[:3], picture[-2:]), (b"\xff\xd8\xff", b"\xff\xd9"), err.lines)
+        self.end(process, out, err)
+        files = sorted((self.folder / "pictures").iterdir())
+        self.assertIn(picture, [file.read_bytes() for file in files])
+        for file in files:
+            self.assertRegex(file.name, r"^\d{8}T\d{6}\.\d{3}Z-demo-\w+-\d+(-\d+)?\.jpg$")
+        lines = list(map(json.loads, out.lines))
+        numbers = [line for line in lines if line["event"] == "plugin" and line["name"] == "snapshot"][-1]["counters"]
+        self.assertEqual(numbers["taken"], numbers["saved"] + numbers["failed"] + numbers["dropped"] + numbers["waiting"])
+        for line in lines:
+            if line["event"] == "outlet":
+                self.assertTrue(balanced(line), line)
+
+
 class Webhook(Daemon):
     def run_with(self, server, frames, further=""):
         """A run of two cameras until the server has taken so many frames of each. Returns the last rows and the log."""

@@ -14,7 +14,7 @@ namespace {
 TEST(Builtins, AreListedInAlphabeticalOrder) {
   EXPECT_EQ(builtin_names(),
             (std::vector<std::string_view>{"annotate", "coco", "codes", "detections", "jsonl", "kafka", "mot", "mqtt",
-                                           "onvif", "record", "tensors", "track", "webhook", "zones"}));
+                                           "onvif", "record", "snapshot", "tensors", "track", "webhook", "zones"}));
 }
 
 TEST(Builtins, NameTheElementsThatFilmsLeanOn) {

@@ -34,6 +34,9 @@ struct Far {
   std::vector<std::string> received;  // payloads, in their order, those that came again too
   int opened = 0;
   bool woken = false;
+  int wakes = 0;
+  bool hold = false;     // work() does not return
+  bool working = false;  // it has begun
 
   void set(const std::function<void(Far&)>& change) {
     const std::lock_guard lock(mutex);
@@ -73,6 +76,9 @@ class FarConnection final : public Connection {
     std::vector<std::pair<std::uint64_t, bool>> told;
     {
       std::unique_lock lock(far_.mutex);
+      far_.working = true;
+      far_.changed.notify_all();
+      far_.changed.wait(lock, [&] { return !far_.hold; });
       const auto may_tell = [&] { return !sent_.empty() && far_.may_acknowledge > 0; };
       far_.changed.wait_for(lock, most, [&] { return far_.woken || !far_.up || far_.lose || may_tell(); });
       far_.woken = false;
@@ -94,6 +100,7 @@ class FarConnection final : public Connection {
   void wake() noexcept override {
     const std::lock_guard lock(far_.mutex);
     far_.woken = true;
+    ++far_.wakes;
     far_.changed.notify_all();
   }
   void close(bool /*politely*/) noexcept override {
@@ -157,6 +164,22 @@ TEST_F(OutboxTest, SendsInOrderAndCountsWhatTheOtherSideHas) {
   EXPECT_EQ(end.taken, 6U);
   EXPECT_EQ(end.waiting, 0U);
   EXPECT_THAT(far.received, ElementsAre("1", "2", "3", "4", "5", "6"));
+}
+
+TEST_F(OutboxTest, WakesASenderThatSleepsOnceForManyMessages) {
+  far.hold = true;
+  make();
+  box->start();
+  {
+    std::unique_lock lock(far.mutex);
+    far.changed.wait(lock, [this] { return far.working; });
+  }
+  for (const char* one : {"1", "2", "3"}) put(one);
+  far.set([](Far& f) {
+    EXPECT_EQ(f.wakes, 1);
+    f.hold = false;
+  });
+  static_cast<void>(wait_until([](const OutboxTotals& t) { return t.acknowledged == 3; }));
 }
 
 TEST_F(OutboxTest, KeepsWhatIsNotAcknowledgedWaiting) {
