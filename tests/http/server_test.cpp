@@ -112,7 +112,7 @@ TEST_F(ServerTest, BoundsARequestAndOutlivesWhatIsNone) {
   const std::string long_line(2 * kMostRequestBytes, 'a');
   for (const std::string& request :
        {"GET /" + long_line + " HTTP/1.1\r\nHost: h\r\n\r\n", "GET / HTTP/1.1\r\nX: " + long_line + "\r\n\r\n",
-        std::string("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 \r\n\r\n", 20), std::string("GET\r\n\r\n")}) {
+        std::string("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 \r\n\r\n", 16), std::string("GET\r\n\r\n")}) {
     const Connection connection(at_);
     (void)connection.send(request);
     connection.finish_sending();
