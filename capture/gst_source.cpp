@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <atomic>
 #include <filesystem>
 #include <functional>
 #include <system_error>
@@ -12,13 +11,10 @@
 #include "base/mutex.hpp"
 #include "base/thread.hpp"
 #include "capture/backoff.hpp"
-#include "capture/file_pace.hpp"
 #include "capture/gst_connection.hpp"
-#include "capture/gst_picture.hpp"
-#include "capture/sample_decoder.hpp"
+#include "capture/gst_pictures.hpp"
 #include "capture/silence.hpp"
 #include "capture/starvation.hpp"
-#include "capture/stream_times.hpp"
 #include "capture/video_file.hpp"
 
 namespace camd::capture {
@@ -30,7 +26,6 @@ using base::ErrorKind;
 using base::MutexLock;
 using base::TimePoint;
 
-constexpr const char* kFirstFrameMessage = "camd-first-frame";
 constexpr const char* kStopMessage = "camd-stop";
 constexpr const char* kUndecodable = "packets arrive, but no picture can be decoded from them";
 constexpr Duration kClosedPatience = std::chrono::milliseconds(500);  // for pictures, once the server has gone
@@ -63,7 +58,7 @@ std::string placed(const config::Camera& camera, const std::string& message) {
 }
 
 // The camera's own thread holds it too, so that it may be left behind.
-class GstCamera final : public std::enable_shared_from_this<GstCamera>, private SampleTaker, private DecodedTaker {
+class GstCamera final : public std::enable_shared_from_this<GstCamera> {
  public:
   GstCamera(const config::Camera& camera, CameraIndex index, FrameRing& ring, SourceListener& listener,
             const base::Clock& clock, Duration first_frame_patience)
@@ -73,8 +68,7 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
         held_(static_cast<unsigned>(ring.slots() + 1)),
         listener_(listener),
         clock_(clock),
-        lossless_(is_lossless(camera)),
-        paced_(std::holds_alternative<config::FileSource>(camera.source) && !lossless_),
+        pictures_(camera_, ring, clock, held_),
         recovery_(recovery_of(camera.source)),
         first_frame_patience_(std::max(recovery_.timeout, first_frame_patience)),
         backoff_(recovery_.reconnect_initial, recovery_.reconnect_max,
@@ -106,12 +100,13 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
       changed_.notify_all();
       if (connection_) connection_->wake(kStopMessage);
     }
+    pictures_.stop();
     ring_.close(true);  // a lossless source may wait there for a slot
   }
 
-  [[nodiscard]] ClockStatus clock() const noexcept { return times_->status(); }
-  [[nodiscard]] UpstreamLosses losses() const noexcept { return times_->losses(); }
-  [[nodiscard]] DecoderStatus decoder() const { return decoded_by_->status(); }
+  [[nodiscard]] ClockStatus clock() const noexcept { return pictures_.times().status(); }
+  [[nodiscard]] UpstreamLosses losses() const noexcept { return pictures_.times().losses(); }
+  [[nodiscard]] DecoderStatus decoder() const { return pictures_.decoder(); }
 
   // Where it is not known yet which decoders it will get, it may.
   [[nodiscard]] bool makes_pictures_on_device() const noexcept {
@@ -163,44 +158,19 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
   void open() {
     const config::DecodeMode mode = refusal_.empty() ? camera_.decode : config::DecodeMode::kCpu;
     const Decoding decoding = decoding_of(camera_, mode, ring_.device());
-    on_device_ = decoding.on_device();
     BuiltPipeline built = build_pipeline(camera_, held_, decoding);
-    if (!built.compressed) decoder_.reset();
-    if (built.compressed && !decoder_) {
-      decoder_ = std::make_unique<SampleDecoder>(ring_.device(), static_cast<int>(held_), camera_.max_megapixels,
-                                                 static_cast<DecodedTaker&>(*this));
-    }
-    if (decoder_) decoder_->begin();
-    DecoderNote::watch(decoded_by_, built.compressed ? nullptr : built.pipeline.get());
-    {
-      const MutexLock lock(mutex_);
-      closing_ = false;
-    }
-    first_frame_ = false;
-    if (!paced_ && !lossless_) times_->connect(built.pipeline.get());
-    begin_round();
+    pictures_.open(built.pipeline.get(), built.compressed, decoding.on_device());
     missing_.clear();
-    auto connection =
-        std::make_shared<GstConnection>(std::move(built), camera_.name, static_cast<SampleTaker&>(*this), worker_);
+    auto connection = std::make_shared<GstConnection>(std::move(built), camera_.name, pictures_, worker_);
     const MutexLock lock(mutex_);
     connection_ = std::move(connection);
   }
 
   void close() noexcept {
+    pictures_.close();
     std::shared_ptr<GstConnection> gone;
-    {
-      const MutexLock lock(mutex_);
-      gone = std::move(connection_);
-      closing_ = true;
-      changed_.notify_all();  // a frame may be waiting until it is due
-    }
-  }
-
-  // [control], while no frame is on its way.
-  void begin_round() {
-    frames_this_round_ = 0;
     const MutexLock lock(mutex_);
-    pace_.start_round();
+    gone = std::move(connection_);
   }
 
   // The error that made a state change fail.
@@ -253,7 +223,7 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
     for (;;) {
       if (stopped()) return Opened::kStopped;
       const auto message = connection_->next_message(std::min<Duration>(kLook, deadline - clock_.now()));
-      if (decoder_ && decoder_->waits()) deadline = clock_.now() + kOpenPatience;
+      if (pictures_.waits_for_decoder()) deadline = clock_.now() + kOpenPatience;
       if (!message && clock_.now() < deadline) continue;
       if (!message) refuse_file(path, fmt::format("shows no picture within {}", seconds_text(kOpenPatience)));
       const GstMessageType type = GST_MESSAGE_TYPE(message.get());
@@ -324,7 +294,7 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
       explain(outcome.reason);
       report(SourceState::kReconnecting, outcome.reason);
       // A camera that gives a picture now and then and breaks again is not asked any more often for that.
-      if (first_frame_ && clock_.now() - opened > recovery_.timeout) backoff_.reset();
+      if (pictures_.any() && clock_.now() - opened > recovery_.timeout) backoff_.reset();
       if (!sleep(backoff_.next())) return;
     }
   }
@@ -362,17 +332,19 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
       case StateChange::kLive: break;
     }
     server_closed_ = false;
+    own_stops_.begin(clock_.now());
     silence_.begin(clock_.now());
     starvation_.begin(clock_.now(), fates());
     Duration patience = Duration::zero();
     for (;;) {
       if (stopped()) return {Verdict::kStopped, ""};
+      const Duration stopped = own_stops_.look(clock_.now(), patience);
       if (connection_->comes_back()) {
-        if (auto outcome = look_for_pictures(patience)) return *std::move(outcome);
+        if (auto outcome = look_for_pictures(stopped, patience)) return *std::move(outcome);
       } else {
         patience = kLook;
       }
-      if (auto outcome = look_for_deliveries()) return *std::move(outcome);
+      if (auto outcome = look_for_deliveries(stopped)) return *std::move(outcome);
       const auto message = connection_->next_message(patience);
       if (!message) continue;
       note(message.get());
@@ -380,7 +352,7 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
         case GST_MESSAGE_ERROR: return {broken(), error_text(message.get())};
         case GST_MESSAGE_WARNING:
           if (!GstConnection::is_closed_by_server(message.get())) break;
-          if (!first_frame_) return {broken(), "the server closed the connection before the first picture"};
+          if (!pictures_.any()) return {broken(), "the server closed the connection before the first picture"};
           server_closed_ = true;  // what it sent before comes first; over UDP more may come
           break;
         case GST_MESSAGE_EOS:
@@ -397,14 +369,14 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
   }
 
   // What follows from how long there was no picture; empty: nothing yet, and `patience` is how long to wait for a
-  // message before the next look. `patience`: how long that was last time.
-  [[nodiscard]] std::optional<Outcome> look_for_pictures(Duration& patience) {
-    const bool first = first_frame_;
+  // message before the next look. `stopped`: for how long camd did not run since the last one.
+  [[nodiscard]] std::optional<Outcome> look_for_pictures(Duration stopped, Duration& patience) {
+    const bool first = pictures_.any();
     Duration limit = first ? recovery_.timeout : first_frame_patience_;
     if (server_closed_) limit = std::min(limit, kClosedPatience);
-    if (decoder_ && decoder_->waits()) silence_.begin(clock_.now());
-    const Duration silent = silence_.look(clock_.now(), base::from_ns(last_frame_ns_), patience);
-    const bool undecodable = silent >= limit / 2 && times_->packets_arrive();
+    if (pictures_.waits_for_decoder()) silence_.begin(clock_.now());
+    const Duration silent = silence_.look(clock_.now(), pictures_.last(), stopped);
+    const bool undecodable = silent >= limit / 2 && pictures_.times().packets_arrive();
     if (undecodable) report(SourceState::kStarved, kUndecodable);
     if (silent >= limit && server_closed_) return Outcome{Verdict::kLost, "the server closed the connection"};
     if (silent >= limit) {
@@ -413,7 +385,7 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
       return Outcome{Verdict::kLost, std::move(reason)};
     }
     if (first && silent < limit / 2 && reported_reason_ == kUndecodable) report(SourceState::kRunning, refusal_);
-    if (!first && connection_->is_flooded(times_->has_packets())) {
+    if (!first && connection_->is_flooded(pictures_.times().has_packets())) {
       connection_->interrupt();
       return Outcome{Verdict::kLost, "the server answers without end"};
     }
@@ -421,10 +393,10 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
     return std::nullopt;
   }
 
-  // What follows from what became of the pictures; empty: nothing.
-  [[nodiscard]] std::optional<Outcome> look_for_deliveries() {
+  // What follows from what became of the pictures; empty: nothing. `stopped`: as above.
+  [[nodiscard]] std::optional<Outcome> look_for_deliveries(Duration stopped) {
     const bool was_starved = starvation_.starved();
-    starvation_.look(clock_.now(), fates());
+    starvation_.look(clock_.now(), fates(), stopped);
     if (was_starved && !starvation_.starved()) report(SourceState::kRunning, refusal_);
     if (!was_starved && starvation_.starved()) report(SourceState::kStarved, starvation_.reason());
     if (!connection_->comes_back() || !starvation_.wants_another_try()) return std::nullopt;
@@ -440,8 +412,8 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
   [[nodiscard]] std::optional<Outcome> at_end() {
     if (connection_->comes_back()) return Outcome{Verdict::kLost, "the stream ended"};
     if (!loops()) return Outcome{Verdict::kEnded, "the end of the stream"};
-    if (frames_this_round_ == 0) return Outcome{Verdict::kFailed, "has no picture in it"};
-    begin_round();
+    if (pictures_.of_this_round() == 0) return Outcome{Verdict::kFailed, "has no picture in it"};
+    pictures_.begin_round();
     if (connection_->rewind()) return std::nullopt;
     return Outcome{Verdict::kAgain, ""};  // an input that cannot seek is opened again
   }
@@ -480,144 +452,19 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
     return !stopping_;
   }
 
-  // ---- [streaming]
-
-  bool take_sample(GstSample* sample, GstElement* pipeline) noexcept override {
-    if (decoder_) {
-      times_->decodes(gst_sample_get_buffer(sample));
-      return decoded(decoder_->decode(sample, pipeline), pipeline);
-    }
-    return deliver(stamp_of(sample), pipeline, [this, sample](FillLease& lease) {
-      return fill_from_sample(lease, ring_.may_borrow(), on_device_, sample);
-    });
-  }
-
-  void take_end(GstElement* pipeline) noexcept override {
-    if (decoder_) (void)decoded(decoder_->end(pipeline), pipeline);
-  }
-
-  bool take_decoded(LentPicture& picture, const StreamStamp& stamp, GstElement* pipeline) noexcept override {
-    return deliver(stamp, pipeline, [this, &picture](FillLease& lease) -> std::string {
-      if (const base::Status ready = ring_.device().synchronize(*picture->ready); !ready.ok()) return ready.message();
-      lease.borrow_on_device(picture->layout,
-                             {picture->data, picture->layout.size_bytes, picture->release, picture->argument});
-      picture.take_over();
-      return "";
-    });
-  }
-
-  [[nodiscard]] bool gives_up() noexcept override {
-    const MutexLock lock(mutex_);
-    return stopping_ || closing_;
-  }
-
-  // What follows from the decoder's answer. False: no more samples are wanted.
-  bool decoded(const base::Status& status, GstElement* pipeline) {
-    if (status.ok()) return decoder_->wanted();
-    if (status.kind() == ErrorKind::kSource) {
-      gst_element_post_message(pipeline, refused_message(pipeline, status.message()));
-    }
-    return false;
-  }
-
-  // `fill` puts the picture into the slot that it is given, and says what is wrong or "".
-  template <typename Fill>
-  bool deliver(const StreamStamp& stamp, GstElement* pipeline, const Fill& fill) {
-    TimePoint arrived = clock_.now();
-    CaptureTime time;
-    if (paced_) {
-      time.captured = due(stamp, arrived);
-      if (!wait_until_due(time.captured)) return false;
-      arrived = clock_.now();
-      time = times_->known(time.captured, arrived);
-    } else if (!lossless_) {
-      time = times_->picture(stamp.pts, stamp.on_clock(pipeline), arrived);
-      tell_steps();
-    }
-    const bool damaged = is_damaged(stamp, arrived);
-    if (ring_.closed()) return false;
-    std::optional<FillLease> lease = ring_.begin();
-    if (lossless_) time.captured = arrived = clock_.now();  // waiting for a slot is the file's time, not the frame's
-    last_frame_ns_ = base::to_ns(arrived);
-    if (lease && !(damaged && camera_.damaged == config::DamagedMode::kDrop)) {
-      std::string problem;
-      try {
-        problem = fill(*lease);
-      } catch (const std::exception& error) {
-        problem = error.what();
-      }
-      if (problem.empty()) {
-        lease->publish(time.captured, arrived, time.uncertainty, damaged);
-      } else {
-        tell_once(told_problem_, "frames are dropped as source_error: " + problem);
-      }
-    }
-    ++frames_this_round_;
-    if (!first_frame_.exchange(true)) {
-      if (decoder_) decoded_by_->set({decoder_->name(), "cuda:" + std::to_string(ring_.device().info().index)});
-      gst_element_post_message(
-          pipeline, gst_message_new_application(GST_OBJECT(pipeline), gst_structure_new_empty(kFirstFrameMessage)));
-    }
-    return true;
-  }
-
-  [[nodiscard]] bool is_damaged(const StreamStamp& stamp, TimePoint arrived) noexcept {
-    return times_->is_damaged(paced_ || lossless_ ? GST_CLOCK_TIME_NONE : stamp.pts, stamp.corrupted, arrived);
-  }
-
-  [[nodiscard]] TimePoint due(const StreamStamp& stamp, TimePoint now) {
-    TimePoint due;
-    bool moved = false;
-    {
-      const MutexLock lock(mutex_);
-      due = pace_.due(stamp.running, stamp.shown, now);
-      moved = pace_.moved();
-    }
-    if (moved) tell_once(told_moved_, "more than a second late, its schedule moves");
-    return due;
-  }
-
-  // False when the pipeline is being closed.
-  [[nodiscard]] bool wait_until_due(TimePoint due) {
-    const MutexLock lock(mutex_);
-    while (!stopping_ && !closing_ && clock_.now() < due) (void)clock_.wait_until(changed_, mutex_, due);
-    return !stopping_ && !closing_;
-  }
-
-  // One line for a step of the stamps; for a camera whose stamps step all the time, one a minute.
-  void tell_steps() {
-    const std::uint64_t steps = times_->status().steps;
-    const TimePoint now = clock_.now();
-    if (steps == told_steps_ || (told_steps_ > 0 && now - told_steps_at_ < std::chrono::minutes(1))) return;
-    base::log().warn(
-        "camera {}: its time stamps have stepped, started over or stood still ({} times since the start); "
-        "its clock is estimated anew",
-        camera_.name, steps);
-    told_steps_ = steps;
-    told_steps_at_ = now;
-  }
-
-  void tell_once(bool& told, const std::string& what) const {
-    if (!told) base::log().warn("camera {}: {}", camera_.name, what);
-    told = true;
-  }
-
   const config::Camera camera_;
   const CameraIndex index_;
   FrameRing& ring_;
   const unsigned held_;  // buffers that camd keeps at once
   SourceListener& listener_;
   const base::Clock& clock_;
-  const bool lossless_;
-  const bool paced_;  // a file in real time
+  GstPictures pictures_;
   const config::Recovery recovery_;
   const Duration first_frame_patience_;
 
   base::Mutex mutex_;
   base::CondVar changed_;
   bool stopping_ CAMD_GUARDED_BY(mutex_) = false;
-  bool closing_ CAMD_GUARDED_BY(mutex_) = false;  // the pipeline
-  FilePace pace_ CAMD_GUARDED_BY(mutex_);
   StateWorker worker_;  // [control]; outlives every connection
   // Replaced by [control] under mutex_, so that stop() can wake it; [control] itself reads it without.
   std::shared_ptr<GstConnection> connection_;
@@ -625,6 +472,7 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
 
   // [control]
   Backoff backoff_;
+  OwnStops own_stops_;
   Silence silence_;
   bool server_closed_ = false;  // the connection over which it is asked
   Starvation starvation_{recovery_.timeout};
@@ -632,21 +480,6 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera>, private 
   std::string refusal_;  // why the CPU decodes, although the GPU was to
   SourceState reported_ = SourceState::kStarting;
   std::string reported_reason_;
-
-  // Between [streaming] and [control]
-  std::atomic<bool> first_frame_{false};
-  std::atomic<std::int64_t> last_frame_ns_{0};
-  std::atomic<std::uint64_t> frames_this_round_{0};
-  std::atomic<bool> on_device_{false};  // decoders leave their pictures in the device's memory
-
-  // [streaming]; one thread after the other, with a detach() or the end of the stream between them
-  std::unique_ptr<SampleDecoder> decoder_;  // made by [control] while nothing streams; null: GStreamer decodes
-  const std::shared_ptr<DecoderNote> decoded_by_ = std::make_shared<DecoderNote>();
-  const std::shared_ptr<StreamTimes> times_ = std::make_shared<StreamTimes>(clock_);
-  std::uint64_t told_steps_ = 0;
-  TimePoint told_steps_at_;
-  bool told_moved_ = false;
-  bool told_problem_ = false;
 
   base::Mutex listening_;  // held while the listener is called
   bool cut_off_ CAMD_GUARDED_BY(listening_) = false;

@@ -10,8 +10,16 @@ using base::Duration;
 void PictureLosses::connect() noexcept {
   pictures_.fill({});
   begun_ = first_unsettled_ = 0;
-  any_shown_ = hole_since_shown_ = damaged_ = has_key_ = false;
+  any_shown_ = hole_since_shown_ = damaged_ = has_key_ = has_driver_number_ = false;
   distance_ = Duration::zero();
+}
+
+void PictureLosses::driver_gave(std::uint64_t number) noexcept {
+  constexpr std::uint64_t kMostLost = 100'000;  // half an hour; more is another beginning
+  const std::uint64_t ahead = number - driver_number_;
+  if (has_driver_number_ && ahead > 1 && ahead <= kMostLost) totals_.frames_missing += ahead - 1;
+  has_driver_number_ = true;
+  driver_number_ = number;
 }
 
 void PictureLosses::lost(std::uint64_t packets, bool from_open) noexcept {

@@ -4,6 +4,9 @@
 // Packets. Holes in the sequence numbers of RTP (RFC 3550, section 5.1), where packets leave the jitter buffer: what it
 // has given up for lost.
 //
+// Drivers. A V4L2 driver numbers the pictures of its device. Those that it dropped, because no buffer was free or the
+// cable failed, leave a hole in the numbers, and count as missing.
+//
 // Missing pictures. Pictures come out in the order of their names, which decoders carry through
 // (capture/stream_times.hpp). One that began to arrive and is overtaken by a later one has been given up. Where packets
 // were lost, whole pictures may be among them: so many as the gap between two shown pictures has room for, at the
@@ -47,6 +50,8 @@ class PictureLosses {
 
   // A new connection: nothing of the last one comes any more.
   void connect() noexcept;
+  // A driver gave the picture of this number (V4L2's `sequence`).
+  void driver_gave(std::uint64_t number) noexcept;
   // ---- In the order of decoding
   // `packets` are gone. `from_open`: the picture that began last had not ended.
   void lost(std::uint64_t packets, bool from_open) noexcept;
@@ -77,7 +82,9 @@ class PictureLosses {
 
   UpstreamLosses totals_;
   std::array<Picture, kPictures> pictures_;
-  std::uint64_t begun_ = 0;  // pictures of this connection
+  bool has_driver_number_ = false;
+  std::uint64_t driver_number_ = 0;  // of its last picture
+  std::uint64_t begun_ = 0;          // pictures of this connection
   std::uint64_t first_unsettled_ = 0;
   bool any_shown_ = false;
   bool hole_since_shown_ = false;  // packets were lost since the last picture was shown

@@ -51,12 +51,15 @@ class Starvation {
     since_ = now;
     starved_ = false;
   }
-  void look(base::TimePoint now, const FrameFates& fates) noexcept {
+  // `stopped`: for how long camd itself did not run since the last look (capture/silence.hpp): the backlog of that time
+  // is too old, and no reason to open the source anew.
+  void look(base::TimePoint now, const FrameFates& fates, base::Duration stopped) noexcept {
     if (fates.delivered != base_.delivered) {
       patience_ = timeout_;
       begin(now, fates);
     }
     if (fates.captured == base_.captured) since_ = now;
+    since_ = std::min(now, since_ + stopped);
     lost_ = {fates.captured - base_.captured,         fates.delivered - base_.delivered,
              fates.superseded - base_.superseded,     fates.too_old - base_.too_old,
              fates.source_error - base_.source_error, fates.device_error - base_.device_error,

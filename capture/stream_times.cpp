@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "capture/gst_held.hpp"
+#include "capture/picture_names.hpp"
 
 namespace camd::capture {
 namespace {
@@ -82,8 +83,7 @@ struct StreamTimes::Tap {
   PictureStarts arriving;
   // [departure] of the one behind it
   PictureStarts departing;
-  GstClockTime given_pts = GST_CLOCK_TIME_NONE;
-  GstClockTime same_pts = 0;  // how many pictures before this one had it
+  PictureNames names;  // its rate is read under the lock
 
   // Under the lock of `times`.
   bool begun = false;
@@ -112,6 +112,15 @@ void StreamTimes::connect(GstElement* pipeline) {
     losses_.connect();
     fresh_ = true;
   }
+  // They are there from the beginning, while jitter buffers come with their streams.
+  GstIterator* const drivers = gst_bin_iterate_all_by_element_factory_name(GST_BIN(pipeline), "v4l2src");
+  GValue driver = G_VALUE_INIT;
+  while (gst_iterator_next(drivers, &driver) == GST_ITERATOR_OK) {
+    watch_driver(GST_ELEMENT(g_value_get_object(&driver)), connection);
+    g_value_reset(&driver);
+  }
+  g_value_unset(&driver);
+  gst_iterator_free(drivers);
   g_signal_connect_data(pipeline, "deep-element-added", G_CALLBACK(&StreamTimes::on_element),
                         Held<Connection>::make(std::move(connection)), &Held<Connection>::let_go_of,
                         static_cast<GConnectFlags>(0));
@@ -157,6 +166,25 @@ void StreamTimes::watch_decoder(GstElement* element, const std::shared_ptr<Conne
                       &Held<Connection>::let_go);
     gst_object_unref(sink);
   }
+}
+
+void StreamTimes::watch_driver(GstElement* element, const std::shared_ptr<Connection>& connection) {
+  if (GstPad* const source = gst_element_get_static_pad(element, "src")) {
+    gst_pad_add_probe(source, GST_PAD_PROBE_TYPE_BUFFER, &StreamTimes::on_driver, Held<Connection>::make(connection),
+                      &Held<Connection>::let_go);
+    gst_object_unref(source);
+  }
+}
+
+GstPadProbeReturn StreamTimes::on_driver(GstPad*, GstPadProbeInfo* info, gpointer held) {
+  const Held<Connection>::Use connection(held);
+  StreamTimes& times = *connection->times;
+  const GstBuffer* const picture = GST_PAD_PROBE_INFO_BUFFER(info);
+  const MutexLock lock(times.mutex_);
+  if (connection->number == times.connection_ && GST_BUFFER_OFFSET_IS_VALID(picture) != FALSE) {
+    times.losses_.driver_gave(GST_BUFFER_OFFSET(picture));
+  }
+  return GST_PAD_PROBE_OK;
 }
 
 GstPadProbeReturn StreamTimes::on_decode(GstPad*, GstPadProbeInfo* info, gpointer held) {
@@ -214,13 +242,11 @@ GstPadProbeReturn StreamTimes::on_departure(GstPad*, GstPadProbeInfo* info, gpoi
   const unsigned lost = tap.departing.lost_before(*header);
   if (lost > 0) tap.times->lost(tap, lost, tap.departing.is_open());
   if (tap.departing.starts(*header)) {
-    tap.same_pts = pts == tap.given_pts ? tap.same_pts + 1 : 0;
-    tap.given_pts = pts;
-    tap.times->departed(tap, header->stamp, pts + tap.same_pts, lost > 0);
+    tap.times->departed(tap, header->stamp, pts, lost > 0);
   }
-  if (pts != tap.given_pts + tap.same_pts) {
+  if (pts != tap.names.current()) {
     packet = gst_buffer_make_writable(packet);
-    GST_BUFFER_PTS(packet) = tap.given_pts + tap.same_pts;
+    GST_BUFFER_PTS(packet) = tap.names.current();
     GST_PAD_PROBE_INFO_DATA(info) = packet;
   }
   return GST_PAD_PROBE_OK;
@@ -278,15 +304,16 @@ void StreamTimes::arrived(Tap& tap, std::uint32_t rtp, TimePoint now) noexcept {
   next_ = (next_ + 1) % kPictures;
 }
 
-void StreamTimes::departed(const Tap& tap, std::uint32_t rtp, GstClockTime pts, bool holed) noexcept {
+void StreamTimes::departed(Tap& tap, std::uint32_t rtp, GstClockTime pts, bool holed) noexcept {
   const MutexLock lock(mutex_);
+  const GstClockTime name = tap.names.next(rtp, tap.rate, pts);
   if (tap.number != active_tap_) return;
-  losses_.begin(pts, tap.since_first(rtp), holed);
+  losses_.begin(name, tap.since_first(rtp), holed);
   for (std::size_t i = 1; i <= kPictures; ++i) {
     Picture& one = pictures_[(next_ + kPictures - i) % kPictures];
     if (one.tap == 0) return;
-    if (one.tap != tap.number || one.rtp != rtp || GST_CLOCK_TIME_IS_VALID(one.pts)) continue;
-    one.pts = pts;
+    if (one.tap != tap.number || one.rtp != rtp || GST_CLOCK_TIME_IS_VALID(one.name)) continue;
+    one.name = name;
     return;
   }
 }
@@ -319,9 +346,9 @@ const StreamTimes::Picture* StreamTimes::find(GstClockTime pts) const {
   for (std::size_t i = 1; i <= kPictures; ++i) {
     const Picture& one = pictures_[(next_ + kPictures - i) % kPictures];
     if (one.tap == 0) break;
-    if (!GST_CLOCK_TIME_IS_VALID(one.pts)) continue;
-    if (one.pts == pts) return &one;
-    if (one.pts < pts && (nearest == nullptr || one.pts > nearest->pts)) nearest = &one;
+    if (!GST_CLOCK_TIME_IS_VALID(one.name)) continue;
+    if (one.name == pts) return &one;
+    if (one.name < pts && (nearest == nullptr || one.name > nearest->name)) nearest = &one;
   }
   return nearest;
 }
@@ -343,7 +370,7 @@ bool StreamTimes::is_damaged(GstClockTime pts, bool corrupted, TimePoint now) no
   const MutexLock lock(mutex_);
   if (active_tap_ == 0 || several_ || !GST_CLOCK_TIME_IS_VALID(pts)) return losses_.shown_unnamed(corrupted);
   const Picture* const found = find(pts);
-  return found != nullptr ? losses_.shown(found->pts, corrupted, now) : losses_.shown_unnamed(corrupted);
+  return found != nullptr ? losses_.shown(found->name, corrupted, now) : losses_.shown_unnamed(corrupted);
 }
 
 bool StreamTimes::packets_arrive() const noexcept {

@@ -3,16 +3,17 @@
 //
 // RTP. Time stamps and arrivals are read from the packets where they enter the jitter buffer (rtpjitterbuffer), before
 // it smooths the stamps towards the arrivals: what it hands on says of a backlog that it is fresh. A picture's arrival
-// is that of its first packet. The PTS that the jitter buffer gives a picture is kept as its name: decoders carry it
-// through unchanged, and by it the decoded picture is known again. Where the jitter buffer gives two pictures one PTS,
-// the later one's is moved by a nanosecond. Sender reports (RFC 3550, section 6.4.1) are read where they enter it, too.
+// is that of its first packet. Behind the jitter buffer each picture gets a name in place of its PTS
+// (capture/picture_names.hpp): decoders carry it through unchanged, and by it the decoded picture is known again.
+// Sender reports (RFC 3550, section 6.4.1) are read where they enter it, too.
 // This holds for `rtsp`, and for the text of a free pipeline with one video jitter buffer in it.
 //
 // Without RTP the stamp is the PTS on the pipeline's clock, which is CLOCK_MONOTONIC, and the arrival that of the
 // sample.
 //
 // Losses. The sequence numbers of the same packets, the key frames that enter a decoder, and what comes out of it say
-// what was lost before a frame could be captured (capture/picture_losses.hpp).
+// what was lost before a frame could be captured (capture/picture_losses.hpp). So do the numbers that V4L2 drivers give
+// their pictures, read where these leave v4l2src.
 //
 // Threads: connect() [control]; picture() [streaming]; status() [any]; packets on GStreamer's threads. One lock, held
 // for arithmetic only, once for each picture and thread [no-alloc]. Invariants: a pipeline that was left behind,
@@ -61,12 +62,14 @@ class StreamTimes : public std::enable_shared_from_this<StreamTimes> {
   static constexpr std::size_t kPictures = 2048;  // more than wait anywhere: half a minute at 60 pictures a second
   struct Picture {
     std::uint32_t rtp = 0;
-    std::uint32_t tap = 0;  // 0: none
-    GstClockTime pts = GST_CLOCK_TIME_NONE;
+    std::uint32_t tap = 0;                    // 0: none
+    GstClockTime name = GST_CLOCK_TIME_NONE;  // none before it has left the jitter buffer
     CameraStamp stamp;
   };
 
   static void on_element(GstBin* pipeline, GstBin* bin, GstElement* element, gpointer connection);
+  static void watch_driver(GstElement* element, const std::shared_ptr<Connection>& connection);
+  static GstPadProbeReturn on_driver(GstPad* pad, GstPadProbeInfo* info, gpointer connection);
   static void on_pad(GstElement* buffer, GstPad* pad, gpointer tap);
   static GstPadProbeReturn on_arrival(GstPad* pad, GstPadProbeInfo* info, gpointer tap);
   static GstPadProbeReturn on_departure(GstPad* pad, GstPadProbeInfo* info, gpointer tap);
@@ -76,7 +79,7 @@ class StreamTimes : public std::enable_shared_from_this<StreamTimes> {
   [[nodiscard]] bool accepts(Tap& tap, base::TimePoint now) CAMD_REQUIRES(mutex_);
   void note_packets(const Tap& tap) noexcept;
   void arrived(Tap& tap, std::uint32_t rtp, base::TimePoint now) noexcept;
-  void departed(const Tap& tap, std::uint32_t rtp, GstClockTime pts, bool holed) noexcept;
+  void departed(Tap& tap, std::uint32_t rtp, GstClockTime pts, bool holed) noexcept;
   void lost(const Tap& tap, unsigned packets, bool from_open) noexcept;
   void reported(Tap& tap, std::uint32_t rtp, std::int64_t wall_ns) noexcept;
   [[nodiscard]] const Picture* find(GstClockTime pts) const CAMD_REQUIRES(mutex_);

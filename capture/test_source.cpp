@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <thread>
+#include <utility>
 
 #include "base/log.hpp"
 #include "base/mutex.hpp"
@@ -75,6 +76,7 @@ class TestSource final : public FrameSource {
         const base::Duration late = clock_.now() - due;
         if (late > kMostLate) {
           start += late;
+          stopped_ += late;
           if (!moved_)
             base::log().warn("camera {}: late by {} ms, the schedule moves", name_, late.count() / 1'000'000);
           moved_ = true;
@@ -98,7 +100,7 @@ class TestSource final : public FrameSource {
     if (now < next_look_) return;
     next_look_ = now + kBetweenLooks;
     const bool was_starved = starvation_.starved();
-    starvation_.look(now, listener_.fates(index_));
+    starvation_.look(now, listener_.fates(index_), std::exchange(stopped_, base::Duration::zero()));
     if (starvation_.starved() == was_starved) return;
     listener_.state_changed(index_, was_starved ? SourceState::kRunning : SourceState::kStarved,
                             was_starved ? "" : starvation_.reason());
@@ -140,6 +142,7 @@ class TestSource final : public FrameSource {
   bool moved_ = false;
   Starvation starvation_{config::Recovery().timeout};
   TimePoint next_look_;
+  base::Duration stopped_{0};  // for how long it did not run since the last look
   std::thread thread_;
 };
 

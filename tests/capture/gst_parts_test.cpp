@@ -66,14 +66,29 @@ TEST(FilePace, MovesTheScheduleWhenMoreThanASecondLate) {
   EXPECT_EQ(pace.due(milliseconds(120), milliseconds(40), now + milliseconds(2081)), now + milliseconds(2120));
 }
 
+TEST(OwnStops, AreWhatAWaitTookTooLong) {
+  OwnStops stops;
+  const auto begun = from_ns(5'000'000'000);
+  stops.begin(begun);
+  EXPECT_EQ(stops.look(begun + milliseconds(1000), milliseconds(1000)), milliseconds(0));
+  EXPECT_EQ(stops.look(begun + milliseconds(12'000), milliseconds(1000)), milliseconds(10'000));
+  EXPECT_EQ(stops.look(begun + milliseconds(12'300), milliseconds(1000)), milliseconds(0));
+}
+
+TEST(OwnStops, AreNoneWhereABusyMachineIsLate) {
+  OwnStops stops;
+  const auto begun = from_ns(5'000'000'000);
+  stops.begin(begun);
+  EXPECT_EQ(stops.look(begun + milliseconds(1900), milliseconds(1000)), milliseconds(0));
+}
+
 TEST(Silence, CountsFromTheLastPicture) {
   Silence silence;
   const auto begun = from_ns(5'000'000'000);
   silence.begin(begun);
-  EXPECT_EQ(silence.look(begun + milliseconds(900), from_ns(0), milliseconds(1000)), milliseconds(900));
-  EXPECT_EQ(silence.look(begun + milliseconds(1900), from_ns(0), milliseconds(1000)), milliseconds(1900));
-  EXPECT_EQ(silence.look(begun + milliseconds(2900), begun + milliseconds(2400), milliseconds(1000)),
-            milliseconds(500));
+  EXPECT_EQ(silence.look(begun + milliseconds(900), from_ns(0), milliseconds(0)), milliseconds(900));
+  EXPECT_EQ(silence.look(begun + milliseconds(1900), from_ns(0), milliseconds(0)), milliseconds(1900));
+  EXPECT_EQ(silence.look(begun + milliseconds(2900), begun + milliseconds(2400), milliseconds(0)), milliseconds(500));
 }
 
 TEST(Silence, DoesNotBlameTheCameraForTimeInWhichCamdDidNotRun) {
@@ -81,16 +96,18 @@ TEST(Silence, DoesNotBlameTheCameraForTimeInWhichCamdDidNotRun) {
   const auto begun = from_ns(5'000'000'000);
   silence.begin(begun);
   const auto shown = begun + milliseconds(900);
-  EXPECT_EQ(silence.look(begun + milliseconds(1000), shown, milliseconds(1000)), milliseconds(100));
-  EXPECT_EQ(silence.look(begun + milliseconds(12'000), shown, milliseconds(1000)), milliseconds(1100));
-  EXPECT_EQ(silence.look(begun + milliseconds(13'000), shown, milliseconds(1000)), milliseconds(2100));
+  EXPECT_EQ(silence.look(begun + milliseconds(1000), shown, milliseconds(0)), milliseconds(100));
+  EXPECT_EQ(silence.look(begun + milliseconds(12'000), shown, milliseconds(10'000)), milliseconds(1100));
+  EXPECT_EQ(silence.look(begun + milliseconds(13'000), shown, milliseconds(0)), milliseconds(2100));
 }
 
-TEST(Silence, CountsWhatABusyMachineAddsToAWait) {
+TEST(Silence, CountsFromThePictureThatCameAfterAStop) {
   Silence silence;
   const auto begun = from_ns(5'000'000'000);
   silence.begin(begun);
-  EXPECT_EQ(silence.look(begun + milliseconds(1900), from_ns(0), milliseconds(1000)), milliseconds(1900));
+  const auto shown = begun + milliseconds(11'000);  // out of the backlog
+  EXPECT_EQ(silence.look(begun + milliseconds(11'100), shown, milliseconds(10'000)), milliseconds(0));
+  EXPECT_EQ(silence.look(begun + milliseconds(12'000), shown, milliseconds(0)), milliseconds(900));
 }
 
 TEST(Backoff, DoublesUpToItsLongestWaitWithAFifthOfJitter) {

@@ -147,6 +147,23 @@ TEST(PictureLosses, WhatWasLostBeforeTheFirstPictureOfAConnectionIsNotCounted) {
   EXPECT_EQ(stream.losses.totals().frames_damaged, 1U);
 }
 
+TEST(PictureLosses, HolesInADriversNumbersAreMissingPictures) {
+  PictureLosses losses;
+  losses.connect();
+  for (const std::uint64_t number : {7U, 8U, 9U, 12U, 13U, 20U}) losses.driver_gave(number);
+  EXPECT_EQ(losses.totals().frames_missing, 8U);
+  EXPECT_EQ(losses.totals().packets_lost, 0U);
+}
+
+TEST(PictureLosses, ADriverMayBeginItsNumbersAnew) {
+  PictureLosses losses;
+  losses.connect();
+  for (const std::uint64_t number : {100U, 101U, 0U, 1U, 1'000'000'000U}) losses.driver_gave(number);
+  losses.connect();
+  losses.driver_gave(1'000'000'005U);
+  EXPECT_EQ(losses.totals().frames_missing, 0U);
+}
+
 TEST(PictureLosses, DamageEndsWhereAStreamHasNoKeyFrames) {
   Stream stream;
   stream.go(3);

@@ -28,7 +28,7 @@ TEST(Starvation, IsNoneWhereFramesAreDelivered) {
   for (int i = 1; i < 100; ++i) {
     ++fates.captured;
     ++(i % 10 == 0 ? fates.delivered : fates.too_old);
-    starvation.look(at(0.1 * i), fates);
+    starvation.look(at(0.1 * i), fates, seconds(0));
     EXPECT_FALSE(starvation.starved()) << i;
   }
 }
@@ -39,16 +39,16 @@ TEST(Starvation, BeginsWhenNothingIsDeliveredForHalfTheTimeout) {
   starvation.begin(at(0), fates);
   for (int i = 1; i < 20; ++i) {
     ++fates.captured, ++fates.too_old;
-    starvation.look(at(0.1 * i), fates);
+    starvation.look(at(0.1 * i), fates, seconds(0));
     EXPECT_FALSE(starvation.starved()) << i;
   }
-  starvation.look(at(2), fates);
+  starvation.look(at(2), fates, seconds(0));
   EXPECT_TRUE(starvation.starved());
   EXPECT_EQ(starvation.reason(),
             "nothing is delivered: all frames come later than `pipeline.max_age` allows (too_old)");
   EXPECT_FALSE(starvation.wants_another_try());
   ++fates.captured, ++fates.delivered;
-  starvation.look(at(2.1), fates);
+  starvation.look(at(2.1), fates, seconds(0));
   EXPECT_FALSE(starvation.starved());
 }
 
@@ -56,18 +56,33 @@ TEST(Starvation, IsNoneWhereNothingIsCaptured) {
   Starvation starvation(kTimeout);
   const FrameFates fates{.captured = 50, .delivered = 50};
   starvation.begin(at(0), fates);
-  starvation.look(at(100), fates);
+  starvation.look(at(100), fates, seconds(0));
   EXPECT_FALSE(starvation.starved());
+}
+
+TEST(Starvation, DoesNotCountTheTimeInWhichCamdDidNotRun) {
+  Starvation starvation(kTimeout);
+  FrameFates fates{.captured = 50, .delivered = 50};
+  starvation.begin(at(0), fates);
+  starvation.look(at(0.5), fates, seconds(0));
+  ++fates.captured, ++fates.delivered;
+  starvation.look(at(1), fates, seconds(0));
+  fates.captured += 300, fates.too_old += 300;  // its backlog
+  starvation.look(at(11.5), fates, seconds(10));
+  EXPECT_FALSE(starvation.starved());
+  EXPECT_FALSE(starvation.wants_another_try());
+  starvation.look(at(13), fates, seconds(0));
+  EXPECT_TRUE(starvation.starved());
 }
 
 TEST(Starvation, FramesThatAreOnlySupersededAreGivenTheWholeTimeout) {
   Starvation starvation(kTimeout);
   starvation.begin(at(0), {});
-  starvation.look(at(0), {});
+  starvation.look(at(0), {}, seconds(0));
   const FrameFates fates{.captured = 90, .superseded = 89};
-  starvation.look(at(3.9), fates);
+  starvation.look(at(3.9), fates, seconds(0));
   EXPECT_FALSE(starvation.starved());
-  starvation.look(at(4), fates);
+  starvation.look(at(4), fates, seconds(0));
   EXPECT_TRUE(starvation.starved());
   EXPECT_EQ(starvation.reason(),
             "nothing is delivered: an earlier frame does not come out of the device or the plug-ins (superseded)");
@@ -82,23 +97,23 @@ TEST(Starvation, TriesTheSourceAnewLessAndLessOften) {
   for (double now = 0; now < 300; now += 0.5) {
     if (now == opened) starvation.begin(at(now), fates);
     ++fates.captured, ++fates.source_error;
-    starvation.look(at(now), fates);
+    starvation.look(at(now), fates, seconds(0));
     if (!starvation.wants_another_try()) continue;
     tries.push_back(now - opened);
     opened = now + 0.5;
   }
   EXPECT_THAT(tries, ElementsAre(4, 8, 16, 32, 60, 60, 60));
   ++fates.captured, ++fates.delivered;
-  starvation.look(at(400), fates);
+  starvation.look(at(400), fates, seconds(0));
   fates.captured += 2, fates.source_error += 2;
-  starvation.look(at(404), fates);
+  starvation.look(at(404), fates, seconds(0));
   EXPECT_TRUE(starvation.wants_another_try());
 }
 
 TEST(Starvation, LeavesTheSourceAloneWherePluginsFail) {
   Starvation starvation(kTimeout);
   starvation.begin(at(0), {});
-  starvation.look(at(100), {.captured = 1000, .too_old = 400, .plugin_error = 600});
+  starvation.look(at(100), {.captured = 1000, .too_old = 400, .plugin_error = 600}, seconds(0));
   EXPECT_TRUE(starvation.starved());
   EXPECT_EQ(starvation.reason(), "nothing is delivered: the plug-ins fail with every frame (plugin_error)");
   EXPECT_FALSE(starvation.wants_another_try());

@@ -626,5 +626,5 @@ def stderr_unread(bench):
 
 # ---- A guest's kernel
 
-CASES.append(Case("V4L2 camera unplugged", "`vivid` in a QEMU guest is unbound for 2 s while camd reads from it, three times",
+CASES.append(Case("V4L2 camera unplugged", "`vivid` in a QEMU guest is unbound for 2 s while camd reads from it, three times; before, camd is stopped for 1 s, and what the driver drops is counted",
                   guest.unplugged, repeat=1, calm=False))
