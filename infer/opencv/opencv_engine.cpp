@@ -145,15 +145,27 @@ class OpenCvEngine final : public Engine {
     }
   }
 
+  // Of tensors of floats. OpenCV's own sum of a tensor's elements is an int, which a model can make run over.
+  static std::uint64_t bytes_of(const std::vector<cv::dnn::MatShape>& shapes) {
+    constexpr double kMost = 1e15;  // a petabyte is as good as more
+    double bytes = 0;
+    for (const cv::dnn::MatShape& shape : shapes) {
+      double elements = 1;
+      for (const int extent : shape) elements *= extent;
+      bytes += sizeof(float) * elements;
+    }
+    return static_cast<std::uint64_t>(std::clamp(bytes, 0.0, kMost));
+  }
+
   // Before anything is allocated for frames. OpenCV reuses memory between layers in its own way: what the largest one
   // makes is needed for certain, beside the input and the outputs that somebody holds.
   void check_memory() {
     const QuietOpenCv quiet;
     const cv::dnn::MatShape shape(input_.shape.begin(), input_.shape.end());
     std::vector<int> layers;
-    std::vector<std::size_t> weights, made;
+    std::vector<std::vector<cv::dnn::MatShape>> taken, made;
     try {
-      spare_.getMemoryConsumption(shape, layers, weights, made);
+      spare_.getLayersShapes(shape, layers, taken, made);
     } catch (const cv::Exception&) {
       return;  // a run says why in better words
     }
@@ -161,8 +173,9 @@ class OpenCvEngine final : public Engine {
     std::uint64_t outputs = 0, between = 0;
     for (std::size_t i = 0; i < layers.size(); ++i) {
       const bool is_output = std::find(last.begin(), last.end(), layers[i]) != last.end();
-      if (is_output) outputs += made[i];
-      if (!is_output) between = std::max<std::uint64_t>(between, made[i]);
+      const std::uint64_t bytes = bytes_of(made[i]);
+      if (is_output) outputs += bytes;
+      if (!is_output) between = std::max(between, bytes);
     }
     check_frame_memory(model_.path, input_.size_bytes() + outputs, between);
   }

@@ -84,6 +84,11 @@ TEST(CpuEngine, RefusesAModelWhoseFramesWouldFillTheMachine) {
       refusal(EngineKind::kOpenCv, 9000),
       ::testing::HasSubstr("pad.onnx: each frame in flight would take 2780 MiB (1853 for the input and the outputs, "
                            "926 between them)"));
+  // Three times the square of this is 2^32 and a little: OpenCV's own sum says 0 MiB.
+  for (const EngineKind kind : {EngineKind::kOpenCv, EngineKind::kAuto}) {
+    EXPECT_THAT(refusal(kind, 37838),
+                ::testing::HasSubstr("(32769 for the input and the outputs, 16384 between them)"));
+  }
 }
 
 // Against the reference, relative to the output's largest value.
