@@ -13,7 +13,7 @@ usage: chaos.py [--build DIR] [--quick | --all | --soak MINUTES | --tries N] [--
   --case TEXT      only cases, or kinds of servers, whose name holds the text (may be repeated)
   --seed N         repeats the durations and choices of an earlier run [the time]
   --repeat N       repetitions of each case
-  --jobs N         cases at a time; those that load the machine run alone, after the others [1]
+  --jobs N         cases at a time; those that load the machine run alone, after the others; or groups of kinds [1]
   --json FILE      leaves the results there
   --write-docs     writes them into docs/reliability.md, between its markers
   --keep           leaves the folder of a case that failed
@@ -122,14 +122,15 @@ def main():
         return 0
     seed = options.seed if options.seed is not None else int(time.time())
     print(f"seed {seed}", flush=True)
-    calm()
+    if options.tries is None:  # measures no times
+        calm()
     stop_on_signals()
     build = options.build.resolve()
     if options.soak is not None:
         return soak.run(build, options.soak, seed, options.json)
     if options.tries is not None:
         names = [name for name in KINDS if not options.case or any(text in name for text in options.case)]
-        return tries.run(build, options.tries, seed, names, options.minutes, options.json)
+        return tries.run(build, options.tries, seed, names, options.minutes, options.json, options.jobs)
     results = run_cases(cases, lambda case: run_case(case, build, seed, options.repeat or (case.repeat if options.all else 1),
                                                      options.keep, options.again), options.jobs)
     if options.json:

@@ -3,6 +3,8 @@
 Most of them are a true RTSP camera up to one request (OPTIONS, DESCRIBE, SETUP, PLAY), where they do something else.
 """
 
+import re
+import socket
 import struct
 import threading
 import time
@@ -191,22 +193,58 @@ DEEDS = {
 }
 
 
+def method(head):
+    return head.split(b" ", 1)[0].decode(errors="replace")
+
+
+def record(port):
+    """What the camera at this port answers to each request, by its method."""
+    answers, rest, session = {}, b"", b""
+    url = b"rtsp://127.0.0.1:" + str(port).encode() + b"/live"
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as sock:
+        for number, stage in enumerate(STAGES, start=1):
+            target = url + (b"/stream=0" if stage == "SETUP" else b"")
+            more = {"SETUP": b"Transport: RTP/AVP/TCP;unicast;interleaved=0-1\r\n", "PLAY": session}.get(stage, b"")
+            sock.sendall(stage.encode() + b" " + target + b" RTSP/1.0\r\nCSeq: " + str(number).encode() + b"\r\n" + more +
+                         b"\r\n")
+            head, body, rest = read_message(sock, rest)
+            if b" 200 " not in head[:20]:
+                raise RuntimeError(f"the camera answers {stage} with {head[:60]!r}")
+            for line in head.split(b"\r\n"):
+                if line.lower().startswith(b"session:"):
+                    session = line + b"\r\n"
+            answers[stage] = (head, body)
+    return answers
+
+
+def recorded_answer(answers, head):
+    """The recorded answer to this request; one without contents where none was recorded."""
+    answer_head, body = answers.get(method(head), (b"RTSP/1.0 200 OK\r\nCSeq: 1\r\n\r\n", b""))
+    return re.sub(rb"(?im)^cseq:[^\r]*", b"CSeq: " + cseq(head), answer_head, count=1) + body
+
+
 def at(stage, deed):
-    """A true camera up to the request `stage`."""
+    """A true camera up to the request `stage`, or what was recorded of one."""
 
     def serve(connection):
         try:
-            connection.open_upstream()
+            answers = connection.proxy.recorded
+            if not answers:
+                connection.open_upstream()
             rest, upstream_rest = b"", b""
             while True:
                 head, body, rest = read_message(connection.client, rest)
-                connection.upstream.sendall(head + body)
-                answer_head, answer_body, upstream_rest = read_message(connection.upstream, upstream_rest)
-                if head.split(b" ", 1)[0] == stage.encode():
+                if answers:
+                    true = recorded_answer(answers, head)
+                else:
+                    connection.upstream.sendall(head + body)
+                    answer_head, answer_body, upstream_rest = read_message(connection.upstream, upstream_rest)
+                    true = answer_head + answer_body
+                if method(head) == stage:
                     connection.proxy.on_misdeed()
-                    deed(connection, head, answer_head + answer_body)
+                    deed(connection, head, true)
                     return
-                connection.client.sendall(answer_head + answer_body)
+                connection.client.sendall(true)
         except Gone:
             pass
     return serve
@@ -298,3 +336,4 @@ for _stage in STAGES:
         KINDS[f"{_stage}: {_name}"] = at(_stage, _deed)
 for _name, _deed in STREAMS.items():
     KINDS[f"stream: {_name}"] = at("PLAY", _deed)
+SPOILT_STREAMS = frozenset(f"stream: {name}" for name in STREAMS if name.startswith(("RTP", "one picture's")))  # of a true camera

@@ -365,6 +365,7 @@ class Proxy:
         self.tries = 0
         self.kind = None  # a function of the Connection that serves it instead (misdeeds.py)
         self.on_misdeed = lambda: None  # called by it, in the connection's thread, when it does what it is there for
+        self.recorded = None            # the true camera's answers for the kinds, which then need no camera
         self.endless_pause_s = 0.0      # of kinds that send without end, after each piece
         self.corrupt_chance = 0.0
         self.bytes_per_second = 0

@@ -13,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import misdeeds
 import report
 import soak
+import tries
 from bench import Case, Result
 from cases_service import CASES
 from parts import Truth, balance, descriptors, percentile, symbolizer_pipes
@@ -38,6 +39,29 @@ class Slope(unittest.TestCase):
     def test_students_quantile_is_that_of_the_tables(self):
         self.assertAlmostEqual(soak.student_t(28), 2.467, delta=0.002)
         self.assertAlmostEqual(soak.student_t(10), 2.764, delta=0.01)
+
+
+class Tries(unittest.TestCase):
+    def test_a_kind_that_fails_at_once_has_one_camera_that_waits(self):
+        cameras, wait_s = tries.plan(probed=450, tries=1000, seconds=1000)  # a try took 0.1 s, all of it the wait
+        self.assertEqual(cameras, 1)
+        self.assertAlmostEqual(wait_s, 1.0)
+
+    def test_a_kind_that_holds_camd_has_many_that_do_not(self):
+        cameras, wait_s = tries.plan(probed=3, tries=1000, seconds=1000)  # a try took 15 s
+        self.assertEqual(cameras, 15)
+        self.assertAlmostEqual(wait_s, tries.LEAST_WAIT_S)
+
+    def test_a_kind_that_was_never_tried_has_no_more_than_may_be(self):
+        self.assertEqual(tries.plan(probed=0, tries=10000, seconds=600), (tries.MOST_CAMERAS, tries.LEAST_WAIT_S))
+
+    def test_a_recorded_answer_has_the_number_of_its_request(self):
+        answers = {"DESCRIBE": (b"RTSP/1.0 200 OK\r\nCSeq: 2\r\nContent-Length: 4\r\n\r\n", b"v=0\n")}
+        head = b"DESCRIBE rtsp://host/live RTSP/1.0\r\nCSeq: 17\r\n\r\n"
+        self.assertEqual(misdeeds.recorded_answer(answers, head),
+                         b"RTSP/1.0 200 OK\r\nCSeq: 17\r\nContent-Length: 4\r\n\r\nv=0\n")
+        self.assertEqual(misdeeds.recorded_answer(answers, b"TEARDOWN * RTSP/1.0\r\nCSeq: 3\r\n\r\n"),
+                         b"RTSP/1.0 200 OK\r\nCSeq: 3\r\n\r\n")
 
 
 class Parts(unittest.TestCase):

@@ -1,22 +1,33 @@
 """Failed tries by the thousand: many kinds of misbehaving servers at once, each asked again and again by one camd.
 
-Each kind is served at a port of its own and has cameras that try it with short waits. A try counts when the server did
-its misdeed: what breaks off before that is none. A group of kinds is done when each has been tried so often. Then memory,
-descriptors and threads are judged by the soak's slope test, over all that happened after the warm-up.
+Each kind is served at a port of its own. A try counts when the server did its misdeed: what breaks off before that is
+none. Twenty kinds make a group with a camd of its own, so that what grows can be laid to one of them.
+
+Kinds differ in how long they hold camd: one that closes at once can be asked ten times a second, one that sends its
+answer byte by byte four times a minute. So each kind has one camera at first. After PROBE_S a reload gives each as many
+cameras, and as long waits, as make all kinds end together. Then memory, descriptors and threads are judged by the soak's
+slope test, over all that happened after the warm-up.
 """
 
 import json
+import math
+import multiprocessing
 import resource
+import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
+import misdeeds
 import soak
 from bench import Bench, Case
 from misdeeds import KINDS
-from parts import percentile
+from parts import percentile, wait_until
 
-GROUP = 20               # kinds, with a camd of their own: what grows can be laid to one of them
-CAMERAS_A_KIND = 3       # a kind that keeps camd waiting is tried once a `timeout` by each
+GROUP = 20               # kinds
+PROBE_S = 45             # three tries of a kind that holds camd until it gives up
+LEAST_WAIT_S = 0.1       # between two tries of a camera
+MOST_CAMERAS = 48        # of a kind
 ENDLESS_PAUSE_S = 0.005  # of servers that send without end, so that all have a share of the machine
 WARM_UP = 0.15           # of the tries: libraries load, caches and pools fill
 BOUNDS = {"rss_kib": 8 * 1024, "descriptors": 2, "threads": 2}
@@ -25,10 +36,12 @@ BOUNDS = {"rss_kib": 8 * 1024, "descriptors": 2, "threads": 2}
 class Kind:
     """A kind of server at a port of its own, and how often it did its misdeed."""
 
-    def __init__(self, bench, camera, name):
+    def __init__(self, bench, camera, answers, name):
         self.name, self.deed, self.tries = name, KINDS[name], 0
+        self.cameras, self.wait_s = 1, LEAST_WAIT_S
         self._lock = threading.Lock()
         self.proxy = bench.proxy(camera)
+        self.proxy.recorded = None if name in misdeeds.SPOILT_STREAMS else answers
         self.proxy.endless_pause_s = ENDLESS_PAUSE_S
         self.proxy.kind = self.deed
         self.proxy.on_misdeed = self._count
@@ -38,49 +51,87 @@ class Kind:
             self.tries += 1
 
 
+def plan(probed, tries, seconds):
+    """(cameras, the wait between two tries), from how many tries one camera had in PROBE_S with the least wait."""
+    took = PROBE_S / max(1, probed)
+    cameras = min(MOST_CAMERAS, max(1, math.ceil(took * tries / seconds)))
+    return cameras, max(LEAST_WAIT_S, cameras * seconds / tries - took + LEAST_WAIT_S)
+
+
 def raise_limit():
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard if hard != resource.RLIM_INFINITY else max(soft, 65536), hard))
 
 
-def run(build, tries, seed, names, minutes=None, file=None):
+def run(build, tries, seed, names, minutes=None, file=None, jobs=1):
     """The exit code. `names`: the kinds; `minutes`: of each group; it ends then, and says how far it came."""
     raise_limit()
-    records = []
-    for first in range(0, len(names), GROUP):
-        records.append(run_group(build, tries, seed, names[first:first + GROUP], minutes))
+    groups = [names[first:first + GROUP] for first in range(0, len(names), GROUP)]
+    with ThreadPoolExecutor(max_workers=jobs) as workers:
+        records = list(workers.map(lambda group: in_process_of_its_own(build, tries, seed, group, minutes), groups))
     done = sorted(count for record in records for count in record["kinds"].values())
     failed = sum(bool(record["problems"]) for record in records)
-    print(f"{sum(done)} tries of {len(done)} kinds, of each {done[0]} to {done[-1]}, middle {percentile(done, 50)}; "
-          f"{len(records)} groups, {failed} failed, seed {seed}")
+    if done:
+        print(f"{sum(done)} tries of {len(done)} kinds, of each {done[0]} to {done[-1]}, middle {percentile(done, 50)}; "
+              f"{len(records)} groups, {failed} failed, seed {seed}")
     if file:
         file.write_text(json.dumps(records, indent=1) + "\n")
     return 1 if failed else 0
 
 
+def in_process_of_its_own(build, tries, seed, names, minutes):
+    """The group's record. The servers of one group do not wait for Python's lock behind those of another."""
+    receive, send = multiprocessing.Pipe(duplex=False)
+    process = multiprocessing.get_context("fork").Process(
+        target=lambda: send.send(run_group(build, tries, seed, names, minutes)))
+    process.start()
+    while process.is_alive() and not receive.poll(0.1):
+        pass
+    record = receive.recv() if receive.poll() else {"kinds": {}, "problems": ["the harness failed, see above"]}
+    process.join()
+    return record
+
+
+def cameras_of(bench, kinds):
+    return "".join(
+        bench.rtsp(f"k{number}-{each}", kind.proxy.port,
+                   f", timeout: 300ms, reconnect: {{initial: {kind.wait_s * 1000:.0f}ms, max: {kind.wait_s * 1000:.0f}ms}}")
+        for number, kind in enumerate(kinds) for each in range(kind.cameras))
+
+
 def run_group(build, tries, seed, names, minutes):
     case = Case("tries", "failed tries", None, recovery_s=None, lost_beside=None, grows_kib=1 << 40, lies=None)
     bench = Bench(case, build, f"tries {seed} {names[0]}", 1)
+    seconds = 60 * minutes if minutes else float("inf")
     samples = []
     try:
         camera, well = bench.rtsp_camera("--fps", "10"), bench.rtsp_camera("--fps", "10")
-        kinds = [Kind(bench, camera, name) for name in names]
-        cameras = "".join(bench.rtsp(f"k{number}-{each}", kind.proxy.port,
-                                     ", timeout: 300ms, reconnect: {initial: 50ms, max: 100ms}")
-                          for number, kind in enumerate(kinds) for each in range(CAMERAS_A_KIND))
-        bench.start(cameras + bench.rtsp("beside", well.port) + bench.pattern("pattern"), steady=())
+        answers = misdeeds.record(camera.port)
+        kinds = [Kind(bench, camera, answers, name) for name in names]
+        beside = bench.rtsp("beside", well.port) + bench.pattern("pattern")
+        bench.start(cameras_of(bench, kinds) + beside, steady=())
         begun = told = time.monotonic()
-        end = begun + 60 * minutes if minutes else float("inf")
-        while bench.camd.alive() and min(kind.tries for kind in kinds) < tries and time.monotonic() < end:
+        planned = False
+        while bench.camd.alive() and min(kind.tries for kind in kinds) < tries and time.monotonic() < begun + seconds:
             time.sleep(0.5)
+            now = time.monotonic()
+            if not planned and now > begun + PROBE_S:
+                planned = True
+                for kind in kinds:
+                    kind.cameras, kind.wait_s = plan(kind.tries, tries, (seconds if minutes else 0.2 * tries) - PROBE_S)
+                bench.configure(cameras_of(bench, kinds) + beside)
+                bench.camd.signal(signal.SIGHUP)
+                wait_until(lambda: bench.camd.last("reload") or not bench.camd.alive(), 120)
+                if (bench.camd.last("reload") or {}).get("result") != "accepted":
+                    bench.problem(f"the reload with more cameras: {bench.camd.last('reload')} {bench.camd.log[-1:]}")
             usage = bench.camd.usage()
-            if usage:
-                samples.append((time.monotonic() - begun, *usage))
-            if time.monotonic() > told + 15:
-                told = time.monotonic()
+            if usage and planned:
+                samples.append((now - begun, *usage))
+            if now > told + 60:
+                told = now
                 done = [kind.tries for kind in kinds]
-                print(f"{told - begun:7.1f} s  {sum(done)} tries, of each kind {min(done)} to {max(done)}  "
-                      f"{tuple(usage) if usage else '-'}", flush=True)
+                print(f"{names[0]:28} {told - begun:7.1f} s  {sum(kind.cameras for kind in kinds)} cameras, {sum(done)} tries, "
+                      f"of each kind {min(done)} to {max(done)}  {tuple(usage) if usage else '-'}", flush=True)
             bench.truth.update()
             bench.truth.frames.clear()
             bench.camd.lines = bench.camd.lines[-200:]
