@@ -46,7 +46,10 @@ if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
 endif()
 
 # Relocations are done before main() and read-only from then on (scripts/check_hardening.py looks at the files).
-target_link_options(camd_options INTERFACE "LINKER:-z,relro,-z,now,-z,noexecstack")
+target_link_options(camd_options INTERFACE "LINKER:-z,relro,-z,noexecstack")
+if("now" IN_LIST CAMD_HARDENING)
+  target_link_options(camd_options INTERFACE "LINKER:-z,now")
+endif()
 
 if(CAMD_SANITIZE)
   target_compile_options(camd_options INTERFACE
@@ -91,11 +94,17 @@ endif()
 # and kernel see to it, at a jump to the middle of a function (docs/security.md says what that costs a frame).
 if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT CAMD_SANITIZE)
   include(CheckCXXCompilerFlag)
-  set(camd_hardening -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+  set(camd_hardening "")
+  if("stack" IN_LIST CAMD_HARDENING)
+    list(APPEND camd_hardening -fstack-protector-strong)
+  endif()
+  if("fortify" IN_LIST CAMD_HARDENING)
+    list(APPEND camd_hardening -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+  endif()
   foreach(flag -fcf-protection -mbranch-protection=standard)  # x86-64, 64-bit Arm
     string(MAKE_C_IDENTIFIER "CAMD_HAVE${flag}" known)
     check_cxx_compiler_flag(${flag} ${known})
-    if(${known})
+    if(${known} AND "jumps" IN_LIST CAMD_HARDENING)
       list(APPEND camd_hardening ${flag})
     endif()
   endforeach()
