@@ -136,7 +136,7 @@ class ClockLine {
   bool open_ = false;
 };
 
-class CameraClock {
+class CameraClock {  // NOLINT(clang-analyzer-optin.performance.Padding): fields stand with what they belong to
  public:
   static constexpr base::Duration kStep = std::chrono::milliseconds(50);
   static constexpr base::Duration kConfirm = std::chrono::milliseconds(500);

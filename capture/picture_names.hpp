@@ -27,20 +27,20 @@ namespace camd::capture {
 class PictureNames {
  public:
   static constexpr int kMostReordered = 16;  // H.264, max_num_reorder_frames
-  static constexpr std::int64_t kMostBehind_ns = 1'000'000'000;
-  static constexpr std::int64_t kMostGained_ns = 1'000'000'000;  // longer gaps count as this
+  static constexpr std::int64_t kMostBehindNs = 1'000'000'000;
+  static constexpr std::int64_t kMostGainedNs = 1'000'000'000;  // longer gaps count as this
 
   // The name, ns, of the next picture in the order of the packets. `stamp`: its RTP time stamp, of `rate` ticks a
   // second; `pts`: the jitter buffer's, ns.
   std::uint64_t next(std::uint32_t stamp, int rate, std::uint64_t pts) noexcept {
     if (rate <= 0) return name_ = pts;
     const std::int64_t gained_ns = std::int64_t{static_cast<std::int32_t>(stamp - latest_)} * 1'000'000'000 / rate;
-    if (begun_ && gained_ns < 0 && gained_ns >= -kMostBehind_ns && behind_ < kMostReordered) {
+    if (begun_ && gained_ns < 0 && gained_ns >= -kMostBehindNs && behind_ < kMostReordered) {
       ++behind_;
       const auto back = static_cast<std::uint64_t>(-gained_ns / 2);
       return name_ = latest_name_ - std::min(latest_name_, back);
     }
-    const std::int64_t step = std::max<std::int64_t>(1, std::min(gained_ns, kMostGained_ns) / 2);
+    const std::int64_t step = std::max<std::int64_t>(1, std::min(gained_ns, kMostGainedNs) / 2);
     latest_name_ = begun_ ? std::max(pts, latest_name_ + static_cast<std::uint64_t>(step)) : pts;
     latest_ = stamp;
     begun_ = true;

@@ -67,15 +67,16 @@ class StreamTimes : public std::enable_shared_from_this<StreamTimes> {
     CameraStamp stamp;
   };
 
-  static void on_element(GstBin* pipeline, GstBin* bin, GstElement* element, gpointer connection);
+  // `held`: a Held<Connection> or a Held<Tap>.
+  static void on_element(GstBin*, GstBin*, GstElement* element, gpointer held);
   static void watch_driver(GstElement* element, const std::shared_ptr<Connection>& connection);
-  static GstPadProbeReturn on_driver(GstPad* pad, GstPadProbeInfo* info, gpointer connection);
-  static void on_pad(GstElement* buffer, GstPad* pad, gpointer tap);
-  static GstPadProbeReturn on_arrival(GstPad* pad, GstPadProbeInfo* info, gpointer tap);
-  static GstPadProbeReturn on_departure(GstPad* pad, GstPadProbeInfo* info, gpointer tap);
-  static GstPadProbeReturn on_decode(GstPad* pad, GstPadProbeInfo* info, gpointer connection);
+  static GstPadProbeReturn on_driver(GstPad*, GstPadProbeInfo* info, gpointer held);
+  static void on_pad(GstElement*, GstPad* pad, gpointer held);
+  static GstPadProbeReturn on_arrival(GstPad* pad, GstPadProbeInfo* info, gpointer held);
+  static GstPadProbeReturn on_departure(GstPad*, GstPadProbeInfo* info, gpointer held);
+  static GstPadProbeReturn on_decode(GstPad*, GstPadProbeInfo* info, gpointer held);
   static void watch_decoder(GstElement* element, const std::shared_ptr<Connection>& connection);
-  static GstPadProbeReturn on_report(GstPad* pad, GstPadProbeInfo* info, gpointer tap);
+  static GstPadProbeReturn on_report(GstPad*, GstPadProbeInfo* info, gpointer held);
   [[nodiscard]] bool accepts(Tap& tap, base::TimePoint now) CAMD_REQUIRES(mutex_);
   void note_packets(const Tap& tap) noexcept;
   void arrived(Tap& tap, std::uint32_t rtp, base::TimePoint now) noexcept;
