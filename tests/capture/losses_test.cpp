@@ -46,7 +46,7 @@ class Stream {
   PictureLosses losses;
 
  private:
-  [[nodiscard]] PictureLosses::Name name() const { return 1000U * static_cast<unsigned>(number_); }
+  [[nodiscard]] PictureLosses::Name name() const { return 1000 * static_cast<PictureLosses::Name>(number_); }
   [[nodiscard]] TimePoint now() const { return TimePoint(milliseconds(40 * number_)); }
   int number_ = 0;
 };

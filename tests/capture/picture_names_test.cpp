@@ -14,13 +14,12 @@ namespace {
 using ::testing::ElementsAre;
 
 constexpr int kRate = 90'000;
-constexpr std::uint64_t ms(std::uint64_t count) { return count * 1'000'000; }
-constexpr std::uint32_t ticks(std::int64_t ms) { return static_cast<std::uint32_t>(ms * 90); }
+constexpr std::uint64_t ms(int count) { return static_cast<std::uint64_t>(count) * 1'000'000U; }
+constexpr std::uint32_t ticks(int count) { return static_cast<std::uint32_t>(count) * 90U; }  // of milliseconds
 
 TEST(PictureNames, ArePtsWhereTheseRiseAsTheStampsDo) {
   PictureNames names;
-  for (std::uint32_t i = 0; i < 100; ++i)
-    EXPECT_EQ(names.next(ticks(40 * i), kRate, ms(40 * i + i % 3)), ms(40 * i + i % 3));
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(names.next(ticks(40 * i), kRate, ms(40 * i + i % 3)), ms(40 * i + i % 3));
   EXPECT_EQ(names.current(), ms(40 * 99));
 }
 
@@ -31,7 +30,7 @@ TEST(PictureNames, RiseWhereTheJitterBufferGoesBack) {
   EXPECT_EQ(names.next(ticks(80), kRate, ms(12'038)), ms(12'994));
   // They come back to the PTS at half of the camera's pace.
   std::uint64_t name = 0;
-  for (std::uint32_t i = 3; i < 60; ++i) {
+  for (int i = 3; i < 60; ++i) {
     const std::uint64_t before = std::exchange(name, names.next(ticks(40 * i), kRate, ms(11'958 + 40 * i)));
     EXPECT_GT(name, before) << i;
   }
@@ -42,11 +41,11 @@ TEST(PictureNames, KeepBPicturesBetweenTheirNeighboursWhereTheJitterBufferGoesBa
   PictureNames names;
   // In the order of the packets: I0 P3 B1 B2 P6 B4 B5, and the PTS go back by a second at P3.
   std::vector<std::uint64_t> in_order_of_display(7);
-  const auto next = [&](std::uint32_t number, std::uint64_t pts) {
-    in_order_of_display[number] = names.next(ticks(40 * number), kRate, pts);
+  const auto next = [&](int number, std::uint64_t pts) {
+    in_order_of_display[static_cast<std::size_t>(number)] = names.next(ticks(40 * number), kRate, pts);
   };
   next(0, ms(2000));
-  for (const std::uint32_t number : {3U, 1U, 2U, 6U, 4U, 5U}) next(number, ms(1000 + 40 * number));
+  for (const int number : {3, 1, 2, 6, 4, 5}) next(number, ms(1000 + 40 * number));
   EXPECT_THAT(in_order_of_display, ElementsAre(ms(2000), ms(2020), ms(2040), ms(2060), ms(2080), ms(2100), ms(2120)));
 }
 
@@ -67,7 +66,7 @@ TEST(PictureNames, RiseWhereStampsStartOver) {
 TEST(PictureNames, RiseAgainWhereStampsStayBehind) {
   PictureNames names;
   (void)names.next(ticks(1000), kRate, ms(5000));
-  for (std::uint32_t i = 0; i < PictureNames::kMostReordered; ++i) {
+  for (int i = 0; i < PictureNames::kMostReordered; ++i) {
     EXPECT_LT(names.next(ticks(200 + 40 * i), kRate, ms(5000)), ms(5000)) << i;
   }
   EXPECT_EQ(names.next(ticks(900), kRate, ms(5000)), ms(5000) + 1);

@@ -94,7 +94,8 @@ TEST(Starvation, TriesTheSourceAnewLessAndLessOften) {
   FrameFates fates;
   std::vector<double> tries;
   double opened = 0;
-  for (double now = 0; now < 300; now += 0.5) {
+  for (int step = 0; step < 600; ++step) {
+    const double now = 0.5 * step;
     if (now == opened) starvation.begin(at(now), fates);
     ++fates.captured, ++fates.source_error;
     starvation.look(at(now), fates, seconds(0));
