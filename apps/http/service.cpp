@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "apps/http/access.hpp"
+#include "apps/http/page.hpp"
 #include "apps/http/prometheus.hpp"
+#include "apps/http/zones.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/secrets.hpp"
@@ -47,6 +49,13 @@ std::optional<std::string_view> camera_of(std::string_view path) {
 // Whether a camera does what it is there for. One whose file has ended has done it.
 bool is_well(const CameraSnapshot& camera) { return camera.state == "running" || camera.state == "ended"; }
 
+Reply page() {
+  return {200,
+          "text/html; charset=utf-8",
+          std::string(page_html()),
+          {{"Content-Security-Policy", page_policy()}, {"Referrer-Policy", "no-referrer"}}};
+}
+
 Reply cameras(const Snapshot& now) {
   std::string body = R"({"cameras":[)";
   for (std::size_t i = 0; i < now.cameras.size(); ++i) {
@@ -79,7 +88,7 @@ void HttpService::close() {
 }
 
 void HttpService::prepare(const config::Config& next) {
-  Next made{next.http, nullptr, nullptr};
+  Next made{next.http, zones_json(next.postprocess), nullptr, nullptr};
   const std::string& listen = next.http.listen;
   if (!listen.empty() && (server_ == nullptr || listen != settings_.listen)) {
     const std::optional<config::Endpoint> endpoint = config::parse_endpoint(listen);
@@ -87,10 +96,10 @@ void HttpService::prepare(const config::Config& next) {
       if (!endpoint) throw base::Error(base::ErrorKind::kInternal, "is no address");  // the loader has checked it
       const int socket = listen_on(*endpoint, server_ == nullptr ? -1 : server_->socket());
       // It answers at once, and must not do so with the token of another configuration.
-      made.door = std::make_shared<Door>();
-      (void)made.door->change(next.http.token);
+      made.token = std::make_shared<SharedText>();
+      (void)made.token->change(next.http.token);
       made.server = std::make_unique<Server>(
-          socket, [this, door = made.door](const Request& request) { return answer(request, door->now()); });
+          socket, [this, token = made.token](const Request& request) { return answer(request, token->text()); });
     } catch (const base::Error& error) {
       throw next.error(error.kind(), "http.listen", error.what());
     }
@@ -100,15 +109,18 @@ void HttpService::prepare(const config::Config& next) {
 
 void HttpService::commit() noexcept {
   if (!next_) return;
+  const bool other = settings_ != next_->settings;
   settings_ = std::move(next_->settings);
+  (void)zones_.change(std::move(next_->zones));
   if (next_->server != nullptr || settings_.listen.empty()) {
     server_ = std::move(next_->server);
-    door_ = std::move(next_->door);
+    token_ = std::move(next_->token);
   } else {
     // Those who look on came in with the token of before.
-    if (door_->change(settings_.token)) feed_.end_all();
+    if (token_->change(settings_.token)) feed_.end_all();
   }
   next_.reset();
+  if (!other) return;
   if (const std::optional<config::Endpoint> endpoint = this->endpoint()) {
     base::log().info("http: listening on {}{}", endpoint->text(), settings_.token.empty() ? "" : ", with a token");
   } else {
@@ -135,12 +147,14 @@ Reply HttpService::answer(const Request& request, const std::string& token) {
     reply.headers.emplace_back("WWW-Authenticate", R"(Basic realm="camd", charset="UTF-8")");
     return reply;
   }
+  if (request.path == "/") return page();
+  if (request.path == "/api/v1/zones") return {200, kJson, zones_.text(), {}};
   if (request.path == "/api/v1/events") return events(request);
   if (const auto name = camera_of(request.path)) return latest_picture(request, *name);
   if (request.path != "/metrics" && request.path != kCameras) {
     return problem(404,
-                   "there is /metrics, /healthz, /readyz, /api/v1/cameras, /api/v1/cameras/NAME/latest.jpg and "
-                   "/api/v1/events");
+                   "there is /, /metrics, /healthz, /readyz, /api/v1/cameras, /api/v1/cameras/NAME/latest.jpg, "
+                   "/api/v1/events and /api/v1/zones");
   }
   const std::optional<Snapshot> now = sources_.snapshot();
   if (!now) return problem(503, "nothing runs");

@@ -57,27 +57,30 @@ class HttpService final : public pipeline::SideService {
   [[nodiscard]] std::optional<config::Endpoint> endpoint() const;
 
  private:
-  // What a server asks of its clients.
-  class Door {
+  // Changed in [setup], read on [server].
+  class SharedText {
    public:
-    [[nodiscard]] std::string now() {
+    [[nodiscard]] std::string text() {
       const base::MutexLock lock(mutex_);
-      return token_;
+      return text_;
     }
-    // False: it is the token of before.
-    [[nodiscard]] bool change(const std::string& token) {
+    // False: it is the text of before.
+    [[nodiscard]] bool change(std::string text) {
       const base::MutexLock lock(mutex_);
-      return std::exchange(token_, token) != token;
+      if (text_ == text) return false;
+      text_ = std::move(text);
+      return true;
     }
 
    private:
     base::Mutex mutex_;
-    std::string token_ CAMD_GUARDED_BY(mutex_);  // empty: none
+    std::string text_ CAMD_GUARDED_BY(mutex_);
   };
   struct Next {
     config::Http settings;
-    std::shared_ptr<Door> door;
-    std::unique_ptr<Server> server;  // null: the one that runs stays, or there is none
+    std::string zones;
+    std::shared_ptr<SharedText> token;  // of `server`
+    std::unique_ptr<Server> server;     // null: the one that runs stays, or there is none
   };
   [[nodiscard]] Reply latest_picture(const Request& request, std::string_view name);
   [[nodiscard]] Reply events(const Request& request);
@@ -91,8 +94,10 @@ class HttpService final : public pipeline::SideService {
   pipeline::FrameTap tap_;
   Feed feed_;
   Pictures pictures_;
-  std::optional<Next> next_;        // [setup] between prepare() and commit() or discard()
-  std::shared_ptr<Door> door_;      // [setup] of server_
+  std::optional<Next> next_;  // [setup] between prepare() and commit() or discard()
+  SharedText zones_;          // zones_json() of what runs
+  // [setup] The pointer. The token that server_ asks for; empty: none.
+  std::shared_ptr<SharedText> token_;
   std::unique_ptr<Server> server_;  // [setup]
   config::Http settings_;           // [setup]
 };

@@ -282,7 +282,7 @@ std::unique_ptr<Session::Parts> Session::build(config::Reading reading, const Ru
     note("model");
     next->difference.engine = true;
   }
-  if (options_.side != nullptr && (running == nullptr || difference.http)) {
+  if (options_.side != nullptr) {
     mistakes.collect(wanted.place_of("http.listen"), [&] { options_.side->prepare(wanted); });
   }
   const bool same_device = running != nullptr && !difference.device;

@@ -60,7 +60,7 @@ class ServiceTest : public ::testing::Test {
     for (std::size_t i = 0; i < sources.size(); ++i) {
       file << "  - {name: " << static_cast<char>('a' + i) << ", source: " << sources[i] << "}\n";
     }
-    file << "postprocess: [{plugin: jsonl, config: {path: " << path("d.jsonl") << "}}]\n";
+    file << "postprocess: [" << before_ << "{plugin: jsonl, config: {path: " << path("d.jsonl") << "}}]\n";
     if (!http.empty()) file << "http: " << http << "\n";
   }
   Session& session() {
@@ -86,6 +86,7 @@ class ServiceTest : public ::testing::Test {
   [[nodiscard]] config::Endpoint at() const { return service_.endpoint().value(); }
 
   std::filesystem::path folder_;
+  std::string before_;  // plug-ins in front of jsonl, as YAML, each with its comma
   std::string last_;
   HttpService service_{"1.2.3", base::system_clock()};
   std::unique_ptr<Session> session_;
@@ -162,6 +163,34 @@ TEST_F(ServiceTest, RefusesPicturesThatItDoesNotHave) {
   EXPECT_EQ(reply.body, "no frame was delivered for 3 s: /api/v1/cameras says how the camera is\n");
 }
 
+TEST_F(ServiceTest, ServesAPageThatLoadsNothingFromElsewhereAndMayNot) {
+  configure("{listen: \"127.0.0.1:0\"}");
+  run_to_the_end();
+  const test::Answer page = ask(at(), "/");
+  EXPECT_EQ(page.status, 200);
+  EXPECT_THAT(page.head, HasSubstr("Content-Type: text/html; charset=utf-8"));
+  EXPECT_THAT(page.head, ::testing::ContainsRegex("Content-Security-Policy: default-src 'none'; script-src 'sha256-"
+                                                  "[A-Za-z0-9+/]{43}='; style-src 'sha256-[A-Za-z0-9+/]{43}='; "
+                                                  "connect-src 'self'; img-src data:; base-uri 'none'; form-action "
+                                                  "'none'; frame-ancestors 'none'"));
+  EXPECT_TRUE(page.body.starts_with("<!doctype html>") && page.body.ends_with("</html>\n"));
+  for (const std::string beyond : {"https://", "src=", "@import", "url(", "innerHTML", "onclick=\""}) {
+    EXPECT_THAT(page.body, Not(HasSubstr(beyond)));
+  }
+}
+
+TEST_F(ServiceTest, TellsOfTheZonesThatRunAndOfNoOthers) {
+  const std::string http = "{listen: \"127.0.0.1:0\"}";
+  configure(http);
+  run_to_the_end();
+  EXPECT_EQ(ask(at(), "/api/v1/zones").body, "{\"zones\":[],\"lines\":[]}\n");
+  before_ = "{plugin: zones, config: {lines: [{name: gate, from: [0, 0.5], to: [1, 0.5]}]}}, ";
+  configure(http);
+  EXPECT_TRUE(session_->reload());
+  EXPECT_THAT(ask(at(), "/api/v1/zones").body,
+              HasSubstr(R"("lines":[{"name":"gate","from":[0.0,0.5],"to":[1.0,0.5]}])"));
+}
+
 TEST_F(ServiceTest, StreamsDetectionsAndMetricsLines) {
   configure("{listen: \"127.0.0.1:0\"}", {kLive, kLive});
   session().start();
@@ -220,8 +249,8 @@ TEST_F(ServiceTest, IsReadyOnlyWhenEveryCameraIsAndNamesThoseThatAreNot) {
 TEST_F(ServiceTest, AsksForTheTokenAndTellsOthersOnlyHowItIs) {
   configure("{listen: \"127.0.0.1:0\", token: " + std::string(kToken) + "}", {kFive, kNobodyThere});
   session().start();
-  for (const std::string page : {"/metrics", "/api/v1/cameras", "/", "/other", "/api/v1/cameras/a/latest.jpg",
-                                 "/api/v1/cameras/none/latest.jpg", "/api/v1/events"}) {
+  for (const std::string page : {"/metrics", "/api/v1/cameras", "/", "/other", "/api/v1/zones",
+                                 "/api/v1/cameras/a/latest.jpg", "/api/v1/cameras/none/latest.jpg", "/api/v1/events"}) {
     const test::Answer refused = ask(at(), page);
     EXPECT_EQ(refused.status, 401) << page;
     EXPECT_THAT(refused.head, HasSubstr("WWW-Authenticate: Basic realm=\"camd\""));
