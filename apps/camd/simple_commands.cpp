@@ -117,6 +117,7 @@ config::Shard parse_shard(const std::string& option, const std::string& text) {
 void parse_size(const std::string& option, const std::string& text, int& width, int& height) {
   constexpr int kLargest = 16384;
   int used = 0;
+  // NOLINTNEXTLINE(cert-err34-c): the range is checked
   if (std::sscanf(text.c_str(), "%dx%d%n", &width, &height, &used) != 2 ||
       static_cast<std::size_t>(used) != text.size() || width < 1 || height < 1 || width > kLargest ||
       height > kLargest) {

@@ -1,6 +1,7 @@
 #include "plugins/outbox/outbox.hpp"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <condition_variable>
@@ -39,6 +40,12 @@ struct Running {
 Running& running() {
   static Running all;
   return all;
+}
+
+// Frames come first where processors are scarce: a message may wait. On Linux a priority is a thread's own (nice(2)).
+void stand_behind() noexcept {
+  constexpr int kBehind = 10;
+  static_cast<void>(::setpriority(PRIO_PROCESS, 0, ::getpriority(PRIO_PROCESS, 0) + kBehind));
 }
 
 }  // namespace
@@ -248,6 +255,7 @@ class Outbox::Core final : public Connection::Answers, public std::enable_shared
 
   // ---- The thread
   void run() {
+    stand_behind();
     if (!take_identity()) return;
     open_spool();
     auto pause = options_.retry_min;

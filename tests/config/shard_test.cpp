@@ -28,6 +28,7 @@ TEST(Shard, IsWrittenAsItsNumberAndHowManyThereAre) {
 // A fleet is restarted one by one, with newer versions too: what these names give must never change.
 TEST(Shard, OfANameIsTheSameForEver) {
   std::vector<int> shards;
+  shards.reserve(8);
   for (int i = 0; i < 8; ++i) shards.push_back(shard_of(name(i), 3));
   EXPECT_THAT(shards, ::testing::ElementsAre(0, 2, 0, 1, 0, 2, 0, 1));
 }

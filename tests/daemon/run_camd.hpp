@@ -92,6 +92,8 @@ class CamdProcess {
       std::vector<char*> argv;
       std::string program = camd_path();
       argv.push_back(program.data());
+      // execv() changes nothing.
+      // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast)
       for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
       argv.push_back(nullptr);
       execv(program.c_str(), argv.data());

@@ -77,7 +77,7 @@ TEST_F(Shards, TakeTheirPartOfWhatAReloadBrings) {
     return folder_.write("reloaded.yaml", text + "postprocess:\n  - plugin: detections\n");
   };
   CamdProcess camd({"run", endless(4), "--metrics", "json", "--shard", "0/2"});
-  ASSERT_TRUE(camd.read_until([](const CamdProcess& now) { return now.out().find("\n") != std::string::npos; }));
+  ASSERT_TRUE(camd.read_until([](const CamdProcess& now) { return now.out().find('\n') != std::string::npos; }));
   endless(8);
   camd.signal(SIGHUP);
   ASSERT_TRUE(camd.read_until(

@@ -6,7 +6,6 @@ A command that runs on (a daemon, a subscriber) has succeeded once it has printe
 `SEEN` does not know fails the test.
 """
 
-import ctypes
 import fcntl
 import os
 import re
@@ -21,6 +20,8 @@ import threading
 import time
 import unittest
 from pathlib import Path
+
+from kafka_mock import MockKafka
 
 SOURCE = Path(__file__).resolve().parents[2]
 INSIDE = "CAMD_TEST_INSIDE"
@@ -71,39 +72,6 @@ class Output(threading.Thread):
         except ProcessLookupError:
             pass
         self.process.wait()
-
-
-class MockKafka:
-    """librdkafka's own mock cluster, and a port in front of it (rdkafka_mock.h)."""
-
-    def __init__(self, port):
-        library = ctypes.CDLL("librdkafka.so.1")
-        library.rd_kafka_new.restype = library.rd_kafka_mock_cluster_new.restype = ctypes.c_void_p
-        library.rd_kafka_mock_cluster_bootstraps.restype = ctypes.c_char_p
-        library.rd_kafka_mock_cluster_new.argtypes = [ctypes.c_void_p, ctypes.c_int]
-        library.rd_kafka_mock_cluster_bootstraps.argtypes = [ctypes.c_void_p]
-        error = ctypes.create_string_buffer(512)
-        client = library.rd_kafka_new(0, None, error, ctypes.c_size_t(512))
-        cluster = library.rd_kafka_mock_cluster_new(client, 1)
-        self._to = int(library.rd_kafka_mock_cluster_bootstraps(cluster).decode().rpartition(":")[2])
-        self._server = socket.create_server(("127.0.0.1", port))
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self):
-        while True:
-            near, _ = self._server.accept()
-            far = socket.create_connection(("127.0.0.1", self._to))
-            for a, b in ((near, far), (far, near)):
-                threading.Thread(target=self._pump, args=(a, b), daemon=True).start()
-
-    def _pump(self, a, b):
-        try:
-            while data := a.recv(65536):
-                b.sendall(data)
-        except OSError:
-            pass
-        for one in (a, b):
-            one.close()
 
 
 class Manual(unittest.TestCase):

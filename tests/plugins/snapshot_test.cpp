@@ -39,10 +39,11 @@ struct TestPicture {
     const auto plane = [this](int samples, int rows, std::vector<std::uint8_t> repeated) {
       const int stride = samples * static_cast<int>(repeated.size()) + 8;  // rows have an end that nobody shows
       std::vector<std::uint8_t>& bytes =
-          memory.emplace_back(static_cast<std::size_t>(stride * rows), std::uint8_t{255});
+          memory.emplace_back(static_cast<std::size_t>(stride) * static_cast<std::size_t>(rows), std::uint8_t{255});
       for (int y = 0; y < rows; ++y) {
         for (int x = 0; x < stride - 8; ++x) {
-          bytes[static_cast<std::size_t>(y * stride + x)] = repeated[static_cast<std::size_t>(x) % repeated.size()];
+          bytes[static_cast<std::size_t>(y) * static_cast<std::size_t>(stride) + static_cast<std::size_t>(x)] =
+              repeated[static_cast<std::size_t>(x) % repeated.size()];
         }
       }
       picture.planes[picture.plane_count++] = {bytes.data(), stride, samples, rows};
@@ -132,7 +133,7 @@ TEST(SnapshotView, BecomesAJpegOfItsSizeAndColour) {
   ASSERT_EQ(tjDecompressHeader3(decoder.get(), bytes, jpeg.size(), &width, &height, &sampling, &space), 0);
   EXPECT_EQ(width, 33);
   EXPECT_EQ(height, 17);
-  std::vector<unsigned char> gray(33U * 17U);
+  std::vector<unsigned char> gray(std::size_t{33} * 17);
   ASSERT_EQ(tjDecompress2(decoder.get(), bytes, jpeg.size(), gray.data(), 33, 0, 17, TJPF_GRAY, 0), 0);
   EXPECT_THAT(gray, Each(AllOf(Ge(74), Le(78))));  // 0.299 * 255
 }
