@@ -55,6 +55,10 @@ class Tries(unittest.TestCase):
     def test_a_kind_that_was_never_tried_has_no_more_than_may_be(self):
         self.assertEqual(tries.plan(probed=0, tries=10000, seconds=600), (tries.MOST_CAMERAS, tries.LEAST_WAIT_S))
 
+    def test_the_least_of_each_span_counts(self):
+        samples = [(0, 1, 9), (5, 1, 4), (19, 1, 7), (20, 1, 6), (41, 1, 8), (42, 1, 5)]
+        self.assertEqual(tries.least(samples, 2), [(5, 1, 4), (20, 1, 6), (42, 1, 5)])
+
     def test_a_recorded_answer_has_the_number_of_its_request(self):
         answers = {"DESCRIBE": (b"RTSP/1.0 200 OK\r\nCSeq: 2\r\nContent-Length: 4\r\n\r\n", b"v=0\n")}
         head = b"DESCRIBE rtsp://host/live RTSP/1.0\r\nCSeq: 17\r\n\r\n"
