@@ -7,6 +7,7 @@
 
 #include "config/json.hpp"
 #include "config/model_card_reader.hpp"
+#include "config/model_card_text.hpp"
 
 namespace camd::config {
 namespace {
@@ -67,13 +68,12 @@ std::optional<std::filesystem::path> find_model_card(const std::filesystem::path
   return std::nullopt;
 }
 
-std::optional<TreeNode> read_card_tree(const std::filesystem::path& path, Table card_keys,
-                                       std::vector<Problem>& problems) {
+namespace {
+
+std::optional<TreeNode> card_tree(const std::string& file, std::string_view text, Table card_keys,
+                                  std::vector<Problem>& problems) {
   const std::size_t before = problems.size();
-  const std::string file = path.string();
-  const auto text = read_text(file, problems);
-  if (!text) return std::nullopt;
-  std::optional<TreeNode> tree = parse_yaml(file, *text, problems);
+  std::optional<TreeNode> tree = parse_yaml(file, text, problems);
   if (problems.size() != before) return std::nullopt;
   if (!tree || tree->kind != NodeKind::kMap) {
     problems.push_back({{file, 0, 0}, {}, "is not a model card: expected a map of keys such as layout and classes"});
@@ -84,6 +84,15 @@ std::optional<TreeNode> read_card_tree(const std::filesystem::path& path, Table 
   check_lengths(card_keys, *tree, problems);
   if (problems.size() != before) return std::nullopt;
   return tree;
+}
+
+}  // namespace
+
+std::optional<TreeNode> read_card_tree(const std::filesystem::path& path, Table card_keys,
+                                       std::vector<Problem>& problems) {
+  const std::string file = path.string();
+  const auto text = read_text(file, problems);
+  return text ? card_tree(file, *text, card_keys, problems) : std::nullopt;
 }
 
 ModelInput read_input(const Reader& input) {
@@ -126,6 +135,13 @@ ModelCard load_model_card(const std::filesystem::path& path, Table card_keys) {
   const auto tree = read_card_tree(path, card_keys, problems);
   if (!tree) throw ConfigErrors(std::move(problems));
   return to_model_card(path, *tree, card_keys);
+}
+
+ModelCard parse_model_card(const std::string& name, std::string_view text, Table card_keys) {
+  std::vector<Problem> problems;
+  const auto tree = card_tree(name, text, card_keys, problems);
+  if (!tree) throw ConfigErrors(std::move(problems));
+  return to_model_card(name, *tree, card_keys);
 }
 
 }  // namespace camd::config

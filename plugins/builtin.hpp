@@ -45,6 +45,7 @@ using OutputValues = std::vector<std::vector<float>>;
 struct LayoutSuggestion {
   std::string config;        // keys of `detections`: "layout: ssd, boxes: centre, relative: false"
   std::string of;            // whose outputs look so: "YOLOv8 to 26"
+  std::string input;         // how such detectors are fed, as keys of `model.input`: "color: rgb, scale: 0.00392157"
   std::vector<int> outputs;  // that it reads, by the model's index
 };
 

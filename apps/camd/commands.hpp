@@ -29,6 +29,8 @@ int run_command(const RunOptions& options);
 
 int check_command(const std::string& config, const std::vector<std::string>& overrides, const config::Shard& shard);
 int config_command(bool schema);
+// Prints a card for a model without one, and why it is so.
+int proposal_command(const std::string& model);
 int plugin_command(const std::string& path, const std::string& python);
 int replay_command(const pipeline::ReplayOptions& options);
 int bench_command(const pipeline::BenchOptions& options, const std::string& json_path);

@@ -150,6 +150,8 @@ int run(int argc, char** argv) {
   bool schema = false;
   CLI::App* config_cli = cli.add_subcommand("config", "Print the annotated default configuration");
   config_cli->add_flag("--schema", schema, "Print a JSON Schema for editors instead");
+  std::string config_model;
+  config_cli->add_option("--for", config_model, "Print a card for this model instead: what camd decides by itself");
 
   bool doctor_json = false;
   std::string doctor_config;
@@ -267,7 +269,7 @@ int run(int argc, char** argv) {
     return app::run_command(run_options);
   }
   if (*check_cli) return app::check_command(check_config, check_overrides, run_options.shard);
-  if (*config_cli) return app::config_command(schema);
+  if (*config_cli) return config_model.empty() ? app::config_command(schema) : app::proposal_command(config_model);
   if (*doctor_cli) return app::doctor_command(doctor_config, doctor_json);
   if (*bench_cli) {
     if (!bench_input.empty()) app::parse_size("--input", bench_input, bench.width, bench.height);

@@ -20,6 +20,7 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "config/loader.hpp"
+#include "pipeline/run/proposal.hpp"
 #include "pipeline/run/session.hpp"
 
 namespace camd::app {
@@ -118,8 +119,13 @@ int run_command(const RunOptions& options) {
     output->draining(now);
     signals.draining(now);
   };
+  pipeline::Proposer proposer;
   const auto load = [&] {
     config::Reading reading = read_shard(options.config, options.overrides, options.shard);
+    if (const auto decided = proposer.complete(reading.config)) {
+      base::log().info("{}: {}", reading.config.model.path.string(),
+                       fmt::format("{}", fmt::join(decided->reasons, "; ")));
+    }
     if (!options.record.empty()) insert_recorder(reading.config, options.record, options.frames);
     return reading;
   };

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -20,6 +21,7 @@
 #include "pipeline/run/config_check.hpp"
 #include "pipeline/run/mistakes.hpp"
 #include "pipeline/run/plugin_host.hpp"
+#include "pipeline/run/proposal.hpp"
 
 namespace camd::app {
 
@@ -32,7 +34,8 @@ config::Reading read_shard(const std::string& path, const std::vector<std::strin
 
 int check_command(const std::string& config, const std::vector<std::string>& overrides, const config::Shard& shard) {
   base::set_log_level("error");  // what the rooms log while they are looked at is in the findings
-  const config::Reading reading = read_shard(config, overrides, shard);
+  config::Reading reading = read_shard(config, overrides, shard);
+  const std::optional<pipeline::Proposal> decided = pipeline::Proposer().complete(reading.config);
   pipeline::Mistakes mistakes(reading.config.file.file);
   const std::vector<pipeline::LoadedPlugin> loaded = pipeline::check_config(reading, {}, mistakes);
   std::vector<pipeline::Finding> findings;
@@ -58,6 +61,34 @@ int check_command(const std::string& config, const std::vector<std::string>& ove
                            reading.config.cameras.size(), reading.config.cameras_in_file, names);
   }
   std::fputs(("ok\n" + of_shard + pipeline::findings_text(findings)).c_str(), stdout);
+  if (decided) {
+    fmt::print("the model has no card, and this was decided for it:\n");
+    for (const std::string& reason : decided->reasons) fmt::print("  {}\n", reason);
+    fmt::print("`camd config --for {}` prints it as a card\n", reading.config.model.path.string());
+  }
+  return 0;
+}
+
+int proposal_command(const std::string& model) {
+  base::set_log_level("error");
+  config::Model named;
+  named.path = model;
+  const std::optional<pipeline::Proposal> proposal = pipeline::propose_card(named);
+  if (!proposal) {
+    throw base::Error(
+        base::ErrorKind::kModel,
+        fmt::format("{}: no layout that camd knows reads its outputs, or no engine of this machine runs it; "
+                    "`camd check` with a configuration that names it says more",
+                    model));
+  }
+  fmt::print("# Model card of {}: save it as {}.\n", model,
+             std::filesystem::path(model).replace_extension(".yaml").filename().string());
+  for (const std::string& reason : proposal->reasons) fmt::print("# {}.\n", reason);
+  std::fputs(proposal->card.c_str(), stdout);
+  if (proposal->width > 0 || proposal->height > 0) {
+    fmt::print("# And in the configuration: model: {{path: {}, input: {{width: {}, height: {}}}}}\n", model,
+               proposal->width, proposal->height);
+  }
   return 0;
 }
 

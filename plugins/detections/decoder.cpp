@@ -14,7 +14,7 @@ Decoder::Decoder(std::vector<Level> levels, Scores scores) : levels_(std::move(l
 }
 
 std::vector<int> Decoder::used_outputs() const {
-  std::vector<int> used;
+  std::vector<int> used = more_outputs_;
   for (const Level& level : levels_) {
     for (const Head& head : level.heads) {
       if (head.bound() && std::find(used.begin(), used.end(), head.output) == used.end()) used.push_back(head.output);
@@ -54,6 +54,7 @@ std::unique_ptr<Decoder> make_decoder(Layout layout, const camd_model& model, co
     case Layout::kYolox: return make_yolox(model, options);
     case Layout::kNanodet: return make_nanodet(model, options);
     case Layout::kFastestdet: return make_fastestdet(model, options);
+    case Layout::kRows: return make_rows(model, options);
   }
   throw std::invalid_argument("no such layout");
 }

@@ -40,6 +40,12 @@ class Decoder {
     static_cast<void>(candidate);
     static_cast<void>(points);
   }
+  // Whether the candidate's row holds a box at all: rows that the graph chose may be fewer than there is room for.
+  [[nodiscard]] virtual bool holds(const TensorSet& tensors, const Candidate& candidate) const {
+    static_cast<void>(tensors);
+    static_cast<void>(candidate);
+    return true;
+  }
   // The point in network pixels that the keypoints of a candidate are measured from; nothing where they are not
   // measured from a point of a grid.
   [[nodiscard]] virtual std::optional<Point> origin(const Candidate& candidate) const {
@@ -120,7 +126,9 @@ class Decoder {
 
   std::vector<Level> levels_;
   Scores scores_;
-  int keypoint_count_ = 0;  // from the `kps` heads
+  int keypoint_count_ = 0;         // from the `kps` heads
+  int point_values_ = 2;           // of each keypoint: 3 where a visibility follows its place
+  std::vector<int> more_outputs_;  // that are read beside the heads'
 };
 
 // The roles that nearly every layout has: `cls` by the number of classes, `box` of four, `kps` if there are any.
@@ -137,5 +145,6 @@ class Decoder {
 [[nodiscard]] std::unique_ptr<Decoder> make_yolox(const camd_model& model, const Options& options);
 [[nodiscard]] std::unique_ptr<Decoder> make_nanodet(const camd_model& model, const Options& options);
 [[nodiscard]] std::unique_ptr<Decoder> make_fastestdet(const camd_model& model, const Options& options);
+[[nodiscard]] std::unique_ptr<Decoder> make_rows(const camd_model& model, const Options& options);
 
 }  // namespace camd::plugins

@@ -45,7 +45,7 @@ class Detections final : public camd::plugin::Postprocessor {
     }
     tensors_.emplace(model, decoder_->used_outputs());
     for (const int output : tensors_->used()) needs.output(output, CAMD_NEED_HOST);
-    nms_ = options.nms;
+    nms_ = options.nms.value_or(options.layout == Layout::kRows ? 1.0F : 0.4F);
     blend_ = options.blend;
     max_ = options.max;
     needs.detections(max_);

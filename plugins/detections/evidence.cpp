@@ -62,7 +62,7 @@ std::vector<Range> score_ranges(const Decoder& decoder, const TensorSet& tensors
     ranges.resize(first + static_cast<std::size_t>(std::max(channels, 0)));
     for_each_anchor(decoder, [&](const Level& level, const Candidate& c) {
       const Head& head = level.head(role);
-      if (!head.bound()) return;
+      if (!head.bound() || !decoder.holds(tensors, c)) return;
       const float* values = tensors.data(head.output) + head.at(c.cell, c.anchor);
       for (int k = 0; k < channels; ++k) ranges[first + static_cast<std::size_t>(k)].add(values[k * head.channel_step]);
     });
@@ -142,6 +142,7 @@ Boxes look_at_boxes(const Decoder& decoder, const TensorSet& tensors, float widt
   const float side = std::max(width, height);
   Boxes boxes;
   for_each_anchor(decoder, [&](const Level& level, const Candidate& c) {
+    if (!decoder.holds(tensors, c)) return;
     const Box box = decoder.box(tensors, c);
     ++boxes.count;
     const float reach = std::max({std::abs(box.x0), std::abs(box.y0), std::abs(box.x1), std::abs(box.y1)});
@@ -183,8 +184,9 @@ std::optional<std::string> objection(const Decoder& decoder, const Options& opti
                                      const TensorSet& tensors, float most) {
   const auto width = static_cast<float>(model.input.shape[3]), height = static_cast<float>(model.input.shape[2]);
   Boxes boxes = look_at_boxes(decoder, tensors, width, height);
-  const bool list = options.layout == Layout::kSsd && options.boxes != BoxForm::kPriors;
-  const bool relative = list && options.relative.value_or(true);
+  const bool rows = options.layout == Layout::kRows;
+  const bool list = rows || (options.layout == Layout::kSsd && options.boxes != BoxForm::kPriors);
+  const bool relative = list && options.relative.value_or(!rows);
   if (boxes.share(boxes.far) > most) {
     return relative ? "its boxes reach " + number(boxes.reach / std::max(width, height)) +
                           ": they are pixels, not parts of the picture"
@@ -193,7 +195,8 @@ std::optional<std::string> objection(const Decoder& decoder, const Options& opti
   if (boxes.share(boxes.turned) > most) return "most of its boxes end before they begin";
   // Pixels near the upper left corner, all of them: parts of the picture were taken for pixels.
   constexpr float kSmall = 4.0F;
-  if (((list && !relative) || options.decoded) && boxes.reach <= kSmall && std::min(width, height) > 8.0F * kSmall) {
+  if (((list && !relative) || options.decoded) && boxes.count > 0 && boxes.reach <= kSmall &&
+      std::min(width, height) > 8.0F * kSmall) {
     return "its boxes reach " + number(boxes.reach) + ": they are parts of the picture, not pixels";
   }
   if (list && options.boxes == BoxForm::kCentre && boxes.share(boxes.corners) >= 0.98F) {

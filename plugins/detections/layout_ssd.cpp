@@ -16,8 +16,13 @@ namespace {
 
 class Ssd final : public Decoder {
  public:
-  Ssd(std::vector<Level> levels, Scores scores, BoxForm form, float width, float height)
-      : Decoder(std::move(levels), std::move(scores)), form_(form), width_(width), height_(height) {}
+  Ssd(std::vector<Level> levels, Scores scores, BoxForm form, float width, float height, std::optional<int> keypoints)
+      : Decoder(std::move(levels), std::move(scores)), form_(form), width_(width), height_(height) {
+    const Head& kps = levels_.front().head(Role::kKps);
+    if (!kps.bound() || !keypoints || *keypoints == 0) return;
+    point_values_ = kps.channels / *keypoints;
+    keypoint_count_ = *keypoints;
+  }
 
   [[nodiscard]] Box box(const TensorSet& tensors, const Candidate& c) const override {
     const Values d = values(tensors, Role::kBox, c);
@@ -32,7 +37,10 @@ class Ssd final : public Decoder {
 
   void keypoints(const TensorSet& tensors, const Candidate& c, Point* points) const override {
     const Values l = values(tensors, Role::kKps, c);
-    for (int k = 0; k < keypoint_count(); ++k) points[k] = {l[2 * k] * width_, l[2 * k + 1] * height_};
+    for (int k = 0; k < keypoint_count(); ++k) {
+      const int at = k * point_values_;
+      points[k] = {l[at] * width_, l[at + 1] * height_};
+    }
   }
 
  private:
@@ -81,21 +89,31 @@ std::unique_ptr<Decoder> make_ssd(const camd_model& model, const Options& option
     Options one = options;
     one.strides = {1};
     std::vector<Level> levels;
-    try {
-      HeadRules rules = usual_rules(options, {1});
-      if (!list->alone) rules.fused = {Role::kBox, Role::kCls};
-      levels = bind_heads(row, one, rules);
-    } catch (const std::invalid_argument& e) {
-      problem = e.what();
-      continue;
+    // Keypoints behind the classes of a row have a visibility each (YOLO's poses), or none.
+    const bool in_rows = !list->alone && options.keypoints.value_or(0) > 0;
+    for (const int values : in_rows ? std::vector<int>{3, 2} : std::vector<int>{2}) {
+      try {
+        HeadRules rules = usual_rules(options, {1});
+        if (!list->alone) rules.fused = {Role::kBox, Role::kCls};
+        if (in_rows) {
+          rules.fused.push_back(Role::kKps);
+          rules.roles.back().channels = {values * *options.keypoints};
+          if (options.classes.empty()) rules.roles.front().channels = {1};
+        }
+        levels = bind_heads(row, one, rules);
+        break;
+      } catch (const std::invalid_argument& e) {
+        problem = e.what();
+      }
     }
+    if (levels.empty()) continue;
     // Rows of boxes and classes in one have no background: it came from SSD's softmax.
     const bool fused = levels.front().head(Role::kCls).output == levels.front().head(Role::kBox).output;
     Scores scores(options, levels.front().head(Role::kCls).channels, !fused);
     const bool relative = options.relative.value_or(true);
     return std::make_unique<Ssd>(std::move(levels), std::move(scores), options.boxes,
                                  relative ? static_cast<float>(model.input.shape[3]) : 1.0F,
-                                 relative ? static_cast<float>(model.input.shape[2]) : 1.0F);
+                                 relative ? static_cast<float>(model.input.shape[2]) : 1.0F, options.keypoints);
   }
   throw std::invalid_argument(problem);
 }

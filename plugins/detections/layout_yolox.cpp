@@ -37,6 +37,11 @@ class Yolox final : public Decoder {
     return {x - half_width, y - half_height, x + half_width, y + half_height};
   }
 
+  void keypoints(const TensorSet& tensors, const Candidate& c, Point* points) const override {
+    const Values l = values(tensors, Role::kKps, c);
+    for (int k = 0; k < keypoint_count(); ++k) points[k] = {l[2 * k], l[2 * k + 1]};
+  }
+
  private:
   bool decoded_;
   float offset_;
@@ -45,21 +50,26 @@ class Yolox final : public Decoder {
 }  // namespace
 
 std::unique_ptr<Decoder> make_yolox(const camd_model& model, const Options& options) {
-  Options without_keypoints = options;
-  without_keypoints.keypoints = 0;
-  without_keypoints.background = false;
+  const int keypoints = options.keypoints.value_or(0);
+  if (keypoints > 0 && !options.decoded) {
+    throw std::invalid_argument("`keypoints` in rows need `decoded: true`, as YOLOv5-face has them");
+  }
+  Options without_background = options;
+  without_background.keypoints = keypoints;
+  without_background.background = false;
   const int per_cell = options.anchors_per_cell.value_or(1);
   if (per_cell > 1 && !options.decoded) {
     throw std::invalid_argument("`anchors_per_cell` above 1 needs `decoded: true`: YOLOX has no anchors to decode by");
   }
-  HeadRules rules = usual_rules(without_keypoints, {per_cell});
+  HeadRules rules = usual_rules(without_background, {per_cell});
   rules.roles.push_back({Role::kObj, {1}, 1, true, 1});
   rules.fused = {Role::kBox, Role::kObj, Role::kCls};
+  if (keypoints > 0) rules.fused = {Role::kBox, Role::kObj, Role::kKps, Role::kCls};
   auto levels = bind_heads(model, options, rules);
   if (levels.size() == 1 && options.strides.empty()) {
     throw std::invalid_argument("YOLOX has several strides, these outputs have one");
   }
-  Scores scores(without_keypoints, levels.front().head(Role::kCls).channels, false);
+  Scores scores(without_background, levels.front().head(Role::kCls).channels, false);
   return std::make_unique<Yolox>(std::move(levels), std::move(scores), options);
 }
 

@@ -109,8 +109,71 @@ void read_outputs(JsonObject& in, Options& options) {
   in.fail("outputs", roles);
 }
 
+constexpr std::array<std::pair<std::string_view, RowValue>, 11> kRowValues = {{{"x0", RowValue::kX0},
+                                                                               {"y0", RowValue::kY0},
+                                                                               {"x1", RowValue::kX1},
+                                                                               {"y1", RowValue::kY1},
+                                                                               {"cx", RowValue::kCentreX},
+                                                                               {"cy", RowValue::kCentreY},
+                                                                               {"w", RowValue::kWidth},
+                                                                               {"h", RowValue::kHeight},
+                                                                               {"score", RowValue::kScore},
+                                                                               {"class", RowValue::kClass},
+                                                                               {"skip", RowValue::kSkip}}};
+
+void read_row(JsonObject& in, Options& options) {
+  const auto words = in.texts("row");
+  if (!words) return;
+  options.row.clear();
+  for (const std::string& word : *words) {
+    const auto known =
+        std::find_if(kRowValues.begin(), kRowValues.end(), [&](const auto& value) { return value.first == word; });
+    if (known == kRowValues.end()) {
+      in.fail("row", "holds '" + word + "', which is none of x0, y0, x1, y1, cx, cy, w, h, score, class and skip");
+      return;
+    }
+    options.row.push_back(known->second);
+  }
+}
+
+void read_background(JsonObject& in, Options& options) {
+  const json* value = in.raw("background");
+  if (value == nullptr) return;
+  options.background_last = value->is_string() && value->get<std::string>() == "last";
+  if (!options.background_last && !value->is_boolean()) {
+    in.fail("background", "must be true, false or last");
+    return;
+  }
+  options.background = options.background_last || value->get<bool>();
+}
+
+void apply(JsonObject& in, Options& options);
+
+// A layout, or a name that stands for one with its keys; keys that are written beside the name count for more.
+void read_layout(JsonObject& in, Options& options) {
+  const auto layout = in.text("layout");
+  if (!layout) return;
+  for (const KnownLayout& known : known_layouts()) {
+    if (known.name != *layout) continue;
+    JsonObject keys("layout " + *layout, known.keys);
+    apply(keys, options);
+    return;
+  }
+  const std::vector<std::string>& kinds = layout_kinds();
+  if (std::find(kinds.begin(), kinds.end(), *layout) != kinds.end()) {
+    options.layout = parse_layout(*layout);
+    return;
+  }
+  const auto near = nearest(*layout, layout_names());
+  in.fail("layout", "'" + *layout + "' is none of " + joined(kinds) + ", nor a detector that camd knows" +
+                        (near ? " (did you mean '" + *near + "'?)" : ""));
+}
+
+// NOLINTNEXTLINE(misc-no-recursion): a known name's keys name no other
 void apply(JsonObject& in, Options& options) {
-  if (const auto layout = in.one_of("layout", layout_names())) options.layout = parse_layout(*layout);
+  read_layout(in, options);
+  read_row(in, options);
+  read_background(in, options);
   read_scores(in, options);
   read_classes(in, options);
   read_anchors(in, options);
@@ -141,7 +204,6 @@ void apply(JsonObject& in, Options& options) {
                      : *v == "percent" ? ScoreForm::kPercent
                                        : ScoreForm::kProbability;
   }
-  if (const auto v = in.boolean("background")) options.background = *v;
   if (const auto v = in.one_of("boxes", {"corners", "corners_yx", "centre", "priors"})) {
     options.boxes = *v == "corners"      ? BoxForm::kCorners
                     : *v == "corners_yx" ? BoxForm::kCornersYx
@@ -154,9 +216,51 @@ void apply(JsonObject& in, Options& options) {
 
 }  // namespace
 
+const std::vector<std::string>& layout_kinds() {
+  static const std::vector<std::string> kinds = {"anchors", "scrfd",   "yunet",      "ssd",
+                                                 "yolox",   "nanodet", "fastestdet", "rows"};
+  return kinds;
+}
+
 const std::vector<std::string>& layout_names() {
-  static const std::vector<std::string> names = {"anchors", "scrfd", "yunet", "ssd", "yolox", "nanodet", "fastestdet"};
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all = layout_kinds();
+    for (const KnownLayout& known : known_layouts()) all.emplace_back(known.name);
+    return all;
+  }();
   return names;
+}
+
+const std::vector<KnownLayout>& known_layouts() {
+  constexpr std::string_view kAnchored = R"({"layout":"yolox","decoded":true,"anchors_per_cell":3})";
+  constexpr std::string_view kFree = R"({"layout":"ssd","boxes":"centre","relative":false})";
+  constexpr std::string_view kCorners = R"({"layout":"ssd","relative":false})";
+  constexpr std::string_view kQueries = R"({"layout":"ssd","boxes":"centre","scores":"logits"})";
+  static const std::vector<KnownLayout> known = {
+      {"yolov3", kAnchored},
+      {"yolov5", kAnchored},
+      {"yolov5-face", R"({"layout":"yolox","decoded":true,"anchors_per_cell":3,"keypoints":5})"},
+      {"yolov7", kAnchored},
+      {"yolov6", R"({"layout":"yolox","decoded":true})"},
+      {"yolov8", kFree},
+      {"yolov9", kFree},
+      {"yolo11", kFree},
+      {"yolo12", kFree},
+      {"yolov10", R"({"layout":"rows"})"},
+      {"yolo26", R"({"layout":"rows"})"},
+      {"yolov8-pose", R"({"layout":"ssd","boxes":"centre","relative":false,"keypoints":17})"},
+      {"yolo11-pose", R"({"layout":"ssd","boxes":"centre","relative":false,"keypoints":17})"},
+      {"yolo26-pose", R"({"layout":"rows","keypoints":17})"},
+      {"yolonas", kCorners},
+      {"ppyoloe", kCorners},
+      {"damoyolo", kCorners},
+      {"detr", R"({"layout":"ssd","boxes":"centre","scores":"logits","background":"last"})"},
+      {"rtdetr", kQueries},
+      {"dfine", kQueries},
+      {"deim", kQueries},
+      {"rfdetr", kQueries},
+  };
+  return known;
 }
 
 std::string_view to_string(Layout layout) noexcept {
@@ -168,13 +272,14 @@ std::string_view to_string(Layout layout) noexcept {
     case Layout::kYolox: return "yolox";
     case Layout::kNanodet: return "nanodet";
     case Layout::kFastestdet: return "fastestdet";
+    case Layout::kRows: return "rows";
   }
   return "?";
 }
 
 Layout parse_layout(std::string_view name) noexcept {
-  for (const Layout layout :
-       {Layout::kScrfd, Layout::kYunet, Layout::kSsd, Layout::kYolox, Layout::kNanodet, Layout::kFastestdet}) {
+  for (const Layout layout : {Layout::kScrfd, Layout::kYunet, Layout::kSsd, Layout::kYolox, Layout::kNanodet,
+                              Layout::kFastestdet, Layout::kRows}) {
     if (name == to_string(layout)) return layout;
   }
   return Layout::kAnchors;

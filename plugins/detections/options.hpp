@@ -16,16 +16,27 @@
 
 namespace camd::plugins {
 
-enum class Layout : std::uint8_t { kAnchors, kScrfd, kYunet, kSsd, kYolox, kNanodet, kFastestdet };
+enum class Layout : std::uint8_t { kAnchors, kScrfd, kYunet, kSsd, kYolox, kNanodet, kFastestdet, kRows };
 
 [[nodiscard]] std::string_view to_string(Layout layout) noexcept;
-[[nodiscard]] const std::vector<std::string>& layout_names();
-[[nodiscard]] Layout parse_layout(std::string_view name) noexcept;  // `name` is one of layout_names()
+[[nodiscard]] const std::vector<std::string>& layout_kinds();       // "anchors", ...
+[[nodiscard]] const std::vector<std::string>& layout_names();       // these, and the names of known_layouts()
+[[nodiscard]] Layout parse_layout(std::string_view name) noexcept;  // `name` is one of layout_kinds()
 
 // What one value of an output tensor says.
 enum class Role : std::uint8_t { kCls, kObj, kBox, kKps };
 inline constexpr std::size_t kRoleCount = 4;
 [[nodiscard]] std::string_view to_string(Role role) noexcept;  // the key in `outputs:`
+
+// What one value of a row of layout `rows` is.
+enum class RowValue : std::uint8_t { kX0, kY0, kX1, kY1, kCentreX, kCentreY, kWidth, kHeight, kScore, kClass, kSkip };
+
+// Names that people know detectors by, and the keys that each stands for, as JSON.
+struct KnownLayout {
+  std::string_view name;
+  std::string_view keys;
+};
+[[nodiscard]] const std::vector<KnownLayout>& known_layouts();
 
 // How `ssd` boxes are written.
 enum class BoxForm : std::uint8_t { kCorners, kCornersYx, kCentre, kPriors };
@@ -43,7 +54,9 @@ struct Options {
   std::optional<Layout> layout;
   float score = 0.5F;
   std::vector<std::pair<std::string, float>> class_scores;  // per class, over `score`
-  float nms = 0.4F;    // boxes of one class that overlap by more (intersection over union) are one object
+  // Boxes of one class that overlap by more (intersection over union) are one object. Unset: 0.4, or 1 where the graph
+  // has chosen the boxes.
+  std::optional<float> nms;
   float blend = 1.0F;  // those that overlap a kept one by more than this are averaged into it; 1: none
   int max = 100;       // detections a frame
   std::vector<std::string> classes;
@@ -56,6 +69,8 @@ struct Options {
   std::optional<int> keypoints;
   ScoreForm scores = ScoreForm::kProbability;
   std::optional<bool> background;     // the first class is the background; unset: seen from the class count
+  bool background_last = false;       // it is the last one instead
+  std::vector<RowValue> row;          // rows: what the values of a row are; empty: x0, y0, x1, y1, score, class
   BoxForm boxes = BoxForm::kCorners;  // ssd
   std::optional<bool> relative;       // ssd: boxes in 0..1 of the input rather than network pixels
   bool decoded = false;               // yolox: boxes are network pixels already

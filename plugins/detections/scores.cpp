@@ -13,6 +13,8 @@ Scores::Scores(const Options& options, int channels, bool background_by_default)
   background_ = options.background.value_or(names_.empty() ? background_by_default && channels > 1
                                                            : channels == static_cast<int>(names_.size()) + 1);
   const int classes = channels - (background_ ? 1 : 0);
+  first_ = background_ && !options.background_last ? 1 : 0;
+  background_at_ = options.background_last ? classes : 0;
   if (names_.empty()) {
     for (int c = 0; c < classes; ++c) names_.push_back("class" + std::to_string(c));
   }
@@ -49,7 +51,6 @@ void Scores::scan(const Level& level, int level_index, const TensorSet& tensors,
   const float* values = tensors.data(head.output) + head.first;
   if (form_ == ScoreForm::kLogits && background_) return scan_softmax(level, level_index, values, candidates);
   const std::int64_t cells = level.cells();
-  const int skip = background_ ? 1 : 0;
   const std::int64_t per_cell = static_cast<std::int64_t>(level.anchors) * head.channels;
   // Values of all classes, anchors and cells in one row: one long run.
   if (!background_ && head.channel_step == 1 && head.anchor_step == head.channels && head.cell_step == per_cell) {
@@ -62,7 +63,7 @@ void Scores::scan(const Level& level, int level_index, const TensorSet& tensors,
   }
   for (std::int64_t a = 0; a < level.anchors; ++a) {
     for (int c = 0; c < classes(); ++c) {
-      const float* run = values + a * head.anchor_step + (c + skip) * head.channel_step;
+      const float* run = values + a * head.anchor_step + (c + first_) * head.channel_step;
       scan_run(run, cells, head.cell_step, floor_,
                [&](std::int64_t cell, float raw) { offer(probability(raw), c, level_index, a, cell, candidates); });
     }
@@ -74,20 +75,21 @@ void Scores::scan_softmax(const Level& level, int level_index, const float* valu
   for (std::int64_t cell = 0; cell < level.cells(); ++cell) {
     for (std::int64_t a = 0; a < level.anchors; ++a) {
       const float* of_anchor = values + head.at(cell, a) - head.first;
-      const float background = of_anchor[0];
+      const float background = of_anchor[background_at_ * head.channel_step];
       // A class with probability p has at least the odds p / (1 - p) against the background alone.
       float highest = background;
       bool any = false;
       for (int c = 0; c < classes(); ++c) {
-        const float raw = of_anchor[(c + 1) * head.channel_step];
+        const float raw = of_anchor[(c + first_) * head.channel_step];
         any = any || raw - background >= floor_;
         highest = std::max(highest, raw);
       }
       if (!any) continue;
       float sum = std::exp(background - highest);
-      for (int c = 0; c < classes(); ++c) sum += std::exp(of_anchor[(c + 1) * head.channel_step] - highest);
+      for (int c = 0; c < classes(); ++c) sum += std::exp(of_anchor[(c + first_) * head.channel_step] - highest);
       for (int c = 0; c < classes(); ++c) {
-        offer(std::exp(of_anchor[(c + 1) * head.channel_step] - highest) / sum, c, level_index, a, cell, candidates);
+        offer(std::exp(of_anchor[(c + first_) * head.channel_step] - highest) / sum, c, level_index, a, cell,
+              candidates);
       }
     }
   }

@@ -108,6 +108,8 @@ class Scores {
   float floor_ = 0.0F;  // `lowest_` in raw values
   ScoreForm form_ = ScoreForm::kProbability;
   bool background_ = false;
+  int first_ = 0;          // of the classes, among the channels
+  int background_at_ = 0;  // its channel
   std::uint64_t out_of_range_ = 0;
 };
 

@@ -24,23 +24,72 @@ struct Form {
   bool decoded = false;
   std::optional<int> anchors_per_cell{};
   std::optional<float> anchor_offset{};
+  std::optional<int> keypoints{};
+  std::vector<RowValue> row{};
+  const char* input = "color: rgb, scale: 0.00392157";  // how such detectors are fed
 };
 
+constexpr const char* kBytes = "color: bgr, scale: 1";
+constexpr const char* kTopLeftBytes = "color: bgr, scale: 1, position: top_left";
+constexpr const char* kNanodetInput =
+    "color: bgr, mean: [103.53, 116.28, 123.675], scale: [0.0174292, 0.0175070, 0.0171248], resize: stretch";
+
+Form fed(Form form, const char* input) {
+  form.input = input;
+  return form;
+}
+Form with_keypoints(Form form, int keypoints) {
+  form.keypoints = keypoints;
+  return form;
+}
+Form in_rows(const char* of, const char* keys, std::vector<RowValue> row) {
+  Form form{Layout::kRows, of, keys};
+  form.row = std::move(row);
+  return form;
+}
+
 const std::vector<Form>& forms() {
+  using V = RowValue;
   static const std::vector<Form> kForms = {
-      {Layout::kAnchors, "RetinaFace and its kind"},
-      {Layout::kScrfd, "SCRFD"},
-      {Layout::kYunet, "YuNet"},
-      {Layout::kYolox, "YOLOX"},
-      {Layout::kYolox, "YOLOX, decoded", "decoded: true", BoxForm::kCorners, {}, true},
+      fed({Layout::kAnchors, "RetinaFace and its kind"}, "color: rgb, scale: 1"),
+      fed({Layout::kScrfd, "SCRFD"}, "color: rgb, mean: 127.5, scale: 0.0078125"),
+      fed({Layout::kYunet, "YuNet"}, kBytes),
+      fed({Layout::kYolox, "YOLOX"}, kTopLeftBytes),
+      fed({Layout::kYolox, "YOLOX, decoded", "decoded: true", BoxForm::kCorners, {}, true}, kTopLeftBytes),
       {Layout::kYolox, "YOLOv5 and its kind", "decoded: true, anchors_per_cell: 3", BoxForm::kCorners, {}, true, 3},
-      {Layout::kSsd, "Ultra-Light and its kind; TensorFlow's SSDs add boxes: corners_yx"},
+      with_keypoints({Layout::kYolox,
+                      "YOLOv5-face",
+                      "decoded: true, anchors_per_cell: 3, keypoints: 5",
+                      BoxForm::kCorners,
+                      {},
+                      true,
+                      3},
+                     5),
+      with_keypoints({Layout::kYolox,
+                      "YOLOv5-face with four points",
+                      "decoded: true, anchors_per_cell: 3, keypoints: 4",
+                      BoxForm::kCorners,
+                      {},
+                      true,
+                      3},
+                     4),
+      in_rows("boxes that the graph has chosen, as YOLOv10's and YOLO26's", "", {}),
+      in_rows("boxes that YOLOv7's graph has chosen", "row: [skip, x0, y0, x1, y1, class, score]",
+              {V::kSkip, V::kX0, V::kY0, V::kX1, V::kY1, V::kClass, V::kScore}),
+      in_rows("boxes that PaddleDetection's graph has chosen", "row: [class, score, x0, y0, x1, y1]",
+              {V::kClass, V::kScore, V::kX0, V::kY0, V::kX1, V::kY1}),
+      {Layout::kRows, "boxes that TensorFlow's graph has chosen", "boxes: corners_yx, relative: true",
+       BoxForm::kCornersYx, true},
+      fed({Layout::kSsd, "Ultra-Light and its kind; TensorFlow's SSDs add boxes: corners_yx"},
+          "color: rgb, mean: 127, scale: 0.0078125, resize: stretch"),
       {Layout::kSsd, "YOLO-NAS, PP-YOLOE", "relative: false", BoxForm::kCorners, false},
-      {Layout::kSsd, "DETR; YOLOv8 to 26 in parts of the picture", "boxes: centre", BoxForm::kCentre},
+      fed({Layout::kSsd, "DETR; YOLOv8 to 26 in parts of the picture", "boxes: centre", BoxForm::kCentre},
+          "color: rgb, scale: 0.00392157, resize: stretch"),
       {Layout::kSsd, "YOLOv8 to 26", "boxes: centre, relative: false", BoxForm::kCentre, false},
-      {Layout::kNanodet, "NanoDet"},
-      {Layout::kNanodet, "NanoDet-Plus", "anchor_offset: 0", BoxForm::kCorners, {}, false, {}, 0.0F},
-      {Layout::kFastestdet, "FastestDet"},
+      fed({Layout::kNanodet, "NanoDet"}, kNanodetInput),
+      fed({Layout::kNanodet, "NanoDet-Plus", "anchor_offset: 0", BoxForm::kCorners, {}, false, {}, 0.0F},
+          kNanodetInput),
+      fed({Layout::kFastestdet, "FastestDet"}, "color: bgr, scale: 0.00392157, resize: stretch"),
   };
   return kForms;
 }
@@ -54,6 +103,8 @@ Options with(const Options& given, const Form& form) {
   options.anchors_per_cell = form.anchors_per_cell;
   options.anchor_offset = form.anchor_offset ? form.anchor_offset : given.anchor_offset;
   options.scores = ScoreForm::kProbability;
+  options.row = form.row;
+  if (form.keypoints) options.keypoints = form.keypoints;
   return options;
 }
 
@@ -77,6 +128,8 @@ struct Fit {
     const Level& level = decoder->levels().front();
     return level.head(Role::kBox).output == level.head(Role::kCls).output;
   }
+  // Boxes that the graph has chosen.
+  [[nodiscard]] bool is_rows() const { return form->layout == Layout::kRows; }
   // [1,k,N] and not [1,N,k].
   [[nodiscard]] bool channels_first() const { return decoder->levels().front().head(Role::kBox).channel_step > 1; }
 };
@@ -105,19 +158,23 @@ bool has(const std::vector<Fit>& fits, Layout layout, std::optional<int> anchors
   });
 }
 
-// Rows of boxes that the graph chose have a count of the exporter's choice, 300 or 100, and six or seven values.
-bool looks_chosen(const camd_model& model, const Fit& fit) {
-  if (fit.form->layout != Layout::kSsd || !fit.fused() || fit.channels_first()) return false;
-  const camd_tensor_spec& spec = model.outputs[fit.outputs.front()];
-  const std::int64_t values = spec.shape[spec.ndim - 1];
-  return fit.decoder->levels().front().cells() <= 1000 && (values == 6 || values == 7);
-}
+constexpr std::int64_t kMostChosen = 1024;  // rows, of boxes that a graph chose; engines leave as much room
+constexpr int kPersonKeypoints = 17;        // of COCO
 
 // Drops what the one tensor of a model speaks against beside its length. Three rows for each cell have an objectness:
 // YOLOv5's kind. YOLOX and its kind export [1,N,5+C], YOLOv8 and its kind [1,4+C,N].
 // Most detectors know the eighty classes of COCO.
-void drop_unlikely(std::vector<Fit>& fits) {
-  const bool three = has(fits, Layout::kYolox, 3), one = has(fits, Layout::kYolox, std::nullopt);
+void drop_unlikely(std::vector<Fit>& fits, const Options& given) {
+  const bool three = has(fits, Layout::kYolox, 3);
+  // Almost any table has the width of a row with some number of keypoints: only that of people is taken by itself.
+  const auto no_rows = [&](const Fit& fit) {
+    if (!fit.is_rows()) return false;
+    const int keypoints = fit.decoder->keypoint_count();
+    return three || fit.decoder->levels().front().cells() > kMostChosen ||
+           (keypoints > 0 && keypoints != given.keypoints.value_or(kPersonKeypoints));
+  };
+  fits.erase(std::remove_if(fits.begin(), fits.end(), no_rows), fits.end());
+  const bool one = has(fits, Layout::kYolox, std::nullopt);
   const auto unlikely = [&](const Fit& fit) {
     if (fit.form->layout == Layout::kNanodet) return fit.fused() != fit.form->anchor_offset.has_value();
     if (!fit.fused()) return false;
@@ -133,14 +190,14 @@ void drop_unlikely(std::vector<Fit>& fits) {
 
 // Forms that differ in how boxes are written have the same shapes: without values, the usual one of each layout.
 // `objectness`: the rows would do for YOLOX as well.
-bool is_usual(const camd_model& model, const Fit& fit, bool objectness) {
+bool is_usual(const Fit& fit, bool objectness) {
   const Form& form = *fit.form;
   switch (form.layout) {
     case Layout::kSsd:
       if (!fit.fused()) return form.boxes == BoxForm::kCorners && !form.relative;
-      return form.boxes == BoxForm::kCentre && form.relative == false && !looks_chosen(model, fit) &&
-             !(objectness && !fit.channels_first());
-    case Layout::kYolox: return form.anchors_per_cell || !form.decoded;
+      return form.boxes == BoxForm::kCentre && form.relative == false && !(objectness && !fit.channels_first());
+    case Layout::kYolox: return !form.keypoints && (form.anchors_per_cell || !form.decoded);
+    case Layout::kRows: return form.row.size() != 6 && !form.relative;
     default: return true;
   }
 }
@@ -156,13 +213,14 @@ std::unique_ptr<TensorSet> tensor_set(const camd_model& model, const Decoder& de
 std::vector<LayoutSuggestion> fitting_layouts(const camd_model& model, const Options& options,
                                               const OutputValues* values) {
   std::vector<Fit> fits = fits_by_shape(model, options);
-  drop_unlikely(fits);
+  drop_unlikely(fits, options);
   const bool objectness = has(fits, Layout::kYolox, std::nullopt);
   std::vector<LayoutSuggestion> suggestions;
+  bool rows = false;
   for (const Fit& fit : fits) {
     ScoreForm scores = ScoreForm::kProbability;
     if (values == nullptr) {
-      if (!is_usual(model, fit, objectness)) continue;
+      if (!is_usual(fit, objectness)) continue;
     } else {
       const auto tensors = tensor_set(model, *fit.decoder, *values);
       const std::optional<ScoreForm> seen = score_form(*fit.decoder, *tensors);
@@ -172,7 +230,11 @@ std::vector<LayoutSuggestion> fitting_layouts(const camd_model& model, const Opt
       tried.scores = scores;
       if (objection(*fit.decoder, tried, model, *tensors, kFew)) continue;
     }
-    suggestions.push_back({config_text(*fit.form, scores), fit.form->of, fit.outputs});
+    // A row with a whole class and a score is no accident: what else fits does not count beside it.
+    if (fit.is_rows() && !rows) suggestions.clear();
+    if (rows && !fit.is_rows()) continue;
+    rows = rows || fit.is_rows();
+    suggestions.push_back({config_text(*fit.form, scores), fit.form->of, fit.form->input, fit.outputs});
   }
   return suggestions;
 }
@@ -185,15 +247,9 @@ std::string suggestion_text(const camd_model& model, const std::vector<LayoutSug
     return "the model's outputs look like " + joined(words);
   }
   std::vector<Fit> fits = fits_by_shape(model, Options{});
-  const auto chosen = std::find_if(fits.begin(), fits.end(), [&](const Fit& fit) { return looks_chosen(model, fit); });
-  if (chosen != fits.end()) {
-    return "the model's output " + describe_output(model, chosen->outputs.front()) +
-           " looks like boxes that the graph has chosen already: no layout reads those, export the model without its "
-           "choice of boxes";
-  }
-  drop_unlikely(fits);
+  drop_unlikely(fits, Options{});
   for (const Fit& fit : fits) {
-    if (values == nullptr || !is_usual(model, fit, false)) continue;
+    if (values == nullptr || !is_usual(fit, false)) continue;
     const Options options = with(Options{}, *fit.form);
     const auto why = objection(*fit.decoder, options, model, *tensor_set(model, *fit.decoder, *values), kFew);
     if (!why) continue;
@@ -201,7 +257,7 @@ std::string suggestion_text(const camd_model& model, const std::vector<LayoutSug
            config_text(*fit.form, ScoreForm::kProbability) + "} fits their shapes, but on a picture of noise " + *why;
   }
   return "the model's outputs, " + describe_outputs(model) + ", look like no layout that camd knows (" +
-         joined(layout_names()) + ")";
+         joined(layout_kinds()) + ")";
 }
 
 std::string doubt(const camd_model& model, const Options& options, const OutputValues& values) {

@@ -364,8 +364,9 @@ TEST_F(Detections, NamesEveryWrongKeyBeforeItSeesAModel) {
   EXPECT_EQ(run_.create(R"({"layout":"anchor","score":1.5,"nmss":0.4,"classes":["a","a"],"anchors":[16],"blend":2})"),
             CAMD_ERROR_CONFIG);
   EXPECT_EQ(run_.error(),
-            "config.layout: 'anchor' is none of anchors, scrfd, yunet, ssd, yolox, nanodet, fastestdet (did you mean "
-            "'anchors'?); config.score: must be a number in 0..1, not 1.5; config.classes: 'a' stands there twice; "
+            "config.layout: 'anchor' is none of anchors, scrfd, yunet, ssd, yolox, nanodet, fastestdet, rows, nor a "
+            "detector that camd knows (did you mean 'anchors'?); config.score: must be a number in 0..1, not 1.5; "
+            "config.classes: 'a' stands there twice; "
             "config.anchors: must be one list per stride of sides or [width, height] in network pixels, e.g. "
             "[[16, 32], [64, 128]]; config.blend: must be a number in 0..1, not 2; config.nmss: unknown key (did you "
             "mean 'nms'?)");

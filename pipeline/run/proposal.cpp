@@ -1,0 +1,227 @@
+#include "pipeline/run/proposal.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <stdexcept>
+
+#include "base/error.hpp"
+#include "config/model_card_text.hpp"
+#include "device/make_device.hpp"
+#include "infer/engine.hpp"
+#include "infer/metadata.hpp"
+#include "infer/model.hpp"
+#include "pipeline/run/card_keys.hpp"
+#include "pipeline/run/layout_check.hpp"
+#include "pipeline/run/plain_model.hpp"
+#include "pipeline/run/session.hpp"
+#include "plugins/builtin.hpp"
+
+namespace camd::pipeline {
+namespace {
+
+constexpr int kUsualSide = 640;  // px, of an input that the model leaves open
+
+// The texts of a Python dict or list, as Ultralytics writes class names: {0: 'person', 1: "a b"}. Empty when it is
+// neither, or holds more than detectors have.
+std::vector<std::string> quoted_texts(const std::string& text) {
+  constexpr std::size_t kMost = 1000;
+  std::vector<std::string> texts;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char quote = text[i];
+    if (quote != '\'' && quote != '"') continue;
+    std::string one;
+    for (++i; i < text.size() && text[i] != quote; ++i) {
+      if (text[i] == '\\' && i + 1 < text.size()) ++i;
+      one += text[i];
+    }
+    if (i >= text.size() || texts.size() == kMost) return {};
+    texts.push_back(std::move(one));
+  }
+  return texts;
+}
+
+// The whole numbers in a text: "[17, 3]".
+std::vector<int> numbers_in(const std::string& text) {
+  std::vector<int> numbers;
+  for (std::size_t i = 0; i < text.size() && numbers.size() < 8;) {
+    if (text[i] < '0' || text[i] > '9') {
+      ++i;
+      continue;
+    }
+    int value = 0;
+    for (; i < text.size() && text[i] >= '0' && text[i] <= '9'; ++i)
+      value = std::min(value * 10 + (text[i] - '0'), 65536);
+    numbers.push_back(value);
+  }
+  return numbers;
+}
+
+bool are_class_names(const std::vector<std::string>& names) {
+  const std::set<std::string> unique(names.begin(), names.end());
+  return !names.empty() && unique.size() == names.size() &&
+         std::all_of(names.begin(), names.end(), [](const std::string& name) {
+           const bool plain = std::all_of(name.begin(), name.end(), [](char c) { return c >= ' ' || c < 0; });
+           return !name.empty() && name.size() < CAMD_CLASS_NAME_BYTES && plain;
+         });
+}
+
+// What the exporter says.
+struct Metadata {
+  std::vector<std::string> classes;
+  std::string task;
+  std::optional<int> keypoints;
+  std::vector<int> size;  // height, width
+};
+
+Metadata metadata_of(const std::string& path) {
+  const auto written = infer::read_metadata(path);
+  const auto value = [&](const char* key) {
+    const auto found = written.find(key);
+    return found == written.end() ? std::string() : found->second;
+  };
+  Metadata metadata;
+  metadata.classes = quoted_texts(value("names"));
+  if (!are_class_names(metadata.classes)) metadata.classes.clear();
+  metadata.task = value("task");
+  metadata.size = numbers_in(value("imgsz"));
+  if (metadata.size.size() == 1) metadata.size.push_back(metadata.size[0]);
+  if (const auto shape = numbers_in(value("kpt_shape")); shape.size() == 2) {
+    metadata.keypoints = std::min(shape[0], CAMD_MAX_KEYPOINTS);
+  }
+  return metadata;
+}
+
+// What is not UTF-8 is replaced.
+std::string text_of(const nlohmann::json& json) {
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+// "a: 1, b: [2, 3]" as lines.
+std::string as_lines(const std::string& keys) {
+  std::string text;
+  int depth = 0;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    depth += keys[i] == '[' ? 1 : keys[i] == ']' ? -1 : 0;
+    if (depth == 0 && keys.compare(i, 2, ", ") == 0) {
+      text += '\n';
+      ++i;
+    } else {
+      text += keys[i];
+    }
+  }
+  return text + "\n";
+}
+
+std::string size_text(const infer::TensorSpec& input) { return fmt::format("{}x{}", input.shape[3], input.shape[2]); }
+
+}  // namespace
+
+std::optional<Proposal> propose_card(const config::Model& given) {
+  config::Model model = given;
+  const std::string path = model.path.string();
+  const infer::ModelDescription description = infer::describe_model(path, model.cut_at);
+  const Metadata metadata = metadata_of(path);
+  Proposal proposal;
+  const infer::Shape& declared = description.inputs.front().shape;
+  if (declared.size() == 4) {
+    const bool last = infer::takes_pixels_last(declared);
+    const auto side = [&](std::size_t dimension, std::optional<int>& written, std::size_t said, int& decided) {
+      if (declared[dimension] > 0 || written) return;
+      decided = metadata.size.size() == 2 && metadata.size[said] > 0 ? metadata.size[said] : kUsualSide;
+      written = decided;
+    };
+    side(last ? 1 : 2, model.input.height, 0, proposal.height);
+    side(last ? 2 : 3, model.input.width, 1, proposal.width);
+  }
+  if (proposal.width != 0 || proposal.height != 0) {
+    proposal.reasons.push_back(fmt::format("the model leaves its input's size open: {}",
+                                           metadata.size.size() == 2 ? "its exporter's is taken" : "640 is taken"));
+  }
+  nlohmann::json known = nlohmann::json::object();
+  if (!metadata.classes.empty()) known["classes"] = metadata.classes;
+  if (metadata.keypoints) known["keypoints"] = *metadata.keypoints;
+  const auto host = device::make_device("host");
+  infer::EngineOptions options = engine_options(model);
+  options.kind = infer::EngineKind::kAuto;
+  std::vector<plugins::LayoutSuggestion> layouts;
+  std::string size;
+  try {
+    const auto engine = infer::make_engine(path, options, *host);
+    size = size_text(engine->input());
+    const plugins::OutputValues values = outputs_of_noise(*host, *engine);
+    const std::vector<std::string> names;
+    const PlainModel plain(engine->input(), engine->outputs(), path, "{}", names);
+    layouts = plugins::suggest_layouts(plain.model(), text_of(known), &values);
+    if (layouts.empty()) layouts = plugins::suggest_layouts(plain.model(), "{}", &values);
+  } catch (const base::Error&) {
+    return std::nullopt;  // whoever runs the model says why
+  } catch (const std::invalid_argument&) {
+    return std::nullopt;
+  }
+  if (layouts.empty()) return std::nullopt;
+  const plugins::LayoutSuggestion& layout = layouts.front();
+  proposal.reasons.push_back(fmt::format("its outputs look like {}: {}", layout.of, layout.config));
+  proposal.reasons.push_back(fmt::format("such detectors are fed with {}", layout.input));
+  proposal.card = as_lines(layout.config);
+  if (metadata.keypoints && layout.config.find("keypoints") == std::string::npos) {
+    proposal.card += fmt::format("keypoints: {}\n", *metadata.keypoints);
+  }
+  if (!metadata.classes.empty()) {
+    proposal.card += "classes: " + text_of(metadata.classes) + "\n";
+    proposal.reasons.push_back(fmt::format("its exporter names {} classes", metadata.classes.size()));
+  }
+  proposal.card += fmt::format("input: {{{}}}\n", layout.input);
+  if (!metadata.task.empty() && metadata.task != "detect" && metadata.task != "pose") {
+    proposal.reasons.push_back(fmt::format(
+        "its exporter says that its task is '{}', of which camd reads the boxes alone", metadata.task.substr(0, 32)));
+  }
+  for (std::size_t i = 1; i < layouts.size() && i < 3; ++i) {
+    proposal.reasons.push_back(fmt::format("{} would fit too ({})", layouts[i].config, layouts[i].of));
+  }
+  return proposal;
+}
+
+std::optional<Proposal> Proposer::complete(config::Config& config) {
+  if (config.model.card || config.model.path.empty()) return std::nullopt;
+  const bool open = std::any_of(config.postprocess.begin(), config.postprocess.end(), [](const auto& entry) {
+    return entry.plugin == "detections" && !nlohmann::json::parse(entry.config_json, nullptr, false).contains("layout");
+  });
+  if (!open) return std::nullopt;
+  std::error_code unknown;
+  const auto written = std::filesystem::last_write_time(config.model.path, unknown);
+  if (unknown) return std::nullopt;  // whoever runs the model says it, with the key's place
+  if (config.model != model_ || written != written_) {
+    model_ = config.model;
+    written_ = written;
+    proposal_.reset();
+    try {
+      proposal_ = propose_card(config.model);
+    } catch (const base::Error&) {
+      return std::nullopt;  // said as above
+    }
+  }
+  const std::optional<Proposal>& proposal = proposal_;
+  if (!proposal) return std::nullopt;
+  const config::ModelCard card =
+      config::parse_model_card(config.model.path.string() + " (proposed card)", proposal->card, card_keys());
+  config::ModelInput& input = config.model.input;
+  const auto complete = [](auto& value, const auto& decided) {
+    if (!value) value = decided;
+  };
+  complete(input.color, card.input.color);
+  complete(input.mean, card.input.mean);
+  complete(input.scale, card.input.scale);
+  if (!input.resize) {
+    input.resize = card.input.resize;
+    if (input.resize != config::ResizeMode::kStretch) complete(input.position, card.input.position);
+  }
+  if (proposal->width > 0) complete(input.width, std::optional(proposal->width));
+  if (proposal->height > 0) complete(input.height, std::optional(proposal->height));
+  config.model.card_json = card.rest_json;
+  return proposal;
+}
+
+}  // namespace camd::pipeline

@@ -1,0 +1,39 @@
+// A model card that is proposed for a model without one: from what its exporter wrote into the file, the shapes of its
+// outputs, and what they hold for one picture of noise.
+//
+// Threads: [setup]. [blocks]: reads the model, prepares it for the CPU and runs it once.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/config.hpp"
+
+namespace camd::pipeline {
+
+struct Proposal {
+  std::string card;                  // as YAML, a model card that can be stored beside the model
+  std::vector<std::string> reasons;  // one sentence each, without a stop
+  int width = 0, height = 0;         // of the input, where the model leaves them open; 0: it does not
+};
+
+// Nothing where no layout reads the outputs, or no engine of the host runs the model. Throws Error(kModel) where the
+// file cannot be read, or its input not be fed.
+[[nodiscard]] std::optional<Proposal> propose_card(const config::Model& model);
+
+// Completes configurations whose model has no card, and whose `detections` say no layout, from propose_card(). It
+// remembers the last model, so that a reload does not run it again.
+class Proposer {
+ public:
+  // Keys that the user has written stay as they are. Returns what was decided; nothing where nothing was. [setup]
+  std::optional<Proposal> complete(config::Config& config);
+
+ private:
+  config::Model model_;  // as it was given
+  std::filesystem::file_time_type written_{};
+  std::optional<Proposal> proposal_;
+};
+
+}  // namespace camd::pipeline

@@ -1,0 +1,93 @@
+// What camd decides for a model without a card.
+#include "pipeline/run/proposal.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "config/loader.hpp"
+#include "pipeline/run/card_keys.hpp"
+#include "tests/infer/onnx_builder.hpp"
+
+namespace camd::pipeline {
+namespace {
+
+using infer::test::OnnxBuilder;
+using ::testing::HasSubstr;
+
+// Rows of YOLOv8: [1, 4 + 3, 84] for a picture of 64x64, boxes in pixels and probabilities.
+OnnxBuilder yolov8() {
+  OnnxBuilder b;
+  b.input("x", {1, 3, 64, 64});
+  for (const std::int64_t stride : {8, 16, 32}) {
+    const std::string s = std::to_string(stride);
+    std::vector<float> weights(static_cast<std::size_t>(7 * 3 * stride * stride));
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      weights[i] = (static_cast<float>(i * 7 % 11) - 5.0F) / static_cast<float>(stride * stride);
+    }
+    b.weight("w" + s, {7, 3, stride, stride}, weights);
+    b.node("Conv", {"x", "w" + s}, {"c" + s}).ints("strides", {stride, stride});
+    const std::int64_t cells = 64 / stride * (64 / stride);
+    b.integers("shape" + s, {3}, {1, 7, cells}).node("Reshape", {"c" + s, "shape" + s}, {"r" + s});
+  }
+  b.node("Concat", {"r8", "r16", "r32"}, {"all"}).integer("axis", 2).node("Sigmoid", {"all"}, {"parts"});
+  b.weight("sizes", {1, 7, 1}, {64, 64, 20, 20, 1, 1, 1});
+  return b.node("Mul", {"parts", "sizes"}, {"output0"}).output("output0", {});
+}
+
+OnnxBuilder with_names(OnnxBuilder b) {
+  for (const auto& [key, value] :
+       {std::pair{"names", "{0: 'cat', 1: \"dog's\", 2: 'cow'}"}, std::pair{"task", "detect"}}) {
+    auto* entry = b.proto().add_metadata_props();
+    entry->set_key(key);
+    entry->set_value(value);
+  }
+  return b;
+}
+
+class ProposedCard : public ::testing::Test {
+ protected:
+  config::Config config(const OnnxBuilder& model, const std::string& keys, const std::string& detections) {
+    (void)folder_.write("m.onnx", model.bytes());
+    return config::load_text((folder_.path() / "c.yaml").string(),
+                             "device: host\nmodel: {path: m.onnx" + keys +
+                                 "}\ncameras: [{name: a, source: {type: test}}]\npostprocess: [{plugin: detections" +
+                                 detections + "}]\n",
+                             {}, {.card_keys = card_keys()});
+  }
+  infer::test::TemporaryFolder folder_;
+};
+
+TEST_F(ProposedCard, HoldsLayoutClassesAndHowThePictureIsFed) {
+  config::Config c = config(with_names(yolov8()), "", "");
+  const auto proposal = Proposer().complete(c);
+  ASSERT_TRUE(proposal);
+  EXPECT_EQ(proposal->card,
+            "layout: ssd\nboxes: centre\nrelative: false\nclasses: [\"cat\",\"dog's\",\"cow\"]\n"
+            "input: {color: rgb, scale: 0.00392157}\n");
+  EXPECT_EQ(c.model.input.color, config::ColorOrder::kRgb);
+  EXPECT_THAT(c.model.card_json, HasSubstr("\"layout\":\"ssd\""));
+  EXPECT_THAT(proposal->reasons, ::testing::Contains("its exporter names 3 classes"));
+}
+
+TEST_F(ProposedCard, LeavesKeysAloneThatTheUserHasWritten) {
+  config::Config c = config(with_names(yolov8()), ", input: {color: bgr}", ", config: {classes: [a, b, c]}");
+  ASSERT_TRUE(Proposer().complete(c));
+  EXPECT_EQ(c.model.input.color, config::ColorOrder::kBgr);
+  EXPECT_THAT(c.postprocess[0].config_json, HasSubstr("[\"a\",\"b\",\"c\"]"));
+}
+
+TEST_F(ProposedCard, IsNotAskedForWhereTheLayoutIsWritten) {
+  config::Config c = config(yolov8(), "", ", config: {layout: yolov8}");
+  EXPECT_FALSE(Proposer().complete(c));
+  EXPECT_FALSE(c.model.input.color);
+}
+
+TEST_F(ProposedCard, IsNoneWhereNoLayoutReadsTheOutputs) {
+  OnnxBuilder b;
+  b.input("x", {1, 3, 8, 8}).node("Relu", {"x"}, {"y"}).output("y", {});
+  config::Config c = config(b, "", "");
+  EXPECT_FALSE(Proposer().complete(c));
+}
+
+}  // namespace
+}  // namespace camd::pipeline

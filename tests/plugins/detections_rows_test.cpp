@@ -1,0 +1,129 @@
+// Layout `rows`, keypoints in rows, and the names that people know layouts by.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "detections_fixture.hpp"
+
+namespace camd::plugins::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+void set_row(FakeTensor& t, std::int64_t row, const std::vector<float>& values) {
+  for (std::size_t i = 0; i < values.size(); ++i) at(t, row, static_cast<std::int64_t>(i)) = values[i];
+}
+
+TEST_F(Detections, ReadsRowsThatTheGraphHasChosenWithoutSuppressingOthers) {
+  FakeModel model(64, 64);
+  FakeTensor& rows = model.output("output0", {1, 4, 6});
+  set_row(rows, 0, {8, 8, 24, 24, 0.9F, 1});
+  set_row(rows, 1, {9, 8, 25, 24, 0.8F, 1});  // overlaps: the graph has kept both
+  set_row(rows, 2, {-1, -1, -1, -1, -1, -1});
+  set_row(rows, 3, {0, 0, 9, 9, 0.3F, 0});
+  ASSERT_TRUE(start(model, R"({"layout":"yolo26","classes":["cat","dog"]})")) << error_;
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 2U);
+  expect_box(found[0], 8, 8, 16, 16);
+  EXPECT_STREQ(found[0].class_name, "dog");
+  EXPECT_FLOAT_EQ(found[1].score, 0.8F);
+}
+
+TEST_F(Detections, ReadsRowsInTheOrderThatTheConfigurationSays) {
+  FakeModel model(64, 64);
+  FakeTensor& rows = model.output("output", {2, 7});
+  rows.values = {0, 8, 8, 24, 24, 3, 0.9F, 0, 1, 1, 2, 2, 0, 0.1F};
+  ASSERT_TRUE(start(model, R"({"layout":"rows","row":["skip","x0","y0","x1","y1","class","score"]})")) << error_;
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  expect_box(found[0], 8, 8, 16, 16);
+  EXPECT_EQ(found[0].class_id, 3);
+}
+
+TEST_F(Detections, ReadsKeypointsBehindChosenRows) {
+  FakeModel model(64, 64);
+  FakeTensor& rows = model.output("output0", {1, 1, 12});
+  set_row(rows, 0, {8, 8, 24, 24, 0.9F, 0, 10, 11, 1, 20, 21, 0.5F});
+  ASSERT_TRUE(start(model, R"({"layout":"rows"})")) << error_;
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  ASSERT_EQ(found[0].keypoint_count, 2);
+  EXPECT_FLOAT_EQ(found[0].keypoints[1][0], 20);
+  EXPECT_FLOAT_EQ(found[0].keypoints[1][1], 21);
+}
+
+TEST_F(Detections, ReadsChosenBoxesFromTensorsOfTheirOwn) {
+  FakeModel model(64, 64);
+  FakeTensor& boxes = model.output("boxes", {3, 4});
+  boxes.values = {8, 8, 24, 24, 1, 1, 2, 2, -1, -1, -1, -1};
+  model.output("scores", {3}).values = {0.9F, 0.2F, -1};
+  model.output("labels", {3}).values = {2, 1, -1};
+  ASSERT_TRUE(start(model, R"({"layout":"rows","classes":["none","cat","dog"]})")) << error_;
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_STREQ(found[0].class_name, "dog");
+}
+
+TEST_F(Detections, RefusesRowsThatAreNone) {
+  FakeModel model(64, 64);
+  model.output("output0", {1, 84, 100});
+  ASSERT_FALSE(start(model, R"({"layout":"rows"})"));
+  EXPECT_THAT(error_,
+              HasSubstr("layout 'rows': no output of chosen boxes, wanted [1,N,6] or boxes [N,4], scores [N] and "
+                        "labels [N]; the model's outputs are output0 [1,84,100]"));
+}
+
+// [1, 4 + 1 + 3 * 2, N]: each keypoint has a visibility.
+TEST_F(Detections, ReadsKeypointsBehindTheClassesOfYolosPoses) {
+  FakeModel model(64, 64);
+  FakeTensor& t = model.output("output0", {1, 11, 84});
+  const float row[11] = {16, 16, 8, 8, 0.9F, 12, 13, 1, 18, 19, 0.2F};
+  for (std::int64_t c = 0; c < 11; ++c) at(t, c, 7) = row[c];
+  ASSERT_TRUE(start(model, R"({"layout":"yolov8-pose","keypoints":2,"classes":["person"]})")) << error_;
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  expect_box(found[0], 12, 12, 8, 8);
+  ASSERT_EQ(found[0].keypoint_count, 2);
+  EXPECT_FLOAT_EQ(found[0].keypoints[1][1], 19);
+}
+
+// Box, objectness, points, classes.
+TEST_F(Detections, ReadsKeypointsBeforeTheClassesOfYolov5Face) {
+  FakeModel model(64, 64);
+  FakeTensor& t = model.output("output", {1, 252, 4 + 1 + 8 + 2});
+  set_row(t, 5, {16, 16, 8, 8, 0.9F, 12, 12, 20, 12, 20, 20, 12, 20, 0.1F, 1.0F});
+  ASSERT_TRUE(start(model, R"({"layout":"yolov5-face","keypoints":4,"classes":["one","two"]})")) << error_;
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_STREQ(found[0].class_name, "two");
+  ASSERT_EQ(found[0].keypoint_count, 4);
+  EXPECT_FLOAT_EQ(found[0].keypoints[2][0], 20);
+}
+
+TEST_F(Detections, TakesTheLastClassOfDetrForTheBackground) {
+  FakeModel model(64, 64);
+  FakeTensor& logits = model.output("logits", {1, 2, 3});
+  set_row(logits, 0, {0, 5, 0});
+  set_row(logits, 1, {0, 0, 5});
+  FakeTensor& boxes = model.output("pred_boxes", {1, 2, 4});
+  set_row(boxes, 0, {0.5F, 0.5F, 0.25F, 0.25F});
+  set_row(boxes, 1, {0.5F, 0.5F, 0.5F, 0.5F});
+  ASSERT_TRUE(start(model, R"({"layout":"detr","classes":["cat","dog"]})")) << error_;
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_STREQ(found[0].class_name, "dog");
+  expect_box(found[0], 24, 24, 16, 16);
+}
+
+TEST_F(Detections, LetsKeysWinOverWhatALayoutsNameStandsFor) {
+  FakeModel model(64, 64);
+  FakeTensor& t = model.output("output0", {1, 6, 84});
+  const float row[6] = {0.25F, 0.25F, 0.125F, 0.125F, 0.9F, 0};
+  for (std::int64_t c = 0; c < 6; ++c) at(t, c, 7) = row[c];
+  ASSERT_TRUE(start(model, R"({"layout":"yolov8","relative":true})")) << error_;
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  expect_box(found[0], 12, 12, 8, 8);
+}
+
+}  // namespace
+}  // namespace camd::plugins::testing
