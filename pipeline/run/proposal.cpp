@@ -152,8 +152,9 @@ std::optional<Proposal> propose_card(const config::Model& given) {
     const auto engine = infer::make_engine(path, options, *host);
     size = size_text(engine->input());
     const plugins::OutputValues values = outputs_of_noise(*host, *engine);
-    const std::vector<std::string> names;
-    const PlainModel plain(engine->input(), engine->outputs(), path, "{}", names);
+    const std::vector<std::string> no_cameras;
+    const std::string no_card = "{}";  // the model keeps pointers to these
+    const PlainModel plain(engine->input(), engine->outputs(), path, no_card, no_cameras);
     layouts = plugins::suggest_layouts(plain.model(), text_of(known), &values);
     if (layouts.empty()) layouts = plugins::suggest_layouts(plain.model(), "{}", &values);
   } catch (const base::Error&) {
@@ -171,7 +172,8 @@ std::optional<Proposal> propose_card(const config::Model& given) {
   }
   if (!metadata.classes.empty()) {
     proposal.card += "classes: " + text_of(metadata.classes) + "\n";
-    proposal.reasons.push_back(fmt::format("its exporter names {} classes", metadata.classes.size()));
+    proposal.reasons.push_back(fmt::format("its exporter names {} class{}", metadata.classes.size(),
+                                           metadata.classes.size() == 1 ? "" : "es"));
   }
   proposal.card += fmt::format("input: {{{}}}\n", layout.input);
   if (!metadata.task.empty() && metadata.task != "detect" && metadata.task != "pose") {
