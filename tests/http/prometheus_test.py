@@ -55,7 +55,9 @@ def ask(port: int, query: str) -> dict:
         with urllib.request.urlopen(address, timeout=10) as answer:
             return json.load(answer)
     except urllib.error.HTTPError as refused:
-        return json.load(refused)
+        text = refused.read().decode(errors="replace")
+        # It answers in plain text while it starts.
+        return json.loads(text) if text.startswith("{") else {"status": "error", "error": text}
     except OSError as problem:
         return {"status": "error", "error": str(problem)}
 

@@ -82,9 +82,8 @@ TEST_F(Check, TellsAllMistakesOfDetectionsAtOnceWithTheirKeys) {
       ElementsAre("score.a: must be a number in 0..1", "outputs.box: must be a list of texts, not 7",
                   "outputs.clz is none of cls obj box kps", "nms: must be a number in 0..1, not 2",
                   "max: must be a whole number in 1..4096, not 1.5",
-                  "scroe is none of layout score classes anchors outputs nms blend max strides "
-                  "anchors_per_cell anchor_offset anchor_shift variances keypoints scores background boxes "
-                  "relative decoded"));
+                  "scroe is none of layout row background score classes anchors outputs nms blend max strides "
+                  "anchors_per_cell anchor_offset anchor_shift variances keypoints scores boxes relative decoded"));
   EXPECT_THAT(Told("detections", "{}").lines, IsEmpty());
 }
 
