@@ -44,7 +44,8 @@ int serve() {
   ::signal(SIGPIPE, SIG_IGN);
   const wire::WorkerOrder order = first_order();
   if (getppid() != order.parent) return 0;  // it has ended already
-  (void)::nice(order.nice);  // beyond what camd itself has; never less than 0, so that nothing refuses it
+  [[maybe_unused]] const int nice =
+      ::nice(order.nice);  // beyond what camd itself has; never less than 0, so that nothing refuses it
   const std::string confinement = worker::confine(order);
   if (order.confined) worker::watch_denied();
   if (!order.python.empty()) return worker::become_python(order, confinement);

@@ -90,6 +90,9 @@ void RemotePlugin::check(PluginQuestion& question) {
 void RemotePlugin::create() {
   const base::MutexLock lock(mutex_);
   ask_create();
+  name_ = text_of(answers_.name);
+  extensions_ = answers_.extensions;
+  confinement_ = text_of(answers_.confinement);
 }
 
 RemotePlugin::~RemotePlugin() {
@@ -214,9 +217,6 @@ void RemotePlugin::ask_create() {
   if (request(wire::Op::kCreate, order.bytes(), patience_.set_up, "create()") != CAMD_OK) {
     throw Error(ErrorKind::kPlugin, fmt::format("{}: {}", prefix_, message_));
   }
-  name_ = text_of(answers_.name);
-  extensions_ = answers_.extensions;
-  confinement_ = text_of(answers_.confinement);
 }
 
 PluginNeeds RemotePlugin::ask_needs() {
@@ -377,6 +377,10 @@ void RemotePlugin::revive() {
   connect();
   reloads_.first = ++*reloads_.latest;
   ask_create();
+  // What it is was told at its first start and is read by others meanwhile.
+  if (answers_.extensions != extensions_) {
+    throw Error(ErrorKind::kPlugin, fmt::format("{}: offers other extensions than at its first start", prefix_));
+  }
   const PluginNeeds needs = ask_needs();
   if (needs.outputs != needs_.outputs || needs.input != needs_.input || needs.picture != needs_.picture ||
       needs.detections > needs_.detections) {

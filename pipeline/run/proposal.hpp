@@ -21,7 +21,7 @@ struct Proposal {
 
 // Nothing where no layout reads the outputs, or no engine of the host runs the model. Throws Error(kModel) where the
 // file cannot be read, or its input not be fed.
-[[nodiscard]] std::optional<Proposal> propose_card(const config::Model& model);
+[[nodiscard]] std::optional<Proposal> propose_card(const config::Model& given);
 
 // Completes configurations whose model has no card, and whose `detections` say no layout, from propose_card(). It
 // remembers the last model, so that a reload does not run it again.

@@ -111,7 +111,7 @@ TEST(CameraInstances, StayWhileCamerasComeAndGo) {
 }
 
 TEST(CameraInstances, StandBehindCamdAsFarAsTheirNiceSays) {
-  (void)::nice(3);  // camd, too, may stand behind others
+  [[maybe_unused]] const int nice = ::nice(3);  // camd, too, may stand behind others
   const int own = getpriority(PRIO_PROCESS, 0);
   PluginSpec spec = for_each_camera("nothing");
   spec.isolation.nice = 7;
