@@ -123,8 +123,7 @@ int run_command(const RunOptions& options) {
   const auto load = [&] {
     config::Reading reading = read_shard(options.config, options.overrides, options.shard);
     if (const auto decided = proposer.complete(reading.config)) {
-      base::log().info("{}: {}", reading.config.model.path.string(),
-                       fmt::format("{}", fmt::join(decided->reasons, "; ")));
+      base::log().info("{}: {}", reading.config.model.path.string(), fmt::join(decided->reasons, "; "));
     }
     if (!options.record.empty()) insert_recorder(reading.config, options.record, options.frames);
     return reading;

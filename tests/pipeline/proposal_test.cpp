@@ -76,6 +76,26 @@ TEST_F(ProposedCard, LeavesKeysAloneThatTheUserHasWritten) {
   EXPECT_THAT(c.postprocess[0].config_json, HasSubstr("[\"a\",\"b\",\"c\"]"));
 }
 
+TEST_F(ProposedCard, IsRememberedUntilTheModelIsAnotherFile) {
+  Proposer proposer;
+  config::Config first = config(with_names(yolov8()), "", "");
+  ASSERT_TRUE(proposer.complete(first));
+  // The same path and time, so that only memory can answer: nothing of the file can be read any more.
+  const auto path = folder_.path() / "m.onnx";
+  const auto written = std::filesystem::last_write_time(path);
+  config::Config again = config(with_names(yolov8()), "", "");
+  (void)folder_.write("m.onnx", "no model");
+  std::filesystem::last_write_time(path, written);
+  const auto remembered = proposer.complete(again);
+  ASSERT_TRUE(remembered);
+  EXPECT_EQ(again.model, first.model);
+  std::filesystem::last_write_time(path, written + std::chrono::seconds(1));
+  config::Config other = first;
+  other.model = config::Model{};
+  other.model.path = path;
+  EXPECT_FALSE(proposer.complete(other));
+}
+
 TEST_F(ProposedCard, IsNotAskedForWhereTheLayoutIsWritten) {
   config::Config c = config(yolov8(), "", ", config: {layout: yolov8}");
   EXPECT_FALSE(Proposer().complete(c));

@@ -72,6 +72,23 @@ TEST_F(Detections, RefusesRowsThatAreNone) {
                         "labels [N]; the model's outputs are output0 [1,84,100]"));
 }
 
+TEST_F(Detections, RefusesWordsOfARowAndABackgroundThatItDoesNotKnow) {
+  EXPECT_EQ(run_.create(R"({"layout":"rows","row":["x0","y0","x1","y1","sure","class"],"background":"first"})"),
+            CAMD_ERROR_CONFIG);
+  EXPECT_STREQ(run_.error().c_str(),
+               "config.row: holds 'sure', which is none of x0, y0, x1, y1, cx, cy, w, h, score, class and skip; "
+               "config.background: must be true, false or last");
+}
+
+TEST_F(Detections, RefusesARowWithoutABoxOrAScore) {
+  FakeModel model(64, 64);
+  model.output("output0", {1, 4, 5});
+  EXPECT_FALSE(start(model, R"({"layout":"rows","row":["x0","y0","x1","score","class"]})"));
+  EXPECT_THAT(error_, HasSubstr("`row` names neither x0, y0, x1 and y1 nor cx, cy, w and h"));
+  EXPECT_FALSE(start(model, R"({"layout":"rows","row":["x0","y0","x1","y1","class"]})"));
+  EXPECT_THAT(error_, HasSubstr("`row` must name score and class"));
+}
+
 // [1, 4 + 1 + 3 * 2, N]: each keypoint has a visibility.
 TEST_F(Detections, ReadsKeypointsBehindTheClassesOfYolosPoses) {
   FakeModel model(64, 64);

@@ -1,0 +1,53 @@
+// What camd decides for a model without a card, as a user meets it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "tests/daemon/run_camd.hpp"
+#include "tests/infer/onnx_builder.hpp"
+#include "tests/support/paths.hpp"
+
+namespace camd::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+class CardOfAModel : public ::testing::Test {
+ protected:
+  CardOfAModel() { std::filesystem::copy_file(source_path("models/marker-640x360.onnx"), model_); }
+  Finished check() {
+    return run_camd({"check", folder_.write("c.yaml",
+                                            "device: host\nmodel: {path: m.onnx}\ncameras: [{name: a, source: {type: "
+                                            "test}}]\npostprocess: [{plugin: detections}]\n")});
+  }
+  TemporaryFolder folder_;
+  std::string model_ = (folder_.path() / "m.onnx").string();
+};
+
+TEST_F(CardOfAModel, IsPrintedAndTakenOnceItLiesBesideTheModel) {
+  const Finished without = check();
+  EXPECT_EQ(without.code, 0) << without.err;
+  EXPECT_THAT(without.out, HasSubstr("the model has no card, and this was decided for it:\n"));
+  EXPECT_THAT(without.out, HasSubstr("`camd config --for " + model_ + "` prints it as a card\n"));
+  const Finished printed = run_camd({"config", "--for", model_});
+  EXPECT_EQ(printed.code, 0) << printed.err;
+  EXPECT_THAT(printed.out, HasSubstr("save it as m.yaml.\n"));
+  EXPECT_THAT(printed.out, HasSubstr("\nlayout: anchors\n"));
+  (void)folder_.write("m.yaml", printed.out);
+  const Finished with = check();
+  EXPECT_EQ(with.code, 0) << with.err;
+  EXPECT_THAT(with.out, Not(HasSubstr("was decided for it")));
+}
+
+TEST_F(CardOfAModel, IsRefusedInOneLineForAFileThatIsNotThere) {
+  const Finished none = run_camd({"config", "--for", (folder_.path() / "none.onnx").string()});
+  EXPECT_EQ(none.code, 3);
+  EXPECT_EQ(none.out, "");
+  EXPECT_THAT(none.err, HasSubstr("none.onnx: no such model file\n"));
+}
+
+}  // namespace
+}  // namespace camd::test
