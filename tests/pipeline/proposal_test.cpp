@@ -20,7 +20,7 @@ OnnxBuilder yolov8() {
   b.input("x", {1, 3, 64, 64});
   for (const std::int64_t stride : {8, 16, 32}) {
     const std::string s = std::to_string(stride);
-    std::vector<float> weights(static_cast<std::size_t>(7 * 3 * stride * stride));
+    std::vector<float> weights(static_cast<std::size_t>(21 * stride * stride));
     for (std::size_t i = 0; i < weights.size(); ++i) {
       weights[i] = (static_cast<float>(i * 7 % 11) - 5.0F) / static_cast<float>(stride * stride);
     }

@@ -80,11 +80,16 @@ TEST_F(Detections, RefusesWordsOfARowAndABackgroundThatItDoesNotKnow) {
                "config.background: must be true, false or last");
 }
 
-TEST_F(Detections, RefusesARowWithoutABoxOrAScore) {
+TEST_F(Detections, RefusesARowWithoutABox) {
   FakeModel model(64, 64);
   model.output("output0", {1, 4, 5});
   EXPECT_FALSE(start(model, R"({"layout":"rows","row":["x0","y0","x1","score","class"]})"));
   EXPECT_THAT(error_, HasSubstr("`row` names neither x0, y0, x1 and y1 nor cx, cy, w and h"));
+}
+
+TEST_F(Detections, RefusesARowWithoutAScore) {
+  FakeModel model(64, 64);
+  model.output("output0", {1, 4, 5});
   EXPECT_FALSE(start(model, R"({"layout":"rows","row":["x0","y0","x1","y1","class"]})"));
   EXPECT_THAT(error_, HasSubstr("`row` must name score and class"));
 }
