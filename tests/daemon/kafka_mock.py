@@ -1,6 +1,7 @@
-"""A Kafka cluster for tests in Python."""
+"""A Kafka cluster for tests in Python. As a program it prints its port and runs until it is ended."""
 
 import ctypes
+import signal
 import socket
 import threading
 
@@ -38,3 +39,8 @@ class MockKafka:
             pass
         for one in (a, b):
             one.close()
+
+
+if __name__ == "__main__":
+    print(MockKafka().port, flush=True)
+    signal.pause()
