@@ -82,12 +82,19 @@ struct PluginHealth {
   std::string confinement;  // what was taken from its process, in words
 };
 
+// How the instance of one camera does.
+struct CameraHealth {
+  std::string camera;
+  PluginHealth health;
+};
+
 // One plug-in's own numbers.
 struct PluginNumbers {
   std::string_view name;  // the plug-in's own; valid as long as its host, as are the counters' names
   std::vector<CounterValue> counters;
   std::vector<OutletRow> outlet;  // what became of its messages, if it sends any
   PluginHealth health{};
+  std::vector<CameraHealth> cameras{};  // with an instance for each, in processes; `health` is what all come to
 };
 
 enum class CallResult : std::uint8_t {

@@ -20,6 +20,7 @@ namespace {
 // What open() has made, or exchange() taken out.
 struct Passing {
   std::shared_ptr<PluginInstance> plugin;
+  std::string camera;
 };
 
 // What only grows stays bounded, whatever instances call their numbers.
@@ -120,6 +121,7 @@ void CameraInstances::declare(const camd_model& model) {
   }
   const base::MutexLock lock(mutex_);
   seats_ = std::move(made);
+  cameras_ = names_;
 }
 
 std::unique_ptr<PreparedFrame> CameraInstances::prepare(const camd_tensors& tensors) {
@@ -181,12 +183,21 @@ void CameraInstances::add(std::vector<CounterValue>& sum, const std::vector<Coun
 
 PluginNumbers CameraInstances::numbers() const {
   PluginNumbers sum;
-  for (const auto& plugin : seats()) {
-    PluginNumbers one = plugin->numbers();
+  Seats all;
+  std::vector<std::string> cameras;
+  {
+    const base::MutexLock lock(mutex_);
+    all = seats_;
+    cameras = cameras_;
+  }
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i] == nullptr) continue;
+    PluginNumbers one = all[i]->numbers();
     if (sum.name.empty()) sum.name = keep(one.name);
     add(sum.counters, one.counters);
     add_rows(sum.outlet, one.outlet);
     add_health(sum.health, one.health);
+    if (one.health.isolated) sum.cameras.push_back({std::move(cameras[i]), std::move(one.health)});
   }
   return sum;
 }
@@ -207,7 +218,7 @@ void CameraInstances::rename(std::vector<std::string> names) {
 }
 
 void* CameraInstances::open(std::int32_t index, const std::string& name) {
-  return std::make_unique<Passing>(Passing{make(index, name, true)}).release();
+  return std::make_unique<Passing>(Passing{make(index, name, true), name}).release();
 }
 
 void* CameraInstances::exchange(std::int32_t index, void* camera) noexcept {
@@ -218,7 +229,9 @@ void* CameraInstances::exchange(std::int32_t index, void* camera) noexcept {
   {
     const base::MutexLock lock(mutex_);
     if (place >= seats_.size()) seats_.resize(place + 1);
+    cameras_.resize(seats_.size());
     seats_[place].swap(passing->plugin);
+    cameras_[place].swap(passing->camera);
     for (Prepared* prepared : prepared_) left.push_back(prepared->take(place));
   }
   return passing->plugin == nullptr ? nullptr : passing.release();

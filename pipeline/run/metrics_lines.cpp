@@ -187,13 +187,19 @@ std::string plugin_line(std::size_t index, const PluginNumbers& plugin, base::Ti
     }
   }
   json["counters"] = std::move(counters);
-  if (plugin.health.isolated) {
-    json["state"] = plugin.health.state;
-    json["restarts"] = plugin.health.restarts;
-    json["frames_lost"] = plugin.health.frames_lost;
-    json["deadline_missed"] = plugin.health.deadline_missed;
-    json["bytes_copied"] = plugin.health.bytes_copied;
-    json["last_error"] = base::without_secrets(plugin.health.last_error);
+  const auto tell = [](Json& to, const PluginHealth& health) {
+    to["state"] = health.state;
+    to["restarts"] = health.restarts;
+    to["frames_lost"] = health.frames_lost;
+    to["deadline_missed"] = health.deadline_missed;
+    to["bytes_copied"] = health.bytes_copied;
+    to["last_error"] = base::without_secrets(health.last_error);
+  };
+  if (plugin.health.isolated) tell(json, plugin.health);
+  for (const CameraHealth& one : plugin.cameras) {
+    Json camera{{"camera", one.camera}};
+    tell(camera, one.health);
+    json["cameras"].push_back(std::move(camera));
   }
   return dump(json);
 }

@@ -4,10 +4,13 @@
 
 #include <filesystem>
 #include <optional>
+#include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "base/error.hpp"
+#include "config/suggest.hpp"
 #include "pipeline/plugin/in_process_plugin.hpp"
 #include "pipeline/run/camera_instances.hpp"
 #include "plugins/builtin.hpp"
@@ -22,9 +25,12 @@ namespace {
 bool is_path(const std::string& plugin) { return plugin.find('/') != std::string::npos; }
 
 Error no_builtin(const std::string& plugin) {
+  const std::vector<std::string_view> names = plugins::builtin_names();
+  const std::string_view meant = config::nearest(plugin, names);
   return {ErrorKind::kPlugin,
-          fmt::format("plug-in {}: is no built-in (built-ins are {}; a file's path contains a '/', e.g. ./{}.so)",
-                      plugin, fmt::join(plugins::builtin_names(), ", "), plugin)};
+          fmt::format("plug-in {}: is no built-in{} (built-ins are {}; a file's path contains a '/', e.g. ./{}.so)",
+                      plugin, meant.empty() ? std::string() : fmt::format(", did you mean {}?", meant),
+                      fmt::join(names, ", "), plugin)};
 }
 
 // What is installed beside camd, or lies in its build's folders.

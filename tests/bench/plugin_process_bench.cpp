@@ -1,14 +1,17 @@
 // What a plug-in in a process costs: one call of a process() that reads an output of 2.4 MB, in this process and in a
 // worker. `cpu_us` is the time of both processes, for each call. And what a fault costs: each call ends the process,
-// and the time is that until a frame comes through again; `descriptors` and `kib` are what that many deaths have left
-// behind.
+// and the time is that until a frame comes through again; `descriptors`, `threads` and `kib` are what that many deaths
+// have left behind. CAMD_BENCH_PYTHON names another interpreter than /usr/bin/python3.
 //
-//   build/release/bin/bench_plugin_process
+//   cmake --preset release -DCAMD_BUILD_TESTS=ON && cmake --build --preset release --target bench_plugin_process
+//   build/release/bin/bench_plugin_process --benchmark_filter=-Deaths
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -18,8 +21,7 @@
 #include <thread>
 #include <vector>
 
-#include "pipeline/run/plugin_host.hpp"
-#include "tests/support/paths.hpp"
+#include "tests/pipeline/plugin_chain.hpp"
 
 namespace {
 
@@ -48,130 +50,108 @@ double cpu_us_of(int pid) {
   return us;
 }
 
-// A chain of one plug-in, with one frame in flight.
-class Chain {
- public:
-  Chain(const std::string& plugin, const std::string& config, Isolation isolation, base::Duration deadline)
-      : host({spec_of(plugin, config, isolation, deadline)}, base::system_clock(), never_given_up()) {
-    const camd_tensor_spec output{"out", 2, shape_.data(), {kDLFloat, 32, 1}};
-    camd_model model{};
-    model.struct_size = sizeof(model);
-    model.path = "fake.onnx";
-    model.card_json = "{}";
-    model.input = output;
-    model.output_count = 1;
-    model.outputs = &output;
-    host.declare(model);
-    constexpr std::size_t kBytes = 2'400'000;
-    memory_ = host.shared_memory(kBytes);
-    if (memory_ == nullptr) own_.resize(kBytes / sizeof(float));
-    DLTensor tensor{};
-    tensor.data = memory_ == nullptr ? static_cast<void*>(own_.data()) : memory_.get();
-    tensor.device = {kDLCPU, 0};
-    tensor.ndim = 2;
-    tensor.dtype = output.dtype;
-    tensor.shape = shape_.data();
-    tensors_.host = tensors_.device = {tensor};
-    items.resize(static_cast<std::size_t>(host.needs().detections));
-    prepared_ = host.prepare(tensors_);
-  }
-  // What went wrong; ok when nothing has.
-  base::Status process(std::uint64_t sequence) {
-    camd_frame frame{};
-    frame.struct_size = sizeof(frame);
-    frame.camera = "door";
-    frame.sequence = sequence;
-    results = {sizeof(results), static_cast<std::int32_t>(items.size()), 0, items.data()};
-    return prepared_->process(frame, results);
-  }
+// A chain of one plug-in that reads an output of 2.4 MB.
+std::unique_ptr<Chain> chain_of(const std::string& plugin, Isolation isolation, const std::string& config = "{}",
+                                base::Duration deadline = std::chrono::seconds(10)) {
+  constexpr std::int64_t kValues = 600'000;
+  PluginSpec spec;
+  spec.plugin = plugin;
+  spec.config_json = config;
+  spec.isolation.isolation = isolation;
+  spec.isolation.deadline = deadline;
+  spec.isolation.memory_bytes = std::uint64_t{256} << 20;
+  const char* const python = std::getenv("CAMD_BENCH_PYTHON");  // NOLINT(concurrency-mt-unsafe): nobody sets it
+  spec.isolation.python = python == nullptr ? "/usr/bin/python3" : python;
+  auto made = std::make_unique<Chain>(std::vector{spec}, never_given_up(), std::vector{"door"}, kValues);
+  made->sequence = 1;
+  return made;
+}
 
-  PluginHost host;
-  camd_results results{};
-  std::vector<camd_detection> items;
-
- private:
-  static PluginSpec spec_of(const std::string& plugin, const std::string& config, Isolation isolation,
-                            base::Duration deadline) {
-    PluginSpec spec;
-    spec.plugin = plugin;
-    spec.config_json = config;
-    spec.isolation.isolation = isolation;
-    spec.isolation.deadline = deadline;
-    spec.isolation.memory_bytes = std::uint64_t{256} << 20;
-    spec.isolation.python = "/usr/bin/python3";
-    return spec;
-  }
-  static PluginHostOptions never_given_up() {
-    PluginHostOptions options;
-    options.restart.second = options.restart.longest = base::Duration(0);
-    options.restart.most_deaths = 1 << 30;
-    return options;
-  }
-
-  std::vector<std::int64_t> shape_ = {1, 600'000};
-  std::vector<float> own_;
-  std::shared_ptr<std::byte> memory_;
-  FrameTensors tensors_;
-  std::unique_ptr<FramePostprocessing> prepared_;
-};
-
-std::string library() { return camd::test::binary_dir() + "/lib/bad/faults.so"; }
 std::string script(const char* name) { return camd::test::source_dir() + "/tests/plugins/python/" + name; }
 
-void call(benchmark::State& state, const std::string& plugin, Isolation isolation) {
-  Chain chain(plugin, "{}", isolation, std::chrono::seconds(10));
-  std::vector<double> times;
-  times.reserve(1 << 20);
-  double own_before = 0, other_before = 0;
-  int pid = 0;
-  for (auto _ : state) {
+struct Times {
+  std::vector<double> us;
+  // Does one call, and says whether it was well.
+  bool add(benchmark::State& state, Chain& chain) {
     const auto begun = base::system_clock().now();
-    const base::Status status = chain.process(times.size() + 1);
+    const std::string problem = chain.process();
     const std::chrono::duration<double, std::micro> took = base::system_clock().now() - begun;
-    if (!status.ok()) state.SkipWithError(status.message().c_str());
-    if (times.empty()) {
-      pid = chain.results.count > 0 ? chain.items[0].class_id : 0;
-      own_before = cpu_us();
-      other_before = cpu_us_of(pid);
-    }
-    times.push_back(took.count());
+    us.push_back(took.count());
+    if (!problem.empty()) state.SkipWithError(problem.c_str());
+    return problem.empty();
   }
-  const auto calls = static_cast<double>(times.size());
+  void tell(benchmark::State& state) {
+    std::sort(us.begin(), us.end());
+    state.counters["p50_us"] = us[us.size() / 2];
+    state.counters["p99_us"] = us[us.size() * 99 / 100];
+  }
+};
+
+void call(benchmark::State& state, const std::string& plugin, Isolation isolation) {
+  const auto chain = chain_of(plugin, isolation);
+  Times times;
+  times.us.reserve(1 << 20);
+  (void)chain->process();
+  const int pid = chain->results.count > 0 ? chain->items[0].class_id : 0;
+  const double own_before = cpu_us(), other_before = cpu_us_of(pid);
+  for (auto _ : state) {
+    if (!times.add(state, *chain)) return;
+  }
   const double other = isolation == Isolation::kProcess ? cpu_us_of(pid) - other_before : 0;
-  std::sort(times.begin(), times.end());
-  state.counters["p50_us"] = times[times.size() / 2];
-  state.counters["p99_us"] = times[times.size() * 99 / 100];
-  state.counters["cpu_us"] = (cpu_us() - own_before + other) / calls;
-  state.counters["bytes_copied"] = static_cast<double>(chain.host.counters().front().health.bytes_copied);
+  state.counters["cpu_us"] = (cpu_us() - own_before + other) / static_cast<double>(times.us.size());
+  state.counters["bytes_copied"] = static_cast<double>(chain->health().bytes_copied);
+  times.tell(state);
+}
+
+std::vector<std::unique_ptr<Chain>> twenty_chains() {
+  std::vector<std::unique_ptr<Chain>> chains(20);
+  for (auto& chain : chains) chain = chain_of(library("faults"), Isolation::kProcess);
+  return chains;
 }
 
 // Twenty workers, each with its own plug-in, that are called in turn.
-void BM_TwentyWorkers(benchmark::State& state) {
-  std::vector<std::unique_ptr<Chain>> chains(20);
-  for (auto& chain : chains) {
-    chain = std::make_unique<Chain>(library(), "{}", Isolation::kProcess, std::chrono::seconds(10));
-  }
-  std::vector<double> times;
-  times.reserve(1 << 20);
+void BM_TwentyWorkersInTurn(benchmark::State& state) {
+  const auto chains = twenty_chains();
+  Times times;
+  times.us.reserve(1 << 20);
   for (auto _ : state) {
-    const auto begun = base::system_clock().now();
-    const base::Status status = chains[times.size() % chains.size()]->process(times.size() + 1);
-    const std::chrono::duration<double, std::micro> took = base::system_clock().now() - begun;
-    if (!status.ok()) state.SkipWithError(status.message().c_str());
-    times.push_back(took.count());
+    if (!times.add(state, *chains[times.us.size() % chains.size()])) return;
   }
-  std::sort(times.begin(), times.end());
-  state.counters["p50_us"] = times[times.size() / 2];
-  state.counters["p99_us"] = times[times.size() * 99 / 100];
+  times.tell(state);
 }
 
-void BM_InThisProcess(benchmark::State& state) { call(state, library(), Isolation::kNone); }
-void BM_InAWorker(benchmark::State& state) { call(state, library(), Isolation::kProcess); }
+// Twenty workers at once: each is called by a thread of its own, 30 times a second as a camera does. An iteration is a
+// second of that.
+void BM_TwentyWorkersAtOnce(benchmark::State& state) {
+  constexpr int kCalls = 30;
+  const auto chains = twenty_chains();
+  std::vector<Times> times(chains.size());
+  for (auto _ : state) {
+    const auto begun = std::chrono::steady_clock::now();
+    std::vector<std::thread> threads;
+    for (std::size_t i = 0; i < chains.size(); ++i) {
+      threads.emplace_back([&, i] {
+        for (int call = 0; call < kCalls; ++call) {
+          std::this_thread::sleep_until(begun + std::chrono::seconds(1) * call / kCalls);
+          if (!times[i].add(state, *chains[i])) return;
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+  Times all;
+  for (const Times& one : times) all.us.insert(all.us.end(), one.us.begin(), one.us.end());
+  all.tell(state);
+}
+
+void BM_InThisProcess(benchmark::State& state) { call(state, library("faults"), Isolation::kNone); }
+void BM_InAWorker(benchmark::State& state) { call(state, library("faults"), Isolation::kProcess); }
 void BM_InPython(benchmark::State& state) { call(state, script("empty.py"), Isolation::kProcess); }
 BENCHMARK(BM_InThisProcess)->Iterations(20'000)->UseRealTime();
 BENCHMARK(BM_InAWorker)->Iterations(20'000)->UseRealTime();
 BENCHMARK(BM_InPython)->Iterations(5'000)->UseRealTime();
-BENCHMARK(BM_TwentyWorkers)->Iterations(20'000)->UseRealTime();
+BENCHMARK(BM_TwentyWorkersInTurn)->Iterations(20'000)->UseRealTime();
+BENCHMARK(BM_TwentyWorkersAtOnce)->Iterations(10)->Unit(benchmark::kSecond)->UseRealTime();
 
 double descriptors() {
   return static_cast<double>(std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}));
@@ -184,39 +164,58 @@ double resident_kib() {
   return resident * 4;
 }
 
+double threads() { return static_cast<double>(std::distance(std::filesystem::directory_iterator("/proc/self/task"), {})); }
+
 void fault(benchmark::State& state, const std::string& plugin, const std::string& how) {
   constexpr std::uint64_t kAt = 1, kGood = 2;
-  Chain chain(plugin, fmt::format(R"({{"how":"{}","at":{}}})", how, kAt), Isolation::kProcess,
-              std::chrono::milliseconds(100));
+  const auto chain = chain_of(plugin, Isolation::kProcess, fmt::format(R"({{"how":"{}","at":{}}})", how, kAt),
+                              std::chrono::milliseconds(how == "hang" ? 100 : 2000));
   const auto until_back = [&chain] {
-    while (!chain.process(kGood).ok()) std::this_thread::yield();
+    for (chain->sequence = kGood; !chain->process().empty(); chain->sequence = kGood) std::this_thread::yield();
   };
+  const auto die = [&chain] {
+    chain->sequence = kAt;
+    (void)chain->process();
+  };
+  // What is made once, such as looking up the line of a crash, comes first.
+  for (int i = 0; i < 10; ++i) {
+    until_back();
+    die();
+  }
   until_back();
-  (void)chain.process(kAt);
-  until_back();
-  const double descriptors_before = descriptors(), kib_before = resident_kib();
+  const double descriptors_before = descriptors(), kib_before = resident_kib(), threads_before = threads();
   for (auto _ : state) {
     state.PauseTiming();
     until_back();
-    (void)chain.process(kAt);
+    die();
     state.ResumeTiming();
     until_back();
   }
   state.counters["descriptors"] = descriptors() - descriptors_before;
   state.counters["kib"] = resident_kib() - kib_before;
-  state.counters["restarts"] = static_cast<double>(chain.host.counters().front().health.restarts);
+  state.counters["threads"] = threads() - threads_before;
+  state.counters["restarts"] = static_cast<double>(chain->health().restarts);
 }
 
-void BM_BackAfter(benchmark::State& state, const char* how) { fault(state, library(), how); }
-void BM_PythonBackAfter(benchmark::State& state, const char* how) { fault(state, script("faults.py"), how); }
-constexpr int kFew = 10, kSome = 100, kMany = 1000;
-BENCHMARK_CAPTURE(BM_BackAfter, crash, "crash")->Iterations(kMany)->Unit(benchmark::kMillisecond)->UseRealTime();
-BENCHMARK_CAPTURE(BM_BackAfter, abort, "abort")->Iterations(kMany)->Unit(benchmark::kMillisecond)->UseRealTime();
-BENCHMARK_CAPTURE(BM_BackAfter, kill, "kill")->Iterations(kMany)->Unit(benchmark::kMillisecond)->UseRealTime();
-BENCHMARK_CAPTURE(BM_BackAfter, hang, "hang")->Iterations(kFew)->Unit(benchmark::kMillisecond)->UseRealTime();
-BENCHMARK_CAPTURE(BM_BackAfter, exit, "exit")->Iterations(kMany)->Unit(benchmark::kMillisecond)->UseRealTime();
-BENCHMARK_CAPTURE(BM_PythonBackAfter, crash, "crash")->Iterations(kFew)->Unit(benchmark::kMillisecond)->UseRealTime();
-BENCHMARK_CAPTURE(BM_PythonBackAfter, hang, "hang")->Iterations(kFew)->Unit(benchmark::kMillisecond)->UseRealTime();
-BENCHMARK_CAPTURE(BM_PythonBackAfter, exit, "os_exit")->Iterations(kSome)->Unit(benchmark::kMillisecond)->UseRealTime();
+void BM_DeathsC(benchmark::State& state, const char* how) { fault(state, library("faults"), how); }
+void BM_DeathsCpp(benchmark::State& state, const char* how) { fault(state, library("faults_cpp"), how); }
+void BM_DeathsPython(benchmark::State& state, const char* how) { fault(state, script("faults.py"), how); }
+void many(benchmark::internal::Benchmark* deaths) { deaths->Iterations(1000)->Unit(benchmark::kMillisecond)->UseRealTime(); }
+void some(benchmark::internal::Benchmark* deaths) { deaths->Iterations(100)->Unit(benchmark::kMillisecond)->UseRealTime(); }
+BENCHMARK_CAPTURE(BM_DeathsC, crash, "crash")->Apply(many);
+BENCHMARK_CAPTURE(BM_DeathsC, abort, "abort")->Apply(many);
+BENCHMARK_CAPTURE(BM_DeathsC, exit, "exit")->Apply(many);
+BENCHMARK_CAPTURE(BM_DeathsC, kill, "kill")->Apply(many);
+BENCHMARK_CAPTURE(BM_DeathsC, hang, "hang")->Apply(some);
+BENCHMARK_CAPTURE(BM_DeathsCpp, crash, "crash")->Apply(many);
+BENCHMARK_CAPTURE(BM_DeathsCpp, abort, "abort")->Apply(many);
+BENCHMARK_CAPTURE(BM_DeathsCpp, exit, "exit")->Apply(many);
+BENCHMARK_CAPTURE(BM_DeathsCpp, kill, "kill")->Apply(many);
+BENCHMARK_CAPTURE(BM_DeathsCpp, hang, "hang")->Apply(some);
+BENCHMARK_CAPTURE(BM_DeathsPython, crash, "crash")->Apply(many);
+BENCHMARK_CAPTURE(BM_DeathsPython, abort, "abort")->Apply(some);
+BENCHMARK_CAPTURE(BM_DeathsPython, exit, "os_exit")->Apply(many);
+BENCHMARK_CAPTURE(BM_DeathsPython, kill, "kill")->Apply(some);
+BENCHMARK_CAPTURE(BM_DeathsPython, hang, "hang")->Apply(some);
 
 }  // namespace

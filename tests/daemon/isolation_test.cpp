@@ -50,6 +50,24 @@ class Isolation : public testing::Test {
     }
     return found;
   }
+  // Of five frames, in front of a plug-in that reads the first output.
+  std::string recording() {
+    const std::string file = folder_ / "frames.camdrec";
+    const Finished done = run_camd({"plugin", "--record", file, "--frames", "5",
+                                    config("record.yaml", kShort, "  - plugin: " + test::binary_dir() +
+                                                                      "/lib/bad/faults.so\n")});
+    EXPECT_EQ(done.code, 0) << done.err;
+    return file;
+  }
+  static bool is_installed(const std::string& tool) {
+    return std::system(("command -v " + tool + " >/dev/null").c_str()) == 0;
+  }
+  // What a command writes, with its exit code in the last line.
+  std::string output_of(const std::string& command) {
+    const std::string file = folder_ / "output.txt";
+    (void)std::system(("{ " + command + "; echo exit $?; } > " + file).c_str());
+    return read_file(file);
+  }
   TemporaryFolder folder_;
   static constexpr const char* kShort = "{type: test, width: 320, height: 180, frames: 30, realtime: false}";
 };
@@ -122,6 +140,30 @@ TEST_F(Isolation, ReplaysARecordingWithTheSameLinesAsTheDaemon) {
   EXPECT_EQ(without_latency(folder_ / "replayed.jsonl"), without_latency(lines));
 }
 
+TEST_F(Isolation, ReplaysUnderValgrindWithoutAnError) {
+  if (kSanitized) GTEST_SKIP() << "valgrind cannot run a program with a sanitizer";
+  if (!is_installed("valgrind")) GTEST_SKIP() << "no valgrind";
+  const std::string log = folder_ / "valgrind.txt";
+  const std::string out =
+      output_of("valgrind --error-exitcode=9 --log-file=" + log + " " + camd_path() + " plugin --replay " + recording() +
+                " " + test::binary_dir() + "/lib/bad/faults.so");
+  EXPECT_THAT(out, testing::EndsWith("exit 0\n")) << read_file(log);
+  EXPECT_THAT(out, HasSubstr("\"sequence\":4"));
+  EXPECT_THAT(read_file(log), HasSubstr("ERROR SUMMARY: 0 errors"));
+}
+
+TEST_F(Isolation, ReplaysInADebuggerThatStopsAtTheCrash) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer takes the signal";
+  if (!is_installed("gdb")) GTEST_SKIP() << "no gdb";
+  const std::string out =
+      output_of("gdb -batch -nx -ex 'set debuginfod enabled off' -ex run -ex backtrace --args " + camd_path() +
+                " plugin --replay " + recording() + " " + test::binary_dir() +
+                "/lib/bad/faults.so --config '{\"how\": \"crash\", \"at\": 2}' 2>&1");
+  if (out.find("ptrace: Operation not permitted") != std::string::npos) GTEST_SKIP() << "no ptrace() here";
+  EXPECT_THAT(out, AllOf(HasSubstr("received signal SIGSEGV"), HasSubstr("crash_here"), HasSubstr("harm.h:"),
+                         HasSubstr("\"sequence\":1")));
+}
+
 TEST_F(Isolation, ReplaysARecordingWithAScript) {
   if (std::system("/usr/bin/python3 -c 'import numpy' 2>/dev/null") != 0) GTEST_SKIP() << "no NumPy (python3-numpy)";
   if (kSanitized) GTEST_SKIP() << "an interpreter without the sanitizer cannot load a library with it";
@@ -173,6 +215,13 @@ TEST_F(Isolation, LosesFramesOfOneCameraAloneWhereEachHasItsInstance) {
   EXPECT_EQ(last(done.out, "plugin").at("restarts"), 1);
   EXPECT_EQ(stop.at("totals").at("dropped").at("plugin_error"), last(done.out, "plugin").at("frames_lost"));
   EXPECT_EQ(b.at("totals").at("dropped").at("plugin_error"), 0);
+  const json cameras = last(done.out, "plugin").at("cameras");
+  ASSERT_EQ(cameras.size(), 2U);
+  EXPECT_EQ(cameras[0].at("camera"), "a");
+  EXPECT_EQ(cameras[0].at("restarts"), 1);
+  EXPECT_THAT(cameras[0].at("last_error"), HasSubstr("was killed by signal 11"));
+  EXPECT_EQ(cameras[1].at("camera"), "b");
+  EXPECT_EQ(cameras[1].at("frames_lost"), 0);
 }
 
 TEST_F(Isolation, ShowsWhatAScriptDoesWithAMadeUpFrame) {

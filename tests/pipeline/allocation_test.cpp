@@ -2,6 +2,7 @@
 // binary of its own: it replaces malloc().
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <new>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "plugins/builtin.hpp"
 #include "tests/pipeline/counting_device.hpp"
 #include "tests/pipeline/heap_watch.hpp"
+#include "tests/pipeline/plugin_chain.hpp"
 #include "tests/pipeline/support.hpp"
 #include "tests/support/paths.hpp"
 
@@ -158,6 +160,28 @@ TEST(SteadyState, AllocatesNothingWhileTwoCamerasSupersedeTheirFrames) {
   ASSERT_TRUE(watcher.report().has_value());
   EXPECT_EQ(watcher.report()->allocations, 0U) << watcher.report()->where;
   EXPECT_EQ(device.made(), 0);
+}
+
+TEST(SteadyState, AllocatesNothingForCallsOfAPluginInAProcessNeitherHereNorThere) {
+  const std::string counter = library("count_heap");
+  ASSERT_EQ(setenv("LD_PRELOAD", counter.c_str(), 1), 0);  // NOLINT(concurrency-mt-unsafe): no other thread yet
+  Chain chain({isolated("heap")});
+  ASSERT_EQ(unsetenv("LD_PRELOAD"), 0);  // NOLINT(concurrency-mt-unsafe)
+  for (int i = 0; i < 20; ++i) ASSERT_EQ(chain.process(), "");
+  const int there = chain.items[0].class_id;
+  ASSERT_GT(there, 0) << "the counter is not in the process";
+  // Long enough for camd to have looked at what the process uses.
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
+  test::start_heap_watch();
+  int calls = 0;
+  while (calls < 200 || std::chrono::steady_clock::now() < end) {
+    if (!chain.process().empty()) break;
+    ++calls;
+  }
+  const test::HeapReport here = test::stop_heap_watch();
+  EXPECT_GE(calls, 200);
+  EXPECT_EQ(here.allocations, 0U) << here.where;
+  EXPECT_EQ(chain.items[0].class_id, there);
 }
 
 }  // namespace

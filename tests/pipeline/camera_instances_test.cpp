@@ -62,6 +62,15 @@ TEST(CameraInstances, LoseFramesOfTheirOwnCameraAlone) {
   EXPECT_EQ(chain.health().restarts, 1U);
   EXPECT_EQ(chain.health().frames_lost, lost + 1);
   EXPECT_EQ(chain.health().state, "running");
+  const std::vector<CameraHealth> cameras = chain.host.counters()[0].cameras;
+  ASSERT_EQ(cameras.size(), 2U);
+  EXPECT_EQ(cameras[0].camera, "door");
+  EXPECT_EQ(cameras[0].health.restarts, 1U);
+  EXPECT_EQ(cameras[0].health.frames_lost, lost + 1);
+  EXPECT_THAT(cameras[0].health.last_error, HasSubstr("was killed by signal 11"));
+  EXPECT_EQ(cameras[1].camera, "yard");
+  EXPECT_EQ(cameras[1].health.frames_lost, 0U);
+  EXPECT_EQ(cameras[1].health.last_error, "");
 }
 
 TEST(CameraInstances, RunInThisProcessTooEachWithItsOwnCounters) {

@@ -80,6 +80,21 @@ TEST(MetricsLines, TellAPluginsNameItsPlaceAndItsNumbers) {
   EXPECT_EQ(line.at("counters").dump(), R"({"entered":18446744073709551615,"inside":2.5})");
 }
 
+TEST(MetricsLines, TellHowEachCamerasInstanceOfAPluginDoes) {
+  PluginNumbers plugin{"faults", {}, {}, {}};
+  plugin.health.isolated = true;
+  plugin.health.state = "restarting";
+  PluginHealth door = plugin.health;
+  door.restarts = 2;
+  door.frames_lost = 3;
+  door.last_error = "its process exited with code 0";
+  plugin.cameras.push_back({"door", door});
+  const auto line = nlohmann::json::parse(plugin_line(0, plugin, base::TimePoint(base::Duration(1))));
+  EXPECT_EQ(line.at("cameras").dump(),
+            R"([{"bytes_copied":0,"camera":"door","deadline_missed":0,"frames_lost":3,)"
+            R"("last_error":"its process exited with code 0","restarts":2,"state":"restarting"}])");
+}
+
 TEST(MetricsLines, TellWhatTheCaptureTimesRestOn) {
   CameraLine camera;
   camera.clock = {capture::ClockSource::kRtcp, std::chrono::microseconds(-1500), 49.96, std::chrono::microseconds(240),

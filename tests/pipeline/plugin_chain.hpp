@@ -27,11 +27,12 @@ inline PluginSpec isolated(const std::string& how, std::uint64_t at = ~0ULL) {
   return spec;
 }
 
-inline constexpr std::array<std::int64_t, 2> kOutputShape = {1, 4};
+inline constexpr std::int64_t kFewValues = 4;
 
-// Tells the plug-ins of a model with one output, and of the cameras.
-inline void declare_model(PluginHost& host, const std::vector<const char*>& cameras) {
-  const camd_tensor_spec output{"out", 2, kOutputShape.data(), {kDLFloat, 32, 1}};
+// Tells the plug-ins of a model with one output of so many values, and of the cameras.
+inline void declare_model(PluginHost& host, const std::vector<const char*>& cameras, std::int64_t count = kFewValues) {
+  const std::array<std::int64_t, 2> shape = {1, count};
+  const camd_tensor_spec output{"out", 2, shape.data(), {kDLFloat, 32, 1}};
   camd_model model{};
   model.struct_size = sizeof(model);
   model.path = "fake.onnx";
@@ -48,10 +49,13 @@ inline void declare_model(PluginHost& host, const std::vector<const char*>& came
 class Chain {
  public:
   explicit Chain(const std::vector<PluginSpec>& specs, PluginHostOptions options = {},
-                 std::vector<const char*> cameras = {"door"})
-      : cameras_(std::move(cameras)), host(specs, base::system_clock(), std::move(options)) {
-    declare_model(host, cameras_);
-    memory_ = host.shared_memory(sizeof(float) * 4);
+                 std::vector<const char*> cameras = {"door"}, std::int64_t value_count = kFewValues)
+      : cameras_(std::move(cameras)),
+        host(specs, base::system_clock(), std::move(options)),
+        shape_({1, value_count}) {
+    declare_model(host, cameras_, value_count);
+    memory_ = host.shared_memory(sizeof(float) * static_cast<std::size_t>(value_count));
+    if (memory_ == nullptr) own_.resize(static_cast<std::size_t>(value_count));
     values = memory_ == nullptr ? own_.data() : reinterpret_cast<float*>(memory_.get());
     values[0] = 0.25F;
     DLTensor tensor{};
@@ -108,8 +112,8 @@ class Chain {
   std::uint64_t sequence = 0;
 
  private:
-  std::array<std::int64_t, 2> shape_ = kOutputShape;
-  std::array<float, 4> own_{};
+  std::array<std::int64_t, 2> shape_;
+  std::vector<float> own_;
   std::shared_ptr<std::byte> memory_;
   FrameTensors tensors_;
   std::unique_ptr<FramePostprocessing> frame_;

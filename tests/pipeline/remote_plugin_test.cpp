@@ -7,9 +7,12 @@
 
 #include <array>
 #include <atomic>
+#include <barrier>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -65,6 +68,34 @@ TEST(RemotePlugin, SharesAProcessAmongPluginsOfOneWorker) {
   ASSERT_EQ(chain.results.count, 3);
   EXPECT_EQ(chain.items[0].class_id, chain.items[1].class_id);
   EXPECT_NE(chain.items[0].class_id, chain.items[2].class_id);
+}
+
+TEST(RemotePlugin, AnswersTwentyCallersInTwentyProcessesAtOnce) {
+  constexpr int kWorkers = 20, kCalls = 50;
+  std::vector<std::unique_ptr<Chain>> chains;
+  for (int i = 0; i < kWorkers; ++i) {
+    chains.push_back(std::make_unique<Chain>(std::vector{isolated("nothing")}));
+    chains.back()->values[0] = static_cast<float>(i);
+  }
+  std::barrier together(kWorkers);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kWorkers; ++i) {
+    threads.emplace_back([&together, &chain = *chains[static_cast<std::size_t>(i)], i] {
+      for (int call = 0; call < kCalls; ++call) {
+        together.arrive_and_wait();
+        EXPECT_EQ(chain.process(), "");
+        EXPECT_EQ(chain.items[0].score, static_cast<float>(i));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::set<int> processes;
+  for (const auto& chain : chains) {
+    processes.insert(chain->items[0].class_id);
+    EXPECT_EQ(chain->health().bytes_copied, 0U);
+    EXPECT_EQ(chain->host.counters().front().counters.at(0).count, static_cast<std::uint64_t>(kCalls));
+  }
+  EXPECT_EQ(processes.size(), static_cast<std::size_t>(kWorkers));
 }
 
 struct Fault {
@@ -159,6 +190,16 @@ TEST(RemotePlugin, NamesThePluginThatCannotBeSetUp) {
   PluginSpec none = isolated("nothing");
   none.plugin = library("no_symbol");
   EXPECT_THAT(refusal(none), StartsWith("plug-in " + library("no_symbol") + ": exports no symbol camd_plugin_v1"));
+}
+
+TEST(RemotePlugin, NamesTheBuiltinThatWasMeant) {
+  PluginSpec spec;
+  spec.plugin = "trak";
+  EXPECT_THAT(refusal(spec), StartsWith("plug-in trak: is no built-in, did you mean track? (built-ins are "));
+  spec.isolation.isolation = Isolation::kProcess;
+  EXPECT_THAT(refusal(spec), StartsWith("plug-in trak: is no built-in, did you mean track? (built-ins are "));
+  spec.plugin = "something";
+  EXPECT_THAT(refusal(spec), StartsWith("plug-in something: is no built-in (built-ins are "));
 }
 
 TEST(RemotePlugin, SaysWhichGrantMendsWhatIsDenied) {
