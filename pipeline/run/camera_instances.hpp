@@ -66,12 +66,12 @@ class CameraInstances final : public PluginInstance {
 
   const PluginSpec spec_;
   const Make make_;
-  std::unique_ptr<OwnedModel> model_;    // [setup]
-  PluginNeeds needs_;                    // [setup]
-  bool asked_ = false;                   // [setup] whether `needs_` are those of an instance
-  std::vector<std::string> names_;       // [setup]
-  mutable base::Mutex mutex_;            // held to look up, never while an instance is called
-  Seats seats_ CAMD_GUARDED_BY(mutex_);  // by the camera's index; null: no such camera
+  std::unique_ptr<OwnedModel> model_;                         // [setup]
+  PluginNeeds needs_;                                         // [setup]
+  bool asked_ = false;                                        // [setup] whether `needs_` are those of an instance
+  std::vector<std::string> names_;                            // [setup]
+  mutable base::Mutex mutex_;                                 // held to look up, never while an instance is called
+  Seats seats_ CAMD_GUARDED_BY(mutex_);                       // by the camera's index; null: no such camera
   std::vector<std::string> cameras_ CAMD_GUARDED_BY(mutex_);  // who sits there
   std::vector<Prepared*> prepared_ CAMD_GUARDED_BY(mutex_);
   mutable std::set<std::string, std::less<>> texts_ CAMD_GUARDED_BY(mutex_);

@@ -132,7 +132,7 @@ void BM_TwentyWorkersAtOnce(benchmark::State& state) {
     for (std::size_t i = 0; i < chains.size(); ++i) {
       threads.emplace_back([&, i] {
         for (int call = 0; call < kCalls; ++call) {
-          std::this_thread::sleep_until(begun + std::chrono::seconds(1) * call / kCalls);
+          std::this_thread::sleep_until(begun + std::chrono::microseconds(1'000'000) * call / kCalls);
           if (!times[i].add(state, *chains[i])) return;
         }
       });
@@ -164,7 +164,9 @@ double resident_kib() {
   return resident * 4;
 }
 
-double threads() { return static_cast<double>(std::distance(std::filesystem::directory_iterator("/proc/self/task"), {})); }
+double threads() {
+  return static_cast<double>(std::distance(std::filesystem::directory_iterator("/proc/self/task"), {}));
+}
 
 void fault(benchmark::State& state, const std::string& plugin, const std::string& how) {
   constexpr std::uint64_t kAt = 1, kGood = 2;
@@ -200,8 +202,12 @@ void fault(benchmark::State& state, const std::string& plugin, const std::string
 void BM_DeathsC(benchmark::State& state, const char* how) { fault(state, library("faults"), how); }
 void BM_DeathsCpp(benchmark::State& state, const char* how) { fault(state, library("faults_cpp"), how); }
 void BM_DeathsPython(benchmark::State& state, const char* how) { fault(state, script("faults.py"), how); }
-void many(benchmark::internal::Benchmark* deaths) { deaths->Iterations(1000)->Unit(benchmark::kMillisecond)->UseRealTime(); }
-void some(benchmark::internal::Benchmark* deaths) { deaths->Iterations(100)->Unit(benchmark::kMillisecond)->UseRealTime(); }
+void many(benchmark::internal::Benchmark* deaths) {
+  deaths->Iterations(1000)->Unit(benchmark::kMillisecond)->UseRealTime();
+}
+void some(benchmark::internal::Benchmark* deaths) {
+  deaths->Iterations(100)->Unit(benchmark::kMillisecond)->UseRealTime();
+}
 BENCHMARK_CAPTURE(BM_DeathsC, crash, "crash")->Apply(many);
 BENCHMARK_CAPTURE(BM_DeathsC, abort, "abort")->Apply(many);
 BENCHMARK_CAPTURE(BM_DeathsC, exit, "exit")->Apply(many);

@@ -92,7 +92,7 @@ def run(build, language, fault):
 
 
 def deaths(build):
-    done = subprocess.run([build / "bin/bench_plugin_process", "--benchmark_filter=BackAfter", "--benchmark_format=json"],
+    done = subprocess.run([build / "bin/bench_plugin_process", "--benchmark_filter=Deaths", "--benchmark_format=json"],
                           capture_output=True, text=True, check=True)
     return json.loads(done.stdout)["benchmarks"]
 
@@ -111,11 +111,11 @@ def table(results):
 
 
 def deaths_table(rows):
-    head = ["| after so many deaths | deaths | back after, mean | descriptors | memory of camd |", "|---|---|---|---|---|"]
+    head = ["| fault | language | deaths | back after, mean | descriptors | threads | memory of camd |", "|---|---|---|---|---|---|---|"]
     for row in rows:
-        name = row["name"].split("/iterations")[0].replace("BM_", "").replace("BackAfter/", " ").replace("Python", "Python:")
-        head.append(f"| {name.strip()} | {row['iterations']} | {row['real_time']:.1f} {row['time_unit']} | {row['descriptors']:+.0f} | "
-                    f"{row['kib'] / 1024:+.1f} MiB |")
+        language, fault = row["name"].removeprefix("BM_Deaths").split("/")[:2]
+        head.append(f"| {fault} | {language.lower().replace('pp', '++')} | {row['iterations']} | {row['real_time']:.1f} {row['time_unit']} | "
+                    f"{row['descriptors']:+.0f} | {row['threads']:+.0f} | {row['kib'] / 1024:+.1f} MiB |")
     return "\n".join(head)
 
 

@@ -50,9 +50,7 @@ class Chain {
  public:
   explicit Chain(const std::vector<PluginSpec>& specs, PluginHostOptions options = {},
                  std::vector<const char*> cameras = {"door"}, std::int64_t value_count = kFewValues)
-      : cameras_(std::move(cameras)),
-        host(specs, base::system_clock(), std::move(options)),
-        shape_({1, value_count}) {
+      : cameras_(std::move(cameras)), host(specs, base::system_clock(), std::move(options)), shape_({1, value_count}) {
     declare_model(host, cameras_, value_count);
     memory_ = host.shared_memory(sizeof(float) * static_cast<std::size_t>(value_count));
     if (memory_ == nullptr) own_.resize(static_cast<std::size_t>(value_count));

@@ -346,6 +346,20 @@ TEST_F(PythonPlugin, SeesTensorsAndPicturesAndAddsDetectionsAndEvents) {
   EXPECT_TRUE(chain.host.finish().empty());
 }
 
+TEST_F(PythonPlugin, RunsInEachPythonThatIsInstalled) {
+  int found = 0;
+  for (int minor = 9; minor < 20; ++minor) {
+    PluginSpec spec = python("nothing");
+    spec.isolation.python = fmt::format("python3.{}", minor);
+    if (std::system((spec.isolation.python + " -c 'import numpy' 2>/dev/null").c_str()) != 0) continue;
+    Chain chain({spec});
+    EXPECT_EQ(chain.process(), "") << spec.isolation.python;
+    EXPECT_EQ(chain.items[0].score, 0.25F) << spec.isolation.python;
+    ++found;
+  }
+  if (found < 2) GTEST_SKIP() << "there is no second Python with NumPy, such as python3.12";
+}
+
 TEST_F(PythonPlugin, TurnsExceptionsIntoFailuresOfTheirFrame) {
   for (const auto& [how, message] : std::vector<std::pair<std::string, std::string>>{
            {"throw", "ValueError: no good"},
