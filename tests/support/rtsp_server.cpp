@@ -471,11 +471,13 @@ class Server {
     } else {
       return false;
     }
+    // A client that does not want the sound leaves it unlinked. That must not become an error of the source: where it
+    // came before the media was playing, gst-rtsp-server 1.22 answered PLAY with OK and never sent a packet.
     GstRTSPMediaFactory* const factory = gst_rtsp_media_factory_new();
     const std::string launch =
         "( appsrc name=in format=time is-live=true max-buffers=4 leaky-type=downstream ! " + encoder +
-        " audiotestsrc is-live=true ! audioconvert ! audio/x-raw,rate=8000,channels=1 ! mulawenc ! "
-        "rtppcmupay name=pay1 )";
+        " audiotestsrc is-live=true ! audioconvert ! audio/x-raw,rate=8000,channels=1 ! mulawenc ! errorignore "
+        "ignore-notlinked=true convert-to=ok ! rtppcmupay name=pay1 )";
     gst_rtsp_media_factory_set_launch(factory, launch.c_str());
     gst_rtsp_media_factory_set_shared(factory, TRUE);
     if (with_login_) {
