@@ -220,6 +220,8 @@ class Device {
   // ---- Enqueue; do not synchronise. [no-alloc]
   // Both pointers must stay valid until the copy has happened. They may be null where size_bytes is 0.
   virtual Status copy(void* to, const void* from, std::size_t size_bytes, CopyKind kind, StreamRef stream) = 0;
+  // No other call may use `event` at the same time. A TimedEvent that is recorded again is recorded in the same stream,
+  // or the record before has been reached.
   virtual Status record(Event& event, StreamRef stream) = 0;
   virtual Status record(TimedEvent& event, StreamRef stream) = 0;
   // Later work of `stream` starts after the latest record() of `event` has been reached. An event that was never

@@ -62,60 +62,90 @@ class Work;
 
 // A record() as it stood at one moment: nothing recorded when work is null.
 struct Mark {
-  std::shared_ptr<Work> work;
+  Work* work = nullptr;
   std::uint64_t position = 0;
 };
 
-// Events share one lock of the device's, which makes them small: a frame has some. Held for a few lines only.
-class HostEvent final : public EventState {
+// Things of the device's that come back and are used again, so that whoever points at one need not own it: they live
+// as long as the device, and there are no more than were ever in use at once.
+template <class T>
+class Pool {
  public:
-  explicit HostEvent(Mutex& mutex) : mutex_(mutex) {}
-  void set(Mark mark) {
+  // One that nobody has, or else what `make` makes.
+  template <class Make>
+  [[nodiscard]] T& take(const Make& make) {
     const MutexLock lock(mutex_);
-    mark_ = std::move(mark);
+    const auto found = std::find_if(free_.begin(), free_.end(), [](const T* one) { return one->idle(); });
+    if (found != free_.end()) {
+      T& one = **found;
+      free_.erase(found);
+      return one;
+    }
+    free_.reserve(all_.size() + 1);  // so that give_back() allocates nothing
+    return *all_.emplace_back(make());
   }
-  [[nodiscard]] Mark mark() const {
+  void give_back(T& one) noexcept {
     const MutexLock lock(mutex_);
-    return mark_;
+    free_.push_back(&one);
   }
 
  private:
-  Mutex& mutex_;
-  Mark mark_ CAMD_GUARDED_BY(mutex_);
+  Mutex mutex_;
+  std::vector<std::unique_ptr<T>> all_ CAMD_GUARDED_BY(mutex_);
+  std::vector<T*> free_ CAMD_GUARDED_BY(mutex_);
 };
 
-// The time of a timed event, kept apart from the event so that the event may be destroyed with a record under way.
-class EventTime {
+class HostEvent final : public EventState {
  public:
-  explicit EventTime(Mutex& mutex) : mutex_(mutex) {}
-  [[nodiscard]] std::uint64_t begin_record() noexcept { return ++recorded_; }
-  void reach(std::uint64_t record, base::TimePoint time) {
-    const MutexLock lock(mutex_);
-    if (record < reached_) return;
-    reached_ = record;
-    time_ = time;
-  }
-  // False when the latest record was not reached.
-  [[nodiscard]] bool get(base::TimePoint& time) const {
-    const MutexLock lock(mutex_);
-    time = time_;
-    return reached_ != 0 && reached_ == recorded_;
-  }
+  void set(Mark mark) noexcept { mark_ = mark; }
+  [[nodiscard]] Mark mark() const noexcept { return mark_; }
 
  private:
-  std::atomic<std::uint64_t> recorded_{0};  // the latest record; 0: none
-  Mutex& mutex_;
-  std::uint64_t reached_ CAMD_GUARDED_BY(mutex_) = 0;  // the latest record that was reached, and when
-  base::TimePoint time_ CAMD_GUARDED_BY(mutex_);
+  Mark mark_;
+};
+
+// The time of a timed event. Records are numbered: the time is that of the latest one only where that was reached.
+class EventTime {
+ public:
+  [[nodiscard]] std::uint64_t begin_record() noexcept { return ++recorded_; }
+  void reach(std::uint64_t record, base::TimePoint time) noexcept {
+    time_ns_.store(base::to_ns(time), std::memory_order_relaxed);
+    reached_.store(record, std::memory_order_release);
+  }
+  // False when the latest record was not reached, or there is none.
+  [[nodiscard]] bool get(base::TimePoint& time) const noexcept {
+    const std::uint64_t reached = reached_.load(std::memory_order_acquire);
+    time = base::from_ns(time_ns_.load(std::memory_order_relaxed));
+    return reached == recorded_ && reached != first_;
+  }
+  // Nobody has the event any more. Its last record may still be under way.
+  void forget() noexcept { first_ = recorded_; }
+  // No record is under way.
+  [[nodiscard]] bool idle() const noexcept { return reached_.load(std::memory_order_acquire) == recorded_; }
+
+ private:
+  std::uint64_t recorded_ = 0;             // the latest record
+  std::uint64_t first_ = 0;                // the last record of the event that had this before
+  std::atomic<std::uint64_t> reached_{0};  // the latest record that was reached, and when
+  std::atomic<std::int64_t> time_ns_{0};
 };
 
 class HostTimedEvent final : public EventState {
  public:
-  explicit HostTimedEvent(Mutex& mutex) : time_(std::make_shared<EventTime>(mutex)) {}
-  [[nodiscard]] const std::shared_ptr<EventTime>& time() const noexcept { return time_; }
+  explicit HostTimedEvent(Pool<EventTime>& pool)
+      : pool_(pool), time_(pool.take([] { return std::make_unique<EventTime>(); })) {}
+  // A record may be under way.
+  ~HostTimedEvent() override {
+    time_.forget();
+    pool_.give_back(time_);
+  }
+  HostTimedEvent(const HostTimedEvent&) = delete;
+  HostTimedEvent& operator=(const HostTimedEvent&) = delete;
+  [[nodiscard]] EventTime& time() const noexcept { return time_; }
 
  private:
-  const std::shared_ptr<EventTime> time_;
+  Pool<EventTime>& pool_;
+  EventTime& time_;
 };
 
 // What a stream can be asked to do.
@@ -129,14 +159,15 @@ struct Call {
   void* argument = nullptr;
 };
 struct Time {
-  std::shared_ptr<EventTime> time;
+  EventTime* time = nullptr;
   std::uint64_t record = 0;
 };
-using Operation = std::variant<std::monostate, Copy, Call, Mark, Time>;  // Mark: waits until that is reached
+using Operation = std::variant<Copy, Call, Mark, Time>;  // Mark: waits until that is reached
 
 constexpr std::uint64_t kNobodyWaits = std::numeric_limits<std::uint64_t>::max();
 
-// What a stream was given and how far it has come. Outlives the stream for as long as an event points at it.
+// What a stream was given and how far it has come. Another stream has it when this one has gone, and counts on: what
+// events say of positions stays true.
 // A wake-up costs more than all the rest of an operation, so nobody is woken who has nothing to do yet, and where
 // `waiters_run` whoever waits for an operation runs what is before it instead of waking a thread for that.
 //
@@ -154,13 +185,13 @@ class Work {
         queue_(capacity) {}
 
   // False when the queue is full. One thread at a time.
-  [[nodiscard]] bool enqueue(Operation&& operation) {
+  [[nodiscard]] bool enqueue(const Operation& operation) {
     const std::uint64_t end = enqueued_.load(std::memory_order_relaxed);
     const std::uint64_t done = done_.load(std::memory_order_acquire);
     if (end - done >= queue_.size()) return false;
     // An empty queue begins anew: at its beginning, which caches still hold from the frame before.
     if (end == done) origin_ = end;
-    at(end) = std::move(operation);
+    at(end) = operation;
     enqueued_.store(end + 1);
     if (!asleep_.load()) return true;
     {
@@ -172,6 +203,7 @@ class Work {
   }
   // The position that is reached when everything enqueued so far is done.
   [[nodiscard]] std::uint64_t end() const noexcept { return enqueued_.load(std::memory_order_acquire); }
+  [[nodiscard]] bool idle() const noexcept { return empty(); }
   [[nodiscard]] bool past(std::uint64_t position) const noexcept {
     return done_.load(std::memory_order_acquire) >= position;
   }
@@ -183,9 +215,11 @@ class Work {
     running_ = false;
     if (next_wanted_.load() != kNobodyWaits) wake_waiters();  // who wants more must go on by himself
   }
-  // The life of the stream's own thread: runs all that comes until stop().
+  // The life of a stream's own thread: runs all that comes until stop().
   void run() {
     while (given()) run_one();
+    const MutexLock lock(mutex_);
+    stopping_ = false;  // another stream may have this next
   }
   void stop() {
     {
@@ -227,9 +261,7 @@ class Work {
 
   void run_one() {
     const std::uint64_t position = done_.load(std::memory_order_relaxed);
-    Operation& operation = at(position);
-    execute(operation);
-    operation.emplace<std::monostate>();  // lets go of other streams' work before anybody hears that this is done
+    execute(at(position));
     done_.store(position + 1);
     if (next_wanted_.load() <= position + 1) wake_waiters();
   }
@@ -276,32 +308,34 @@ class Work {
 
 class HostStream final : public StreamState {
  public:
-  HostStream(std::shared_ptr<Work> work, std::string name, bool own_thread)
-      : work_(std::move(work)), name_(std::move(name)) {
+  HostStream(Pool<Work>& pool, Work& work, std::string name, bool own_thread)
+      : pool_(pool), work_(work), name_(std::move(name)) {
     if (!own_thread) return;
     worker_ = std::thread([this] {
       base::name_this_thread(name_);
-      work_->run();
+      work_.run();
     });
   }
   ~HostStream() override {
     if (worker_.joinable()) {
-      work_->stop();
+      work_.stop();
       worker_.join();
     } else {
-      work_->wait_past(work_->end());
+      work_.wait_past(work_.end());
     }
+    pool_.give_back(work_);
   }
   HostStream(const HostStream&) = delete;
   HostStream& operator=(const HostStream&) = delete;
   [[nodiscard]] void* native() const noexcept override { return nullptr; }
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
-  [[nodiscard]] Work& work() const noexcept { return *work_; }
+  [[nodiscard]] Work& work() const noexcept { return work_; }
   // Where the stream ends now: reached when everything enqueued so far is done.
-  [[nodiscard]] Mark here() const { return {work_, work_->end()}; }
+  [[nodiscard]] Mark here() const noexcept { return {&work_, work_.end()}; }
 
  private:
-  const std::shared_ptr<Work> work_;
+  Pool<Work>& pool_;
+  Work& work_;
   const std::string name_;
   std::thread worker_;  // none where waiters run the work
 };
@@ -349,17 +383,17 @@ class HostDeviceImpl final : public HostDevice {
 
   [[nodiscard]] Stream make_stream(const std::string& name) override {
     try {
-      auto work =
-          std::make_shared<Work>(clock_, failure_, operations_left_, options_.queue_capacity, !options_.stream_threads);
-      return Stream(std::make_unique<HostStream>(std::move(work), name, options_.stream_threads));
+      Work& work = works_.take([this] {
+        return std::make_unique<Work>(clock_, failure_, operations_left_, options_.queue_capacity,
+                                      !options_.stream_threads);
+      });
+      return Stream(std::make_unique<HostStream>(works_, work, name, options_.stream_threads));
     } catch (const std::exception& error) {  // no thread or no memory for the queue
       throw Error(ErrorKind::kDevice, fmt::format("host: cannot make stream \"{}\": {}", name, error.what()));
     }
   }
-  [[nodiscard]] Event make_event() override { return Event(std::make_unique<HostEvent>(events_mutex_)); }
-  [[nodiscard]] TimedEvent make_timed_event() override {
-    return TimedEvent(std::make_unique<HostTimedEvent>(events_mutex_));
-  }
+  [[nodiscard]] Event make_event() override { return Event(std::make_unique<HostEvent>()); }
+  [[nodiscard]] TimedEvent make_timed_event() override { return TimedEvent(std::make_unique<HostTimedEvent>(times_)); }
 
   Status copy(void* to, const void* from, std::size_t size_bytes, CopyKind /*kind*/, StreamRef stream) override {
     return enqueue(Copy{to, from, size_bytes}, stream);
@@ -372,15 +406,15 @@ class HostDeviceImpl final : public HostDevice {
   }
 
   Status record(TimedEvent& event, StreamRef stream) override {
-    const std::shared_ptr<EventTime>& time = static_cast<HostTimedEvent&>(event.state()).time();
-    return enqueue(Time{time, time->begin_record()}, stream);
+    EventTime& time = static_cast<HostTimedEvent&>(event.state()).time();
+    return enqueue(Time{&time, time.begin_record()}, stream);
   }
 
   Status wait(const Event& event, StreamRef stream) override {
     if (failure_.lost()) return failure_.status();
-    Mark mark = static_cast<const HostEvent&>(event.state()).mark();
-    if (mark.work == nullptr || mark.work.get() == &stream_of(stream).work()) return {};
-    return enqueue(std::move(mark), stream);
+    const Mark mark = static_cast<const HostEvent&>(event.state()).mark();
+    if (mark.work == nullptr || mark.work == &stream_of(stream).work()) return {};
+    return enqueue(mark, stream);
   }
 
   Status call(HostFunction function, void* argument, StreamRef stream) override {
@@ -407,8 +441,8 @@ class HostDeviceImpl final : public HostDevice {
   [[nodiscard]] Duration elapsed(const TimedEvent& from, const TimedEvent& to) override {
     base::TimePoint first;
     base::TimePoint last;
-    if (!static_cast<const HostTimedEvent&>(from.state()).time()->get(first)) return Duration::zero();
-    if (!static_cast<const HostTimedEvent&>(to.state()).time()->get(last)) return Duration::zero();
+    if (!static_cast<const HostTimedEvent&>(from.state()).time().get(first)) return Duration::zero();
+    if (!static_cast<const HostTimedEvent&>(to.state()).time().get(last)) return Duration::zero();
     return last - first;
   }
 
@@ -422,10 +456,10 @@ class HostDeviceImpl final : public HostDevice {
   }
 
  private:
-  Status enqueue(Operation&& operation, StreamRef ref) {
+  Status enqueue(const Operation& operation, StreamRef ref) {
     if (failure_.lost()) return failure_.status();
     const HostStream& stream = stream_of(ref);
-    if (stream.work().enqueue(std::move(operation))) return {};
+    if (stream.work().enqueue(operation)) return {};
     return {ErrorKind::kInternal, fmt::format("host stream \"{}\": more than {} operations are in flight",
                                               stream.name(), options_.queue_capacity)};
   }
@@ -434,7 +468,8 @@ class HostDeviceImpl final : public HostDevice {
   const HostDeviceOptions options_;
   DeviceInfo info_;
   StickyFailure failure_;
-  Mutex events_mutex_;
+  Pool<Work> works_;
+  Pool<EventTime> times_;
   std::atomic<std::int64_t> operations_left_;
   std::atomic<std::size_t> allocated_bytes_{0};
 };

@@ -238,6 +238,61 @@ TEST_P(HostDeviceTest, TimedEventMayBeDestroyedWhileItsRecordIsUnderWay) {
   EXPECT_TRUE(device_->synchronize(stream).ok());
 }
 
+TEST_P(HostDeviceTest, NewTimedEventHasNoTimeOfOnesThatAreGone) {
+  const Stream stream = device_->make_stream("timed");
+  TimedEvent zero = device_->make_timed_event();
+  ASSERT_TRUE(device_->record(zero, stream).ok());
+  {
+    TimedEvent gone = device_->make_timed_event();
+    ASSERT_TRUE(device_->record(gone, stream).ok());
+    ASSERT_TRUE(device_->synchronize(stream).ok());
+  }
+  clock_.advance(milliseconds(5));
+  TimedEvent event = device_->make_timed_event();
+  EXPECT_EQ(device_->elapsed(zero, event), Duration::zero());
+  ASSERT_TRUE(device_->record(event, stream).ok());
+  ASSERT_TRUE(device_->synchronize(stream).ok());
+  EXPECT_EQ(device_->elapsed(zero, event), milliseconds(5));
+}
+
+TEST_P(HostDeviceTest, NewTimedEventIsApartFromARecordThatOneThatIsGoneHasUnderWay) {
+  const Stream held = device_->make_stream("held");
+  const Stream stream = device_->make_stream("timed");
+  TimedEvent zero = device_->make_timed_event();
+  ASSERT_TRUE(device_->record(zero, stream).ok());
+  ASSERT_TRUE(device_->synchronize(stream).ok());
+  ASSERT_TRUE(device_->call(&Gate::wait, &gate_, held).ok());
+  {
+    TimedEvent gone = device_->make_timed_event();
+    ASSERT_TRUE(device_->record(gone, held).ok());
+  }
+  TimedEvent event = device_->make_timed_event();
+  clock_.advance(milliseconds(5));
+  ASSERT_TRUE(device_->record(event, stream).ok());
+  ASSERT_TRUE(device_->synchronize(stream).ok());
+  clock_.advance(milliseconds(5));
+  gate_.open();
+  ASSERT_TRUE(device_->synchronize(held).ok());
+  EXPECT_EQ(device_->elapsed(zero, event), milliseconds(5));
+}
+
+TEST_P(HostDeviceTest, EventOfAStreamThatIsGoneStaysReachedWhileTheNextStreamWorks) {
+  Event before = device_->make_event();
+  {
+    const Stream stream = device_->make_stream("first");
+    ASSERT_TRUE(device_->record(before, stream).ok());
+  }
+  const Stream stream = device_->make_stream("second");
+  ASSERT_TRUE(device_->call(&Gate::wait, &gate_, stream).ok());
+  Event after = device_->make_event();
+  ASSERT_TRUE(device_->record(after, stream).ok());
+  EXPECT_TRUE(device_->reached(before));
+  EXPECT_FALSE(device_->reached(after));
+  gate_.open();
+  ASSERT_TRUE(device_->synchronize(after).ok());
+  EXPECT_TRUE(device_->reached(after));
+}
+
 TEST_P(HostDeviceTest, EventOutlivesItsStream) {
   Event event = device_->make_event();
   {
