@@ -2,7 +2,8 @@
 //
 // Threads: plain values; written once by load(), read by [any].
 // Invariants of a Config that came from load(): every value is inside its declared range, camera names are unique,
-// there is at least one camera, paths are resolved (relative ones against the configuration file's folder).
+// there is at least one camera (but in a shard, see shard.hpp), paths are resolved (relative ones against the
+// configuration file's folder).
 // The initialisers below repeat the defaults of the key table (config/key_table.hpp); a test compares the two.
 #pragma once
 

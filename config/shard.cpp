@@ -1,7 +1,5 @@
 #include "config/shard.hpp"
 
-#include <fmt/format.h>
-
 #include <charconv>
 #include <cstdint>
 #include <string>
@@ -39,16 +37,9 @@ int shard_of(std::string_view camera, int count) {
 
 void keep_shard(Reading& reading, const Shard& shard) {
   std::vector<Camera>& cameras = reading.config.cameras;
-  const std::size_t all = cameras.size();
   reading.config.shard = shard;
-  reading.config.cameras_in_file = all;
+  reading.config.cameras_in_file = cameras.size();
   std::erase_if(cameras, [&](const Camera& camera) { return shard_of(camera.name, shard.count) != shard.index; });
-  if (cameras.empty() && reading.problems.empty()) {
-    reading.problems.push_back(
-        {reading.config.place_of("cameras"), "cameras",
-         fmt::format("none of the {} belongs to shard {}/{}: use fewer shards, or further cameras", all, shard.index,
-                     shard.count)});
-  }
 }
 
 }  // namespace camd::config

@@ -20,7 +20,8 @@ inline constexpr int kMostShards = 4096;
 // arXiv:1406.2294) of the first eight bytes of the name's SHA-256.
 [[nodiscard]] int shard_of(std::string_view camera, int count);
 
-// Leaves out the cameras of other shards, and notes which shard it is. A shard without a camera is a problem.
+// Leaves out the cameras of other shards, and notes which shard it is. A hash may leave a shard without a camera: it
+// waits for those that a reload brings.
 void keep_shard(Reading& reading, const Shard& shard);
 
 }  // namespace camd::config

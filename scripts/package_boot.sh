@@ -40,10 +40,13 @@ postprocess:
   - plugin: /usr/local/lib/count.so
   - plugin: jsonl
     config: {path: detections.jsonl}
+  - plugin: webhook # nobody is there; its thread stands behind the cameras'
+    config: {url: "http://127.0.0.1:9/"}
 YAML
 systemctl reload camd
 expect "a reload adds a camera" status_has "2 of 2 cameras running"
 expect "a plug-in runs in a process of its own under the service's filter" pgrep -u camd camd-plugin
+expect "the thread that sends has lowered its own priority" sh -c 'ps -L -o ni= -p $(systemctl show -p MainPID --value camd) | grep -qw 10'
 expect "frames come through it" test -s /var/lib/camd/detections.jsonl
 expect "it may write nothing, by Landlock" test ! -e /var/lib/camd/forbidden
 expect "it is confined by seccomp" sh -c 'grep -q "^Seccomp:.*2" /proc/$(pgrep -u camd camd-plugin | head -n 1)/status'

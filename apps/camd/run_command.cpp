@@ -108,7 +108,7 @@ int run_command(const RunOptions& options) {
   ServiceManager systemd(ServiceEnvironment::of_this_process(), clock);
   systemd.status("starting: the model is made ready");
   std::unique_ptr<Output> output;
-  http::HttpService http(CAMD_VERSION, clock);
+  http::HttpService http(CAMD_VERSION, options.shard, clock);
   pipeline::SessionOptions session_options;
   session_options.frame_limit = options.frames;
   session_options.side = &http;
@@ -137,6 +137,10 @@ int run_command(const RunOptions& options) {
   });
   const Attached attached(signals, http, session);
   session.start();
+  if (options.shard.count > 1 && session.snapshot()->cameras.empty()) {
+    base::log().warn("shard {}/{} has none of the file's cameras: it waits for those that a reload brings",
+                     options.shard.index, options.shard.count);
+  }
   systemd.ready(session.status_line());
   const ServiceWatch watch(systemd,
                            {[&session] { return session.status_line(); },

@@ -57,6 +57,7 @@ int check_command(const std::string& config, const std::vector<std::string>& ove
   if (shard.count > 1) {
     std::string names;
     for (const config::Camera& camera : reading.config.cameras) names += (names.empty() ? "" : ", ") + camera.name;
+    if (names.empty()) names = "it waits for those that a reload brings";
     of_shard = fmt::format("shard {}/{} has {} of {} cameras: {}\n", shard.index, shard.count,
                            reading.config.cameras.size(), reading.config.cameras_in_file, names);
   }

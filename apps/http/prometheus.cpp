@@ -245,10 +245,10 @@ void add_devices(Page& page, const Snapshot& now) {
 
 }  // namespace
 
-std::string prometheus_text(const Snapshot& now, const std::string& version) {
+std::string prometheus_text(const Snapshot& now, const std::string& version, const config::Shard& shard) {
   Page page;
-  page.family("camd_build_info", "gauge", "1, with camd's version.");
-  page.sample({{"version", version}}, 1);
+  page.family("camd_build_info", "gauge", "1, with camd's version, and which part of a fleet's cameras it has.");
+  page.sample({{"version", version}, {"shard", fmt::format("{}/{}", shard.index, shard.count)}}, 1);
   add_frames(page, now);
   add_cameras(page, now);
   add_plugins(page, now);

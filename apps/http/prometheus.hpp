@@ -9,12 +9,14 @@
 
 #include <string>
 
+#include "config/config.hpp"
 #include "pipeline/run/snapshot.hpp"
 
 namespace camd::http {
 
 inline constexpr const char* kPrometheusType = "text/plain; version=0.0.4; charset=utf-8";
 
-[[nodiscard]] std::string prometheus_text(const pipeline::Snapshot& now, const std::string& version);
+[[nodiscard]] std::string prometheus_text(const pipeline::Snapshot& now, const std::string& version,
+                                          const config::Shard& shard);
 
 }  // namespace camd::http

@@ -75,8 +75,8 @@ base::Duration Health::stuck_for(const pipeline::Progress& now, base::TimePoint 
   return when - since_;
 }
 
-HttpService::HttpService(std::string version, const base::Clock& clock)
-    : version_(std::move(version)), clock_(clock), feed_(clock, tap_), pictures_(clock, tap_) {}
+HttpService::HttpService(std::string version, const config::Shard& shard, const base::Clock& clock)
+    : version_(std::move(version)), shard_(shard), clock_(clock), feed_(clock, tap_), pictures_(clock, tap_) {}
 
 HttpService::~HttpService() { close(); }
 
@@ -158,7 +158,7 @@ Reply HttpService::answer(const Request& request, const std::string& token) {
   }
   const std::optional<Snapshot> now = sources_.snapshot();
   if (!now) return problem(503, "nothing runs");
-  if (request.path == "/metrics") return {200, kPrometheusType, prometheus_text(*now, version_), {}};
+  if (request.path == "/metrics") return {200, kPrometheusType, prometheus_text(*now, version_, shard_), {}};
   return cameras(*now);
 }
 

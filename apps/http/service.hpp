@@ -33,7 +33,7 @@ class HttpService final : public pipeline::SideService {
     std::function<std::optional<capture::CameraIndex>(std::string_view name)> find_camera;
   };
   // The clock outlives this.
-  HttpService(std::string version, const base::Clock& clock);
+  HttpService(std::string version, const config::Shard& shard, const base::Clock& clock);
   ~HttpService() override;
 
   // Before the first prepare().
@@ -88,6 +88,7 @@ class HttpService final : public pipeline::SideService {
   [[nodiscard]] Reply readyz(bool in_full) const;
 
   const std::string version_;
+  const config::Shard shard_;
   const base::Clock& clock_;
   Sources sources_;
   Health health_;

@@ -297,7 +297,9 @@ EndReason Pipeline::wait_for_end(base::TimePoint deadline) {
       return std::all_of(slots_.begin(), slots_.end(),
                          [&](const Slot& slot) { return slot.name.empty() || state_is(slot.status.state); });
     };
-    if (all_are(is_final) && totals.in_flight == 0) {
+    // A shard may have no camera yet; a reload brings them.
+    const bool any = std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return !slot.name.empty(); });
+    if (any && all_are(is_final) && totals.in_flight == 0) {
       const bool all_failed = all_are([](SourceState state) { return state == SourceState::kFailed; });
       return all_failed ? EndReason::kSourcesFailed : EndReason::kSourcesEnded;
     }

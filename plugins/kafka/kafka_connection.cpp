@@ -155,8 +155,9 @@ class KafkaConnection final : public Connection {
   void take(Answers& answers, rd_kafka_event_t& event) {
     if (rd_kafka_event_type(&event) == RD_KAFKA_EVENT_ERROR) {
       const rd_kafka_resp_err_t error = rd_kafka_event_error(&event);
-      // Others heal by themselves.
-      if (error == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN || error == RD_KAFKA_RESP_ERR__AUTHENTICATION ||
+      // Others heal by themselves. That all are down follows a login that was refused, and says less.
+      const bool all_down = error == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN;
+      if ((all_down && lost_.empty()) || error == RD_KAFKA_RESP_ERR__AUTHENTICATION ||
           error == RD_KAFKA_RESP_ERR__FATAL) {
         lost_ = rd_kafka_event_error_string(&event);
       }

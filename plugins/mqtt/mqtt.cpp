@@ -87,11 +87,7 @@ class Mqtt final : public camd::plugin::Postprocessor {
       send(seen, "/detections");
     }
     if (!options_.publish.events) return;
-    for (const camd_event& event : events_) {
-      line_.clear();
-      put_frame_event(line_, frame, event);
-      send(seen, "/events");
-    }
+    each_frame_event(line_, frame, events_, [&] { send(seen, "/events"); });
   }
 
   void sample() override {

@@ -48,11 +48,7 @@ void FrameOutlet::process(const camd_frame& frame, const camd::plugin::Tensors& 
     send(seen.name);
   }
   if (!publish_.events) return;
-  for (const camd_event& event : events_) {
-    line_.clear();
-    put_frame_event(line_, frame, event);
-    send(seen.name);
-  }
+  each_frame_event(line_, frame, events_, [&] { send(seen.name); });
 }
 
 void FrameOutlet::send(const std::string& camera) {

@@ -79,8 +79,11 @@ class Outbox::Core final : public Connection::Answers, public std::enable_shared
         identity_(std::move(identity)),
         log_(std::move(log)),
         connection_(std::move(connection)),
+        // With a spool half of the places are for what waits: it has to get to disk while others are on their way.
+        window_(options_.spool.empty() ? connection_->window()
+                                       : std::clamp<std::size_t>(options_.capacity / 2, 1, connection_->window())),
         slots_(options_.capacity, options_.memory_bytes) {
-    in_flight_.reserve(connection_->window());
+    in_flight_.reserve(window_);
     row_of("");
   }
 
@@ -118,7 +121,7 @@ class Outbox::Core final : public Connection::Answers, public std::enable_shared
       }
       ++totals.waiting;
       wake = std::exchange(idle_, false);
-      full = !options_.spool.empty() && is_half_full();
+      full = !options_.spool.empty() && is_filling();
     }
     if (wake) connection_->wake();
     if (full) changed_.notify_one();
@@ -261,6 +264,7 @@ class Outbox::Core final : public Connection::Answers, public std::enable_shared
     auto pause = options_.retry_min;
     auto next_try = steady_clock::now();
     auto lost_at = steady_clock::now();
+    auto ready_since = lost_at;
     bool open = false;
     while (go_on()) {
       try {
@@ -272,10 +276,11 @@ class Outbox::Core final : public Connection::Answers, public std::enable_shared
         }
         if (connection_->ready()) {
           if (!set_connected(true)) {
-            log_(CAMD_LOG_INFO, connection_->name() + ": connected");
-            told_.clear();
+            ready_since = steady_clock::now();
+            failed_ = false;
+            // After a failure an answer has to come first: some take every connection and fail every message.
+            if (told_.empty()) log_(CAMD_LOG_INFO, connection_->name() + ": connected");
           }
-          pause = options_.retry_min;
           send_what_fits();
         }
         connection_->work(*this, begin_idle());
@@ -285,7 +290,11 @@ class Outbox::Core final : public Connection::Answers, public std::enable_shared
         connection_->close(false);
         open = false;
         send_again();
-        if (set_connected(false)) lost_at = steady_clock::now();
+        if (set_connected(false)) {
+          lost_at = steady_clock::now();
+          if (told_.empty() || lost_at - ready_since >= options_.retry_max) pause = options_.retry_min;
+        }
+        failed_ = true;
         // Each reason once: a broker that is away, and then refuses, says both.
         if (std::string reason = problem.what(); reason != std::exchange(told_, reason)) {
           log_(CAMD_LOG_WARN, fmt::format("{}: {}; tried again until it is back", connection_->name(), reason));
@@ -309,20 +318,20 @@ class Outbox::Core final : public Connection::Answers, public std::enable_shared
     if (!stopping_) return true;
     const bool empty = slots_.waiting() == 0 && in_flight_.empty() && (spool_ == nullptr || !spool_->has_unread());
     // What is there is worth one try, also where none was made yet.
-    return !empty && told_.empty() && steady_clock::now() < deadline_;
+    return !empty && !failed_ && steady_clock::now() < deadline_;
   }
   // [blocks] Whether the time has come; earlier when it shall stop, or a second has passed.
   bool wait_until(steady_clock::time_point when) {
     std::unique_lock lock(mutex_);
     const auto until = std::min(when, steady_clock::now() + std::chrono::seconds(1));
-    changed_.wait_until(lock, until, [this] { return stopping_ || (spool_ != nullptr && is_half_full()); });
-    return (!stopping_ || told_.empty()) && steady_clock::now() >= when;
+    changed_.wait_until(lock, until, [this] { return stopping_ || (spool_ != nullptr && is_filling()); });
+    return (!stopping_ || !failed_) && steady_clock::now() >= when;
   }
   // How long work() may wait. Where that is long, put() wakes it.
   milliseconds begin_idle() {
     const auto now = steady_clock::now();
     const std::lock_guard lock(mutex_);
-    if (in_flight_.size() < connection_->window() && slots_.waiting() > 0 && connected_) return milliseconds(0);
+    if (in_flight_.size() < window_ && slots_.waiting() > 0 && connected_) return milliseconds(0);
     if (now < watch_until_ && connected_) return kLookEvery;
     idle_ = true;
     return stopping_ ? milliseconds(20) : milliseconds(1000);
@@ -341,7 +350,7 @@ class Outbox::Core final : public Connection::Answers, public std::enable_shared
   }
 
   void send_what_fits() {
-    while (in_flight_.size() < connection_->window()) {
+    while (in_flight_.size() < window_) {
       if (spool_ != nullptr && spool_->has_unread()) {
         send_from_spool();
       } else if (!send_from_memory()) {
@@ -350,15 +359,15 @@ class Outbox::Core final : public Connection::Answers, public std::enable_shared
     }
   }
   // Under the lock.
-  [[nodiscard]] bool is_half_full() const noexcept {
-    return slots_.waiting() * 2 > options_.capacity || slots_.waiting_bytes() * 2 > options_.memory_bytes;
+  [[nodiscard]] bool is_filling() const noexcept {
+    return slots_.waiting() * 4 > options_.capacity || slots_.waiting_bytes() * 4 > options_.memory_bytes;
   }
   // Whether what is waiting in memory has to go to disk: because others are there already, or it waits for too long.
   [[nodiscard]] bool must_spill(steady_clock::time_point lost_at) {
     if (spool_ == nullptr) return false;
     const std::lock_guard lock(mutex_);
     if (slots_.waiting() == 0) return false;
-    return spool_->has_unread() || is_half_full() ||
+    return spool_->has_unread() || is_filling() ||
            (!connected_ && steady_clock::now() - lost_at >= options_.spool_after);
   }
   bool send_from_memory() {
@@ -398,6 +407,10 @@ class Outbox::Core final : public Connection::Answers, public std::enable_shared
     const auto found =
         std::find_if(in_flight_.begin(), in_flight_.end(), [id](const Sent& sent) { return sent.id == id; });
     if (found == in_flight_.end()) return;  // of a connection that is gone
+    if (!told_.empty()) {
+      log_(CAMD_LOG_INFO, connection_->name() + ": connected");
+      told_.clear();
+    }
     const Sent sent = *found;
     if (sent.slot == Slots::kNone) spool_->confirm(sent.record);
     const std::lock_guard lock(mutex_);
@@ -519,6 +532,7 @@ class Outbox::Core final : public Connection::Answers, public std::enable_shared
   std::thread thread_;
   std::future<void> ended_;
 
+  const std::size_t window_;  // messages that may be on their way
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   Slots slots_;  // a slot that is not waiting belongs to the thread
@@ -536,7 +550,8 @@ class Outbox::Core final : public Connection::Answers, public std::enable_shared
   SpoolRecord record_;
   std::uint64_t next_id_ = 1;
   steady_clock::time_point watch_until_;
-  std::string told_;  // why there is no connection
+  bool failed_ = false;  // the last try has failed
+  std::string told_;     // why it did; until the other side has answered again
   bool refusal_told_ = false;
   bool spool_told_ = false;
   std::minstd_rand random_{std::random_device{}()};

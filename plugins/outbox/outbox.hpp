@@ -4,8 +4,8 @@
 //                             └─► spool (disk) ─┘
 //
 // A message leaves memory or spool when the other side has acknowledged it. Where the connection is lost, what was on
-// its way is sent again, in order: at least once. With a spool, what cannot be sent for a second, or fills half of the
-// memory, goes to disk, and everything that comes later goes behind it.
+// its way is sent again, in order: at least once. With a spool, what cannot be sent for a second, or fills a quarter of
+// the memory, goes to disk, and everything that comes later goes behind it.
 //
 // While messages come, the thread looks for them every few milliseconds; put() wakes it only where it sleeps.
 //

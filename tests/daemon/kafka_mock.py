@@ -19,10 +19,17 @@ class MockKafka:
         client = library.rd_kafka_new(0, None, error, ctypes.c_size_t(512))
         cluster = library.rd_kafka_mock_cluster_new(client, 1)
         self.port = int(library.rd_kafka_mock_cluster_bootstraps(cluster).decode().rpartition(":")[2])
+        self._library, self._cluster = library, cluster
         if front == 0:
             return
         self._server = socket.create_server(("127.0.0.1", front))
         threading.Thread(target=self._accept, daemon=True).start()
+
+    def set_up(self, up):
+        """Whether the broker is there. Where it is not, connections end, and new ones are refused."""
+        change = self._library.rd_kafka_mock_broker_set_up if up else self._library.rd_kafka_mock_broker_set_down
+        change.argtypes = [ctypes.c_void_p, ctypes.c_int32]
+        assert change(self._cluster, 1) == 0
 
     def _accept(self):
         while True:

@@ -2,12 +2,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 #include <string>
 
+#include "config/endpoint.hpp"
 #include "run_camd.hpp"
+#include "tests/http/client.hpp"
 
 namespace camd::test {
 namespace {
@@ -36,6 +39,23 @@ class Shards : public ::testing::Test {
       for (const json& camera : event.at("cameras")) names.insert(camera.at("camera").get<std::string>());
     }
     return names;
+  }
+  std::string endless(int cameras, const std::string& further = "") {
+    std::string text = "device: host\nmodel: {path: " + source_path("models/marker-640x360.onnx") +
+                       "}\nmetrics: {period: 100ms}\ncameras:\n";
+    for (int i = 0; i < cameras; ++i) {
+      text += "  - {name: c" + std::to_string(i) + ", source: {type: test, width: 64, height: 48, fps: 20}}\n";
+    }
+    return folder_.write("endless.yaml", text + "postprocess:\n  - plugin: detections\n" + further);
+  }
+  // The port that the log names; 0: none yet.
+  static int port_of(const std::string& log) {
+    const std::string words = "listening on 127.0.0.1:";
+    const std::size_t at = log.find(words);
+    return at == std::string::npos ? 0 : std::atoi(log.c_str() + at + words.size());
+  }
+  static test::Answer answer(const CamdProcess& camd, const std::string& path) {
+    return test::ask(config::parse_endpoint("127.0.0.1:" + std::to_string(port_of(camd.err()))).value(), path);
   }
   TemporaryFolder folder_;
 };
@@ -69,13 +89,6 @@ TEST_F(Shards, AreToldByCheckWithTheirCameras) {
 
 // Three of the four that come belong to this one.
 TEST_F(Shards, TakeTheirPartOfWhatAReloadBrings) {
-  const auto endless = [this](int cameras) {
-    std::string text = "device: host\nmodel: {path: " + source_path("models/marker-640x360.onnx") + "}\ncameras:\n";
-    for (int i = 0; i < cameras; ++i) {
-      text += "  - {name: c" + std::to_string(i) + ", source: {type: test, width: 64, height: 48, fps: 20}}\n";
-    }
-    return folder_.write("reloaded.yaml", text + "postprocess:\n  - plugin: detections\n");
-  };
   CamdProcess camd({"run", endless(4), "--metrics", "json", "--shard", "0/2"});
   ASSERT_TRUE(camd.read_until([](const CamdProcess& now) { return now.out().find('\n') != std::string::npos; }));
   endless(8);
@@ -87,10 +100,42 @@ TEST_F(Shards, TakeTheirPartOfWhatAReloadBrings) {
   EXPECT_EQ(cameras_of({0, camd.out(), ""}), (std::multiset<std::string>{"c0", "c3", "c5", "c6", "c7"}));
 }
 
-TEST_F(Shards, AreRefusedWithoutACameraOrWithoutSense) {
-  const Finished none = run_camd({"run", config(1), "--shard", "1/2"});
-  EXPECT_EQ(none.code, 2);
-  EXPECT_THAT(none.err, HasSubstr("cameras: none of the 1 belongs to shard 1/2: use fewer shards, or further cameras"));
+// A hash may leave a shard empty. A pod that ended then would start again for ever.
+TEST_F(Shards, WithoutACameraAreReadyAndTakeThoseThatAReloadBrings) {
+  const std::string http = "http: {listen: '127.0.0.1:0'}\n";
+  const std::string path = endless(1, http);
+  EXPECT_THAT(run_camd({"check", path, "--shard", "1/2"}).out,
+              StartsWith("ok\nshard 1/2 has 0 of 1 cameras: it waits for those that a reload brings\n"));
+  CamdProcess camd({"run", path, "--metrics", "json", "--shard", "1/2"});
+  ASSERT_TRUE(camd.read_until([](const CamdProcess& now) {
+    return now.err().find("shard 1/2 has none of the file's cameras: it waits for those that a reload brings") !=
+           std::string::npos;
+  })) << camd.err();
+  const test::Answer empty = answer(camd, "/readyz");
+  EXPECT_EQ(empty.status, 200);
+  EXPECT_EQ(empty.body, "{\"ready\":true,\"cameras\":0,\"not_running\":0,\"waits_for\":[]}\n");
+  EXPECT_EQ(answer(camd, "/healthz").status, 200);
+  EXPECT_THAT(answer(camd, "/metrics").body, HasSubstr(",shard=\"1/2\"} 1\n"));
+  std::size_t read = 0;  // of stdout, in reloads
+  const auto reload = [&](int cameras, const std::string& then) {
+    endless(cameras, http);
+    camd.signal(SIGHUP);
+    return camd.read_until([&](const CamdProcess& now) {
+      const std::size_t reloaded = now.out().find(R"("event":"reload")", read);
+      if (reloaded == std::string::npos || now.out().find(then, reloaded) == std::string::npos) return false;
+      read = reloaded + 1;
+      return true;
+    });
+  };
+  ASSERT_TRUE(reload(2, R"("camera":"c1")")) << camd.err();
+  ASSERT_TRUE(reload(1, R"("event":"process")")) << camd.err();  // and loses it again
+  EXPECT_THAT(answer(camd, "/readyz").body, StartsWith(R"({"ready":true,"cameras":0,)"));
+  camd.signal(SIGTERM);
+  EXPECT_EQ(camd.wait(), 0) << camd.err();
+  EXPECT_EQ(cameras_of({0, camd.out(), ""}), (std::multiset<std::string>{}));
+}
+
+TEST_F(Shards, AreRefusedWithoutSense) {
   const Finished wrong = run_camd({"run", config(1), "--shard", "2/2"});
   EXPECT_EQ(wrong.code, 2);
   EXPECT_THAT(wrong.err,

@@ -20,7 +20,7 @@ from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SOURCE / "tests/chaos"))
-from parts import tiny_model, wait_until  # noqa: E402
+from parts import Proxy, tiny_model, wait_until  # noqa: E402
 
 BUILD = Path(sys.argv.pop(1)) if len(sys.argv) > 1 else SOURCE / "build/dev"
 PATIENCE = 60
@@ -170,7 +170,7 @@ class Outlets(Daemon):
             f"pipeline: {{max_age: 1h}}\ncameras:\n{cameras}postprocess:\n"
             f"  - plugin: jsonl\n    config: {{path: {self.folder}/found.jsonl}}\n"
             f"  - plugin: mqtt\n    config:\n      url: mqtt://127.0.0.1:{self.broker.port}\n      publish: frame\n"
-            f"      outbox: {{capacity: 8, spool: {self.folder}/spool, retry_max: 100ms}}\n")
+            f"      outbox: {{capacity: 400, spool: {self.folder}/spool, retry_max: 100ms}}\n")
 
         def rows():
             return [row for row in map(json.loads, list(out.lines)) if row["event"] == "outlet"]
@@ -266,6 +266,82 @@ class Outlets(Daemon):
         for line in lines:
             if line["event"] == "outlet":
                 self.assertTrue(balanced(line), line)
+
+
+class Away(Daemon):
+    """Four cameras run while the other side of `webhook` or `kafka` is away."""
+
+    def away(self, outlet, set_up, taken_by):
+        """`taken_by()`: sequence numbers by camera that the other side has."""
+        tiny_model(self.folder / "tiny.onnx")
+        cameras = "".join(f"  - {{name: c{i}, source: {{type: test, width: 64, height: 48, fps: 20}}}}\n" for i in range(4))
+        process, out, err = self.run_camd(
+            f"device: host\nmodel: {{path: {self.folder}/tiny.onnx}}\nmetrics: {{period: 100ms}}\n"
+            f"pipeline: {{max_age: 1h}}\ncameras:\n{cameras}postprocess:\n"
+            f"  - plugin: jsonl\n    config: {{path: {self.folder}/found.jsonl}}\n{outlet}      publish: frame\n"
+            f"      outbox: {{capacity: 400, spool: {self.folder}/spool, retry_max: 100ms}}\n")
+
+        def rows():
+            return [row for row in map(json.loads, list(out.lines)) if row["event"] == "outlet"]
+
+        def acknowledged():
+            return sum(row["acknowledged"] for row in rows()[-4:])
+        self.assertTrue(wait_until(lambda: acknowledged() >= 20, PATIENCE), err.lines[-5:])
+        set_up(False)
+        self.assertTrue(wait_until(lambda: sum(row["spooled"] for row in rows()[-4:]) >= 40, PATIENCE), err.lines[-5:])
+        time.sleep(max(0.0, float(os.environ.get("CAMD_BROKER_AWAY", "0"))))
+        taken = sum(row["taken"] for row in rows()[-4:])
+        set_up(True)
+        self.assertTrue(wait_until(lambda: acknowledged() >= taken, PATIENCE), err.lines)
+        self.end(process, out, err)
+        for line in map(json.loads, out.lines):
+            if line["event"] == "outlet":
+                self.assertTrue(balanced(line), line)
+                self.assertEqual(sum(line["dropped"].values()), 0, line)
+            if line["event"] == "camera":  # on a machine without time to spare newer frames come first; nothing else
+                self.assertEqual(sum(dict(line["totals"]["dropped"], superseded=0, shutdown=0).values()), 0, line)
+        written, received = self.written(), taken_by()
+        for row in rows()[-4:]:
+            name = row["camera"]
+            self.assertEqual(row["taken"], len(written[name]))
+            once = list(dict.fromkeys(received[name]))  # at least once
+            self.assertEqual(once, written[name][:len(once)], name)
+            self.assertGreaterEqual(len(once), row["acknowledged"])
+        print(f"{sum(map(len, written.values()))} frames; most spooled: {max(row['spooled'] for row in rows())} of a camera",
+              file=sys.stderr)
+
+    def test_a_web_server_that_is_away_costs_no_camera_a_frame_and_loses_no_message(self):
+        server = Server(lambda frames: 200)
+        proxy = Proxy(server.server_port)
+        for close in (server.server_close, server.shutdown, proxy.close):
+            self.addCleanup(close)
+
+        def taken():
+            numbers = {}
+            for _, frames, _ in list(server.requests):
+                for frame in frames:
+                    numbers.setdefault(frame["camera"], []).append(frame["seq"])
+            return numbers
+        self.away(f"  - plugin: webhook\n    config:\n      url: http://127.0.0.1:{proxy.port}/\n",
+                  lambda up: proxy.accept() if up else proxy.refuse(), taken)
+
+    def test_a_kafka_broker_that_is_away_costs_no_camera_a_frame_and_loses_no_message(self):
+        if not os.access("/usr/bin/kcat", os.X_OK):
+            self.skipTest("no kcat: scripts/install_deps.sh test")
+        try:
+            from kafka_mock import MockKafka
+            kafka = MockKafka()
+        except OSError as problem:
+            self.skipTest(str(problem))
+
+        def taken():
+            told = subprocess.run(["/usr/bin/kcat", "-b", f"127.0.0.1:{kafka.port}", "-t", "t", "-C", "-o", "beginning", "-e", "-q"],
+                                  capture_output=True, text=True, check=True, timeout=PATIENCE).stdout
+            numbers = {}
+            for frame in map(json.loads, told.splitlines()):
+                numbers.setdefault(frame["camera"], []).append(frame["seq"])
+            return numbers
+        self.away(f"  - plugin: kafka\n    config:\n      brokers: 127.0.0.1:{kafka.port}\n      topic: t\n", kafka.set_up, taken)
 
 
 class Webhook(Daemon):

@@ -1,6 +1,8 @@
-"""The virtual environment of the fleet's tests, outside the repository: PyPI's kubernetes-validate and ray.
+"""The virtual environment of the fleet's tests, outside the repository: PyPI's kubernetes-validate,
+cloudcoil-models-prometheus-operator (types made from that operator's CRDs) and ray.
 
-    python3 -m venv ~/.cache/camd/fleet-venv && ~/.cache/camd/fleet-venv/bin/pip install kubernetes-validate ray
+    python3 -m venv ~/.cache/camd/fleet-venv
+    ~/.cache/camd/fleet-venv/bin/pip install kubernetes-validate cloudcoil-models-prometheus-operator ray
 
 CAMD_FLEET_VENV names another folder.
 """
@@ -10,7 +12,7 @@ import sys
 from pathlib import Path
 
 FOLDER = Path(os.environ.get("CAMD_FLEET_VENV", "~/.cache/camd/fleet-venv")).expanduser()
-HINT = f"python3 -m venv {FOLDER} && {FOLDER}/bin/pip install kubernetes-validate ray"
+HINT = f"python3 -m venv {FOLDER} && {FOLDER}/bin/pip install kubernetes-validate cloudcoil-models-prometheus-operator ray"
 
 
 def enter() -> None:

@@ -80,10 +80,28 @@ class Valid(unittest.TestCase):
                          ["ConfigMap", "Service", "StatefulSet", "PodDisruptionBudget", "ServiceMonitor"])
         for one in self.documents:
             if one["kind"] == "ServiceMonitor":
-                continue  # of the Prometheus operator; Kubernetes has no schema of it
+                continue  # of the Prometheus operator: the next test
             for version in VERSIONS:
                 with contextlib.redirect_stdout(sys.stderr):
                     self.validate(one, version, strict=True)
+
+    def test_the_monitor_is_what_the_prometheus_operator_says_it_must_be(self):
+        try:
+            from cloudcoil.models.prometheus_operator import v1
+        except ImportError:
+            self.skipTest(f"no cloudcoil-models-prometheus-operator: {fleet_venv.HINT}")
+
+        def as_read(document):
+            """What the operator's own types make of it: fields that they do not have are not there."""
+            return v1.ServiceMonitor.model_validate(document).model_dump(by_alias=True, exclude_unset=True, mode="json")
+        monitor = self.by_kind["ServiceMonitor"]
+        self.assertEqual(as_read(monitor)["spec"], monitor["spec"])
+        endpoint = monitor["spec"]["endpoints"][0]
+        endpoint["authorisation"] = endpoint.pop("authorization")
+        self.assertNotEqual(as_read(monitor)["spec"], monitor["spec"])
+        del monitor["spec"]["selector"]
+        with self.assertRaises(ValueError):
+            as_read(monitor)
 
     def test_what_is_misspelled_is_seen(self):
         container = self.by_kind["StatefulSet"]["spec"]["template"]["spec"]["containers"][0]

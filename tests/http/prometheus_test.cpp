@@ -22,7 +22,7 @@ using ::testing::IsSupersetOf;
 // The lines of the page that begin so.
 std::vector<std::string> lines_of(const Snapshot& snapshot, const std::string& begin) {
   std::vector<std::string> found;
-  std::istringstream page(prometheus_text(snapshot, "1.2.3"));
+  std::istringstream page(prometheus_text(snapshot, "1.2.3", {}));
   for (std::string line; std::getline(page, line);) {
     if (line.starts_with(begin)) found.push_back(line);
   }
@@ -151,7 +151,7 @@ TEST(Prometheus, EscapesWhatAPluginIsCalled) {
 
 TEST(Prometheus, DeclaresEachFamilyOnceAndBeforeItsSamples) {
   std::vector<std::string> families;
-  std::istringstream page(prometheus_text({{door(), door()}, {}, {}, {}}, "1"));
+  std::istringstream page(prometheus_text({{door(), door()}, {}, {}, {}}, "1", {}));
   for (std::string line; std::getline(page, line);) {
     if (line.starts_with("# HELP ")) continue;
     if (line.starts_with("# TYPE ")) {

@@ -44,6 +44,10 @@ def queries(source: str) -> list:
     found = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
     manual = (Path(source) / "docs/http.md").read_text()
     found += [query.replace("\\|", "|") for query in re.findall(r"^\| [^|]+ \| `(.*_.*[(\[{].*)` \|$", manual, re.M)]
+    for one in dashboard["templating"]["list"]:
+        if one["type"] == "query":  # a variable's values are those of a label
+            selector, label = re.fullmatch(r"label_values\((.*), (\w+)\)", one["query"]).groups()
+            found.append(f"count by ({label}) ({selector})")
     # As Grafana fills in its variables: everything is chosen.
     return [re.sub(r'=~"\$\w+"', '=~".+"', query).replace("$__rate_interval", "10s").replace("[1m]", "[10s]").replace("[5m]", "[10s]")
             for query in found]

@@ -88,7 +88,7 @@ class ServiceTest : public ::testing::Test {
   std::filesystem::path folder_;
   std::string before_;  // plug-ins in front of jsonl, as YAML, each with its comma
   std::string last_;
-  HttpService service_{"1.2.3", base::system_clock()};
+  HttpService service_{"1.2.3", {1, 3}, base::system_clock()};
   std::unique_ptr<Session> session_;
 };
 
@@ -99,7 +99,7 @@ TEST_F(ServiceTest, TellsPrometheusOfEveryFrameOnce) {
   EXPECT_EQ(page.status, 200);
   EXPECT_THAT(page.head, HasSubstr("Content-Type: text/plain; version=0.0.4"));
   for (const char* const line :
-       {"camd_build_info{version=\"1.2.3\"} 1\n", "camd_frames_captured_total{camera=\"a\"} 5\n",
+       {"camd_build_info{version=\"1.2.3\",shard=\"1/3\"} 1\n", "camd_frames_captured_total{camera=\"a\"} 5\n",
         "camd_frames_total{camera=\"a\",outcome=\"delivered\"} 5\n", "camd_frames_in_flight{camera=\"a\"} 0\n",
         "camd_stage_duration_seconds_bucket{camera=\"a\",stage=\"infer\",le=\"+Inf\"} 5\n",
         "camd_stage_duration_seconds_count{camera=\"a\",stage=\"total\"} 5\n",

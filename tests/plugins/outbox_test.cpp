@@ -28,6 +28,7 @@ struct Far {
   std::condition_variable changed;
   bool up = true;
   bool lose = false;  // the next work() finds the connection lost
+  bool deaf = false;  // each message ends the connection
   std::size_t window = 4;
   std::size_t may_acknowledge = 1'000'000;
   std::string refuse;                 // the payload that it does not want
@@ -82,6 +83,7 @@ class FarConnection final : public Connection {
       const auto may_tell = [&] { return !sent_.empty() && far_.may_acknowledge > 0; };
       far_.changed.wait_for(lock, most, [&] { return far_.woken || !far_.up || far_.lose || may_tell(); });
       far_.woken = false;
+      if (far_.deaf && !sent_.empty()) throw std::runtime_error("HTTP 401");
       if (!far_.up || std::exchange(far_.lose, false)) throw std::runtime_error("connection reset");
       while (may_tell()) {
         told.emplace_back(sent_.front().first, sent_.front().second != far_.refuse);
@@ -267,6 +269,20 @@ TEST_F(OutboxTest, TellsALostConnectionOnceAndTriesAgain) {
   EXPECT_THAT(log, ElementsAre("far: connection refused; tried again until it is back", "far: connected"));
 }
 
+// A server that takes every connection and wants another password.
+TEST_F(OutboxTest, TellsASideThatTakesConnectionsAndNoMessageOnce) {
+  far.deaf = true;
+  make();
+  box->start();
+  put("a");
+  static_cast<void>(far.wait_for(4));
+  far.set([](Far& now) { now.deaf = false; });
+  static_cast<void>(wait_until([](const OutboxTotals& now) { return now.acknowledged == 1; }));
+  box->stop();
+  const std::lock_guard lock(log_mutex);
+  EXPECT_THAT(log, ElementsAre("far: connected", "far: HTTP 401; tried again until it is back", "far: connected"));
+}
+
 TEST_F(OutboxTest, DropsWhatIsLeftAtTheEndAsShutdown) {
   far.up = false;
   make();
@@ -319,6 +335,29 @@ TEST_F(OutboxTest, SpoolsWhileThereIsNoConnectionAndSendsInOrderAfterwards) {
   put("live");
   static_cast<void>(wait_until([](const OutboxTotals& t) { return t.acknowledged == 6; }));
   EXPECT_THAT(far.received, ElementsAre("spooled 0", "spooled 1", "spooled 2", "spooled 3", "spooled 4", "live"));
+}
+
+// As a broker that has stopped answering: what is on its way has its places for long, and nothing may be lost.
+TEST_F(OutboxTest, SpoolsWhatComesWhileTheOtherSideTakesMessagesAndAcknowledgesNone) {
+  options.spool = folder_.string() + "/spool";
+  options.capacity = 8;
+  options.spool_after = std::chrono::hours(1);
+  far.window = 1000;
+  far.may_acknowledge = 0;
+  make();
+  box->start();
+  std::vector<std::string> all;
+  for (std::uint64_t i = 0; i < 50; ++i) {
+    all.push_back(std::to_string(i));
+    put(all.back());
+    // Room again: on its way, or on disk.
+    static_cast<void>(wait_until([&](const OutboxTotals& now) { return now.waiting <= 6; }));
+  }
+  EXPECT_EQ(totals().dropped_for(OutboxDrop::kFull), 0U);
+  EXPECT_GE(totals().spooled, 44U);
+  far.set([](Far& now) { now.may_acknowledge = 1000; });
+  static_cast<void>(wait_until([](const OutboxTotals& now) { return now.acknowledged == 50; }));
+  EXPECT_EQ(far.wait_for(50), all);
 }
 
 TEST_F(OutboxTest, FindsWhatAnEarlierRunSpooled) {
