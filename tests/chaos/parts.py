@@ -5,7 +5,6 @@ Threads: one reader for each pipe of camd, two pumps for each connection of the 
 
 import collections
 import contextlib
-import contextlib
 import json
 import os
 import queue
@@ -168,6 +167,18 @@ def symbolizer_pipes(pid):
     return found
 
 
+def usage_of(pid):
+    """What the process has now; None where it is gone."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+        fields = dict(line.split(":", 1) for line in status.splitlines())
+        others = symbolizer_pipes(pid)
+        ours = [file for file in descriptors(pid) if file not in others]
+        return Usage(int(fields["VmRSS"].split()[0]), len(ours), int(fields["Threads"]))
+    except (OSError, KeyError):
+        return None
+
+
 class Camd:
     """The built daemon."""
 
@@ -238,14 +249,7 @@ class Camd:
         return self.process.poll() is None
 
     def usage(self):
-        try:
-            status = Path(f"/proc/{self.process.pid}/status").read_text()
-            fields = dict(line.split(":", 1) for line in status.splitlines())
-            others = symbolizer_pipes(self.process.pid)
-            ours = [file for file in descriptors(self.process.pid) if file not in others]
-            return Usage(int(fields["VmRSS"].split()[0]), len(ours), int(fields["Threads"]))
-        except (OSError, KeyError):
-            return None
+        return usage_of(self.process.pid)
 
     def signal(self, number):
         self.process.send_signal(number)
@@ -354,6 +358,42 @@ class Connection:
                 except OSError:
                     pass
                 one.close()
+
+
+class Sources:
+    """RTSP sources in a program of their own (sources.cpp)."""
+
+    def __init__(self, program, patience_s, wait_s, cameras):
+        """`cameras`: how many ask each port."""
+        self.process = subprocess.Popen(
+            [str(program), f"{1000 * patience_s:.0f}", f"{1000 * wait_s:.0f}",
+             *(f"{port}:{count}" for port, count in cameras.items())],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+
+    def alive(self):
+        return self.process.poll() is None
+
+    def usage(self):
+        return usage_of(self.process.pid)
+
+    def cpu_s(self):
+        """User's and system's time of the process so far."""
+        try:
+            fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            return 0.0
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def stop(self):
+        """(how long that took, what they said)."""
+        begun = time.monotonic()
+        said, _ = self.process.communicate(timeout=60)
+        return time.monotonic() - begun, said.strip()
+
+    def kill(self):
+        if self.alive():
+            self.process.kill()
+            self.process.wait()
 
 
 class Proxy:

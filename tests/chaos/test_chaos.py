@@ -57,7 +57,7 @@ class Tries(unittest.TestCase):
 
     def test_the_least_of_each_span_counts(self):
         samples = [(0, 1, 9), (5, 1, 4), (19, 1, 7), (20, 1, 6), (41, 1, 8), (42, 1, 5)]
-        self.assertEqual(tries.least(samples, 2), [(5, 1, 4), (20, 1, 6), (42, 1, 5)])
+        self.assertEqual(tries.least(samples, 2, 20), [(5, 1, 4), (20, 1, 6), (42, 1, 5)])
 
     def test_a_recorded_answer_has_the_number_of_its_request(self):
         answers = {"DESCRIBE": (b"RTSP/1.0 200 OK\r\nCSeq: 2\r\nContent-Length: 4\r\n\r\n", b"v=0\n")}

@@ -1,17 +1,21 @@
 """Failed tries by the thousand: many kinds of misbehaving servers at once, each asked again and again by one camd.
 
 Each kind is served at a port of its own. A try counts when the server did its misdeed: what breaks off before that is
-none. Twenty kinds make a group with a camd of its own, so that what grows can be laid to one of them.
+none. Some kinds make a group with a camd of its own, so that what grows can be laid to one of them.
 
 Kinds differ in how long they hold camd: one that closes at once can be asked ten times a second, one that sends its
 answer byte by byte four times a minute. So each kind has one camera at first. After PROBE_S a reload gives each as many
 cameras, and as long waits, as make all kinds end together. Then memory, descriptors and threads are judged by the soak's
 slope test, over all that happened after the warm-up.
+
+With `alone` it is not camd that asks, but camd's sources in a program of theirs (sources.cpp), one for each kind, that
+give up after ALONE_PATIENCE_S in place of 15 s: a try of a silent server takes a thirtieth of the time then.
 """
 
 import json
 import math
 import multiprocessing
+import os
 import resource
 import signal
 import threading
@@ -22,7 +26,7 @@ import misdeeds
 import soak
 from bench import Bench, Case
 from misdeeds import KINDS
-from parts import percentile, wait_until
+from parts import Sources, percentile, wait_until
 
 GROUP = 20               # kinds
 PROBE_S = 45             # three tries of a kind that holds camd until it gives up
@@ -31,6 +35,12 @@ MOST_CAMERAS = 48        # of a kind
 ENDLESS_PAUSE_S = 0.005  # of servers that send without end, so that all have a share of the machine
 WARM_UP = 0.15           # of the tries: libraries load, caches and pools fill
 SPAN_S = 20              # of descriptors and threads the least in each such span counts: connections come and go
+ALONE_PATIENCE_S = 0.5   # a server that is slower never comes to its misdeed
+ALONE_WAIT_S = 0.02      # between two tries of a source
+ALONE_ENDLESS_PAUSE_S = 0.1  # rtspsrc reads answers byte by byte
+ALONE_SPAN_S = 5
+ALONE_CAMERAS = min(12, os.cpu_count() or 1)  # of a kind
+STOP_S = 2               # what stopping may take
 BOUNDS = {"rss_kib": 8 * 1024, "descriptors": 2, "threads": 2}
 
 
@@ -64,27 +74,30 @@ def raise_limit():
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard if hard != resource.RLIM_INFINITY else max(soft, 65536), hard))
 
 
-def run(build, tries, seed, names, minutes=None, file=None, jobs=1):
+def run(build, tries, seed, names, minutes=None, file=None, jobs=1, alone=False):
     """The exit code. `names`: the kinds; `minutes`: of each group; it ends then, and says how far it came."""
     raise_limit()
-    groups = [names[first:first + GROUP] for first in range(0, len(names), GROUP)]
+    size, run_one = (1, run_kind_alone) if alone else (GROUP, run_group)
+    groups = [names[first:first + size] for first in range(0, len(names), size)]
     with ThreadPoolExecutor(max_workers=jobs) as workers:
-        records = list(workers.map(lambda group: in_process_of_its_own(build, tries, seed, group, minutes), groups))
+        records = list(workers.map(lambda group: in_process_of_its_own(run_one, build, tries, seed, group, minutes), groups))
     done = sorted(count for record in records for count in record["kinds"].values())
     failed = sum(bool(record["problems"]) for record in records)
     if done:
         print(f"{sum(done)} tries of {len(done)} kinds, of each {done[0]} to {done[-1]}, middle {percentile(done, 50)}; "
               f"{len(records)} groups, {failed} failed, seed {seed}")
+    if alone:
+        table(record for record in records if "cpu_s" in record)
     if file:
         file.write_text(json.dumps(records, indent=1) + "\n")
     return 1 if failed else 0
 
 
-def in_process_of_its_own(build, tries, seed, names, minutes):
+def in_process_of_its_own(run_one, build, tries, seed, names, minutes):
     """The group's record. The servers of one group do not wait for Python's lock behind those of another."""
     receive, send = multiprocessing.Pipe(duplex=False)
     process = multiprocessing.get_context("fork").Process(
-        target=lambda: send.send(run_group(build, tries, seed, names, minutes)))
+        target=lambda: send.send(run_one(build, tries, seed, names, minutes)))
     process.start()
     while process.is_alive() and not receive.poll(0.1):
         pass
@@ -145,15 +158,59 @@ def run_group(build, tries, seed, names, minutes):
         bench.close()
 
 
-def least(samples, column):
+def run_kind_alone(build, tries, seed, names, minutes):
+    """As run_group(), of one kind, by sources alone."""
+    case = Case("tries", "failed tries", None, recovery_s=None, lost_beside=None, grows_kib=1 << 40, lies=None)
+    bench = Bench(case, build, f"tries {seed} {names[0]}", 1)
+    seconds = 60 * minutes if minutes else float("inf")
+    samples = []
+    sources = None
+    try:
+        camera = bench.rtsp_camera("--fps", "10")
+        kind = Kind(bench, camera, misdeeds.record(camera.port), names[0])
+        kind.proxy.endless_pause_s = ALONE_ENDLESS_PAUSE_S
+        sources = Sources(bench.build / "bin/camd_sources", ALONE_PATIENCE_S, ALONE_WAIT_S, {kind.proxy.port: ALONE_CAMERAS})
+        begun = time.monotonic()
+        while sources.alive() and kind.tries < tries and time.monotonic() < begun + seconds:
+            time.sleep(0.25)
+            usage = sources.usage()
+            if usage:
+                samples.append((time.monotonic() - begun, *usage))
+        count, cpu_s = kind.tries, sources.cpu_s()
+        print(f"{names[0]}: {time.monotonic() - begun:.0f} s, {1e3 * cpu_s / max(1, count):.1f} ms of CPU a try", flush=True)
+        stop_s, said = sources.stop()
+        bench.result.exit_code = sources.process.returncode
+        if bench.result.exit_code != 0 or stop_s > STOP_S:
+            bench.problem(f"stopping took {stop_s:.1f} s, exit code {bench.result.exit_code}: {said}")
+        record = judge(bench, {names[0]: count}, tries, samples, ALONE_SPAN_S)
+        record["cpu_s"] = cpu_s
+        return record
+    finally:
+        if sources:
+            sources.kill()
+        bench.close()
+
+
+def table(records):
+    """One row a kind, where each has a record of its own."""
+    print(f"{'kind':44} {'tries':>6} {'CPU ms':>6} {'KiB':>16} {'descriptors':>14} {'threads':>14}")
+    for record in records:
+        for name, count in record["kinds"].items():
+            grown = [f"{one['growth']:+.1f} ± {one['plus_minus']:.1f}" if one else "-"
+                     for one in (record["slopes"].get(key) for key in BOUNDS)]
+            cpu_ms = 1e3 * record["cpu_s"] / max(1, count)
+            print(f"{name:44} {count:6} {cpu_ms:6.1f} {grown[0]:>16} {grown[1]:>14} {grown[2]:>14}  {'; '.join(record['problems'])}")
+
+
+def least(samples, column, span_s):
     """The sample with the least in that column, of each span. What leaks is in all of them."""
     spans = {}
     for sample in samples:
-        spans.setdefault(sample[0] // SPAN_S, []).append(sample)
+        spans.setdefault(sample[0] // span_s, []).append(sample)
     return [min(span, key=lambda sample: sample[column]) for span in spans.values()]
 
 
-def judge(bench, counts, tries, samples):
+def judge(bench, counts, tries, samples, span_s=SPAN_S):
     done = sorted(counts.values())
     print(f"{len(counts)} kinds, {next(iter(counts))} to {list(counts)[-1]}: {sum(done)} tries, of each {done[0]} to {done[-1]}")
     few = [name for name, count in counts.items() if count < tries]
@@ -162,7 +219,7 @@ def judge(bench, counts, tries, samples):
     slopes = {}
     samples = samples[int(len(samples) * WARM_UP):]
     for column, (name, bound) in enumerate(BOUNDS.items(), start=1):
-        chosen = samples if name == "rss_kib" else least(samples, column)
+        chosen = samples if name == "rss_kib" else least(samples, column, span_s)
         found = soak.slope([sample[0] for sample in chosen], [sample[column] for sample in chosen])
         if found is None:
             print(f"  {name}: too short a run for a slope")
