@@ -352,16 +352,80 @@ def strands(rng: Rng, h: int, w: int) -> np.ndarray:
     return colour(rng, 0, 90) * mix + colour(rng, 60, 230) * (1 - mix)
 
 
-HARD_NEGATIVES: tuple[Callable[[Rng, int, int], np.ndarray], ...] = (
-    text_block, barcode, checkerboard, keyboard, blinds, circuit, halftone, modules_without_frame, nested_squares,
-    framed, face, table, photograph, strands,
+def folds(rng: Rng, h: int, w: int) -> np.ndarray:
+    """A garment: soft folds with dark creases in one light, fine weave, at times a hem and what is worn below it."""
+    along = rng.uniform(1.5, 5)
+    field = cv2.resize(smooth_noise(rng, max(8, round(h / along)), w, int(rng.integers(3, 9))), (w, h), interpolation=cv2.INTER_CUBIC)
+    crease = 1 - np.abs(field) ** rng.uniform(0.3, 0.8)
+    light = np.gradient(cv2.GaussianBlur(field, (0, 0), max(1.0, w / 60)), axis=1) * w * rng.uniform(0.02, 0.08)
+    shade = np.clip(1 + light - crease * rng.uniform(0, 0.6), 0.05, 1.4)
+    if rng.random() < 0.5:
+        period, other = rng.uniform(2, 7, 2)
+        y, x = np.mgrid[0:h, 0:w].astype(np.float32)
+        wave = np.sin((y + 6 * field) * 2 * np.pi / period) + rng.uniform(0, 1) * np.sin((x + 6 * field) * 2 * np.pi / other)
+        shade = shade * (1 + wave * smooth_noise(rng, h, w, 4)[..., 0] * rng.uniform(0.05, 0.35))
+    image = colour(rng, 20, 240) * shade[..., None]
+    if rng.random() < 0.5:
+        seam = np.arange(w) * rng.normal(0, 0.05) + h * rng.uniform(0.4, 0.9)
+        below = np.arange(h)[:, None] - seam[None] + 4 * smooth_noise(rng, 8, w, 4)[0, :, 0]
+        image = np.where(below[..., None] > 0, colour(rng, 0, 200) * (0.9 + 0.1 * shade[..., None]), image)
+        image = image * (1 - 0.6 * np.exp(-(below**2) / rng.uniform(2, 12)))[..., None]
+        for stitch in range(int(rng.integers(0, 3))):
+            image = image * (1 - 0.25 * (np.abs(below + (stitch + 1) * h / 12) < 1))[..., None]
+    return image
+
+
+def lined_paper(rng: Rng, h: int, w: int) -> np.ndarray:
+    """Paper with faint lines, full or broken, as forms and books from afar."""
+    paper = colour(rng, 150, 255, 0.15)
+    ink = paper * rng.uniform(0.3, 0.85)
+    y, x = np.mgrid[0:h, 0:w].astype(np.float32)
+    period = rng.uniform(4, 18)
+    mask = (np.sin((y + x * rng.normal(0, 0.05) + 3 * smooth_noise(rng, h, w, 3)[..., 0]) * 2 * np.pi / period) > rng.uniform(-0.3, 0.8)).astype(np.float32)
+    if rng.random() < 0.6:
+        mask = mask * (smooth_noise(rng, h, w, int(rng.integers(8, 40)))[..., 0] > -0.3)
+    edge = rng.uniform(0.03, 0.2) * min(h, w)
+    mask = mask * ((x > edge) & (x < w - edge) & (y > edge) & (y < h - edge))
+    return paper + cv2.GaussianBlur(mask, (0, 0), 0.8)[..., None] * (ink - paper)
+
+
+def book(rng: Rng, h: int, w: int) -> np.ndarray:
+    """The edge of a book or a pile: a cover, pages side by side, a dark gap."""
+    image = np.empty((h, w, 3), np.float32)
+    image[:] = colour(rng, 10, 220, 0.7)
+    top, bottom = sorted(rng.uniform(0.05, 0.95, 2) * h)
+    pages = np.repeat(rng.uniform(0.6, 1.0, h), int(rng.integers(1, 4)))[:h, None, None] * colour(rng, 150, 255, 0.2)
+    image[int(top) : int(bottom)] = pages[int(top) : int(bottom)]
+    for y in (top, bottom):
+        image[max(0, int(y) - 2) : int(y) + int(rng.integers(1, 6))] *= rng.uniform(0.1, 0.7)
+    return image if rng.random() < 0.5 else np.ascontiguousarray(cv2.resize(image.transpose(1, 0, 2), (w, h)))
+
+
+def limb(rng: Rng, h: int, w: int) -> np.ndarray:
+    """A hand, a shoe, a shadow: a few dark lumps on something lighter, with creases between them."""
+    image = _u8(_clouds(rng, h, w)).astype(np.float32)
+    tint = np.array([90, 120, 180]) * rng.uniform(0.15, 1.2) if rng.random() < 0.6 else colour(rng, 0, 120, 0.3)
+    for _ in range(int(rng.integers(3, 9))):
+        centre = (int(rng.normal(w / 2, w / 7)), int(rng.normal(h / 2, h / 6)))
+        axes = (max(2, int(w * rng.uniform(0.04, 0.15))), max(3, int(h * rng.uniform(0.08, 0.3))))
+        angle = float(rng.normal(90, 40))
+        cv2.ellipse(image, centre, axes, angle, 0, 360, (tint * rng.uniform(0.7, 1.2)).tolist(), -1, cv2.LINE_AA)
+        cv2.ellipse(image, centre, axes, angle, 0, 360, (tint * rng.uniform(0.1, 0.6)).tolist(), 1, cv2.LINE_AA)
+    return cv2.GaussianBlur(image, (0, 0), rng.uniform(0.4, 2.5))
+
+
+Makers = tuple[tuple[Callable[[Rng, int, int], np.ndarray], float], ...]  # with how often each is drawn
+HARD_NEGATIVES: Makers = (
+    (text_block, 2), (barcode, 1.2), (checkerboard, 1.2), (keyboard, 1), (blinds, 0.8), (circuit, 1), (halftone, 0.8),
+    (modules_without_frame, 2), (nested_squares, 1), (framed, 2), (face, 0.8), (table, 0.8), (photograph, 1), (strands, 1.5),
 )  # fmt: skip
-_NEGATIVE_WEIGHT = np.array([2, 1.2, 1.2, 1, 0.8, 1, 0.8, 2, 1, 2, 0.8, 0.8, 1, 1.5])
+ALL_NEGATIVES: Makers = (*HARD_NEGATIVES, (folds, 5), (lined_paper, 2.5), (book, 1.5), (limb, 2))
 
 
-def hard_negative(rng: Rng) -> np.ndarray:
+def hard_negative(rng: Rng, makers: Makers = HARD_NEGATIVES) -> np.ndarray:
     """u8 BGR texture of moderate size."""
-    maker = HARD_NEGATIVES[rng.choice(len(HARD_NEGATIVES), p=_NEGATIVE_WEIGHT / _NEGATIVE_WEIGHT.sum())]
+    weight = np.array([w for _, w in makers])
+    maker = makers[rng.choice(len(makers), p=weight / weight.sum())][0]
     h = int(rng.integers(80, 320))
     aspect = rng.uniform(0.8, 1.25) if maker in (modules_without_frame, nested_squares, framed, face) else rng.uniform(0.6, 2.5)
     return _u8(maker(rng, h, int(h * aspect)))

@@ -41,13 +41,14 @@ class GraphBuilder:
 
     def _conv(self, x: str, name: str, conv: nn.Conv2d, weight: torch.Tensor, bias: torch.Tensor) -> str:
         kernel, pad = conv.kernel_size[0], conv.padding[0]
+        wide = {} if conv.dilation[0] == 1 else {"dilations": list(conv.dilation)}
         inputs = [x, self._constant(f"{name}.weight", weight.numpy()), self._constant(f"{name}.bias", bias.numpy())]
         return self.node(
-            "Conv", inputs, name, kernel_shape=[kernel] * 2, strides=list(conv.stride), pads=[pad] * 4, group=conv.groups
+            "Conv", inputs, name, kernel_shape=[kernel] * 2, strides=list(conv.stride), pads=[pad] * 4, group=conv.groups, **wide
         )
 
     def block(self, x: str, name: str, block: ConvBN) -> str:
-        y = self._conv(x, name, block.conv, *block.folded())
+        y = self._conv(x, name, block.conv, *(part.detach() for part in block.folded()))
         return self.node("Relu", [y], f"{name}.relu") if block.relu else y
 
     def head(self, x: str, name: str, conv: nn.Conv2d) -> str:
@@ -59,6 +60,33 @@ class GraphBuilder:
             "Resize", [x, "", "", sizes], name,
             mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor",
         )  # fmt: skip
+
+
+def blocks_of(net: MarkerNet) -> dict[str, ConvBN | nn.Conv2d]:
+    """Every convolution of the network by its name in the file."""
+    named: dict[str, ConvBN | nn.Conv2d] = {"stem": net.stem}
+    for i, stage in enumerate(net.stages):
+        for j, block in enumerate(stage):
+            named |= {f"stage{i}.{j}.depthwise": block.depthwise, f"stage{i}.{j}.pointwise": block.pointwise}
+    for i, (context, mix, head) in enumerate(zip(net.contexts, net.mixes, net.heads)):
+        named |= {f"lateral{i}": net.laterals[i], f"mix{i}": mix}
+        named |= {f"context{i}.{name}": block for name, block in context.named_children()}
+        named |= {f"logit_{STRIDES[i]}": head.cls, f"box_{STRIDES[i]}": head.box, f"kps_{STRIDES[i]}": head.kps}
+    return named | {f"merge{i}": merge for i, merge in enumerate(net.merges)}
+
+
+def load_onnx(net: MarkerNet, path: Path) -> None:
+    """Takes over the weights of a file of build_onnx(), whose blocks are folded, and freezes the blocks."""
+    weights = {c.name: torch.from_numpy(numpy_helper.to_array(c).copy()) for c in onnx.load(path).graph.initializer}
+    for name, block in blocks_of(net).items():
+        weight, bias = weights[f"{name}.weight"], weights[f"{name}.bias"]
+        if isinstance(block, ConvBN):
+            block.unfold(weight, bias)
+            block.frozen = True
+        else:
+            with torch.no_grad():
+                block.weight.copy_(weight)
+                block.bias.copy_(bias)
 
 
 def build_onnx(net: MarkerNet, width: int, height: int) -> onnx.ModelProto:

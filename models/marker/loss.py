@@ -36,8 +36,12 @@ def boxes_of(corners: Tensor) -> Tensor:
 
 def box_iou(a: Tensor, b: Tensor) -> Tensor:
     """IoU of boxes whose leading dimensions broadcast."""
-    overlap = (torch.minimum(a[..., 2:], b[..., 2:]) - torch.maximum(a[..., :2], b[..., :2])).clamp(min=0).prod(dim=-1)
-    area_a, area_b = (a[..., 2:] - a[..., :2]).prod(dim=-1), (b[..., 2:] - b[..., :2]).prod(dim=-1)
+
+    def area(extent: Tensor) -> Tensor:  # the derivative of prod() waits for the device, which no CUDA graph can hold
+        return extent[..., 0] * extent[..., 1]
+
+    overlap = area((torch.minimum(a[..., 2:], b[..., 2:]) - torch.maximum(a[..., :2], b[..., :2])).clamp(min=0))
+    area_a, area_b = area(a[..., 2:] - a[..., :2]), area(b[..., 2:] - b[..., :2])
     return overlap / (area_a + area_b - overlap).clamp(min=1e-6)
 
 

@@ -44,23 +44,39 @@ PYRAMID_CHANNELS = 64
 
 
 class ConvBN(nn.Module):
-    """Convolution without bias, batch normalisation, and ReLU where asked for."""
+    """Convolution without bias, batch normalisation, and ReLU where asked for.
 
-    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int = 1, relu: bool = True):
+    A frozen block is the one convolution that it is in inference, also while it learns: its statistics stay as they are."""
+
+    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int = 1, relu: bool = True, dilation: int = 1):
         super().__init__()
-        self.conv = nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, groups=groups, bias=False)
+        self.conv = nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2 * dilation, dilation, groups, bias=False)
         self.bn = nn.BatchNorm2d(outputs)
         self.relu = relu
+        self.frozen = False
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.bn(self.conv(x))
+        if self.frozen:
+            conv = self.conv
+            x = F.conv2d(x, *self.folded(), conv.stride, conv.padding, conv.dilation, conv.groups)
+        else:
+            x = self.bn(self.conv(x))
         return F.relu(x) if self.relu else x
 
     def folded(self) -> tuple[Tensor, Tensor]:
         """Weight and bias of the one convolution that equals this block in inference."""
         gain = self.bn.weight / torch.sqrt(self.bn.running_var + self.bn.eps)
-        weight = self.conv.weight * gain[:, None, None, None]
-        return weight.detach(), (self.bn.bias - self.bn.running_mean * gain).detach()
+        return self.conv.weight * gain[:, None, None, None], self.bn.bias - self.bn.running_mean * gain
+
+    @torch.no_grad()
+    def unfold(self, weight: Tensor, bias: Tensor) -> None:
+        """Takes over a folded convolution: kernels of norm 1, their norms as gains, statistics that change nothing."""
+        gain = weight.flatten(1).norm(dim=1).clamp(min=1e-12)
+        self.conv.weight.copy_(weight / gain[:, None, None, None])
+        self.bn.running_mean.zero_()
+        self.bn.running_var.fill_(1 - self.bn.eps)
+        self.bn.weight.copy_(gain)
+        self.bn.bias.copy_(bias)
 
 
 class Separable(nn.Module):
@@ -76,16 +92,18 @@ class Separable(nn.Module):
 
 
 class Context(nn.Module):
-    """SSH's context module: 3x3, 5x5 and 7x7 views (stacked 3x3) side by side."""
+    """SSH's context module: 3x3, 5x5 and 7x7 views (stacked 3x3) side by side. Dilated, the two wider ones see 7x7 and
+    19x19 cells."""
 
-    def __init__(self, channels: int):
+    def __init__(self, channels: int, wide: bool):
         super().__init__()
         half, quarter = channels // 2, channels // 4
+        near, far = (2, 4) if wide else (1, 1)
         self.view3 = ConvBN(channels, half, 3, relu=False)
         self.reduce = ConvBN(channels, quarter, 3)
-        self.view5 = ConvBN(quarter, quarter, 3, relu=False)
-        self.deepen = ConvBN(quarter, quarter, 3)
-        self.view7 = ConvBN(quarter, quarter, 3, relu=False)
+        self.view5 = ConvBN(quarter, quarter, 3, relu=False, dilation=near)
+        self.deepen = ConvBN(quarter, quarter, 3, dilation=far)
+        self.view7 = ConvBN(quarter, quarter, 3, relu=False, dilation=far)
 
     def forward(self, x: Tensor) -> Tensor:
         reduced = self.reduce(x)
@@ -119,7 +137,9 @@ class MarkerNet(nn.Module):
         self.stages = nn.ModuleList(stages)
         self.laterals = nn.ModuleList(ConvBN(c, PYRAMID_CHANNELS, 1) for c in taps)
         self.merges = nn.ModuleList(ConvBN(PYRAMID_CHANNELS, PYRAMID_CHANNELS, 3) for _ in range(len(taps) - 1))
-        self.contexts = nn.ModuleList(Context(PYRAMID_CHANNELS) for _ in taps)
+        # A code that fills a picture of 1280x720 is wider than the 507 pixels that a cell of the last level sees of it
+        # with plain kernels. With these it sees 891, at no more work.
+        self.contexts = nn.ModuleList(Context(PYRAMID_CHANNELS, wide=i == len(taps) - 1) for i in range(len(taps)))
         self.heads = nn.ModuleList(Heads(PYRAMID_CHANNELS) for _ in taps)
         # Which corner is which depends on the symbol's turn: a choice among four, times a place. One more layer with a
         # ReLU between context and heads can make it; linear heads alone have to hold all four in their features.

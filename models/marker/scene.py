@@ -171,8 +171,8 @@ def board_patch(rng: Rng, bank: CodeBank, side_px: float) -> Patch:
     return Patch(image, np.ones(image.shape[:2], np.float32), codes)
 
 
-def negative_patch(rng: Rng) -> Patch:
-    image = backgrounds.hard_negative(rng).astype(np.float32)
+def negative_patch(rng: Rng, makers: backgrounds.Makers = backgrounds.HARD_NEGATIVES) -> Patch:
+    image = backgrounds.hard_negative(rng, makers).astype(np.float32)
     h, w = image.shape[:2]
     if rng.random() < 0.7:
         return Patch(image, np.ones((h, w), np.float32))
@@ -218,9 +218,11 @@ def pose_patch(patch: Patch, pose: np.ndarray, centre: np.ndarray, side_px: floa
     return np.array([[scale, 0, shift[0]], [0, scale, shift[1]], [0, 0, 1]]) @ h
 
 
-def lay(image: np.ndarray, patch: Patch, homography: np.ndarray, bend: tuple[float, float, bool] | None, shade: float) -> None:
+def lay(image: np.ndarray, patch: Patch, homography: np.ndarray, bend: tuple[float, float, bool] | None, shade: float,
+        fine: int = 1) -> None:  # fmt: skip
     """Draws the patch into the u8 picture. A bend (squeeze, arch, vertical?) curves the sheet between the
-    corners of its first code, which stay where the homography puts them."""
+    corners of its first code, which stay where the homography puts them. Each pixel is the mean of fine x fine samples:
+    what is much finer in the texture needs several, as a camera's pixels are means too."""
     h, w = patch.image.shape[:2]
     rim = project(homography, np.array([[0, 0], [w, 0], [w, h], [0, h]], np.float32))
     slack = 4 if bend is None else 4 + 0.2 * np.ptp(rim, axis=0).max()
@@ -228,8 +230,8 @@ def lay(image: np.ndarray, patch: Patch, homography: np.ndarray, bend: tuple[flo
     x1, y1 = np.minimum(np.ceil(rim.max(axis=0) + slack) + 1, (image.shape[1], image.shape[0])).astype(int)
     if x1 - x0 < 2 or y1 - y0 < 2:
         return
-    moved = np.array([[1, 0, -x0], [0, 1, -y0], [0, 0, 1]]) @ homography
-    size = (int(x1 - x0), int(y1 - y0))
+    moved = np.array([[fine, 0, (fine - 1) / 2 - fine * x0], [0, fine, (fine - 1) / 2 - fine * y0], [0, 0, 1]]) @ homography
+    size = (int(x1 - x0) * fine, int(y1 - y0) * fine)
     # The alpha channel rides along, so colour is not darkened at the rim by the black outside.
     rgba = np.dstack((patch.image, patch.alpha))
     if bend is None:
@@ -241,6 +243,8 @@ def lay(image: np.ndarray, patch: Patch, homography: np.ndarray, bend: tuple[flo
         source = _bent(source, patch.codes[0][1], *bend)
         warped = cv2.remap(rgba, source[..., 0], source[..., 1], cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
         inside = cv2.remap(np.ones((h, w), np.float32), source[..., 0], source[..., 1], cv2.INTER_LINEAR)
+    if fine > 1:
+        warped, inside = (cv2.resize(part, (size[0] // fine, size[1] // fine), interpolation=cv2.INTER_AREA) for part in (warped, inside))
     alpha = (warped[..., 3] * inside)[..., None]
     view = image[y0:y1, x0:x1]
     view[:] = np.clip(view * (1 - alpha) + warped[..., :3] * (shade * alpha), 0, 255)
@@ -292,54 +296,128 @@ def _overlaps(box: np.ndarray, taken: list[np.ndarray]) -> bool:
     return any((box[:2] < t[2:]).all() and (t[:2] < box[2:]).all() for t in taken)
 
 
-def make_scene(rng: Rng, bank: CodeBank, held_out: bool) -> Scene:
-    image = backgrounds.background(rng, HEIGHT, WIDTH, held_out)
-    kept: list[tuple[Code, np.ndarray]] = []
-    taken: list[np.ndarray] = []
+class _Table:
+    """A picture on which patches are laid, none over another."""
 
-    def place(patch: Patch, reference: np.ndarray, side_px: float, tries: int) -> None:
+    def __init__(self, rng: Rng, held_out: bool):
+        self.rng, self.image = rng, backgrounds.background(rng, HEIGHT, WIDTH, held_out)
+        self.kept: list[tuple[Code, np.ndarray]] = []
+        self._taken: list[np.ndarray] = []
+
+    def place(self, patch: Patch, reference: np.ndarray, side_px: float, tries: int, fine: int = 1) -> None:
+        """Somewhere, in a pose by chance, so that `reference` has that mean side."""
         for _ in range(tries):
-            pose = random_pose(rng)
-            homography = pose_patch(patch, pose, rng.uniform((-20, -20), (WIDTH + 20, HEIGHT + 20)), side_px, reference)
+            pose = random_pose(self.rng)
+            centre = self.rng.uniform((-20, -20), (WIDTH + 20, HEIGHT + 20))
+            if self._lay(patch, pose_patch(patch, pose, centre, side_px, reference), fine):
+                return
+
+    def place_close(self, patch: Patch, height: float, tries: int) -> None:
+        """So that the patch's code is that many pixels high and, if it can be, wholly in the picture."""
+        reference = patch.codes[0][1]
+        for _ in range(tries):
+            pose = random_pose(self.rng, steep=0.7)
+            homography = pose_patch(patch, pose, np.zeros(2), 100, reference)
             if homography is None:
                 continue
-            quads = [project(homography, quad) for _, quad in patch.codes]
-            h, w = patch.image.shape[:2]
-            rim = project(homography, np.array([[0, 0], [w, 0], [w, h], [0, h]], np.float32))
-            box = np.concatenate((rim.min(axis=0), rim.max(axis=0)))
-            if _overlaps(box, taken):
-                continue
-            bend = None
-            if len(quads) == 1 and rng.random() < 0.2:
-                bend = (rng.uniform(0, 0.12), rng.uniform(-0.12, 0.12), bool(rng.random() < 0.5))
-            lay(image, patch, homography, bend, float(rng.uniform(0.75, 1.05)))
-            taken.append(box)
-            kept.extend((code, quad) for (code, _), quad in zip(patch.codes, quads))
-            return
+            extent = np.ptp(project(homography, reference), axis=0) / 100
+            side = min(height / extent[1], 0.98 * WIDTH / extent[0])
+            room = np.maximum(np.array([WIDTH, HEIGHT]) - extent * side, 0) / 2 + (20 if self.rng.random() < 0.2 else 0)
+            centre = np.array([WIDTH, HEIGHT]) / 2 + self.rng.uniform(-1, 1, 2) * room
+            if self._lay(patch, pose_patch(patch, pose, centre, side, reference), 1):
+                return
 
-    for _ in range(int(rng.integers(0, 7))):
-        patch = negative_patch(rng)
+    def _lay(self, patch: Patch, homography: np.ndarray | None, fine: int) -> bool:
+        rng = self.rng
+        if homography is None:
+            return False
+        quads = [project(homography, quad) for _, quad in patch.codes]
         h, w = patch.image.shape[:2]
-        place(patch, _square(0, 0, min(h, w)), float(np.exp(rng.uniform(np.log(30), np.log(420)))), 2)
+        rim = project(homography, np.array([[0, 0], [w, 0], [w, h], [0, h]], np.float32))
+        box = np.concatenate((rim.min(axis=0), rim.max(axis=0)))
+        if _overlaps(box, self._taken):
+            return False
+        bend = None
+        if len(quads) == 1 and rng.random() < 0.2:
+            bend = (rng.uniform(0, 0.12), rng.uniform(-0.12, 0.12), bool(rng.random() < 0.5))
+        lay(self.image, patch, homography, bend, float(rng.uniform(0.75, 1.05)), fine)
+        self._taken.append(box)
+        self.kept.extend((code, quad) for (code, _), quad in zip(patch.codes, quads))
+        return True
+
+    def place_negatives(self, count: int, smallest: float, largest: float, makers: backgrounds.Makers = backgrounds.HARD_NEGATIVES) -> None:
+        for _ in range(count):
+            patch = negative_patch(self.rng, makers)
+            h, w = patch.image.shape[:2]
+            self.place(patch, _square(0, 0, min(h, w)), float(np.exp(self.rng.uniform(np.log(smallest), np.log(largest)))), 2)
+
+    def finish(self) -> Scene:
+        rng, image = self.rng, self.image
+        for _, quad in self.kept:
+            if rng.random() < 0.12:
+                _occlude(rng, image, quad)
+        if rng.random() < 0.35:
+            image = _shadows(rng, image)
+        kept = self.kept[:MAX_CODES]
+        return Scene(
+            image,
+            np.array([quad for _, quad in kept], np.float32).reshape(-1, 4, 2),
+            np.array([code.class_id for code, _ in kept], np.int64),
+            np.array([code.size for code, _ in kept], np.float32),
+        )
+
+
+def make_scene(rng: Rng, bank: CodeBank, held_out: bool) -> Scene:
+    """A scene of middling codes, boards and hard negatives."""
+    table = _Table(rng, held_out)
+    table.place_negatives(int(rng.integers(0, 7)), 30, 420)
     if rng.random() < 0.12:
         side = float(rng.uniform(40, 130))
         patch = board_patch(rng, bank, side)
-        place(patch, patch.codes[0][1], side, 4)
+        table.place(patch, patch.codes[0][1], side, 4)
     for _ in range(int(rng.integers(0, 4) if rng.random() < 0.25 else rng.integers(4, 18))):
         code = bank.draw(rng)
         lowest = max(34.0, 1.9 * code.size)
         side = float(np.exp(rng.uniform(np.log(lowest), np.log(560 if rng.random() < 0.35 else 200))))
         patch = single_patch(rng, code, side)
-        place(patch, patch.codes[0][1], side, 6)
-    for _, quad in kept:
-        if rng.random() < 0.12:
-            _occlude(rng, image, quad)
-    if rng.random() < 0.35:
-        image = _shadows(rng, image)
-    kept = kept[:MAX_CODES]
-    return Scene(
-        image,
-        np.array([quad for _, quad in kept], np.float32).reshape(-1, 4, 2),
-        np.array([code.class_id for code, _ in kept], np.int64),
-        np.array([code.size for code, _ in kept], np.float32),
-    )
+        table.place(patch, patch.codes[0][1], side, 6)
+    return table.finish()
+
+
+def make_far_scene(rng: Rng, bank: CodeBank, held_out: bool) -> Scene:
+    """Many small codes: from 17 pixels and 0.6 pixels a module on."""
+    table = _Table(rng, held_out)
+    table.place_negatives(int(rng.integers(0, 6)), 20, 250, backgrounds.ALL_NEGATIVES)
+    for _ in range(int(rng.integers(6, MAX_CODES + 1))):
+        code = bank.draw(rng)
+        lowest = max(17.0, 0.65 * code.size)
+        side = float(np.exp(rng.uniform(np.log(lowest), np.log(max(64.0, 1.9 * code.size)))))
+        patch = single_patch(rng, code, side)
+        table.place(patch, patch.codes[0][1], side, 3, fine=3)
+    return table.finish()
+
+
+def make_close_scene(rng: Rng, bank: CodeBank, held_out: bool) -> Scene:
+    """A code that fills 30 to 98 % of the picture's height, and little else."""
+    table = _Table(rng, held_out)
+    height = HEIGHT * rng.uniform(0.3, 0.98)
+    patch = single_patch(rng, bank.draw(rng, QR if rng.random() < 0.6 else None), height)
+    table.place_close(patch, height, 4)
+    table.place_negatives(int(rng.integers(0, 4)), 40, 300, backgrounds.ALL_NEGATIVES)
+    return table.finish()
+
+
+def make_empty_scene(rng: Rng, bank: CodeBank, held_out: bool) -> Scene:
+    """No code, but much that could be taken for one."""
+    del bank
+    table = _Table(rng, held_out)
+    table.place_negatives(int(rng.integers(3, 12)), 40, 700, backgrounds.ALL_NEGATIVES)
+    return table.finish()
+
+
+SCENE_KINDS = (make_scene, make_far_scene, make_close_scene, make_empty_scene)
+_KIND_WEIGHT = (0.45, 0.23, 0.24, 0.08)
+
+
+def make_training_scene(rng: Rng, bank: CodeBank) -> Scene:
+    return SCENE_KINDS[rng.choice(len(SCENE_KINDS), p=_KIND_WEIGHT)](rng, bank, False)

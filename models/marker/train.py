@@ -2,6 +2,10 @@
 each into many views and learns from them.
 
   python3 models/marker/train.py --out out/marker
+  python3 models/marker/train.py --out out/marker --start models/marker-640x360.onnx --minutes 9
+
+The second goes on from exported weights: batch statistics stay folded, so that what learns is what is exported, and the
+learning rate is a quarter of the peak, falling from the start.
 
 The run lasts as long as --minutes says: learning rate, what is taught and how follow the share of the training time
 that has passed. It is cut into pieces at will: it writes checkpoint.pt as it goes and resumes from it (--resume).
@@ -29,10 +33,11 @@ import torch.multiprocessing as mp
 from torch import Tensor
 
 from codes import CodeBank
+from export import load_onnx
 from loss import Losses, detection_loss, probe
 from model import ConvBN, MarkerNet, flatten, make_anchors
 from muon import Muon
-from scene import HEIGHT, MAX_CODES, WIDTH, make_scene
+from scene import HEIGHT, MAX_CODES, WIDTH, make_training_scene
 from views import Batch, Dice, jpeg_tables, make_views
 
 SEED = 20260101
@@ -44,8 +49,10 @@ AHEAD = 8  # steps that may wait for the device
 SAVE_EVERY = 60.0  # seconds
 # At the peak. Muon's is the share by which a step turns a layer's weights.
 LEARNING_RATE, MUON_LEARNING_RATE = 2.5e-3, 1e-2
-WARM_UP_SHARE = 0.005  # of the run, in which the learning rate rises
-SHARPEN_FROM = 0.65  # share of the run after which the turn is known and small errors count most again
+WARM_UP_SHARE, FINE_WARM_UP_SHARE = 0.005, 0.02  # of the run, in which the learning rate rises
+FINE_SHARE = 0.25  # of the peak, where a run begins with learned weights
+# Share of the run after which the turn is known and small errors count most again; of one that begins with learned weights.
+SHARPEN_FROM, FINE_SHARPEN_FROM = 0.65, 0.4
 # Share of the keypoints' loss that is asked of the mean over a code's cells, and the share of the run after which.
 TOGETHER, TOGETHER_FROM = 0.5, 0.4
 # Share of views turned by 90, 180 or 270 degrees (or not, one time in four): while the turn is learned, and after.
@@ -62,7 +69,7 @@ def _work(worker: int, seed: int, images: Tensor, truth: Tensor, free: mp.Queue,
     for made in range(10**9):
         if made % SCENES_PER_BANK == 0:
             bank = CodeBank(int(rng.integers(2**31)), held_out=False, qr_count=70, marker_count=250)
-        scene = make_scene(rng, bank, held_out=False)
+        scene = make_training_scene(rng, bank)
         slot = free.get()
         images[slot] = torch.from_numpy(scene.image).permute(2, 0, 1)
         truth[slot] = pack_truth(scene.corners, scene.classes, scene.modules)
@@ -154,7 +161,10 @@ class ScenePool:
 
 
 def relative_rate(progress: float, turn_from: float) -> float:
-    """Of learning: two falls of a cosine. The first is cut short at two thirds, the second runs out."""
+    """Of learning: two falls of a cosine. The first is cut short at two thirds, the second runs out. There is only the second
+    where the turn is learned from the beginning (`turn_from` 0), lower and after a warm-up for the optimisers' averages."""
+    if turn_from == 0:
+        return FINE_SHARE * min(1.0, progress / FINE_WARM_UP_SHARE) * (0.01 + 0.99 * (1 + math.cos(math.pi * progress)) / 2)
     if progress < turn_from:
         warm = min(1.0, progress / WARM_UP_SHARE)
         return warm * (1 + math.cos(0.62 * math.pi * progress / turn_from)) / 2
@@ -233,27 +243,31 @@ class Controls:
 
     def set(self, step: int, progress: float, turn_from: float) -> None:
         rate = relative_rate(progress, turn_from)
-        turning, sharpening = progress >= turn_from, progress >= max(SHARPEN_FROM, turn_from)
+        fine = turn_from == 0  # begun with weights that know all this
+        turning, sharpening = progress >= turn_from, progress >= (FINE_SHARPEN_FROM if fine else max(SHARPEN_FROM, turn_from))
         turn = 0.3 if sharpening else float(turning)
         self.lr.fill_(LEARNING_RATE * rate)
         self.muon_lr.fill_(MUON_LEARNING_RATE * rate)
         self.average_rate.fill_(1 - min(0.999 if turning else 0.9995, (step + 1) / (step + 20)))
         self.turn.fill_(turn)
         self.kps_weight.fill_((0.4 + 0.2 * turn) * (2 if sharpening else 1))
-        self.together.fill_(TOGETHER * (progress >= TOGETHER_FROM))
+        self.together.fill_(TOGETHER * (fine or progress >= TOGETHER_FROM))
         self.quarter_turns.fill_(FEW_QUARTER_TURNS if sharpening else QUARTER_TURNS * turning)
 
 
 class Learner:
-    """One training step, at either size. On a GPU both are compiled and captured as CUDA graphs: eager, launching
-    their thousands of small kernels takes several times as long as running them."""
+    """One training step, at either size. On a GPU both are captured as CUDA graphs, because launching their thousands of
+    small kernels takes several times as long as running them; and compiled, which makes them fewer, unless --eager."""
 
     def __init__(self, args: argparse.Namespace, pool: ScenePool, device: torch.device):
         self._pool, self._order = pool, args.marker_order
         self._format = torch.channels_last if device.type == "cuda" else torch.contiguous_format
         self._autocast = lambda: torch.autocast(device.type, dtype=torch.bfloat16, enabled=args.dtype == "bf16", cache_enabled=False)
-        self._graphed = device.type == "cuda" and not args.eager
-        self.net = MarkerNet().to(device, memory_format=self._format)
+        self._graphed = device.type == "cuda"
+        self.net = MarkerNet()
+        if args.start:
+            load_onnx(self.net, args.start)
+        self.net.to(device, memory_format=self._format)
         self.controls = Controls.on(device)
         hidden = hidden_weights(self.net)
         self.muon = Muon(hidden, self.controls.muon_lr)
@@ -267,10 +281,10 @@ class Learner:
         self._dice, self._tables = Dice(device, SEED), jpeg_tables(device)
         self._anchors = {size: make_anchors(size[1], size[0]).to(device) for size in (SMALL, LARGE)}
         self._views, self._losses = make_views, self._measure
-        if self._graphed:
+        if self._graphed and not args.eager:
             self._views = torch.compile(make_views, dynamic=False)
             self._losses = torch.compile(self._measure, dynamic=False)
-        self._view_pools = {size: ViewPool(size, args.views if size == SMALL else args.views // 8, device) for size in (SMALL, LARGE)}
+        self._view_pools = {size: ViewPool(size, args.views if size == SMALL else args.views // 4, device) for size in (SMALL, LARGE)}
         self._reuse, self._learned = args.reuse, {SMALL: 0, LARGE: 0}
         self._graphs: dict[tuple[Callable[..., None], tuple[int, int]], torch.cuda.CUDAGraph] = {}
         self._pending: deque[torch.cuda.Event] = deque()
@@ -296,7 +310,7 @@ class Learner:
 
     def _make(self, size: tuple[int, int]) -> None:
         scenes = self._pool.draw(self._dice, self._counts[size])
-        batch = self._views(self._dice, self._tables, *scenes, *size, quarter_turns=self.controls.quarter_turns)
+        batch = self._views(self._dice, self._tables, *scenes, *size, quarter_turns=self.controls.quarter_turns, teaching=True)
         self._view_pools[size].put(batch)
 
     def _learn(self, size: tuple[int, int]) -> None:
@@ -375,24 +389,28 @@ class Learner:
 def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--start", type=Path, help="file of export.py whose weights to begin with")
     parser.add_argument("--resume", type=Path, help="checkpoint.pt of an earlier piece of the same run")
     parser.add_argument("--minutes", type=float, default=24.0, help="length of the whole run in one piece, start and compilation included")
     parser.add_argument("--turn-from", type=float, default=0.3, help="share of the run after which the turn of codes is learned too")
     parser.add_argument("--stop-after", type=float, default=math.inf, help="seconds after which this piece ends")
     parser.add_argument("--batch", type=int, default=64, help="views of 640x360 a step; a quarter of that at 1280x720")
-    parser.add_argument("--large-every", type=int, default=6, help="every how many steps one runs at 1280x720")
+    parser.add_argument("--large-every", type=int, default=2, help="every how many steps one runs at 1280x720")
     parser.add_argument("--workers", type=int, default=15)
     parser.add_argument("--early-workers", type=int, default=4, help="that many make scenes during compilation, which takes longer beside all")
     parser.add_argument("--pool", type=int, default=6000, help="scenes kept on the device (2.8 MB each)")
-    parser.add_argument("--views", type=int, default=8192, help="views of 640x360 kept on the device (0.7 MB each), and an eighth as many larger ones")
+    parser.add_argument("--views", type=int, default=8192, help="views of 640x360 kept on the device (0.7 MB each), and a quarter as many larger ones")
     parser.add_argument("--reuse", type=int, default=3, help="how often a view is learned from")
     parser.add_argument("--first-pool", type=int, default=900, help="scenes to wait for before the first step")
     parser.add_argument("--marker-order", choices=("upright", "true"), default="upright")
     parser.add_argument("--dtype", choices=("bf16", "f32"), default="bf16")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--eager", action="store_true", help="neither compile nor capture: slower, easier to debug")
+    parser.add_argument("--eager", action="store_true", help="do not compile: slower steps, but minutes earlier")
     parser.add_argument("--log-every", type=int, default=500)
-    return parser.parse_args()
+    args = parser.parse_args()
+    if args.start:
+        args.turn_from = 0.0
+    return args
 
 
 def main() -> None:
@@ -414,7 +432,6 @@ def main() -> None:
     torch.manual_seed(SEED + step)
     pool.open(device)
     pool.wait_for(min(args.batch, args.first_pool))
-    learner.controls.set(step, progress, args.turn_from)
     learner.prepare()
     print(f"ready to learn after {time.monotonic() - started:.1f} s, {pool.made} scenes", flush=True)
     pool.start_all()

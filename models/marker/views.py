@@ -15,7 +15,7 @@ from torch import Tensor
 
 # A code is asked for only where a camera could show it; the rest is neither wanted nor forbidden.
 MIN_SIDE_PX = 16.0
-MIN_MODULE_PX = 1.0
+MIN_MODULE_PX = 0.6
 MIN_VISIBLE = 0.75
 PAD_GREY = 114 / 255
 
@@ -56,7 +56,7 @@ def _pair(like: Tensor, x: float, y: float) -> Tensor:
 
 
 def _maps(dice: Dice, corners: Tensor, classes: Tensor, scene: tuple[int, int], out: tuple[int, int],
-          quarter_turns: float | Tensor) -> Tensor:  # fmt: skip
+          quarter_turns: float | Tensor, teaching: bool) -> Tensor:  # fmt: skip
     """f32 [B, 2, 3]: affine maps from output pixels to scene pixels."""
     batch = len(corners)
     scene_h, scene_w = scene
@@ -70,13 +70,22 @@ def _maps(dice: Dice, corners: Tensor, classes: Tensor, scene: tuple[int, int], 
     # Look at some code more often than not, else anywhere; but not far beyond the scene's edge.
     count = (classes >= 0).sum(dim=1)
     pick = (dice.uniform(0, 1, batch) * count).long().clamp(max=classes.shape[1] - 1)
-    target = corners[torch.arange(batch, device=corners.device), pick].mean(dim=1)
+    picked = corners[torch.arange(batch, device=corners.device), pick]
+    target = picked.mean(dim=1)
+    if teaching:  # now and then so near that the code fills a good part of the view, large ones more often
+        box = (picked.amax(dim=1) - picked.amin(dim=1)).clamp(min=1)
+        aimed = dice.chance(0.25 + 0.5 * (box[:, 1] > 0.35 * scene_h), batch) & (count > 0)
+        wish = (dice.uniform(0.3, 0.98, batch) * out_h / box[:, 1]).minimum(0.98 * out_w / box[:, 0])
+        scale = torch.where(aimed, wish.clamp(0.84 * fit, 4.5 * fit), scale)
     half = torch.stack((out_w / scale / 2, out_h / scale / 2), dim=1)
     extent = _pair(corners, scene_w, scene_h)
     anywhere = dice.uniform(0, 1, batch, 2) * extent
     target = target + (dice.uniform(-1, 1, batch, 2) * half * 0.9)
     use = (dice.chance(0.65, batch) & (count > 0))[:, None]
     centre = torch.where(use, target, anywhere)
+    if teaching:
+        room = (half - box / 2).clamp(min=0)
+        centre = torch.where(aimed[:, None], picked.mean(dim=1) + dice.uniform(-1, 1, batch, 2) * room, centre)
     low = torch.minimum(half, extent / 2)
     centre = torch.minimum(torch.maximum(centre, low), extent - low)
     inverse = 1 / scale
@@ -87,8 +96,12 @@ def _maps(dice: Dice, corners: Tensor, classes: Tensor, scene: tuple[int, int], 
     return torch.cat((linear, shift[:, :, None]), dim=2)
 
 
-def _sample(scenes: Tensor, maps: Tensor, out: tuple[int, int]) -> Tensor:
-    """Bilinear samples of u8 scenes [B, 3, H, W]; outside is letterbox grey."""
+def _sample(scenes: Tensor, maps: Tensor, out: tuple[int, int], fine: int = 1) -> Tensor:
+    """Bilinear samples of u8 scenes [B, 3, H, W]; outside is letterbox grey. A pixel is the mean of fine x fine samples."""
+    if fine > 1:
+        shift = maps[:, :, 2:] + maps[:, :, :2].sum(dim=2, keepdim=True) * (0.5 / fine - 0.5)
+        maps = torch.cat((maps[:, :, :2] / fine, shift), dim=2)
+        return F.avg_pool2d(_sample(scenes, maps, (out[0] * fine, out[1] * fine)), fine)
     scene_h, scene_w = scenes.shape[-2:]
     out_h, out_w = out
     y, x = torch.meshgrid(
@@ -126,8 +139,8 @@ def _light(dice: Dice, image: Tensor) -> Tensor:
     return grey + (image - grey) * pale
 
 
-def _blur(dice: Dice, image: Tensor, reach: int) -> Tensor:
-    """Defocus and motion, one kernel a picture."""
+def _blur(dice: Dice, image: Tensor, reach: int) -> tuple[Tensor, Tensor]:
+    """Defocus and motion, one kernel a picture; and how much, f32 [B], in pixels."""
     b, c, h, w = image.shape
     size = 2 * reach + 1
     axis = torch.arange(-reach, reach + 1, device=image.device, dtype=torch.float32)
@@ -142,7 +155,7 @@ def _blur(dice: Dice, image: Tensor, reach: int) -> Tensor:
     kernel = kernel / kernel.sum(dim=(1, 2), keepdim=True)
     padded = F.pad(image, [reach] * 4, mode="replicate").reshape(1, b * c, h + 2 * reach, w + 2 * reach)
     weight = kernel.repeat_interleave(c, dim=0).reshape(b * c, 1, size, size)
-    return F.conv2d(padded, weight, groups=b * c).reshape(b, c, h, w)
+    return F.conv2d(padded, weight, groups=b * c).reshape(b, c, h, w), ((sigma + length) / 2)[:, 0, 0]
 
 
 def _sharpen_and_noise(dice: Dice, image: Tensor) -> Tensor:
@@ -241,12 +254,17 @@ def side_lengths(corners: Tensor) -> Tensor:
 @torch.no_grad()
 def make_views(
     dice: Dice, tables: JpegTables, scenes: Tensor, corners: Tensor, classes: Tensor, modules: Tensor, width: int, height: int,
-    min_side: float = MIN_SIDE_PX, min_module: float = MIN_MODULE_PX, quarter_turns: float | Tensor = 0.0,
+    min_side: float = MIN_SIDE_PX, min_module: float = MIN_MODULE_PX, quarter_turns: float | Tensor = 0.0, teaching: bool = False,
 ) -> Batch:  # fmt: skip
-    """One view of each u8 scene [B, 3, H, W] with corners [B, G, 4, 2], classes and modules [B, G]."""
+    """One view of each u8 scene [B, 3, H, W] with corners [B, G, 4, 2], classes and modules [B, G]. For training: some
+    views look at one code from near, every other one that shrinks its scene is made of means of pixels, and codes that
+    blur has wiped out are not wanted."""
     out = (height, width)
-    maps = _maps(dice, corners, classes, tuple(scenes.shape[-2:]), out, quarter_turns)
-    image = _sample(scenes, maps, out)
+    maps = _maps(dice, corners, classes, tuple(scenes.shape[-2:]), out, quarter_turns, teaching)
+    if teaching and height < scenes.shape[-2] and len(scenes) % 2 == 0:
+        image = torch.stack((_sample(scenes[0::2], maps[0::2], out, 2), _sample(scenes[1::2], maps[1::2], out)), dim=1).flatten(0, 1)
+    else:
+        image = _sample(scenes, maps, out)
     linear, shift = maps[:, :, :2], maps[:, :, 2]
     moved = (corners - shift[:, None, None]) @ _inverse(linear)[:, None].transpose(-1, -2)
 
@@ -256,8 +274,10 @@ def make_views(
     # away: 62 % are blurred, 56 % compressed, 19 % both.
     batch = len(image)
     blurred, coded = round(0.62 * batch), round(0.44 * batch)
+    softness = torch.zeros(batch, device=image.device)
     if blurred:
-        image = torch.cat((_blur(dice, image[:blurred], reach), image[blurred:]))
+        soft, softness[:blurred] = _blur(dice, image[:blurred], reach)
+        image = torch.cat((soft, image[blurred:]))
     image = _sharpen_and_noise(dice, image).clamp_(0, 1)
     if coded < batch:
         image = torch.cat((image[:coded], _jpeg(dice, tables, image[coded:])))
@@ -265,7 +285,10 @@ def make_views(
     image = image.clamp_(0, 1).mul_(255).round_().div_(255)
 
     sides = side_lengths(moved)
-    big_enough = (sides >= min_side) & (sides / modules.clamp(min=1) >= min_module)
+    module = sides / modules.clamp(min=1)
+    big_enough = (sides >= min_side) & (module >= min_module)
+    if teaching:  # a finder pattern has seven modules; with more blur than that neither it nor the frame is left
+        big_enough &= (sides >= 6 * softness[:, None]) & (7 * module >= 2.2 * softness[:, None])
     seen = _visible_share(moved, x_range, height)
     wanted = big_enough & (seen >= MIN_VISIBLE) & (classes >= 0)
     # What has left the picture for good must not shield its place from the loss.
