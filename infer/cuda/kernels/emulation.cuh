@@ -210,6 +210,21 @@ class BulkCopies {
   void wait() const {}
 };
 
+// The value of the lane whose number differs in the bits of `mask`.
+inline float exchange_lanes(float value, int mask) {
+  auto& m = emulation::machine();
+  const unsigned self = emulation::thread_index().x;
+  m.a[self][0] = value;
+  emulation::wait_at(emulation::Barrier::kWarp);
+  const float other = m.a[self ^ static_cast<unsigned>(mask)][0];
+  emulation::wait_at(emulation::Barrier::kWarp);
+  return other;
+}
+inline int count_up(int* counter) { return (*counter)++; }
+inline void count_in(int* counters, int bin) {
+  if (bin >= 0) ++counters[bin];
+}
+
 // Tells the warp where this lane's row of a matrix lies. Returns the rows of all its lanes.
 inline const void* const* exchange_rows(SharedAddress row) {
   auto& m = emulation::machine();

@@ -71,22 +71,52 @@ CAMD_KERNEL(kThreads, 1) binary_kernel(const BinaryArguments p) {
   store(p.y, y, activate_any(p.activation, apply(p.kind, load(p.a, a), load(p.b, b))));
 }
 
-CAMD_KERNEL(kThreads, 1) softmax_kernel(const SoftmaxArguments p) {
+template <int kLanes>
+CAMD_DEVICE float over_lanes(float v, bool largest) {
+#pragma unroll
+  for (int mask = kLanes / 2; mask > 0; mask /= 2) {
+    const float other = exchange_lanes(v, mask);
+    v = largest ? fmaxf(v, other) : v + other;
+  }
+  return v;
+}
+
+// kLanes threads, 1 or a warp, share a line.
+template <int kLanes>
+CAMD_KERNEL(kThreads, 1)
+softmax_kernel(const SoftmaxArguments p) {
   let_next_kernel_start();
   wait_for_previous_kernel();
-  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + static_cast<std::int64_t>(threadIdx.x);
-  if (i >= p.outer * p.inner) return;
-  const std::int64_t base = i / p.inner * p.axis * p.inner + i % p.inner;
-  const float* const x = p.x + base;
-  float* const y = p.y + base;
+  const std::int64_t thread = static_cast<std::int64_t>(blockIdx.x) * kThreads + static_cast<std::int64_t>(threadIdx.x);
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  std::int64_t rest = thread / kLanes, x = 0, y = 0;
+  for (int d = kMaxRank - 1; d >= 0; --d) {
+    if (d >= p.rank) continue;
+    const std::int64_t index = rest % p.shape[d];
+    rest /= p.shape[d];
+    x += index * p.x.strides[d];
+    y += index * p.y.strides[d];
+  }
+  if (rest != 0) return;  // the same for a whole warp, where it shares a line
   float largest = -INFINITY;
-  for (std::int64_t j = 0; j < p.axis; ++j) largest = fmaxf(largest, x[j * p.inner]);
-  float sum = 0.0F;
-  for (std::int64_t j = 0; j < p.axis; ++j) sum += expf(x[j * p.inner] - largest);
+  for (std::int64_t j = lane; j < p.count; j += kLanes) largest = fmaxf(largest, load(p.x, x + j * p.x_step));
+  largest = over_lanes<kLanes>(largest, true);
+  float sum = 0.0F, weighted = 0.0F;
+  for (std::int64_t j = lane; j < p.count; j += kLanes) {
+    const float v = expf(load(p.x, x + j * p.x_step) - largest);
+    sum += v;
+    if (p.weights != nullptr) weighted = fmaf(v, p.weights[j], weighted);
+  }
+  sum = over_lanes<kLanes>(sum, false);
+  if (p.weights != nullptr) {
+    weighted = over_lanes<kLanes>(weighted, false);
+    if (lane == 0) store(p.y, y, weighted / sum + (p.bias != nullptr ? p.bias[0] : 0.0F));
+    return;
+  }
   const float log_sum = logf(sum);
-  for (std::int64_t j = 0; j < p.axis; ++j) {
-    const float v = x[j * p.inner] - largest;
-    y[j * p.inner] = p.log ? v - log_sum : expf(v) / sum;
+  for (std::int64_t j = lane; j < p.count; j += kLanes) {
+    const float v = load(p.x, x + j * p.x_step) - largest;
+    store(p.y, y + j * p.y_step, p.log ? v - log_sum : expf(v) / sum);
   }
 }
 
@@ -202,7 +232,12 @@ int binary(const BinaryArguments& p, const LaunchContext& context) {
 }
 
 int softmax(const SoftmaxArguments& p, const LaunchContext& context) {
-  return launch(softmax_kernel, blocks_for(p.outer * p.inner), kThreads, 0, context, p);
+  constexpr std::int64_t kManyLines = 8192;  // enough for a GPU with a thread each
+  const std::int64_t lines = count_of(p.shape, p.rank);
+  if (lines < kManyLines && p.count > 4) {
+    return launch(softmax_kernel<32>, blocks_for(lines * 32), kThreads, 0, context, p);
+  }
+  return launch(softmax_kernel<1>, blocks_for(lines), kThreads, 0, context, p);
 }
 
 int reduce(const ReduceArguments& p, const LaunchContext& context) {

@@ -49,12 +49,16 @@ struct BinaryArguments {
 };
 int binary(const BinaryArguments& arguments, const LaunchContext& context);
 
-// Over the middle dimension of [outer][axis][inner]; f32.
+// Over the dimension that `shape` leaves out: it has 1 there, and x and y have `count` elements `x_step` and `y_step`
+// apart. Where `weights` has data, y has one element instead: the sum of the results times their weights, plus `bias`.
 struct SoftmaxArguments {
-  const float* x = nullptr;
-  float* y = nullptr;
-  std::int64_t outer = 1, axis = 1, inner = 1;
+  Strided x, y;
+  int rank = 0;
+  std::int64_t shape[kMaxRank] = {};
+  std::int64_t count = 1, x_step = 1, y_step = 1;
   bool log = false;
+  const float* weights = nullptr;  // [count]
+  const float* bias = nullptr;     // [1]
 };
 int softmax(const SoftmaxArguments& arguments, const LaunchContext& context);
 

@@ -9,35 +9,14 @@ namespace camd::infer::cuda {
 namespace {
 
 using selection::combine;
-using selection::goes_before;
 using selection::grid_pixel;
 using selection::inside_position;
-using selection::rank_key;
 
 constexpr int kThreads = kStridedThreads;
 
 // This thread's number among all of the launch.
 CAMD_DEVICE std::int64_t thread_number() {
   return static_cast<std::int64_t>(blockIdx.x) * kThreads + static_cast<std::int64_t>(threadIdx.x);
-}
-
-CAMD_KERNEL(kThreads, 1) top_k_kernel(const TopKArguments p) {
-  let_next_kernel_start();
-  wait_for_previous_kernel();
-  const std::int64_t t = thread_number();
-  if (t >= p.outer * p.size * p.inner) return;
-  // Neighbouring threads take neighbouring positions of one line.
-  const std::int64_t own = t % p.size, line = t / p.size;
-  const std::int64_t outer = line / p.inner, inner = line % p.inner;
-  const float* const x = p.x + outer * p.size * p.inner + inner;
-  const float key = rank_key(x[own * p.inner], p.operation.largest);
-  std::int64_t rank = 0;
-  for (std::int64_t i = 0; i < p.size; ++i) {
-    rank += goes_before(rank_key(x[i * p.inner], p.operation.largest), i, key, own) ? 1 : 0;
-  }
-  if (rank < p.operation.count) {
-    p.y[(outer * p.operation.count + rank) * p.inner + inner] = static_cast<float>(own);
-  }
 }
 
 CAMD_DEVICE std::int64_t index_of(const PickArguments& p, std::int64_t o, std::int64_t n, std::int64_t i) {
@@ -107,10 +86,6 @@ CAMD_KERNEL(kThreads, 1) select_kernel(const SelectArguments p) {
 }
 
 }  // namespace
-
-int top_k(const TopKArguments& p, const LaunchContext& context) {
-  return launch(top_k_kernel, blocks_for(p.outer * p.size * p.inner), kThreads, 0, context, p);
-}
 
 int pick(const PickArguments& p, const LaunchContext& context) {
   const std::int64_t rows = p.updates == nullptr ? p.shape.count : p.shape.size;

@@ -12,14 +12,14 @@
 
 namespace camd::infer::cuda {
 
-// Along the middle of [outer][size][inner]; y is [outer][operation.count][inner]. Each element counts how many go
-// before it: size * size comparisons a line.
+// Along the middle of [outer][size][inner]; y is [outer][operation.count][inner].
 struct TopKArguments {
   TopK operation;
   const float* x = nullptr;
   float* y = nullptr;
   std::int64_t outer = 1, size = 1, inner = 1;
 };
+inline constexpr std::int64_t kMostChosen = 4096;  // by a block that keeps what it has chosen in shared memory
 int top_k(const TopKArguments& arguments, const LaunchContext& context);
 
 // Pick, or Scatter where `updates` is not null.

@@ -24,13 +24,27 @@ CAMD_DEVICE void store(const Strided& t, std::int64_t at, float value) {
 
 // Splits this thread's number into one index a dimension, the last one fastest; false beyond the last element.
 CAMD_DEVICE bool indices_of(const std::int64_t* shape, int rank, std::int64_t (&index)[kMaxRank]) {
-  std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kStridedThreads + static_cast<std::int64_t>(threadIdx.x);
+  const std::int64_t i =
+      static_cast<std::int64_t>(blockIdx.x) * kStridedThreads + static_cast<std::int64_t>(threadIdx.x);
+  if (i <= 0x7FFFFFFF) {  // a division of 64 bits takes many times as long
+    auto rest = static_cast<unsigned>(i);
+    for (int d = kMaxRank - 1; d >= 0; --d) {
+      if (d >= rank) continue;
+      const auto size = static_cast<unsigned>(shape[d]);
+      const unsigned next = shape[d] > 0x7FFFFFFF ? 0 : rest / size;
+      index[d] =
+          shape[d] > 0x7FFFFFFF ? static_cast<std::int64_t>(rest) : static_cast<std::int64_t>(rest - next * size);
+      rest = next;
+    }
+    return rest == 0;
+  }
+  std::int64_t rest = i;
   for (int d = kMaxRank - 1; d >= 0; --d) {
     if (d >= rank) continue;
-    index[d] = i % shape[d];
-    i /= shape[d];
+    index[d] = rest % shape[d];
+    rest /= shape[d];
   }
-  return i == 0;
+  return rest == 0;
 }
 
 inline std::int64_t count_of(const std::int64_t* shape, int rank) {

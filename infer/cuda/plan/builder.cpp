@@ -12,10 +12,53 @@
 namespace camd::infer::cuda {
 namespace {
 
-std::vector<std::int64_t> row_major(const Shape& shape) {
-  std::vector<std::int64_t> strides(shape.size(), 1);
-  for (std::size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d];
-  return strides;
+// Operators whose kernels write elements anywhere.
+bool writes_anywhere(const Operation& operation) {
+  return std::holds_alternative<Unary>(operation) || std::holds_alternative<Binary>(operation) ||
+         std::holds_alternative<Gather>(operation) || std::holds_alternative<Pad>(operation) ||
+         std::holds_alternative<Reduce>(operation) || std::holds_alternative<MatMul>(operation) ||
+         std::holds_alternative<Select>(operation) || std::holds_alternative<Concat>(operation);
+}
+
+template <typename T>
+void reorder(T (&values)[kMaxRank], const std::vector<int>& order) {
+  T old[kMaxRank];
+  std::copy(std::begin(values), std::end(values), std::begin(old));
+  for (std::size_t d = 0; d < order.size(); ++d) values[d] = old[order[d]];
+}
+
+// Kernels with a thread for each element of y count through its dimensions; here in the order in which they lie.
+struct InMemoryOrder {
+  template <typename Arguments>
+  void operator()(Arguments&) const {}
+  void operator()(MoveArguments& a) const {
+    const std::vector<int> order = memory_order(a.y.strides, a.shape, a.rank);
+    reorder(a.shape, order);
+    reorder(a.start, order);
+    reorder(a.step, order);
+    reorder(a.size, order);
+    reorder(a.x.strides, order);
+    reorder(a.y.strides, order);
+    const auto table = std::find(order.begin(), order.end(), a.table_axis);
+    if (a.table_axis >= 0) a.table_axis = static_cast<int>(table - order.begin());
+  }
+  void operator()(BinaryArguments& a) const {
+    const std::vector<int> order = memory_order(a.y.strides, a.shape, a.rank);
+    reorder(a.shape, order);
+    for (Strided* t : {&a.a, &a.b, &a.y}) reorder(t->strides, order);
+  }
+  void operator()(SelectArguments& a) const {
+    const std::vector<int> order = memory_order(a.y.strides, a.shape, a.rank);
+    reorder(a.shape, order);
+    for (Strided* t : {&a.condition, &a.a, &a.b, &a.y}) reorder(t->strides, order);
+  }
+};
+
+bool takes_channels_only(const Slice& slice, const Shape& from, const Shape& to) {
+  for (std::size_t d = 0; d < to.size(); ++d) {
+    if (slice.step[d] != 1 || (d != 1 && (slice.start[d] != 0 || from[d] != to[d]))) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -31,7 +74,7 @@ Plan PlanBuilder::build() {
   plan_.buffers[kInputBuffer].kind = BufferKind::kInput;
   plan_.buffers[kInputBuffer].size_bytes = static_cast<std::size_t>(element_count(shape(graph_.input))) * sizeof(float);
   forms_.assign(graph_.values.size(), {});
-  forms_[static_cast<std::size_t>(graph_.input)].push_back(Form{kInputBuffer, 0, DataType::kF32, false, 0});
+  add_view(graph_.input, row_major_form(kInputBuffer, DataType::kF32, shape(graph_.input)));
   for (const ValueId id : graph_.outputs) {
     PlannedOutput output;
     output.spec = TensorSpec{graph_.value(id).name, shape(id), options_.output_type};
@@ -52,6 +95,7 @@ Plan PlanBuilder::build() {
   finish_outputs();
   plan_.buffers[kConstantsBuffer].size_bytes = plan_.constants.size();
   for (Step& step : plan_.steps) {
+    std::visit(InMemoryOrder{}, step.arguments);
     PointerVisitor find(
         [&](auto& p) {
           if (handle_buffer(p) != kConstantsBuffer) step.reads.push_back(handle_buffer(p));
@@ -70,8 +114,7 @@ Plan PlanBuilder::build() {
   return std::move(plan_);
 }
 
-// Inputs of a Concat over channels are made where they belong, if every one that has a neighbour behind it is a
-// multiple of 8 wide: kernels write whole groups of 8.
+// Inputs of a Concat are made where they belong.
 void PlanBuilder::assign_concat_slices() {
   if (!options_.fuse) return;
   std::map<ValueId, DataType> made_as_image;
@@ -85,20 +128,75 @@ void PlanBuilder::assign_concat_slices() {
   for (int i = 0; i < static_cast<int>(graph_.ops.size()); ++i) {
     const Op& op = graph_.ops[static_cast<std::size_t>(i)];
     const auto* concat = std::get_if<Concat>(&op.operation);
-    if (concat == nullptr || concat->axis != 1 || !is_picture(op.output)) continue;
-    int first = 0;
-    for (const ValueId in : op.inputs) {
-      const int channels = static_cast<int>(shape(in)[1]);
-      const bool twice = std::count(op.inputs.begin(), op.inputs.end(), in) > 1;
-      const bool last = first + channels == static_cast<int>(shape(op.output)[1]);
-      const bool fits = first % 8 == 0 && (last || channels % 8 == 0);
-      const auto made = made_as_image.find(in);
-      const bool same_type = made != made_as_image.end() && made->second == type_of_op(i);
-      if (fits && !twice && same_type && slices_.count(in) == 0 && output_buffers_.count(in) == 0) {
-        slices_[in] = {op.output, first};
-      }
-      first += channels;
+    if (concat == nullptr) continue;
+    if (!is_picture(op.output)) {
+      assign_tensor_slices(op);
+    } else if (concat->axis == 1) {
+      assign_image_slices(op, type_of_op(i), made_as_image);
     }
+  }
+}
+
+bool PlanBuilder::may_be_slice(ValueId id, const Op& concat) const {
+  return !graph_.is_constant(id) && slices_.count(id) == 0 && output_buffers_.count(id) == 0 &&
+         std::count(concat.inputs.begin(), concat.inputs.end(), id) == 1;
+}
+
+// A part that has a neighbour behind it must be a multiple of 8 channels wide: kernels write whole groups of 8. Parts
+// of another value, as a Split makes them, lie where they belong if that value does as a whole.
+void PlanBuilder::assign_image_slices(const Op& op, DataType type, const std::map<ValueId, DataType>& made_as_image) {
+  const auto channels_of = [&](ValueId id) { return static_cast<int>(shape(id)[1]); };
+  const auto fits = [&](ValueId id, int first) {
+    const int channels = channels_of(id);
+    const bool last = first + channels == channels_of(op.output);
+    const auto made = made_as_image.find(id);
+    return first >= 0 && first % 8 == 0 && (last || channels % 8 == 0) && made != made_as_image.end() &&
+           made->second == type;
+  };
+  std::map<ValueId, int> first_of;
+  int first = 0;
+  for (const ValueId in : op.inputs) {
+    first_of[in] = first;
+    first += channels_of(in);
+  }
+  for (const auto& [in, at] : first_of) {
+    if (may_be_slice(in, op) && fits(in, at)) slices_[in] = {op.output, 1, at, true};
+  }
+  for (const Op& part : graph_.ops) {
+    const auto* slice = std::get_if<Slice>(&part.operation);
+    const auto at = first_of.find(part.output);
+    if (slice == nullptr || at == first_of.end()) continue;
+    const ValueId source = part.inputs[0];
+    if (!is_picture(source) || !takes_channels_only(*slice, shape(source), shape(part.output))) continue;
+    const int begin = at->second - static_cast<int>(slice->start[1]);
+    if (!may_be_slice(part.output, op) || graph_.is_constant(source) || slices_.count(source) != 0 ||
+        output_buffers_.count(source) != 0 || !fits(source, begin)) {
+      continue;
+    }
+    // All of the source's channels must be inputs, each at its place.
+    int covered = 0;
+    for (const Op& other : graph_.ops) {
+      const auto* piece = std::get_if<Slice>(&other.operation);
+      const auto where = first_of.find(other.output);
+      if (piece == nullptr || where == first_of.end() || other.inputs[0] != source) continue;
+      if (takes_channels_only(*piece, shape(source), shape(other.output)) &&
+          where->second - static_cast<int>(piece->start[1]) == begin) {
+        covered += channels_of(other.output);
+      }
+    }
+    if (covered == channels_of(source)) slices_[source] = {op.output, 1, begin, true};
+  }
+}
+
+void PlanBuilder::assign_tensor_slices(const Op& op) {
+  const int axis = std::get<Concat>(op.operation).axis;
+  std::int64_t first = 0;
+  for (const ValueId in : op.inputs) {
+    const auto maker = std::find_if(graph_.ops.begin(), graph_.ops.end(), [&](const Op& o) { return o.output == in; });
+    if (maker != graph_.ops.end() && writes_anywhere(maker->operation) && may_be_slice(in, op)) {
+      slices_[in] = {op.output, axis, first, false};
+    }
+    first += shape(in)[static_cast<std::size_t>(axis)];
   }
 }
 
@@ -118,8 +216,7 @@ Image PlanBuilder::image(ValueId id) {
   const auto& forms = forms_[static_cast<std::size_t>(id)];
   if (std::none_of(forms.begin(), forms.end(), wanted)) {
     const Strided x = strided(id);
-    const Image made = make_image(id, false);
-    (void)made;
+    (void)make_image(id, false);
     add_move(x, strided(id, forms_[static_cast<std::size_t>(id)].back()), shape(id), shape(id),
              "layout of " + graph_.value(id).name);
   }
@@ -135,86 +232,84 @@ Image PlanBuilder::image(ValueId id) {
 Image PlanBuilder::make_image(ValueId id, bool kernel_writes_padding) {
   const Shape& s = shape(id);
   const int channels = static_cast<int>(s[1]);
-  Form form;
-  form.image = true;
-  form.type = type_;
   const auto slice = slices_.find(id);
-  if (slice != slices_.end() && forms_[static_cast<std::size_t>(id)].empty()) {  // not a second form of it
-    if (!has_image(slice->second.first)) (void)make_image(slice->second.first, false);
-    const Form whole = forms_[static_cast<std::size_t>(slice->second.first)].front();
-    form.buffer = whole.buffer;
-    form.pitch = whole.pitch;
-    form.offset_bytes = whole.offset_bytes + static_cast<std::size_t>(slice->second.second) * size_of(form.type);
+  Form form;
+  // A second form of a value is no slice.
+  if (slice != slices_.end() && slice->second.image && forms_[static_cast<std::size_t>(id)].empty()) {
+    const ConcatSlice& place = slice->second;
+    if (!has_image(place.whole)) (void)make_image(place.whole, false);
+    const Form whole = first_form(place.whole);
+    form = image_form(whole.buffer, type_, s, whole.pitch);
+    form.offset_bytes = whole.offset_bytes + static_cast<std::size_t>(place.first) * size_of(type_);
   } else {
-    form.pitch = round_up(channels, 8) * (fusion_.pairs.count(id) != 0 ? 2 : 1);
-    const std::size_t size = static_cast<std::size_t>(s[2] * s[3] * form.pitch) * size_of(form.type);
-    form.buffer = new_buffer(BufferKind::kArena, size);
+    const int pitch = round_up(channels, 8) * (fusion_.pairs.count(id) != 0 ? 2 : 1);
+    const std::size_t size = static_cast<std::size_t>(s[2] * s[3] * pitch) * size_of(type_);
+    form = image_form(new_buffer(BufferKind::kArena, size), type_, s, pitch);
     plan_.buffers[static_cast<std::size_t>(form.buffer)].exclusive = !kernel_writes_padding && channels % 8 != 0;
   }
-  forms_[static_cast<std::size_t>(id)].push_back(form);
+  add_view(id, form);
   return Image{make_handle(form.buffer, form.offset_bytes), static_cast<int>(s[2]), static_cast<int>(s[3]), channels,
                form.pitch};
 }
 
 Form PlanBuilder::tensor(ValueId id) {
   for (const Form& form : forms_[static_cast<std::size_t>(id)]) {
-    if (!form.image && form.type == DataType::kF32) return form;
+    if (form.plain && form.type == DataType::kF32) return form;
   }
   const Strided x = strided(id);
-  Form form;
-  form.buffer = new_buffer(BufferKind::kArena, static_cast<std::size_t>(element_count(shape(id))) * sizeof(float));
-  forms_[static_cast<std::size_t>(id)].push_back(form);
+  const auto bytes = static_cast<std::size_t>(element_count(shape(id))) * sizeof(float);
+  const Form form = row_major_form(new_buffer(BufferKind::kArena, bytes), DataType::kF32, shape(id));
+  add_view(id, form);
   add_move(x, strided(id, form), shape(id), shape(id), "layout of " + graph_.value(id).name);
   return form;
 }
 
 Form PlanBuilder::make_tensor(ValueId id, bool any_type) {
-  Form form;
   const auto output = output_buffers_.find(id);
+  Form form;
   if (output != output_buffers_.end() && (any_type || options_.output_type == DataType::kF32)) {
-    form.buffer = output->second;
-    form.type = options_.output_type;
+    form = row_major_form(output->second, options_.output_type, shape(id));
   } else {
-    form.buffer = new_buffer(BufferKind::kArena, static_cast<std::size_t>(element_count(shape(id))) * sizeof(float));
+    const auto bytes = static_cast<std::size_t>(element_count(shape(id))) * sizeof(float);
+    form = row_major_form(new_buffer(BufferKind::kArena, bytes), DataType::kF32, shape(id));
   }
-  forms_[static_cast<std::size_t>(id)].push_back(form);
+  add_view(id, form);
   return form;
 }
 
-Strided PlanBuilder::strided(ValueId id, const Form& form) const {
-  const Shape& s = shape(id);
+Strided PlanBuilder::strided(ValueId, const Form& form) const {
   Strided t;
   t.data = make_handle(form.buffer, form.offset_bytes);
   t.type = form.type;
-  if (form.image) {
-    t.strides[1] = 1;
-    t.strides[2] = s[3] * form.pitch;
-    t.strides[3] = form.pitch;
-  } else {
-    const std::vector<std::int64_t> strides = row_major(s);
-    std::copy(strides.begin(), strides.end(), t.strides);
-  }
+  std::copy(form.strides.begin(), form.strides.end(), t.strides);
   return t;
 }
 
-Strided PlanBuilder::strided(ValueId id) {
+Strided PlanBuilder::strided(ValueId id) { return strided(id, first_form(id)); }
+
+Form PlanBuilder::first_form(ValueId id) {
   if (graph_.is_constant(id)) {
-    Strided t;
-    // Kernels read operands only.
-    t.data = const_cast<float*>(constant_floats(id));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
-    const std::vector<std::int64_t> strides = row_major(shape(id));
-    std::copy(strides.begin(), strides.end(), t.strides);
-    return t;
+    const float* const at = constant_floats(id);
+    Form form = row_major_form(handle_buffer(at), DataType::kF32, shape(id));
+    form.offset_bytes = handle_offset(at);
+    return form;
   }
   const auto& forms = forms_[static_cast<std::size_t>(id)];
   if (forms.empty())
     throw base::Error(base::ErrorKind::kInternal, "a value is read before it is made: " + graph_.value(id).name);
-  return strided(id, forms.front());
+  return forms.front();
 }
 
 Strided PlanBuilder::make_strided(ValueId id, bool as_image) {
+  const auto slice = slices_.find(id);
   if (as_image && is_picture(id) && output_buffers_.count(id) == 0) {
     (void)make_image(id, false);
+  } else if (slice != slices_.end() && !slice->second.image) {
+    const ConcatSlice& place = slice->second;
+    if (forms_[static_cast<std::size_t>(place.whole)].empty()) (void)make_strided(place.whole, false);
+    Slice part{std::vector<std::int64_t>(shape(id).size(), 0), std::vector<std::int64_t>(shape(id).size(), 1)};
+    part.start[static_cast<std::size_t>(place.axis)] = place.first;
+    add_view(id, slice_view(first_form(place.whole), part, shape(id)));
   } else {
     (void)make_tensor(id, true);
   }
@@ -313,7 +408,7 @@ void PlanBuilder::finish_outputs() {
     const auto& forms = forms_[static_cast<std::size_t>(id)];
     if (std::any_of(forms.begin(), forms.end(), [&](const Form& f) { return f.buffer == buffer; })) continue;
     const Strided x = strided(id);
-    const Form form{buffer, 0, options_.output_type, false, 0};
+    const Form form = row_major_form(buffer, options_.output_type, shape(id));
     require_rank(Op{Reshape{}, {}, id, {}, "output " + graph_.value(id).name}, shape(id));
     add_move(x, strided(id, form), shape(id), shape(id), "output " + graph_.value(id).name);
   }

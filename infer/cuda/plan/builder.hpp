@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "infer/cuda/plan/form.hpp"
 #include "infer/cuda/plan/fusion.hpp"
 #include "infer/cuda/plan/packing.hpp"
 #include "infer/cuda/plan/plan.hpp"
@@ -27,13 +28,12 @@ struct TileWeights {
   std::vector<float> bias;
 };
 
-// How a value lies in memory. A value may exist in several forms.
-struct Form {
-  int buffer = -1;
-  std::size_t offset_bytes = 0;
-  DataType type = DataType::kF32;
-  bool image = false;  // true: channels-last with `pitch`; false: row-major
-  int pitch = 0;
+// Where a value is made inside of the Concat that reads it.
+struct ConcatSlice {
+  ValueId whole = kNoValue;
+  int axis = 0;
+  std::int64_t first = 0;  // index along `axis`
+  bool image = false;      // the whole is an image; else a tensor
 };
 
 class PlanBuilder {
@@ -45,6 +45,9 @@ class PlanBuilder {
 
  private:
   void assign_concat_slices();
+  void assign_image_slices(const Op& concat, DataType type, const std::map<ValueId, DataType>& made_as_image);
+  void assign_tensor_slices(const Op& concat);
+  [[nodiscard]] bool may_be_slice(ValueId id, const Op& concat) const;
   void emit(const Op& op, int index);
   void emit(const Op& op, const Conv& conv, int index);
   void emit(const Op& op, const ConvTranspose& conv, int index);
@@ -80,6 +83,9 @@ class PlanBuilder {
                                        TileProgramArguments& a);
   void emit_tensor_core_conv(const std::vector<int>& members);
   void emit_generic_conv(const Op& op, const GenericConvArguments& geometry);
+  void emit_expectation(const Op& softmax, const Op& conv);
+  // The arguments for a Softmax, without `y`.
+  [[nodiscard]] SoftmaxArguments softmax_arguments(const Op& op);
   void finish_outputs();
 
   // ---- Values
@@ -100,7 +106,12 @@ class PlanBuilder {
   // The value in the form that it has, with a stride for each of its dimensions. Constants have one too.
   [[nodiscard]] Strided strided(ValueId id);
   [[nodiscard]] Strided strided(ValueId id, const Form& form) const;
-  // Memory for a value that an op is to make, as an image where that is wanted and possible.
+  // Another form of a value that exists.
+  void add_view(ValueId id, const Form& form) { forms_[static_cast<std::size_t>(id)].push_back(form); }
+  // Also of a constant.
+  [[nodiscard]] Form first_form(ValueId id);
+  // Memory for a value that an op is to make, as an image where that is wanted and possible; inside of the Concat that
+  // reads it, if there is one.
   [[nodiscard]] Strided make_strided(ValueId id, bool as_image);
   // The value broadcast to shape `to`, as numpy does.
   [[nodiscard]] Strided broadcast(ValueId id, const Shape& to);
@@ -124,10 +135,10 @@ class PlanBuilder {
   DataType type_ = DataType::kF32;  // of the images that the op being made reads and writes
   Fusion fusion_;
   Plan plan_;
-  std::vector<std::vector<Form>> forms_;               // of each value
-  std::map<ValueId, std::pair<ValueId, int>> slices_;  // value -> (concatenated value, first channel)
-  std::map<ValueId, int> output_buffers_;              // value -> output buffer that it may be made in
-  std::map<ValueId, const float*> constants_;          // constants that lie in the plan already
+  std::vector<std::vector<Form>> forms_;  // of each value
+  std::map<ValueId, ConcatSlice> slices_;
+  std::map<ValueId, int> output_buffers_;      // value -> output buffer that it may be made in
+  std::map<ValueId, const float*> constants_;  // constants that lie in the plan already
 };
 
 }  // namespace camd::infer::cuda

@@ -42,6 +42,8 @@ void PlanBuilder::emit(const Op& op, int index) {
 
 void PlanBuilder::emit(const Op& op, const Conv& conv, int index) {
   if (fusion_.stem == index) return emit_stem(op);
+  if (const auto softmax = fusion_.expectation_of.find(index); softmax != fusion_.expectation_of.end())
+    return emit_expectation(graph_.ops[static_cast<std::size_t>(softmax->second)], op);
   const auto deep = fusion_.depthwise_of.find(index);
   if (deep != fusion_.depthwise_of.end()) {
     const Op& depthwise = graph_.ops[static_cast<std::size_t>(deep->second)];
@@ -285,7 +287,7 @@ TileWeights PlanBuilder::emit_layer(const TileProgramPlan& program, std::size_t 
       sink.channels = static_cast<int>(shape(op.output)[1]);
       sink.activation = op.activation;
       channel += sink.channels;
-      forms_[static_cast<std::size_t>(op.output)].push_back(Form{buffer, 0, options_.output_type, false, 0});
+      add_view(op.output, row_major_form(buffer, options_.output_type, shape(op.output)));
     }
   } else if (program.group.images[static_cast<std::size_t>(layer.to)].stored) {
     const Image y = make_image(first.output, true);
@@ -391,14 +393,12 @@ void PlanBuilder::emit(const Op& op, const Concat& concat, int) {
   const Strided whole = strided(op.output);
   std::int64_t first = 0;
   for (const ValueId in : op.inputs) {
-    const auto slice = slices_.find(in);
-    const bool in_place = slice != slices_.end() && slice->second.first == op.output;
-    if (!in_place) {
-      Strided y = whole;
-      const auto at = static_cast<std::size_t>(first * whole.strides[concat.axis]) * size_of(whole.type);
-      y.data = make_handle(handle_buffer(whole.data), handle_offset(whole.data) + at);
-      add_move(strided(in), y, shape(in), shape(in), op.origin);
-    }
+    Strided y = whole;
+    const auto at = static_cast<std::size_t>(first * whole.strides[concat.axis]) * size_of(whole.type);
+    y.data = make_handle(handle_buffer(whole.data), handle_offset(whole.data) + at);
+    const Strided x = strided(in);
+    const bool in_place = x.data == y.data && std::equal(x.strides, x.strides + shape(in).size(), y.strides);
+    if (!in_place) add_move(x, y, shape(in), shape(in), op.origin);
     first += shape(in)[static_cast<std::size_t>(concat.axis)];
   }
 }
@@ -428,28 +428,28 @@ void PlanBuilder::emit(const Op& op, const Binary& binary, int) {
 }
 
 void PlanBuilder::emit(const Op& op, const Transpose& transpose, int) {
-  const Strided from = strided(op.inputs[0]);
-  Strided x = from;
-  for (std::size_t d = 0; d < transpose.permutation.size(); ++d) {
-    x.strides[d] = from.strides[transpose.permutation[d]];
+  if (!options_.fuse) {
+    const Strided x = strided(op.output, transpose_view(first_form(op.inputs[0]), transpose, shape(op.output)));
+    add_move(x, make_strided(op.output, false), shape(op.output), shape(op.output), op.origin);
+    return;
   }
-  const Strided y = make_strided(op.output, false);
-  add_move(x, y, shape(op.output), shape(op.output), op.origin);
+  add_view(op.output, transpose_view(first_form(op.inputs[0]), transpose, shape(op.output)));
 }
 
+// The same memory under another shape. A network output that aliases it is copied by finish_outputs().
 void PlanBuilder::emit(const Op& op, const Reshape&, int) {
-  // The same memory under another shape. A network output that aliases it is copied by finish_outputs().
-  forms_[static_cast<std::size_t>(op.output)].push_back(tensor(op.inputs[0]));
+  const ValueId x = op.inputs[0];
+  std::optional<Form> view = reshape_view(first_form(x), shape(x), shape(op.output));
+  if (!view) view = reshape_view(tensor(x), shape(x), shape(op.output));
+  add_view(op.output, *view);
 }
 
 void PlanBuilder::emit(const Op& op, const Slice& slice, int) {
   const ValueId x = op.inputs[0];
-  const Strided from = strided(x);
+  const Form view = slice_view(first_form(x), slice, shape(op.output));
+  if (options_.fuse) return add_view(op.output, view);
   const Strided y = make_strided(op.output, has_image(x));
-  add_move(from, y, shape(op.output), shape(x), op.origin);
-  auto& a = std::get<MoveArguments>(plan_.steps.back().arguments);
-  std::copy(slice.start.begin(), slice.start.end(), a.start);
-  std::copy(slice.step.begin(), slice.step.end(), a.step);
+  add_move(strided(op.output, view), y, shape(op.output), shape(op.output), op.origin);
 }
 
 void PlanBuilder::emit(const Op& op, const Gather& gather, int) {
@@ -473,19 +473,35 @@ void PlanBuilder::emit(const Op& op, const Pad& pad, int) {
   a.pad_value = pad.value;
 }
 
-void PlanBuilder::emit(const Op& op, const Softmax& softmax, int) {
-  const Form x = tensor(op.inputs[0]);
-  const Form y = make_tensor(op.output, false);
+SoftmaxArguments PlanBuilder::softmax_arguments(const Op& op) {
+  const auto& softmax = std::get<Softmax>(op.operation);
   const Shape& s = shape(op.output);
+  const auto axis = static_cast<std::size_t>(softmax.axis);
   SoftmaxArguments a;
-  a.x = static_cast<const float*>(make_handle(x.buffer, x.offset_bytes));
-  a.y = static_cast<float*>(make_handle(y.buffer, y.offset_bytes));
-  for (int d = 0; d < static_cast<int>(s.size()); ++d) {
-    std::int64_t& part = d < softmax.axis ? a.outer : d > softmax.axis ? a.inner : a.axis;
-    part *= s[static_cast<std::size_t>(d)];
-  }
+  a.x = strided(op.inputs[0]);
+  a.rank = static_cast<int>(s.size());
+  std::copy(s.begin(), s.end(), a.shape);
+  a.shape[axis] = 1;
+  a.count = s[axis];
+  a.x_step = a.x.strides[axis];
   a.log = softmax.log;
+  return a;
+}
+
+void PlanBuilder::emit(const Op& op, const Softmax& softmax, int) {
+  SoftmaxArguments a = softmax_arguments(op);
+  a.y = make_strided(op.output, false);
+  a.y_step = a.y.strides[softmax.axis];
   add_step(a, op.origin);
+}
+
+// The mean of numbers by their probabilities, as detectors with distributions of distances write it.
+void PlanBuilder::emit_expectation(const Op& softmax, const Op& conv) {
+  SoftmaxArguments a = softmax_arguments(softmax);
+  a.weights = constant_floats(conv.inputs[1]);
+  a.bias = constant_floats(conv.inputs[2]);
+  a.y = make_strided(conv.output, false);
+  add_step(a, softmax.origin + " + " + conv.origin);
 }
 
 void PlanBuilder::emit(const Op& op, const Reduce& reduce, int) {

@@ -19,9 +19,13 @@ class Finder {
     if (!options_.fuse) return {};
     move_activations_before_concats();
     index();
-    if (options_.type != DataType::kF16) return {};
+    if (options_.type != DataType::kF16) {
+      find_expectations();
+      return std::move(fusion_);
+    }
     find_f32_ops();
     find_enlarged_residuals();
+    find_expectations();
     find_stem();
     find_separables();
     find_stem_block();
@@ -78,6 +82,23 @@ class Finder {
     }
   }
 
+  void find_expectations() {
+    for (int i = 0; i < static_cast<int>(graph_.ops.size()); ++i) {
+      const Conv* c = conv(i);
+      if (c == nullptr || !(c->kernel == Pair2{1, 1}) || !(c->stride == Pair2{1, 1}) || c->pads != Pads{} ||
+          c->groups != 1 || residual(i) != kNoValue || op(i).activation.function != Function::kNone) {
+        continue;
+      }
+      const int make = maker(op(i).inputs[0]);
+      if (make < 0 || uses(op(i).inputs[0]) != 1 || is_output(op(i).inputs[0]) || graph_.shape(op(i).output)[1] != 1)
+        continue;
+      const auto* softmax = std::get_if<Softmax>(&op(make).operation);
+      if (softmax == nullptr || softmax->axis != 1 || softmax->log) continue;
+      fusion_.expectation_of[i] = make;
+      fusion_.absorbed.insert(make);
+    }
+  }
+
   void find_f32_ops() {
     if (options_.f32_convolutions == 0) return;
     int left = options_.f32_convolutions;
@@ -100,6 +121,7 @@ class Finder {
   [[nodiscard]] bool dense(int i) const {
     const Conv* c = conv(i);
     if (c == nullptr || in_f32(i) || c->groups != 1 || !single_picture(i)) return false;
+    if (fusion_.expectation_of.count(i) != 0) return false;
     if (!square(*c, 1) && !square(*c, 3)) return false;
     if (c->stride.y != 1 && c->stride.y != 2) return false;
     return tensor_core_activation(op(i).activation.function);

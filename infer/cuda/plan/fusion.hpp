@@ -36,6 +36,7 @@ struct Fusion {
   int stem = -1;                                // the convolution that reads the picture
   int stem_block = -1;                          // the pointwise op of the block that shares the stem's kernel
   std::map<int, int> depthwise_of;              // pointwise op -> its depthwise op
+  std::map<int, int> expectation_of;            // 1x1 convolution to one channel -> the Softmax that it weighs
   std::set<int> absorbed;                       // ops that the kernel of another op computes
   std::set<ValueId> pairs;                      // images of pairs of f16 (SeparableArguments)
   std::map<int, std::vector<int>> siblings;     // first op -> all convolutions of its conv(), itself included

@@ -73,8 +73,8 @@ class PointerVisitor {
     writes(a.y.data);
   }
   void operator()(SoftmaxArguments& a) {
-    reads(a.x);
-    writes(a.y);
+    reads(a.x.data, a.weights, a.bias);
+    writes(a.y.data);
   }
   void operator()(ReduceArguments& a) {
     reads(a.x.data);

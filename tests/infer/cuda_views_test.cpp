@@ -1,0 +1,204 @@
+// Values that lie inside of others: views, parts of concatenations, and the kernels that read them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "infer/cuda/plan/form.hpp"
+#include "infer/cuda/plan/plan.hpp"
+#include "infer/graph/reference.hpp"
+#include "tests/infer/cuda_emulated.hpp"
+#include "tests/infer/cuda_graphs.hpp"
+
+namespace camd::infer {
+namespace {
+
+using cuda::Form;
+using cuda::Plan;
+using cuda::PlanOptions;
+using test::GraphBuilder;
+using test::relative_error;
+using testing::ElementsAre;
+
+Plan plan_of(const Graph& graph, DataType type) {
+  PlanOptions options;
+  options.type = type;
+  options.shared_bytes = std::size_t{227} * 1024;
+  return cuda::make_plan(graph, options, "test");
+}
+
+template <typename T>
+int steps_of(const Plan& plan) {
+  return static_cast<int>(std::count_if(plan.steps.begin(), plan.steps.end(),
+                                        [](const cuda::Step& s) { return std::holds_alternative<T>(s.arguments); }));
+}
+
+void expect_reference(const Graph& graph, const std::vector<float>& input) {
+  const std::vector<Constant> want = run_reference(graph, input);
+  for (const auto& [type, tolerance] : {std::pair{DataType::kF32, 1e-4F}, std::pair{DataType::kF16, 2e-2F}}) {
+    const auto got = test::run_emulated(plan_of(graph, type), input);
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      EXPECT_LE(relative_error(got[i], want[i].f32), tolerance) << "output " << i;
+    }
+  }
+}
+
+ValueId channels(GraphBuilder& g, ValueId x, std::int64_t first, std::int64_t count) {
+  Shape shape = g.shape(x);
+  shape[1] = count;
+  return g.op(Slice{{0, first, 0, 0}, {1, 1, 1, 1}}, {x}, shape);
+}
+
+TEST(View, AReshapeJoinsAndCutsDimensionsThatLieBehindEachOther) {
+  const Form image = cuda::image_form(3, DataType::kF16, {1, 64, 20, 30}, 96);
+  const auto flat = cuda::reshape_view(image, {1, 64, 20, 30}, {1, 4, 16, 600});
+  ASSERT_TRUE(flat.has_value());
+  EXPECT_THAT(flat->strides, ElementsAre(testing::_, 16, 1, 96));
+  EXPECT_FALSE(flat->plain);
+  EXPECT_FALSE(flat->image);
+}
+
+TEST(View, AReshapeAcrossDimensionsThatLieApartIsNone) {
+  const Form image = cuda::image_form(3, DataType::kF16, {1, 64, 20, 30}, 64);
+  EXPECT_FALSE(cuda::reshape_view(image, {1, 64, 20, 30}, {1, 64 * 600}).has_value());
+  EXPECT_FALSE(cuda::reshape_view(image, {1, 64, 20, 30}, {1, 128, 300}).has_value());
+}
+
+TEST(View, WholeGroupsOfEightChannelsOfAnImageAreAnImage) {
+  const Form image = cuda::image_form(3, DataType::kF16, {1, 64, 20, 30}, 64);
+  const Form part = cuda::slice_view(image, Slice{{0, 16, 0, 0}, {1, 1, 1, 1}}, {1, 24, 20, 30});
+  EXPECT_TRUE(part.image);
+  EXPECT_EQ(part.pitch, 64);
+  EXPECT_EQ(part.offset_bytes, 32U);
+  EXPECT_FALSE(cuda::slice_view(image, Slice{{0, 12, 0, 0}, {1, 1, 1, 1}}, {1, 24, 20, 30}).image);
+  EXPECT_FALSE(cuda::slice_view(image, Slice{{0, 16, 0, 0}, {1, 1, 1, 1}}, {1, 20, 20, 30}).image);
+  EXPECT_FALSE(cuda::slice_view(image, Slice{{0, 0, 0, 0}, {1, 2, 1, 1}}, {1, 32, 20, 30}).image);
+}
+
+TEST(View, ASliceBackwardsBeginsAtItsFirstElement) {
+  const Form row = cuda::row_major_form(3, DataType::kF32, {5, 7});
+  const Form back = cuda::slice_view(row, Slice{{4, 6}, {-2, -3}}, {3, 3});
+  EXPECT_EQ(back.offset_bytes, (4U * 7 + 6) * 4);
+  EXPECT_THAT(back.strides, ElementsAre(-14, -3));
+}
+
+TEST(View, ATensorOfImagesOrderIsAnImageOnceItsDimensionsAreTurned) {
+  const Form rows = cuda::row_major_form(3, DataType::kF16, {1, 20, 30, 16});
+  const Form image = cuda::transpose_view(rows, Transpose{{0, 3, 1, 2}}, {1, 16, 20, 30});
+  EXPECT_TRUE(image.image);
+  EXPECT_EQ(image.pitch, 16);
+}
+
+TEST(View, ThreadsCountThroughAnImageChannelByChannel) {
+  const std::int64_t strides[] = {9600, 1, 480, 16}, shape[] = {1, 16, 20, 30};
+  EXPECT_THAT(cuda::memory_order(strides, shape, 4), ElementsAre(0, 2, 3, 1));
+}
+
+TEST(CudaViews, ASplitWhosePartsAreJoinedAgainTakesNoKernel) {
+  GraphBuilder g({1, 3, 40, 56});
+  const ValueId both = g.conv(g.conv(g.input(), 16, 3, 2), 64, 1);
+  const ValueId a = channels(g, both, 0, 32), b = channels(g, both, 32, 32);
+  const ValueId deep = g.conv(g.conv(b, 32, 3), 32, 3, 1, 1, {Function::kSilu}, b);
+  const Graph graph = g.finish({g.conv(g.concat({a, b, deep}), 8, 1, 1, 1, {})});
+  EXPECT_EQ(steps_of<cuda::MoveArguments>(plan_of(graph, DataType::kF16)), 0);
+  expect_reference(graph, g.random_input());
+}
+
+TEST(CudaViews, PartsThatAreJoinedInAnotherOrderAreCopied) {
+  GraphBuilder g({1, 3, 24, 32});
+  const ValueId both = g.conv(g.input(), 32, 3);
+  const ValueId a = channels(g, both, 0, 16), b = channels(g, both, 16, 16);
+  expect_reference(g.finish({g.conv(g.concat({b, a}), 8, 1), g.conv(g.concat({a, g.conv(b, 16, 1)}), 8, 1)}),
+                   g.random_input());
+}
+
+TEST(CudaViews, PartsOfOddWidthEqualTheReference) {
+  GraphBuilder g({1, 3, 24, 32});
+  const ValueId both = g.conv(g.input(), 30, 3);
+  const ValueId a = channels(g, both, 0, 12), b = channels(g, both, 12, 18);
+  expect_reference(g.finish({g.conv(g.concat({a, b, g.conv(b, 7, 3)}), 9, 1), g.conv(a, 8, 3, 1, 4), b}),
+                   g.random_input());
+}
+
+TEST(CudaViews, LevelsThatAreFlattenedAndJoinedAreWrittenWhereTheyBelong) {
+  GraphBuilder g({1, 3, 32, 48});
+  const ValueId x = g.conv(g.input(), 16, 3, 2), y = g.conv(x, 16, 3, 2);
+  std::vector<ValueId> levels;
+  for (const ValueId from : {x, y}) {
+    const ValueId head = g.conv(from, 20, 1, 1, 1, {});
+    const std::int64_t cells = g.shape(head)[2] * g.shape(head)[3];
+    levels.push_back(g.op(Reshape{}, {head}, {1, 20, cells}));
+  }
+  const ValueId all = g.concat(levels, 2);
+  const std::int64_t cells = g.shape(all)[2];
+  const ValueId boxes = g.op(Slice{{0, 0, 0}, {1, 1, 1}}, {all}, {1, 16, cells});
+  const ValueId scores = g.op(Slice{{0, 16, 0}, {1, 1, 1}}, {all}, {1, 4, cells});
+  const ValueId bins = g.op(Reshape{}, {boxes}, {1, 2, 8, cells});
+  const ValueId turned = g.op(Transpose{{0, 2, 1, 3}}, {bins}, {1, 8, 2, cells});
+  const ValueId mean = g.conv(g.op(Softmax{1, false}, {turned}, {1, 8, 2, cells}), 1, 1, 1, 1, {});
+  const ValueId distances = g.op(Reshape{}, {mean}, {1, 2, cells});
+  const ValueId sum = g.binary(Binary::Kind::kAdd, distances, g.constant({1, 2, cells}));
+  const ValueId difference = g.binary(Binary::Kind::kSub, distances, g.constant({1, 2, cells}));
+  const ValueId box = g.concat({sum, difference}, 1);
+  const Graph graph = g.finish({g.concat({box, g.unary(scores, {Function::kSigmoid})}, 1)});
+  const Plan plan = plan_of(graph, DataType::kF16);
+  // Two levels into one tensor, and the function; the mean is one kernel with its Softmax.
+  EXPECT_EQ(steps_of<cuda::MoveArguments>(plan), 3);
+  EXPECT_EQ(steps_of<cuda::SoftmaxArguments>(plan), 1);
+  EXPECT_EQ(steps_of<cuda::BinaryArguments>(plan), 2);
+  expect_reference(graph, g.random_input());
+}
+
+TEST(CudaViews, SoftmaxesOfLongAndShortLinesEqualTheReference) {
+  for (const int axis : {1, 2, 3}) {
+    GraphBuilder g({1, 3, 50, 70});
+    const ValueId x = g.conv(g.input(), 5, 1, 1, 1, {});
+    expect_reference(
+        g.finish({g.op(Softmax{axis, false}, {x}, g.shape(x)), g.op(Softmax{axis, true}, {x}, g.shape(x))}),
+        g.random_input());
+  }
+}
+
+TEST(CudaViews, AttentionEqualsTheReference) {
+  GraphBuilder g({1, 3, 12, 20});
+  const ValueId x = g.conv(g.input(), 48, 1, 1, 1, {});
+  const ValueId heads = g.op(Reshape{}, {x}, {1, 2, 24, 240});
+  const auto part = [&](std::int64_t first, std::int64_t count) {
+    return g.op(Slice{{0, 0, first, 0}, {1, 1, 1, 1}}, {heads}, {1, 2, count, 240});
+  };
+  const ValueId query = g.op(Transpose{{0, 1, 3, 2}}, {part(0, 8)}, {1, 2, 240, 8});
+  const ValueId scores = g.op(MatMul{}, {query, part(8, 8)}, {1, 2, 240, 240});
+  const ValueId shares = g.op(Softmax{3, false}, {scores}, {1, 2, 240, 240});
+  const ValueId turned = g.op(Transpose{{0, 1, 3, 2}}, {shares}, {1, 2, 240, 240});
+  const ValueId mixed = g.op(MatMul{}, {part(16, 8), turned}, {1, 2, 8, 240});
+  const ValueId back = g.op(Reshape{}, {mixed}, {1, 16, 12, 20});
+  expect_reference(g.finish({g.conv(back, 8, 1, 1, 1, {})}), g.random_input());
+}
+
+// Lines longer than those in which each element counts.
+class LongTopK : public testing::TestWithParam<std::pair<std::int64_t, bool>> {};
+
+TEST_P(LongTopK, ChoosesAndOrdersAsTheReference) {
+  const auto& [count, largest] = GetParam();
+  GraphBuilder g({1, 3, 40, 20});
+  const ValueId line = g.op(Reshape{}, {g.input()}, {2, 1200});
+  const ValueId places = g.op(TopK{1, count, largest}, {line}, {2, count});
+  const Graph graph = g.finish({places});
+  std::vector<float> input = g.random_input();
+  for (std::size_t i = 0; i < input.size(); ++i) {
+    if (i % 3 == 0) input[i] = static_cast<float>(i % 5) * (i % 2 == 0 ? 0.25F : -0.25F);  // many alike, and both zeros
+  }
+  input[7] = std::numeric_limits<float>::quiet_NaN();
+  input[8] = std::numeric_limits<float>::infinity();
+  input[9] = -std::numeric_limits<float>::infinity();
+  const auto got = test::run_emulated(plan_of(graph, DataType::kF32), input);
+  EXPECT_EQ(got[0], run_reference(graph, input)[0].f32);
+}
+
+INSTANTIATE_TEST_SUITE_P(Counts, LongTopK,
+                         testing::Values(std::pair{std::int64_t{1}, true}, std::pair{std::int64_t{300}, true},
+                                         std::pair{std::int64_t{1199}, false}, std::pair{std::int64_t{1200}, true}));
+
+}  // namespace
+}  // namespace camd::infer
