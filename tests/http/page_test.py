@@ -5,7 +5,6 @@ usage: page_test.py CAMD SOURCE_FOLDER
 Two cameras: the demo clip, with a zone, and one whose pictures come over a cable, a TCP connection that is pulled out.
 """
 
-import re
 import socket
 import subprocess
 import sys
@@ -14,6 +13,7 @@ import threading
 from pathlib import Path
 
 from browser import Browser
+from started import started
 
 CONFIG = """device: host
 model: {{path: {source}/models/marker-640x360.onnx}}
@@ -135,32 +135,17 @@ def main(camd: str, source: str) -> int:
         return 77
     cable = Cable()
     cable.plug()
-    page = run = None
+    page = None
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        config = Path(folder) / "c.yaml"
-        config.write_text(CONFIG.format(source=source, port=cable.port))
-        with open(Path(folder) / "log", "w") as log:
-            run = subprocess.Popen([camd, "run", str(config), "--metrics", "json"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                                   text=True)
-            try:
-                lines = ""
-                while not (match := re.search(r"http: listening on (\S+)", lines)):
-                    line = run.stderr.readline()
-                    assert line, f"camd has ended:\n{lines}"
-                    lines += line
-                rest = threading.Thread(target=lambda: [log.write(line) for line in run.stderr])
-                rest.start()
+        try:
+            with started(camd, CONFIG.format(source=source, port=cable.port), Path(folder)) as (run, address):
                 page = Browser(folder)
-                page.open(f"http://{match[1]}/")
+                page.open(f"http://{address}/")
                 look(page, cable, run)
-            finally:
-                if page:
-                    page.close()
-                run.terminate()
-                run.wait()
-                cable.pull()
-                rest.join()
-        assert run.returncode == 0, lines + (Path(folder) / "log").read_text()
+        finally:
+            if page:
+                page.close()
+            cable.pull()
     return 0
 
 

@@ -4,7 +4,6 @@ usage: prometheus_test.py CAMD SOURCE_FOLDER
 """
 
 import json
-import os
 import re
 import shutil
 import socket
@@ -16,6 +15,8 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from pathlib import Path
+
+from started import started
 
 CONFIG = """device: host
 model: {{path: {source}/models/marker-640x360.onnx}}
@@ -112,21 +113,8 @@ def main(camd: str, source: str) -> int:
         print("skipped: no prometheus: apt-get install prometheus")
         return 77
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "c.yaml").write_text(CONFIG.format(source=source))
-        run = subprocess.Popen([camd, "run", str(folder / "c.yaml"), "--metrics", "json"], stdout=subprocess.DEVNULL,
-                               stderr=subprocess.PIPE, text=True, env=dict(os.environ))
-        try:
-            log = ""
-            while not (found := re.search(r"http: listening on (\S+)", log)):
-                line = run.stderr.readline()
-                assert line, f"camd has ended:\n{log}"
-                log += line
-            wrong = check(found[1].rstrip(","), source, folder)
-        finally:
-            run.terminate()
-            run.communicate()
-        assert run.returncode == 0, run.returncode
+        with started(camd, CONFIG.format(source=source), Path(name)) as (_, address):
+            wrong = check(address, source, Path(name))
     print("\n".join(wrong) or f"{len(queries(source))} queries answered")
     return 1 if wrong else 0
 
