@@ -135,7 +135,7 @@ def main():
     for fault in FAULTS:
         for language, (_, faults) in LANGUAGES.items():
             if fault in faults and (not options.case or any(text in f"{language} {fault}" for text in options.case)):
-                for _ in range(4):  # on a loaded machine the frame may have been superseded
+                for _ in range(10):  # on a loaded machine the frame may have been superseded
                     results[language, fault] = result = run(build, language, fault)
                     if result.get("lost", 0) > 0:
                         break
