@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -273,8 +275,9 @@ class Checker {
   }
 
   void check_grant(const TreeNode& node, const KeyRow& row, const std::string& key) {
-    if (node.text == "network" || !granted_path(node.text).empty()) return;
-    wrong(node, row, key, did_you_mean(nearest(node.text, std::array<std::string_view, 1>{"network"})));
+    constexpr std::array<std::string_view, 2> kWords = {"network", "gpu"};
+    if (std::find(kWords.begin(), kWords.end(), node.text) != kWords.end() || !granted_path(node.text).empty()) return;
+    wrong(node, row, key, did_you_mean(nearest(node.text, kWords)));
   }
 
   void check_word(const TreeNode& node, const KeyRow& row, const std::string& key) {

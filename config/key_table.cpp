@@ -354,7 +354,7 @@ constexpr std::array kConfigKeys = {
            .example = "[network, \"files: out/\"]",
            .max = "64",
            .help = "With isolation: process. What the plug-in may do beyond computing and reading: use the network, "
-                   "write the file or below the folder (whose name ends with /) behind `files:`."},
+                   "use the GPU (gpu), write the file or below the folder (whose name ends with /) behind `files:`."},
     KeyRow{.path = "postprocess[].allow[]", .type = kGrant},
     KeyRow{.path = "postprocess[].python",
            .type = kText,
@@ -527,7 +527,7 @@ std::string allowed(Table table, const KeyRow& row) {
     case kBool: return "true or false";
     case kDuration: return fmt::format("a duration{}", range(row));
     case kSize: return fmt::format("a size{}", range(row));
-    case kGrant: return "network or \"files: PATH\"";
+    case kGrant: return "network, gpu or \"files: PATH\"";
   }
   return {};
 }

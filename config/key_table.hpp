@@ -32,7 +32,7 @@ enum class ValueType {
   kBool,
   kDuration,  // with its unit
   kSize,      // of memory, with its unit
-  kGrant,     // network, or "files: PATH"
+  kGrant,     // network, gpu, or "files: PATH"
 };
 
 struct KeyRow {

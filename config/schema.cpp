@@ -92,7 +92,7 @@ class SchemaWriter {
       case ValueType::kNumber: return bounded(row, "number");
       case ValueType::kBool: return {{"type", "boolean"}};
       case ValueType::kSize: return {{"type", "string"}, {"pattern", "^[0-9]+(\\.[0-9]+)? ?(KiB|MiB|GiB)$"}};
-      case ValueType::kGrant: return {{"type", "string"}, {"pattern", "^(network|files: ?[^ ].*)$"}};
+      case ValueType::kGrant: return {{"type", "string"}, {"pattern", "^(network|gpu|files: ?[^ ].*)$"}};
       case ValueType::kDuration: return {{"type", "string"}, {"pattern", "^[0-9]+(\\.[0-9]+)? ?(ns|us|ms|s|min|h)$"}};
     }
     return Json::object();

@@ -160,6 +160,7 @@ def load_library(path):
         ("prepared", ctypes.c_uint32, [c_void_p]),
         ("frame", ctypes.POINTER(CFrame), [c_void_p]),
         ("tensors", ctypes.POINTER(CTensors), [c_void_p]),
+        ("finish_gpu_work", c_char_p, [c_void_p]),
         ("results", ctypes.POINTER(CResults), [c_void_p]),
         ("event_count", c_int32, [c_void_p]),
         ("event", ctypes.POINTER(CEvent), [c_void_p, c_int32]),

@@ -24,11 +24,12 @@ except ImportError:
     )
 
 from camd_abi import DETECTION, MAX_KEYPOINTS, CEvent, load_library
+from camd_dlpack import CUDA, DeviceTensor, HostTensor
 
 CREATE, OUTPUTS, PROCESS, REOPEN, DESTROY, CHECK = 1, 2, 3, 4, 9, 14
 MISTAKE, UNKNOWN_KEY, CLAIM = range(3)
 OK, FAILED, FULL = 0, 2, 3
-NONE, HOST = 0, 2
+NONE, HOST, DEVICE = 0, 2, 3
 DEFAULT_DETECTIONS = 512
 LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG = range(4)
 
@@ -198,7 +199,10 @@ class Tensors:
             return None
         tensor = pointer.contents
         shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
-        return read_only(tensor.data + tensor.byte_offset, shape, numpy_type(tensor.dtype))
+        address, dtype = tensor.data + tensor.byte_offset, numpy_type(tensor.dtype)
+        if tensor.device.device_type == CUDA:
+            return DeviceTensor(address, shape, dtype, tensor.device.device_id)
+        return read_only(address, shape, dtype).view(HostTensor)
 
     def __len__(self):
         return len(self._views)
@@ -461,12 +465,18 @@ class Instance:
             wanted = {}
         if not isinstance(wanted, dict):
             wanted = {"outputs": [wanted] if isinstance(wanted, (str, int)) else list(wanted)}
-        unknown = set(wanted) - {"outputs", "input", "picture", "detections"}
+        unknown = set(wanted) - {"outputs", "device", "input", "picture", "detections"}
         if unknown:
-            raise ValueError(f"outputs(): there is no '{unknown.pop()}', there are outputs, input, picture, detections")
+            raise ValueError(
+                f"outputs(): there is no '{unknown.pop()}', there are outputs, device, input, picture, detections"
+            )
         needs = (ctypes.c_int32 * max(len(model.outputs), 1))()
         for output in wanted.get("outputs", ()):
             needs[model.index(output)] = HOST
+        for output in wanted.get("device", ()):
+            if needs[model.index(output)] == HOST:
+                raise ValueError(f"outputs(): {output!r} is asked for on the host and on the device")
+            needs[model.index(output)] = DEVICE
         self._worker.camd_worker_needs(
             self._handle,
             needs,
@@ -486,9 +496,14 @@ class Instance:
             self._prepared[number] = tensors
         results = worker.camd_worker_results(handle).contents
         items = np.frombuffer(memory(results.items, results.capacity * DETECTION.itemsize), DETECTION)
-        self._module.process(
-            Frame(worker.camd_worker_frame(handle).contents), tensors, Results(worker, handle, results, items)
-        )
+        try:
+            self._module.process(
+                Frame(worker.camd_worker_frame(handle).contents), tensors, Results(worker, handle, results, items)
+            )
+        finally:
+            problem = worker.camd_worker_finish_gpu_work(handle)
+        if problem:
+            raise RuntimeError(problem.decode("utf-8", "replace"))
 
     def _reopen(self):
         self._call("reopen")

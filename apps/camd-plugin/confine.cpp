@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -153,7 +154,16 @@ class Filter {
 void confine_calls(const pipeline::wire::WorkerOrder& order) {
   Filter filter;
   for (const char* name : kAllowed) filter.add(SCMP_ACT_ALLOW, name);
-  for (const char* name : kNetwork) filter.add(order.network ? SCMP_ACT_ALLOW : SCMP_ACT_ERRNO(EACCES), name);
+  const std::uint32_t denied = SCMP_ACT_ERRNO(EACCES);
+  for (const char* name : kNetwork) {
+    if (!order.network && order.gpu && std::strcmp(name, "socket") == 0) {
+      filter.add(SCMP_ACT_ALLOW, name, {{0, SCMP_CMP_EQ, AF_UNIX, 0}});
+      filter.add(denied, name, {{0, SCMP_CMP_NE, AF_UNIX, 0}});
+    } else {
+      // NVIDIA's driver hands memory from process to process over sockets of the machine's own.
+      filter.add(order.network || order.gpu ? SCMP_ACT_ALLOW : denied, name);
+    }
+  }
   // A thread, but no process: clone3() hides its flags from a filter, so it is unknown and the C library takes clone().
   filter.add(SCMP_ACT_ALLOW, "clone", {{0, SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD}});
   filter.add(SCMP_ACT_ERRNO(EAGAIN), "clone", {{0, SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0}});
@@ -188,10 +198,12 @@ std::string confine(const pipeline::wire::WorkerOrder& order) {
   if (order.memory_bytes > 0) limit(RLIMIT_DATA, order.memory_bytes * 2 + kOnTop);
 #endif
   if (!order.confined) return "not confined";
-  const int landlock = confine_files(order);
+  // NVIDIA's driver does not start under Landlock: cuInit() fails with CUDA_ERROR_OPERATING_SYSTEM.
+  const int landlock = order.gpu ? 0 : confine_files(order);
   confine_calls(order);
-  return fmt::format("{}, {} ({}seccomp)", order.network ? "network" : "no network",
-                     landlock == 0         ? "files as the user may: this kernel has no Landlock"
+  return fmt::format("{}{}, {} ({}seccomp)", order.network ? "network" : "no network", order.gpu ? ", GPU" : "",
+                     order.gpu             ? "files as the user may"
+                     : landlock == 0       ? "files as the user may: this kernel has no Landlock"
                      : order.files.empty() ? "writes no files"
                                            : fmt::format("writes {}", fmt::join(order.files, " ")),
                      landlock == 0 ? "" : fmt::format("Landlock {}, ", landlock));

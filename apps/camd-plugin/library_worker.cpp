@@ -174,6 +174,7 @@ class LibraryInstance {
     bool moved = false;
     const pipeline::CallResult result =
         plugin_->call(nullptr, end_.frame(), end_.tensors(), results, events_, error, moved);
+    end_.finish_gpu_work();
     answers.count = results.count;
     answers.moved = moved ? 1 : 0;
     answers.event_count = events_.count();

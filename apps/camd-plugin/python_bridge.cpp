@@ -35,6 +35,7 @@ struct Instance {
   std::vector<pipeline::PluginAnswer> said;
   std::unique_ptr<wire::ModelOrder> model;
   camd_results results{};
+  std::string problem;
   pipeline::FrameEvents events;
 };
 
@@ -159,6 +160,17 @@ CAMD_EXPORTED void camd_worker_needs(void* instance, const std::int32_t* outputs
 CAMD_EXPORTED std::uint32_t camd_worker_prepared(void* instance) { return of(instance).end.prepared(); }
 CAMD_EXPORTED const camd_frame* camd_worker_frame(void* instance) { return &of(instance).end.frame(); }
 CAMD_EXPORTED const camd_tensors* camd_worker_tensors(void* instance) { return &of(instance).end.tensors(); }
+// NULL, or why the GPU's work of this frame did not come to its end. [blocks]
+CAMD_EXPORTED const char* camd_worker_finish_gpu_work(void* instance) {
+  Instance& self = of(instance);
+  try {
+    self.end.finish_gpu_work();
+    return nullptr;
+  } catch (const std::exception& error) {
+    self.problem = error.what();
+    return self.problem.c_str();
+  }
+}
 CAMD_EXPORTED camd_results* camd_worker_results(void* instance) { return &of(instance).results; }
 CAMD_EXPORTED std::int32_t camd_worker_event_count(void* instance) { return of(instance).events.count(); }
 CAMD_EXPORTED const camd_event* camd_worker_event(void* instance, std::int32_t i) { return of(instance).events.get(i); }

@@ -107,6 +107,10 @@ void WorkerEnd::prepare() {
     tensor.shape = order.shape.data();
     // The memory can only be read: who writes ends this process.
     tensor.data = const_cast<std::byte*>(at(order.place));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+    if (order.exported) {
+      made.opened.emplace_back(order.where.device_id, *order.exported);
+      tensor.data = made.opened.back().data();
+    }
     made.tensors.push_back(tensor);
   }
   const std::size_t outputs = made.tensors.size() - 1;
@@ -121,6 +125,10 @@ void WorkerEnd::prepare() {
   made.view.outputs = made.outputs.data();
   made.view.device_outputs = made.device_outputs.data();
   made.view.input = made.orders.back().present ? &made.tensors.back() : nullptr;
+}
+
+void WorkerEnd::finish_gpu_work() {
+  if (!prepared_.at(orders_.prepared).opened.empty()) wait_for_gpu();
 }
 
 const camd_tensors& WorkerEnd::tensors() { return prepared_.at(orders_.prepared).view; }

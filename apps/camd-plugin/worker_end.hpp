@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "apps/camd-plugin/gpu_memory.hpp"
 #include "pipeline/plugin_process/blob.hpp"
 #include "pipeline/plugin_process/protocol.hpp"
 #include "pipeline/plugin_process/shared_memory.hpp"
@@ -40,6 +41,9 @@ class WorkerEnd {
   [[nodiscard]] std::uint32_t prepared() const noexcept { return orders_.prepared; }
   [[nodiscard]] const camd_frame& frame();
   [[nodiscard]] const camd_tensors& tensors();
+  // [blocks] until what the plug-in has begun on a GPU is done, where it was given memory there: camd writes the next
+  // frame into that. Throws Error(kPlugin).
+  void finish_gpu_work();
   // Its items lie in shared memory.
   [[nodiscard]] camd_results results() noexcept;
 
@@ -48,6 +52,7 @@ class WorkerEnd {
     std::vector<pipeline::wire::TensorOrder> orders;
     std::vector<DLTensor> tensors;
     std::vector<const DLTensor*> outputs, device_outputs;
+    std::vector<OpenedMemory> opened;  // on a GPU
     camd_tensors view{};
   };
   [[nodiscard]] bool do_by_itself(pipeline::wire::Op op);

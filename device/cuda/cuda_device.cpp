@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -15,6 +16,8 @@
 #include "device/cuda/await.hpp"
 #include "device/cuda/nvdec_decoder.hpp"
 #include "device/cuda/nvdec_library.hpp"
+#include "device/exported_memory.hpp"
+#include "device/memory_exporter.hpp"
 #include "device/sticky_failure.hpp"
 
 namespace camd::device {
@@ -127,6 +130,29 @@ class DeviceMemory final : public MemoryState {
   std::atomic<std::size_t>& total_;
 };
 
+// Memory that other processes can open: it must be cudaMalloc()'s own.
+class ExportedMemory final : public MemoryState {
+ public:
+  ExportedMemory(int index, void* data, std::size_t size_bytes, std::atomic<std::size_t>& total)
+      : index_(index), data_(data), size_bytes_(size_bytes), total_(total) {
+    total_ += size_bytes_;
+  }
+  ~ExportedMemory() override {
+    forget_exported(data_);
+    (void)cudaSetDevice(index_);
+    (void)cudaFree(data_);
+    total_ -= size_bytes_;
+  }
+  ExportedMemory(const ExportedMemory&) = delete;
+  ExportedMemory& operator=(const ExportedMemory&) = delete;
+
+ private:
+  int index_;
+  void* data_;
+  std::size_t size_bytes_;
+  std::atomic<std::size_t>& total_;
+};
+
 // A word of device memory: 0, or 1 when raised.
 class CudaSignal final : public SignalState {
  public:
@@ -180,7 +206,7 @@ cudaMemcpyKind native_kind(CopyKind kind) noexcept {
   return cudaMemcpyDefault;
 }
 
-class CudaDeviceImpl final : public CudaDevice {
+class CudaDeviceImpl final : public CudaDevice, public MemoryExporter {
  public:
   CudaDeviceImpl(int index, const CudaDeviceOptions& options) : index_(index), options_(options) {
     setup(cudaSetDevice(index), "cudaSetDevice");
@@ -263,6 +289,25 @@ class CudaDeviceImpl final : public CudaDevice {
     setup(call("cudaMalloc", allocate), "allocating " + std::to_string(size) + " bytes of GPU memory");
     return DeviceBuffer(std::make_unique<DeviceMemory>(index_, data, memory_stream_, size, allocated_),
                         static_cast<std::byte*>(data), size_bytes);
+  }
+
+  [[nodiscard]] DeviceBuffer allocate_exported(std::size_t size_bytes) override {
+    // cudaMalloc() cuts smaller pieces out of one of this size, and the handle would give away the others with it.
+    constexpr std::size_t kWhole = std::size_t{2} << 20;
+    select_for_setup();
+    void* data = nullptr;
+    const std::size_t size = (std::max<std::size_t>(size_bytes, 1) + kWhole - 1) / kWhole * kWhole;
+    setup(call("cudaMalloc", [&] { return cudaMalloc(&data, size); }),
+          "allocating " + std::to_string(size) + " bytes of GPU memory for other processes");
+    auto owner = std::make_unique<ExportedMemory>(index_, data, size, allocated_);
+    cudaIpcMemHandle_t native{};
+    setup(call("cudaIpcGetMemHandle", [&] { return cudaIpcGetMemHandle(&native, data); }),
+          "letting other processes open GPU memory");
+    ExportHandle handle;
+    static_assert(sizeof(native) == sizeof(handle.bytes));
+    std::memcpy(handle.bytes.data(), &native, sizeof(native));
+    note_exported(data, handle);
+    return DeviceBuffer(std::move(owner), static_cast<std::byte*>(data), size_bytes);
   }
 
   [[nodiscard]] Stream make_stream(const std::string& name) override { return stream_of_priority(name, 0); }

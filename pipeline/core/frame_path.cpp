@@ -5,6 +5,8 @@
 #include <iterator>
 #include <utility>
 
+#include "device/memory_exporter.hpp"
+
 namespace camd::pipeline {
 namespace {
 
@@ -122,6 +124,7 @@ std::unique_ptr<InFlight> FramePath::make_in_flight() {
     std::shared_ptr<std::byte> memory = postprocessors_.shared_memory(outputs[i].size_bytes());
     if (memory != nullptr && made->execution->bind_output(i, memory.get())) made->shared.push_back(std::move(memory));
   }
+  if (!in_place) export_outputs(*made);
   const std::vector<std::byte*> on_host = in_place ? std::vector<std::byte*>() : plan_copies(*made);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     void* on_device = made->execution->output(i).data;
@@ -140,6 +143,24 @@ std::unique_ptr<InFlight> FramePath::make_in_flight() {
   return made;
 }
 
+// Device memory that other processes can open, for the outputs that plug-ins there read on the device.
+void FramePath::export_outputs(InFlight& in_flight) {
+  const std::vector<infer::TensorSpec>& outputs = engine_.outputs();
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (!is_exported(i)) continue;
+    auto* const exporter = dynamic_cast<device::MemoryExporter*>(&device_);
+    if (exporter == nullptr) {
+      throw base::Error(base::ErrorKind::kDevice, "this device has no memory that other processes can open");
+    }
+    device::DeviceBuffer buffer = exporter->allocate_exported(outputs[i].size_bytes());
+    if (!in_flight.execution->bind_output(i, buffer.data())) {
+      throw base::Error(base::ErrorKind::kDevice,
+                        "output '" + outputs[i].name + "': the engine cannot put it where another process reads it");
+    }
+    in_flight.exported.push_back(std::move(buffer));
+  }
+}
+
 // Host memory for the outputs that plug-ins read there, and the copies that fill it. Returns where each output will be
 // (null: nowhere). Mapped or direct, the network writes them there by itself, where its engine can. In a graph outputs
 // that lie side by side on the device travel as one copy: on one H200 that takes less than sending the early ones off
@@ -151,7 +172,8 @@ std::vector<std::byte*> FramePath::plan_copies(InFlight& in_flight) {
   std::vector<std::size_t> copied;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (postprocessors_.needs().outputs[i] != CAMD_NEED_HOST) continue;
-    if (options_.transfer == Transfer::kMapped || options_.transfer == Transfer::kDirect) {
+    // One that stays on the device for another process is copied.
+    if ((options_.transfer == Transfer::kMapped || options_.transfer == Transfer::kDirect) && !is_exported(i)) {
       device::HostBuffer buffer = output_memory(in_flight, device::HostMemory::kMapped, outputs[i].size_bytes());
       if (in_flight.execution->bind_output(i, buffer.device_data())) {
         on_host[i] = buffer.data();

@@ -98,6 +98,11 @@ class FramePath {
   [[nodiscard]] const FramePathOptions& options() const noexcept { return options_; }
 
  private:
+  void export_outputs(InFlight& in_flight);
+  [[nodiscard]] bool is_exported(std::size_t output) const {
+    const std::vector<bool>& exported = postprocessors_.needs().exported_outputs;
+    return output < exported.size() && exported[output];
+  }
   std::vector<std::byte*> plan_copies(InFlight& in_flight);
   device::HostBuffer output_memory(InFlight& in_flight, device::HostMemory kind, std::size_t size_bytes);
   base::Status enqueue_work(InFlight& in_flight, const infer::PictureView& picture, device::StreamRef compute);

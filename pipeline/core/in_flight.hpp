@@ -61,6 +61,7 @@ struct InFlight {
 
   // ---- Made once
   std::vector<std::shared_ptr<std::byte>> shared;  // PostprocessorChain::shared_memory() behind outputs; goes last
+  std::vector<device::DeviceBuffer> exported;      // outputs that other processes read on the device
   std::unique_ptr<infer::Execution> execution;
   device::DeviceBuffer picture;                  // where the upload goes; grows with the pictures
   device::HostBuffer host_picture;               // for plug-ins, of a picture on the device; grows with the pictures

@@ -22,8 +22,9 @@ namespace camd::pipeline {
 
 // What all postprocessors together want.
 struct MergedNeeds {
-  std::vector<camd_need> outputs;    // by output: NONE, SHAPE or HOST, the strongest wish of all
-  std::vector<bool> device_outputs;  // by output: somebody wants it where the engine left it, too
+  std::vector<camd_need> outputs;      // by output: NONE, SHAPE or HOST, the strongest wish of all
+  std::vector<bool> device_outputs;    // by output: somebody wants it where the engine left it, too
+  std::vector<bool> exported_outputs;  // by output: of those on the device, another process wants it
   camd_need input = CAMD_NEED_NONE;
   bool picture = false;
   std::int32_t detections = CAMD_DEFAULT_DETECTIONS;  // that a frame has room for

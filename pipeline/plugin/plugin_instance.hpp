@@ -32,6 +32,7 @@ struct IsolationSpec {
   std::uint64_t memory_bytes = 0;  // 0: no limit
   OnFailure on_failure = OnFailure::kDropFrames;
   bool network = false;
+  bool gpu = false;
   std::vector<std::string> files;  // that may be written: folders and files
   std::string python;              // the interpreter of a plug-in in Python
   bool confined = true;            // false: nothing of the system is taken from its process

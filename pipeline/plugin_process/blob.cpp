@@ -45,6 +45,7 @@ std::vector<char> WorkerOrder::bytes() const {
   writer.text(python_code);
   writer.put(confined);
   writer.put(network);
+  writer.put(gpu);
   put_texts(writer, files);
   writer.put(memory_bytes);
   writer.put(nice);
@@ -64,6 +65,7 @@ WorkerOrder WorkerOrder::read(std::span<const char> bytes) {
   order.python_code = reader.text();
   order.confined = reader.get<bool>();
   order.network = reader.get<bool>();
+  order.gpu = reader.get<bool>();
   order.files = get_texts(reader);
   order.memory_bytes = reader.get<std::uint64_t>();
   order.nice = reader.get<std::int32_t>();
@@ -157,6 +159,8 @@ std::vector<char> tensor_bytes(const std::vector<TensorOrder>& tensors) {
     writer.put(tensor.present);
     writer.put(tensor.device);
     writer.put(tensor.place);
+    writer.put(tensor.exported.has_value());
+    if (tensor.exported) writer.put(*tensor.exported);
     writer.put(tensor.where);
     writer.put(tensor.dtype);
     put_shape(writer, tensor.shape.data(), static_cast<std::int32_t>(tensor.shape.size()));
@@ -172,6 +176,7 @@ std::vector<TensorOrder> read_tensors(std::span<const char> bytes) {
     tensor.present = reader.get<bool>();
     tensor.device = reader.get<bool>();
     tensor.place = reader.get<Place>();
+    if (reader.get<bool>()) tensor.exported = reader.get<device::ExportHandle>();
     tensor.where = reader.get<DLDevice>();
     tensor.dtype = reader.get<DLDataType>();
     tensor.shape = get_shape(reader);

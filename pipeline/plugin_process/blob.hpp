@@ -7,12 +7,14 @@
 
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
 #include <vector>
 
 #include "base/error.hpp"
+#include "device/exported_memory.hpp"
 #include "pipeline/plugin_process/protocol.hpp"
 #include "plugins/camd_plugin.h"
 
@@ -70,6 +72,7 @@ struct WorkerOrder {
   std::string python_code;  // the folder of the Python side
   bool confined = true;     // false: nothing of the system is taken away
   bool network = false;
+  bool gpu = false;
   std::vector<std::string> files;  // folders and files that may be written
   std::uint64_t memory_bytes = 0;  // 0: no limit
   std::int32_t nice = 0;           // above the parent's
@@ -122,11 +125,14 @@ class ModelOrder {
   camd_model model_{};
 };
 
+using device::ExportHandle;
+
 // A tensor as a plug-in sees it: nothing, its shape, or its values too.
 struct TensorOrder {
   bool present = false;
-  bool device = false;  // among camd_tensors.device_outputs
-  Place place;          // of its values
+  bool device = false;                   // among camd_tensors.device_outputs
+  Place place;                           // of its values
+  std::optional<ExportHandle> exported;  // or: of its values on a GPU
   DLDevice where{};
   DLDataType dtype{};
   std::vector<std::int64_t> shape;

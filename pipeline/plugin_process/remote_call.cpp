@@ -40,11 +40,19 @@ std::unique_ptr<PreparedFrame> RemotePlugin::prepare(const camd_tensors& tensors
     order.shape.assign(tensor->shape, tensor->shape + tensor->ndim);
     if (tensor->data == nullptr) return;
     if (tensor->device.device_type == kDLCUDA) {
-      throw Error(
-          ErrorKind::kPlugin,
-          fmt::format("{}: asks for an output where the GPU left it, which only a plug-in in camd's own process "
-                      "can have: isolation: none",
-                      prefix_));
+      if (!spec_.isolation.gpu) {
+        throw Error(
+            ErrorKind::kPlugin,
+            fmt::format("{}: asks for an output where the GPU left it: allow: [gpu], or isolation: none", prefix_));
+      }
+      order.exported = device::exported_at(static_cast<const std::byte*>(tensor->data) + tensor->byte_offset);
+      if (!order.exported) {
+        throw Error(
+            ErrorKind::kPlugin,
+            fmt::format("{}: asks for an output on a GPU, where another process cannot open it: isolation: none",
+                        prefix_));
+      }
+      return;
     }
     // Where page-locked memory lies is the host's business: the worker's pages are ordinary ones.
     order.where = {kDLCPU, 0};
@@ -94,7 +102,11 @@ void RemotePlugin::send_region(const SharedRegion& region) {
 
 void RemotePlugin::send_prepared(const Prepared& prepared) {
   orders_.prepared = prepared.id;
-  if (request(wire::Op::kPrepare, wire::tensor_bytes(prepared.tensors), patience_.others, "a set-up call") != CAMD_OK) {
+  // The first piece of a GPU's memory takes its driver and a context.
+  const bool gpu = std::any_of(prepared.tensors.begin(), prepared.tensors.end(),
+                               [](const wire::TensorOrder& tensor) { return tensor.exported.has_value(); });
+  if (request(wire::Op::kPrepare, wire::tensor_bytes(prepared.tensors), gpu ? patience_.set_up : patience_.others,
+              "a set-up call") != CAMD_OK) {
     throw Error(ErrorKind::kPlugin, fmt::format("{}: {}", prefix_, message_));
   }
 }

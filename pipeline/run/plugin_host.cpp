@@ -99,6 +99,7 @@ void PluginHost::declare(const camd_model& model) {
   needs_ = {};
   needs_.outputs.assign(static_cast<std::size_t>(model.output_count), CAMD_NEED_NONE);
   needs_.device_outputs.assign(static_cast<std::size_t>(model.output_count), false);
+  needs_.exported_outputs = needs_.device_outputs;
   std::vector<std::string> problems;
   for (Entry& entry : entries_) {
     try {
@@ -116,6 +117,7 @@ void PluginHost::declare(const camd_model& model) {
       const camd_need wish = wishes.outputs[i];
       if (wish == CAMD_NEED_DEVICE) {
         needs_.device_outputs[i] = true;
+        if (entry.plugin->bounded()) needs_.exported_outputs[i] = true;
       } else {
         needs_.outputs[i] = std::max(needs_.outputs[i], wish);
       }

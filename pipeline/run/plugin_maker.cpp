@@ -108,6 +108,7 @@ std::shared_ptr<Worker> PluginMaker::worker_for(const PluginSpec& spec) {
     if (!spec.camera.empty()) wanted.order.name += ":" + spec.camera;
   }
   wanted.order.network = isolation.network;
+  wanted.order.gpu = isolation.gpu;
   wanted.order.files = isolation.files;
   wanted.order.memory_bytes = isolation.memory_bytes;
   wanted.order.nice = isolation.nice;
@@ -116,7 +117,7 @@ std::shared_ptr<Worker> PluginMaker::worker_for(const PluginSpec& spec) {
   if (!isolation.worker.empty()) {
     if (std::shared_ptr<Worker> there = workers_[isolation.worker].lock()) {
       const wire::WorkerOrder& has = there->spec().order;
-      if (has.network == isolation.network && has.files == isolation.files &&
+      if (has.network == isolation.network && has.gpu == isolation.gpu && has.files == isolation.files &&
           has.memory_bytes == isolation.memory_bytes && has.nice == isolation.nice &&
           has.python == wanted.order.python) {
         return there;
@@ -162,7 +163,7 @@ void PluginMaker::check(const PluginSpec& spec, PluginQuestion& question) {
   PluginSpec bare = spec;
   bare.where.clear();
   bare.isolation.worker.clear();
-  bare.isolation.network = false;
+  bare.isolation.network = bare.isolation.gpu = false;
   bare.isolation.files.clear();
   connect(bare, options_.reloads)->check(question);
 }

@@ -26,7 +26,9 @@ std::vector<PluginSpec> plugin_specs(const config::Config& config) {
       }
       for (const std::string& grant : entry.allow) {
         const std::string_view path = config::granted_path(grant);
-        if (path.empty()) {
+        if (grant == "gpu") {
+          isolation.gpu = true;
+        } else if (path.empty()) {
           isolation.network = true;
         } else {
           isolation.files.emplace_back(path);

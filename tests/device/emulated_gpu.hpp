@@ -25,10 +25,12 @@
 #include "device/cuda/emulated_stream.hpp"
 #include "device/cuda/nvdec_decoder.hpp"
 #include "device/host_device.hpp"
+#include "device/memory_exporter.hpp"
+#include "tests/device/exported_file.hpp"
 
 namespace camd::test {
 
-class EmulatedGpu : public device::CudaDevice {
+class EmulatedGpu : public device::CudaDevice, public device::MemoryExporter {
  public:
   explicit EmulatedGpu(const base::Clock& clock) : host_(device::make_host_device(clock, with_threads())) {
     info_ = host_->info();
@@ -85,6 +87,9 @@ class EmulatedGpu : public device::CudaDevice {
   }
   [[nodiscard]] device::DeviceBuffer allocate_device(std::size_t size_bytes) override {
     return host_->allocate_device(size_bytes);
+  }
+  [[nodiscard]] device::DeviceBuffer allocate_exported(std::size_t size_bytes) override {
+    return ExportedFile::make(size_bytes);
   }
   [[nodiscard]] device::Stream make_stream(const std::string& name) override {
     return device::Stream(std::make_unique<StreamOfGpu>(*this, host_->make_stream(name)));

@@ -12,7 +12,9 @@
 
 #include "pipeline/run/path_probe.hpp"
 #include "tests/device/emulated_gpu.hpp"
+#include "tests/device/exported_file.hpp"
 #include "tests/pipeline/digest_engine.hpp"
+#include "tests/pipeline/plugin_chain.hpp"
 #include "tests/pipeline/rig.hpp"
 
 namespace camd::pipeline {
@@ -48,8 +50,8 @@ INSTANTIATE_TEST_SUITE_P(EmulatedGpu, EveryStrategy, testing::ValuesIn(kStrategi
 // A pipeline on an emulated GPU, with a strategy.
 struct GpuRig {
   explicit GpuRig(
-      test::FakePlugin& plugin, std::function<void()> working = [] {})
-      : engine(gpu, std::move(working)), plugins({}, clock) {
+      test::FakePlugin& plugin, std::function<void()> working = [] {}, const std::vector<PluginSpec>& specs = {})
+      : engine(gpu, std::move(working)), plugins(specs, clock) {
     plugin.add_to(plugins);
     test::declare(plugins, engine);
   }
@@ -441,6 +443,23 @@ TEST_P(EveryStrategy, LeavesOutputsOnTheDeviceForAPluginThatReadsThemThere) {
   EXPECT_EQ(rig.run({test::fake_camera("one", test::publishes(rig.clock, 50), true)}), EndReason::kSourcesEnded);
   EXPECT_EQ(sums, numbers<float>(50));
   EXPECT_EQ(rig.pipeline->metrics().take(0).d2h_bytes_per_frame, 0.0);
+}
+
+TEST_P(EveryStrategy, LeavesOutputsOnTheDeviceForAPluginInAProcess) {
+  const test::FakeDriver driver;
+  PluginSpec spec = isolated("device");
+  spec.isolation.gpu = true;
+  std::vector<float> sums;
+  test::FakePlugin plugin([&](const camd_frame&, const camd_tensors& tensors, camd_results& results, camd_error&) {
+    EXPECT_EQ(results.items[0].score, *static_cast<const float*>(tensors.outputs[0]->data)) << "it is copied as well";
+    sums.push_back(results.items[0].score);
+    return static_cast<int>(CAMD_OK);
+  });
+  plugin.output = CAMD_NEED_HOST;
+  GpuRig rig(plugin, [] {}, {spec});
+  EXPECT_EQ(rig.run({test::fake_camera("one", test::publishes(rig.clock, 50), true)}), EndReason::kSourcesEnded);
+  EXPECT_EQ(sums, numbers<float>(50));
+  EXPECT_EQ(rig.plugins.counters()[0].health.bytes_copied, 0U);
 }
 
 TEST(FramePathOnAGpu, KeepsTheGraphsOfTheLayoutsThatCameLastAndNoMoreThan64) {

@@ -49,7 +49,8 @@ inline void declare_model(PluginHost& host, const std::vector<const char*>& came
 class Chain {
  public:
   explicit Chain(const std::vector<PluginSpec>& specs, PluginHostOptions options = {},
-                 std::vector<const char*> cameras = {"door"}, std::int64_t value_count = kFewValues)
+                 std::vector<const char*> cameras = {"door"}, std::int64_t value_count = kFewValues,
+                 float* on_gpu = nullptr)
       : cameras_(std::move(cameras)), host(specs, base::system_clock(), std::move(options)), shape_({1, value_count}) {
     declare_model(host, cameras_, value_count);
     memory_ = host.shared_memory(sizeof(float) * static_cast<std::size_t>(value_count));
@@ -63,6 +64,11 @@ class Chain {
     tensor.dtype = {kDLFloat, 32, 1};
     tensor.shape = shape_.data();
     tensors_.host = {tensor};
+    if (on_gpu != nullptr) {
+      values = on_gpu;
+      tensor.data = on_gpu;
+      tensor.device = {kDLCUDA, 0};
+    }
     tensors_.device = {tensor};
     items.resize(static_cast<std::size_t>(host.needs().detections));
     frame_ = host.prepare(tensors_);

@@ -346,6 +346,15 @@ TEST_F(PythonPlugin, SeesTensorsAndPicturesAndAddsDetectionsAndEvents) {
   EXPECT_TRUE(chain.host.finish().empty());
 }
 
+TEST_F(PythonPlugin, HandsTensorsToOthersByDlpackWithoutACopyAndKeepsNoneOfThem) {
+  Chain chain({python("dlpack")});
+  ASSERT_EQ(chain.process(), "");
+  ASSERT_EQ(chain.process(), "");
+  EXPECT_EQ(chain.items[0].score, 0.25F);
+  EXPECT_EQ(chain.items[0].class_id, 0);
+  EXPECT_EQ(chain.health().bytes_copied, 0U);
+}
+
 TEST_F(PythonPlugin, RunsInEachPythonThatIsInstalled) {
   int found = 0;
   for (int minor = 9; minor < 20; ++minor) {

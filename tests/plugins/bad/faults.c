@@ -3,6 +3,7 @@
  *   crash, abort, exit, kill, hang, memory, fork, threads, flood, writes_input, opens, connects
  * With "outlet" each frame is a message: the first of them is acknowledged, the others wait, and that frame aborts.
  * With "heap" class_id is how often the process has allocated (count_heap.c), and each frame has an event.
+ * With "device" it reads the first output where the GPU left it.
  * How "opens" and "connects" come out is in the message. Every other frame gets one detection whose class_id is the
  * process's id and whose score is the first value of the first output. */
 #define _GNU_SOURCE
@@ -68,7 +69,9 @@ static int32_t create(const camd_host* host, const char* config, void** instance
 static int32_t outputs(void* instance, const camd_model* model, camd_needs* needs, camd_error* error) {
   faults* self = instance;
   (void)error;
-  if (model->output_count > 0) needs->outputs[0] = CAMD_NEED_HOST;
+  if (model->output_count > 0) {
+    needs->outputs[0] = strcmp(self->how, "device") == 0 ? CAMD_NEED_DEVICE : CAMD_NEED_HOST;
+  }
   if (strcmp(self->how, "picture") == 0) needs->picture = CAMD_NEED_HOST;
   if (strcmp(self->how, "flood") == 0) needs->detections = CAMD_MAX_DETECTIONS;
   /* Only where it was started anew: then it crashes again and again. */
@@ -111,9 +114,8 @@ static int32_t process(void* instance, const camd_frame* frame, const camd_tenso
     memset(made, 0, sizeof(*made));
     made->class_id = strcmp(self->how, "heap") == 0 ? note_allocations(self) : (int32_t)getpid();
     made->box[2] = made->box[3] = 10.0F;
-    if (tensors->output_count > 0 && tensors->outputs[0] != NULL) {
-      made->score = ((const float*)tensors->outputs[0]->data)[0];
-    }
+    const DLTensor* const values = strcmp(self->how, "device") == 0 ? tensors->device_outputs[0] : tensors->outputs[0];
+    if (values != NULL) made->score = ((const float*)values->data)[0];
     if (frame->picture != NULL) made->keypoint_count = frame->picture->planes[0].data[5] % 8;
   }
   return CAMD_OK;
@@ -129,9 +131,16 @@ static int32_t destroy(void* instance, camd_error* error) {
   return CAMD_OK;
 }
 
-static const camd_plugin table = {CAMD_PLUGIN_ABI_VERSION, sizeof(camd_plugin), "faults",  "1.0.0",
-                                  "does one harm",         &create,             &outputs, &process,
-                                  &destroy,                NULL};
+static const camd_plugin table = {CAMD_PLUGIN_ABI_VERSION,
+                                  sizeof(camd_plugin),
+                                  "faults",
+                                  "1.0.0",
+                                  "does one harm",
+                                  &create,
+                                  &outputs,
+                                  &process,
+                                  &destroy,
+                                  NULL};
 
 CAMD_PLUGIN_EXPORT const camd_plugin* camd_plugin_v1(void);
 CAMD_PLUGIN_EXPORT const camd_plugin* camd_plugin_v1(void) { return &table; }
