@@ -124,8 +124,7 @@ class Pool {
     if (taken == found->taken.end()) return;
     std::size_t begin = offset, size = taken->second;
     found->taken.erase(taken);
-    // The pages go back at once; the next reader finds zeros.
-    (void)madvise(piece, size, MADV_REMOVE);
+    // Its pages stay: a sealed file refuses to give back a part of itself (EPERM, with F_SEAL_FUTURE_WRITE).
     if (found->taken.empty()) {
       regions_.erase(found);
       return;

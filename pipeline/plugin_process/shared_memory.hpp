@@ -5,7 +5,7 @@
 // can make it shorter, and no further mapping of it can be written to.
 //
 // Threads: [any]; a lock inside. allocate_shared() and the end of a piece may block.
-// Invariants: a piece that is given back gives its pages back. Files are never unmapped while a piece of them lives.
+// Invariants: a file is unmapped, and its pages go back, when the last piece of it is given back, and never before.
 #pragma once
 
 #include <cstddef>
