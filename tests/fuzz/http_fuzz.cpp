@@ -30,7 +30,7 @@ std::string next_line(std::string_view& text) {
 
 camd::http::HttpService& service() {
   using camd::pipeline::Snapshot;
-  static camd::http::HttpService one("1", camd::base::system_clock());
+  static camd::http::HttpService one("1", {}, camd::base::system_clock());
   static const bool attached = [] {
     one.tap().make_room(1);
     one.attach({[] { return std::optional<Snapshot>(Snapshot()); }, [] { return camd::pipeline::Progress(); },
