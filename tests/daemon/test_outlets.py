@@ -170,7 +170,7 @@ class Outlets(Daemon):
             f"pipeline: {{max_age: 1h}}\ncameras:\n{cameras}postprocess:\n"
             f"  - plugin: jsonl\n    config: {{path: {self.folder}/found.jsonl}}\n"
             f"  - plugin: mqtt\n    config:\n      url: mqtt://127.0.0.1:{self.broker.port}\n      publish: frame\n"
-            f"      outbox: {{capacity: 400, spool: {self.folder}/spool, retry_max: 100ms}}\n")
+            f"      outbox: {{capacity: 8, spool: {self.folder}/spool, retry_max: 100ms}}\n")
 
         def rows():
             return [row for row in map(json.loads, list(out.lines)) if row["event"] == "outlet"]
