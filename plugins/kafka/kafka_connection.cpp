@@ -19,6 +19,7 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kAnswerPatience{10};  // for a first word of the cluster
+constexpr milliseconds kGreeting{500};               // for an answer to one question
 constexpr const char* kDeliveryMs = "30000";         // for a message's acknowledgement
 constexpr std::size_t kWindow = 1000;                // messages on their way
 constexpr std::size_t kReason = 512;
@@ -82,7 +83,7 @@ class KafkaConnection final : public Connection {
 
   void work(Answers& answers, milliseconds most) override {
     if (!ready_) {
-      greet(std::min(most, milliseconds(100)));
+      greet(std::clamp(most, milliseconds(100), kGreeting));
     } else if (refused_.empty()) {
       pollfd wait{wake_, POLLIN, 0};
       static_cast<void>(::poll(&wait, 1, static_cast<int>(most.count())));
@@ -155,11 +156,12 @@ class KafkaConnection final : public Connection {
   void take(Answers& answers, rd_kafka_event_t& event) {
     if (rd_kafka_event_type(&event) == RD_KAFKA_EVENT_ERROR) {
       const rd_kafka_resp_err_t error = rd_kafka_event_error(&event);
-      // Others heal by themselves. That all are down follows a login that was refused, and says less.
+      // Others heal by themselves. That all are down follows a login or a certificate that was refused, and says less.
       const bool all_down = error == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN;
       if ((all_down && lost_.empty()) || error == RD_KAFKA_RESP_ERR__AUTHENTICATION ||
-          error == RD_KAFKA_RESP_ERR__FATAL) {
+          error == RD_KAFKA_RESP_ERR__FATAL || error == RD_KAFKA_RESP_ERR__SSL) {
         lost_ = rd_kafka_event_error_string(&event);
+        lost_.resize(std::min(lost_.size(), lost_.find(" (after ")));  // how long it took: another each time
       }
       return;
     }

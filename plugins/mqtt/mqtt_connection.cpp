@@ -94,6 +94,7 @@ class MqttConnection final : public Connection {
     mosquitto_disconnect_callback_set(client_, &MqttConnection::on_disconnect);
     mosquitto_publish_callback_set(client_, &MqttConnection::on_publish);
     mosquitto_message_callback_set(client_, &MqttConnection::on_message);
+    mosquitto_log_callback_set(client_, &MqttConnection::on_log);
     check(mosquitto_int_option(client_, MOSQ_OPT_TCP_NODELAY, 1), "TCP_NODELAY");
     check(mosquitto_will_set(client_, options_.status_topic.c_str(), 7, "offline", 1, true), "last will");
     if (!options_.user.empty()) {
@@ -112,8 +113,10 @@ class MqttConnection final : public Connection {
     }
     patience_ = steady_clock::now() + kAnswerPatience;
     lost_.clear();
+    tls_problem_.clear();
     out_of_memory_ = false;
-    check(mosquitto_connect(client_, options_.host.c_str(), options_.port, kKeepAliveSeconds), "connect");
+    const int code = mosquitto_connect(client_, options_.host.c_str(), options_.port, kKeepAliveSeconds);
+    if (code != MOSQ_ERR_SUCCESS) throw std::runtime_error(problem(code));
   }
 
   void send(std::uint64_t id, const Message& message) override {
@@ -142,7 +145,7 @@ class MqttConnection final : public Connection {
       if ((wait[0].revents & (POLLIN | POLLHUP | POLLERR)) != 0) code = mosquitto_loop_read(client_, 100);
       if (code == MOSQ_ERR_SUCCESS && mosquitto_want_write(client_)) code = mosquitto_loop_write(client_, 100);
       if (code == MOSQ_ERR_SUCCESS) code = mosquitto_loop_misc(client_);
-      if (code != MOSQ_ERR_SUCCESS && lost_.empty()) lost_ = error_text(code);
+      if (code != MOSQ_ERR_SUCCESS && lost_.empty()) lost_ = problem(code);
     }
     for (const int number : done_) {
       const auto found = ids_.find(number);
@@ -207,7 +210,9 @@ class MqttConnection final : public Connection {
   }
   static void on_disconnect(mosquitto* /*client*/, void* self, int code) {
     noted(self, [&](MqttConnection& me) {
-      if (me.lost_.empty()) me.lost_ = fmt::format("the connection was lost: {}", error_text(code));
+      if (me.lost_.empty())
+        me.lost_ = me.tls_problem_.empty() ? fmt::format("the connection was lost: {}", error_text(code))
+                                           : me.problem(MOSQ_ERR_TLS);
     });
   }
   static void on_publish(mosquitto* /*client*/, void* self, int number) {
@@ -219,6 +224,19 @@ class MqttConnection final : public Connection {
                                   message->payload != nullptr ? static_cast<std::size_t>(message->payloadlen) : 0);
       if (text == "online") me.retained_->all_again();
     });
+  }
+
+  // OpenSSL's own words, "OpenSSL Error[0]: error:0A000086:SSL routines::certificate verify failed", are only here.
+  static void on_log(mosquitto* /*client*/, void* self, int /*level*/, const char* text) {
+    noted(self, [&](MqttConnection& me) {
+      const std::string_view line(text);
+      if (line.substr(0, 13) == "OpenSSL Error" && me.tls_problem_.empty()) {
+        me.tls_problem_ = line.substr(line.rfind(':') + 1);
+      }
+    });
+  }
+  [[nodiscard]] std::string problem(int code) const {
+    return code == MOSQ_ERR_TLS && !tls_problem_.empty() ? "TLS: " + tls_problem_ : error_text(code);
   }
 
   void send_retained() {
@@ -243,6 +261,7 @@ class MqttConnection final : public Connection {
   bool ready_ = false;
   bool out_of_memory_ = false;
   std::string lost_;                   // why there is no connection any more
+  std::string tls_problem_;            // what OpenSSL said of it first
   std::map<int, std::uint64_t> ids_;   // of messages, by libmosquitto's number
   std::vector<int> done_;              // numbers that the broker has acknowledged
   steady_clock::time_point patience_;  // until when the broker has to say something

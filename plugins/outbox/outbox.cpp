@@ -5,17 +5,16 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <deque>
 #include <exception>
 #include <future>
 #include <mutex>
-#include <optional>
 #include <random>
-#include <set>
 #include <stdexcept>
 #include <thread>
 #include <utility>
 
+#include "plugins/outbox/identity.hpp"
+#include "plugins/outbox/rows.hpp"
 #include "plugins/outbox/slots.hpp"
 #include "plugins/outbox/spool.hpp"
 #include "plugins/paths.hpp"
@@ -31,17 +30,6 @@ using std::chrono::steady_clock;
 constexpr auto kWatch = milliseconds(100);
 constexpr auto kLookEvery = milliseconds(4);
 
-// Which outboxes of this process run, by identity.
-struct Running {
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::multiset<std::string> identities;
-};
-Running& running() {
-  static Running all;
-  return all;
-}
-
 // Frames come first where processors are scarce: a message may wait. On Linux a priority is a thread's own (nice(2)).
 void stand_behind() noexcept {
   constexpr int kBehind = 10;
@@ -50,28 +38,12 @@ void stand_behind() noexcept {
 
 }  // namespace
 
-OutboxOptions read_outbox(JsonObject& config) {
-  OutboxOptions options;
-  JsonObject keys = config.object("outbox");
-  options.capacity = static_cast<std::size_t>(keys.integer("capacity", 1, 1'000'000).value_or(1000));
-  if (const auto memory = keys.bytes("memory", std::int64_t{64} << 10U, std::int64_t{4} << 30U)) {
-    options.memory_bytes = static_cast<std::uint64_t>(*memory);
-  }
-  if (keys.one_of("full", {"newest", "oldest"}) == "oldest") options.full = OutboxOptions::Full::kOldest;
-  options.spool = keys.text("spool").value_or("");
-  if (const auto most = keys.bytes("spool_max", std::int64_t{1} << 20U, std::int64_t{1} << 50U)) {
-    options.spool_max_bytes = static_cast<std::uint64_t>(*most);
-    if (options.spool.empty()) keys.fail("spool_max", "bounds a spool, and there is none: name its folder in 'spool'");
-  }
-  if (const auto most = keys.duration("retry_max", milliseconds(100), std::chrono::hours(1))) {
-    options.retry_max = *most;
-    options.retry_min = std::min(options.retry_min, options.retry_max);
-  }
-  config.absorb(keys);
-  return options;
-}
-
-// Guards: `mutex_` guards what put() and the thread share. The connection and the spool are the thread's alone.
+// Two threads: the sender, which the connection may hold for seconds, and, with a spool, the spooler, which moves to
+// disk what cannot be sent meanwhile.
+//
+// Guards: `mutex_` guards what put() and the threads share. `order_` is taken before it by whoever takes messages out
+// of memory or touches the spool, so that they leave in their order; put() never waits for it. The connection is the
+// sender's alone.
 class Outbox::Core final : public Connection::Answers, public std::enable_shared_from_this<Core> {
  public:
   Core(OutboxOptions options, std::unique_ptr<Connection> connection, std::string identity, Log log)
@@ -84,26 +56,25 @@ class Outbox::Core final : public Connection::Answers, public std::enable_shared
                                        : std::clamp<std::size_t>(options_.capacity / 2, 1, connection_->window())),
         slots_(options_.capacity, options_.memory_bytes) {
     in_flight_.reserve(window_);
-    row_of("");
   }
 
   void add_camera(std::string_view camera) {
     const std::lock_guard lock(mutex_);
-    rows_[row_of(camera)].there = true;
+    rows_.set_there(rows_.of(camera), true);
   }
   void remove_camera(std::string_view camera) {
     const std::lock_guard lock(mutex_);
-    const std::size_t row = row_of(camera);
-    rows_[row].there = false;
-    fold(row);
+    const std::size_t row = rows_.of(camera);
+    rows_.set_there(row, false);
+    rows_.fold(row);
   }
 
   void put(std::string_view camera, std::string_view topic, std::string_view payload, bool retain) {
     bool wake = false, full = false;
     {
       const std::lock_guard lock(mutex_);
-      const auto row = static_cast<std::uint32_t>(row_of(camera));
-      OutboxTotals& totals = rows_[row].totals;
+      const auto row = static_cast<std::uint32_t>(rows_.of(camera));
+      OutboxTotals& totals = rows_[row];
       ++totals.taken;
       if (topic.size() + payload.size() > options_.memory_bytes / 4) {
         ++totals.dropped_for(OutboxDrop::kTooBig);
@@ -124,7 +95,7 @@ class Outbox::Core final : public Connection::Answers, public std::enable_shared
       full = !options_.spool.empty() && is_filling();
     }
     if (wake) connection_->wake();
-    if (full) changed_.notify_one();
+    if (full) filling_.notify_one();
   }
 
   void start() {
@@ -142,7 +113,7 @@ class Outbox::Core final : public Connection::Answers, public std::enable_shared
       changed_.notify_all();
     }
     connection_->wake();
-    running().changed.notify_all();
+    wake_identities();
     if (thread_.joinable()) {
       // What the thread does at its end is short; a name server that does not answer is not.
       if (ended_.wait_for(options_.linger + milliseconds(300)) == std::future_status::ready) {
@@ -153,6 +124,8 @@ class Outbox::Core final : public Connection::Answers, public std::enable_shared
       }
       ended_ = {};  // what it shares with the task holds this object
     }
+    end_spool();  // of a thread that was left behind
+    const std::lock_guard order(order_);
     const std::lock_guard lock(mutex_);
     drop_all(OutboxDrop::kShutdown);
     stopped_ = true;
@@ -160,12 +133,7 @@ class Outbox::Core final : public Connection::Answers, public std::enable_shared
 
   [[nodiscard]] std::vector<OutboxRow> totals() const {
     const std::lock_guard lock(mutex_);
-    std::vector<OutboxRow> rows;
-    rows.reserve(rows_.size());
-    for (const Row& row : rows_) {
-      if (row.name.empty() ? row.totals.taken > 0 : row.used) rows.push_back({row.name, row.totals});
-    }
-    return rows;
+    return rows_.all();
   }
   [[nodiscard]] bool connected() const {
     const std::lock_guard lock(mutex_);
@@ -173,12 +141,10 @@ class Outbox::Core final : public Connection::Answers, public std::enable_shared
   }
   [[nodiscard]] std::uint64_t waiting() const {
     const std::lock_guard lock(mutex_);
-    std::uint64_t sum = 0;
-    for (const Row& row : rows_) sum += row.totals.waiting + row.totals.spooled;
-    return sum;
+    return rows_.waiting();
   }
 
-  // ---- Connection::Answers, in work(): the outbox's thread, without the lock
+  // ---- Connection::Answers, in work(): the sender, without a lock
   void acknowledged(std::uint64_t id) override {
     settle(id, [](OutboxTotals& totals) { ++totals.acknowledged; });
   }
@@ -191,12 +157,6 @@ class Outbox::Core final : public Connection::Answers, public std::enable_shared
   }
 
  private:
-  struct Row {
-    std::string name;
-    OutboxTotals totals;
-    bool there = false;  // the camera runs
-    bool used = false;   // the row belongs to a name
-  };
   // A message that is on its way.
   struct Sent {
     std::uint64_t id = 0;
@@ -205,33 +165,7 @@ class Outbox::Core final : public Connection::Answers, public std::enable_shared
     std::uint64_t record = 0;           // its number in the spool
   };
 
-  // ---- Rows, under the lock
-  std::size_t row_of(std::string_view name) {
-    // Almost always the one of the call before, or near it.
-    for (std::size_t i = 0; i < rows_.size(); ++i) {
-      const std::size_t at = (last_row_ + i) % rows_.size();
-      if (rows_[at].used && rows_[at].name == name) return last_row_ = at;
-    }
-    const auto unused = std::find_if(rows_.begin(), rows_.end(), [](const Row& row) { return !row.used; });
-    if (unused == rows_.end()) {
-      rows_.push_back({std::string(name), {}, false, true});
-      return last_row_ = rows_.size() - 1;
-    }
-    *unused = {std::string(name), {}, false, true};
-    return last_row_ = static_cast<std::size_t>(unused - rows_.begin());
-  }
-  // The row of a camera that has gone, and has nothing left, becomes a part of the row "".
-  void fold(std::size_t index) {
-    Row& row = rows_[index];
-    if (index == 0 || row.there || row.totals.waiting + row.totals.spooled > 0) return;
-    OutboxTotals& gone = rows_.front().totals;
-    gone.taken += row.totals.taken;
-    gone.acknowledged += row.totals.acknowledged;
-    for (std::size_t i = 0; i < kOutboxDrops; ++i) gone.dropped[i] += row.totals.dropped[i];
-    row = {};
-  }
-
-  // ---- Under the lock
+  // ---- Under mutex_
   bool drop_oldest() {
     const std::uint32_t slot = slots_.pop();
     if (slot == Slots::kNone) return false;
@@ -240,10 +174,10 @@ class Outbox::Core final : public Connection::Answers, public std::enable_shared
   }
   void forget_waiting(std::uint32_t slot, OutboxDrop why) {
     const std::uint32_t row = slots_[slot].row;
-    --rows_[row].totals.waiting;
-    ++rows_[row].totals.dropped_for(why);
+    --rows_[row].waiting;
+    ++rows_[row].dropped_for(why);
     slots_.release(slot);
-    fold(row);
+    rows_.fold(row);
   }
   void drop_all(OutboxDrop why) {
     for (const Sent& sent : std::exchange(in_flight_, {})) {
@@ -255,20 +189,42 @@ class Outbox::Core final : public Connection::Answers, public std::enable_shared
       forget_waiting(slot, why);
     }
   }
+  [[nodiscard]] bool is_filling() const noexcept {
+    return slots_.waiting() * 4 > options_.capacity || slots_.waiting_bytes() * 4 > options_.memory_bytes;
+  }
 
-  // ---- The thread
+  // ---- The sender
   void run() {
+    // Before this thread stands behind the others: what the spooler does is short, and messages are lost without it.
+    std::thread spooler;
+    if (!options_.spool.empty()) spooler = std::thread([this] { spool_what_waits(); });
     stand_behind();
-    if (!take_identity()) return;
-    open_spool();
+    const auto stopping = [this] {
+      const std::lock_guard lock(mutex_);
+      return stopping_;
+    };
+    const auto waits = [this] {
+      log_(CAMD_LOG_WARN, connection_->name() + ": waits for another outlet to the same place to end");
+    };
+    const bool taken = take_identity(identity_, stopping, waits);
+    if (taken) {
+      open_spool();
+      send();
+      connection_->close(true);
+      set_connected(false);
+    }
+    end_spool();
+    if (spooler.joinable()) spooler.join();
+    if (taken) give_identity(identity_);
+  }
+
+  void send() {
     auto pause = options_.retry_min;
     auto next_try = steady_clock::now();
-    auto lost_at = steady_clock::now();
-    auto ready_since = lost_at;
+    auto ready_since = next_try;
     bool open = false;
     while (go_on()) {
       try {
-        if (must_spill(lost_at)) spill();
         if (!open) {
           if (!wait_until(next_try)) continue;
           connection_->open();
@@ -281,7 +237,7 @@ class Outbox::Core final : public Connection::Answers, public std::enable_shared
             // After a failure an answer has to come first: some take every connection and fail every message.
             if (told_.empty()) log_(CAMD_LOG_INFO, connection_->name() + ": connected");
           }
-          send_what_fits();
+          while (send_one()) continue;
         }
         connection_->work(*this, begin_idle());
         end_idle();
@@ -291,8 +247,7 @@ class Outbox::Core final : public Connection::Answers, public std::enable_shared
         open = false;
         send_again();
         if (set_connected(false)) {
-          lost_at = steady_clock::now();
-          if (told_.empty() || lost_at - ready_since >= options_.retry_max) pause = options_.retry_min;
+          if (told_.empty() || steady_clock::now() - ready_since >= options_.retry_max) pause = options_.retry_min;
         }
         failed_ = true;
         // Each reason once: a broker that is away, and then refuses, says both.
@@ -302,36 +257,33 @@ class Outbox::Core final : public Connection::Answers, public std::enable_shared
         next_try = steady_clock::now() + jittered(pause);
         pause = std::min(pause * 2, options_.retry_max);
       }
+      const std::lock_guard order(order_);
       if (spool_) spool_->save();
     }
-    connection_->close(true);
-    set_connected(false);
-    send_again();
-    spill();
-    spool_.reset();
-    give_identity();
   }
 
   // Whether there is more to do.
   bool go_on() {
+    const std::lock_guard order(order_);
     const std::lock_guard lock(mutex_);
     if (!stopping_) return true;
     const bool empty = slots_.waiting() == 0 && in_flight_.empty() && (spool_ == nullptr || !spool_->has_unread());
     // What is there is worth one try, also where none was made yet.
     return !empty && !failed_ && steady_clock::now() < deadline_;
   }
-  // [blocks] Whether the time has come; earlier when it shall stop, or a second has passed.
+  // [blocks] Whether the time has come; earlier when it shall stop.
   bool wait_until(steady_clock::time_point when) {
     std::unique_lock lock(mutex_);
-    const auto until = std::min(when, steady_clock::now() + std::chrono::seconds(1));
-    changed_.wait_until(lock, until, [this] { return stopping_ || (spool_ != nullptr && is_filling()); });
+    changed_.wait_until(lock, when, [this] { return stopping_; });
     return (!stopping_ || !failed_) && steady_clock::now() >= when;
   }
   // How long work() may wait. Where that is long, put() wakes it.
   milliseconds begin_idle() {
     const auto now = steady_clock::now();
+    const std::lock_guard order(order_);
+    const bool unread = spool_ != nullptr && spool_->has_unread();
     const std::lock_guard lock(mutex_);
-    if (in_flight_.size() < window_ && slots_.waiting() > 0 && connected_) return milliseconds(0);
+    if (in_flight_.size() < window_ && (unread || slots_.waiting() > 0) && connected_) return milliseconds(0);
     if (now < watch_until_ && connected_) return kLookEvery;
     idle_ = true;
     return stopping_ ? milliseconds(20) : milliseconds(1000);
@@ -340,36 +292,25 @@ class Outbox::Core final : public Connection::Answers, public std::enable_shared
     const std::lock_guard lock(mutex_);
     idle_ = false;
   }
+  // Returns what was before.
   bool set_connected(bool now) {
     const std::lock_guard lock(mutex_);
-    return std::exchange(connected_, now);
+    const bool before = std::exchange(connected_, now);
+    if (before && !now) lost_at_ = steady_clock::now();
+    return before;
   }
   milliseconds jittered(milliseconds pause) {
     std::uniform_int_distribution<std::int64_t> around(pause.count() / 2, pause.count() + pause.count() / 2);
     return milliseconds(around(random_));
   }
 
-  void send_what_fits() {
-    while (in_flight_.size() < window_) {
-      if (spool_ != nullptr && spool_->has_unread()) {
-        send_from_spool();
-      } else if (!send_from_memory()) {
-        return;
-      }
-    }
+  // Sends the oldest message that is not on its way. False: there is none, or too many are on their way.
+  bool send_one() {
+    const std::lock_guard order(order_);
+    if (in_flight_.size() >= window_) return false;
+    return spool_ != nullptr && spool_->has_unread() ? send_from_spool() : send_from_memory();
   }
-  // Under the lock.
-  [[nodiscard]] bool is_filling() const noexcept {
-    return slots_.waiting() * 4 > options_.capacity || slots_.waiting_bytes() * 4 > options_.memory_bytes;
-  }
-  // Whether what is waiting in memory has to go to disk: because others are there already, or it waits for too long.
-  [[nodiscard]] bool must_spill(steady_clock::time_point lost_at) {
-    if (spool_ == nullptr) return false;
-    const std::lock_guard lock(mutex_);
-    if (slots_.waiting() == 0) return false;
-    return spool_->has_unread() || is_filling() ||
-           (!connected_ && steady_clock::now() - lost_at >= options_.spool_after);
-  }
+  // Under order_.
   bool send_from_memory() {
     std::uint32_t slot = Slots::kNone;
     {
@@ -383,27 +324,30 @@ class Outbox::Core final : public Connection::Answers, public std::enable_shared
     connection_->send(next_id_++, slots_[slot].message);
     return true;
   }
-  void send_from_spool() {
+  // Under order_.
+  bool send_from_spool() {
     Sent sent{next_id_, 0, Slots::kNone, 0};
     const Spool::Read what = spool_->read(record_, sent.record, sent.row);
-    if (what == Spool::Read::kNothing) return;
+    if (what == Spool::Read::kNothing) return true;  // what is in memory comes next
     if (what == Spool::Read::kDamaged) {
       spool_->confirm(sent.record);
       const std::lock_guard lock(mutex_);
-      --rows_[sent.row].totals.spooled;
-      ++rows_[sent.row].totals.dropped_for(OutboxDrop::kDamaged);
-      fold(sent.row);
-      return;
+      --rows_[sent.row].spooled;
+      ++rows_[sent.row].dropped_for(OutboxDrop::kDamaged);
+      rows_.fold(sent.row);
+      return true;
     }
     {
       const std::lock_guard lock(mutex_);
       in_flight_.push_back(sent);
     }
     connection_->send(next_id_++, record_.message);
+    return true;
   }
 
   template <class Count>
   void settle(std::uint64_t id, Count&& count) {
+    const std::lock_guard order(order_);
     const auto found =
         std::find_if(in_flight_.begin(), in_flight_.end(), [id](const Sent& sent) { return sent.id == id; });
     if (found == in_flight_.end()) return;  // of a connection that is gone
@@ -415,15 +359,16 @@ class Outbox::Core final : public Connection::Answers, public std::enable_shared
     if (sent.slot == Slots::kNone) spool_->confirm(sent.record);
     const std::lock_guard lock(mutex_);
     in_flight_.erase(found);
-    OutboxTotals& totals = rows_[sent.row].totals;
+    OutboxTotals& totals = rows_[sent.row];
     --(sent.slot == Slots::kNone ? totals.spooled : totals.waiting);
     count(totals);
     if (sent.slot != Slots::kNone) slots_.release(sent.slot);
-    fold(sent.row);
+    rows_.fold(sent.row);
   }
 
   // What was on its way goes back to where it came from, in its order.
   void send_again() {
+    const std::lock_guard order(order_);
     if (spool_ != nullptr) spool_->rewind();
     const std::lock_guard lock(mutex_);
     for (std::size_t i = in_flight_.size(); i-- > 0;) {
@@ -432,64 +377,117 @@ class Outbox::Core final : public Connection::Answers, public std::enable_shared
     in_flight_.clear();
   }
 
-  // Moves what is waiting in memory to the spool's end. What does not fit stays in memory.
+  // ---- The spooler
+  void spool_what_waits() {
+    const milliseconds look_every =
+        std::clamp<milliseconds>(options_.spool_after / 5, milliseconds(1), milliseconds(200));
+    for (;;) {
+      {
+        std::unique_lock lock(mutex_);
+        filling_.wait_for(lock, look_every, [this] { return spool_ended_ || is_filling(); });
+        if (spool_ended_) return;
+      }
+      const std::lock_guard order(order_);
+      if (must_spill()) spill();
+    }
+  }
+  // Under order_. Whether what is waiting in memory has to go to disk: it fills, others are there already, or it has
+  // waited for too long.
+  [[nodiscard]] bool must_spill() {
+    if (spool_ == nullptr) return false;
+    const std::lock_guard lock(mutex_);
+    if (slots_.waiting() == 0) return false;
+    return spool_->has_unread() || is_filling() ||
+           (!connected_ && steady_clock::now() - lost_at_ >= options_.spool_after);
+  }
+
+  // Under order_. Moves what is in memory to the spool's end, as far as there is room. What is on its way comes first:
+  // should its connection be lost, it is sent again before the others.
   void spill() {
-    if (spool_ == nullptr) return;
+    for (Sent& sent : in_flight_) {
+      if (sent.slot == Slots::kNone) continue;
+      const std::uint32_t slot = sent.slot;
+      std::uint64_t number = 0;
+      if (!write_down(slot, &number)) return;
+      const std::lock_guard lock(mutex_);
+      sent.slot = Slots::kNone;
+      sent.record = number;
+      count_spooled(slot);
+    }
     for (;;) {
       std::uint32_t slot = Slots::kNone;
       {
         const std::lock_guard lock(mutex_);
         slot = slots_.pop();
-        if (slot == Slots::kNone) return;
-        record_.camera = rows_[slots_[slot].row].name;
       }
-      Slots::Slot& moved = slots_[slot];
-      std::swap(record_.message, moved.message);
-      bool written = false;
-      try {
-        while (!spool_->fits(record_) && options_.full == OutboxOptions::Full::kNewest) {
-          const bool dropped = spool_->drop_oldest([this](std::uint32_t row) {
-            const std::lock_guard lock(mutex_);
-            --rows_[row].totals.spooled;
-            ++rows_[row].totals.dropped_for(OutboxDrop::kFull);
-            fold(row);
-          });
-          if (!dropped) break;
-        }
-        if (spool_->fits(record_)) {
-          spool_->append(record_, moved.row);
-          written = true;
-          spool_told_ = false;
-        }
-      } catch (const std::exception& problem) {
-        if (!std::exchange(spool_told_, true)) {
-          log_(CAMD_LOG_WARN, fmt::format("the spool cannot be written: {}; messages wait in memory", problem.what()));
-        }
-      }
-      std::swap(record_.message, moved.message);
+      if (slot == Slots::kNone) return;
+      const bool written = write_down(slot, nullptr);
       const std::lock_guard lock(mutex_);
       if (!written) {
         slots_.put_back(slot);
         return;
       }
-      --rows_[moved.row].totals.waiting;
-      ++rows_[moved.row].totals.spooled;
-      slots_.release(slot);
+      count_spooled(slot);
     }
   }
+  // Under order_ and mutex_.
+  void count_spooled(std::uint32_t slot) {
+    const std::uint32_t row = slots_[slot].row;
+    --rows_[row].waiting;
+    ++rows_[row].spooled;
+    slots_.release(slot);
+  }
+  // Under order_. Writes the message to the spool's end; `on_its_way` gets its number, where it is on its way already.
+  // False: it does not fit.
+  bool write_down(std::uint32_t slot, std::uint64_t* on_its_way) {
+    Slots::Slot& moved = slots_[slot];  // not waiting, so that put() does not touch it
+    {
+      const std::lock_guard lock(mutex_);
+      record_.camera = rows_.name(moved.row);
+    }
+    std::swap(record_.message, moved.message);
+    bool written = false;
+    try {
+      while (!spool_->fits(record_) && options_.full == OutboxOptions::Full::kNewest) {
+        const bool dropped = spool_->drop_oldest([this](std::uint32_t row) {
+          const std::lock_guard lock(mutex_);
+          --rows_[row].spooled;
+          ++rows_[row].dropped_for(OutboxDrop::kFull);
+          rows_.fold(row);
+        });
+        if (!dropped) break;
+      }
+      if (spool_->fits(record_)) {
+        const std::uint64_t number = spool_->append(record_, moved.row, on_its_way != nullptr);
+        if (on_its_way != nullptr) *on_its_way = number;
+        written = true;
+        spool_told_ = false;
+      }
+    } catch (const std::exception& problem) {
+      if (!std::exchange(spool_told_, true)) {
+        log_(CAMD_LOG_WARN, fmt::format("the spool cannot be written: {}; messages wait in memory", problem.what()));
+      }
+    }
+    std::swap(record_.message, moved.message);
+    return written;
+  }
 
+  // [blocks] until the spool can be used, or it shall stop.
   void open_spool() {
     if (options_.spool.empty()) return;
     bool told = false;
     do {
       try {
-        spool_ = std::make_unique<Spool>(options_.spool, options_.spool_max_bytes, [this](const std::string& camera) {
-          const std::lock_guard lock(mutex_);
-          const std::size_t row = row_of(camera);
-          ++rows_[row].totals.taken;
-          ++rows_[row].totals.spooled;
-          return static_cast<std::uint32_t>(row);
-        });
+        auto spool =
+            std::make_unique<Spool>(options_.spool, options_.spool_max_bytes, [this](const std::string& camera) {
+              const std::lock_guard lock(mutex_);
+              const std::size_t row = rows_.of(camera);
+              ++rows_[row].taken;
+              ++rows_[row].spooled;
+              return static_cast<std::uint32_t>(row);
+            });
+        const std::lock_guard order(order_);
+        if (!spool_ended_) spool_ = std::move(spool);
         return;
       } catch (const std::exception& problem) {
         if (!std::exchange(told, true)) {
@@ -499,30 +497,15 @@ class Outbox::Core final : public Connection::Answers, public std::enable_shared
       static_cast<void>(wait_until(steady_clock::now() + std::chrono::seconds(1)));
     } while (go_on());
   }
-
-  // [blocks] until no other outbox of this identity runs. False: it shall stop.
-  bool take_identity() {
-    Running& all = running();
-    std::unique_lock lock(all.mutex);
-    const auto may = [&] { return all.identities.count(identity_) == 0; };
-    bool told = false;
-    while (!may()) {
-      if (all.changed.wait_for(lock, std::chrono::seconds(2)) == std::cv_status::timeout &&
-          !std::exchange(told, true)) {
-        log_(CAMD_LOG_WARN, connection_->name() + ": waits for another outlet to the same place to end");
-      }
-      const std::lock_guard mine(mutex_);
-      if (stopping_) return false;
-    }
-    all.identities.insert(identity_);
-    return true;
-  }
-  void give_identity() {
-    Running& all = running();
-    const std::lock_guard lock(all.mutex);
-    const auto found = all.identities.find(identity_);
-    if (found != all.identities.end()) all.identities.erase(found);
-    all.changed.notify_all();
+  // What was not acknowledged goes to disk, and the spooler ends. Idempotent.
+  void end_spool() {
+    send_again();
+    const std::lock_guard order(order_);
+    if (spool_ != nullptr) spill();
+    spool_.reset();
+    const std::lock_guard lock(mutex_);
+    spool_ended_ = true;
+    filling_.notify_all();
   }
 
   const OutboxOptions options_;
@@ -534,26 +517,30 @@ class Outbox::Core final : public Connection::Answers, public std::enable_shared
 
   const std::size_t window_;  // messages that may be on their way
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  Slots slots_;  // a slot that is not waiting belongs to the thread
-  std::deque<Row> rows_;
-  std::size_t last_row_ = 0;
+  std::condition_variable changed_;  // the sender's
+  std::condition_variable filling_;  // the spooler's
+  Slots slots_;                      // a slot that is not waiting is under order_
+  Rows rows_;
   bool connected_ = false;
-  bool idle_ = false;  // the thread may wait in work() for long, and nobody has woken it yet
+  steady_clock::time_point lost_at_ = steady_clock::now();
+  bool idle_ = false;  // the sender may wait in work() for long, and nobody has woken it yet
   bool stopping_ = false;
   bool stopped_ = false;
+  bool spool_ended_ = false;
   steady_clock::time_point deadline_;
 
-  // The thread's, but for in_flight_, which changes under the lock as well.
-  std::vector<Sent> in_flight_;
+  std::mutex order_;
+  std::vector<Sent> in_flight_;  // changes under mutex_ as well
   std::unique_ptr<Spool> spool_;
   SpoolRecord record_;
+  bool spool_told_ = false;
+
+  // The sender's.
   std::uint64_t next_id_ = 1;
   steady_clock::time_point watch_until_;
   bool failed_ = false;  // the last try has failed
   std::string told_;     // why it did; until the other side has answered again
   bool refusal_told_ = false;
-  bool spool_told_ = false;
   std::minstd_rand random_{std::random_device{}()};
 };
 

@@ -7,11 +7,13 @@
 // its way is sent again, in order: at least once. With a spool, what cannot be sent for a second, or fills a quarter of
 // the memory, goes to disk, and everything that comes later goes behind it.
 //
-// While messages come, the thread looks for them every few milliseconds; put() wakes it only where it sleeps.
+// While messages come, the thread looks for them every few milliseconds; put() wakes it only where it sleeps. What goes
+// to disk is moved by a second thread, since a connection may hold the first for seconds (a host that does not answer).
 //
 // Threads: constructor, stop(), destructor [setup]; add_camera(), remove_camera() [setup] or [post]; put(), start()
 // [post],
-//   one at a time; totals() [any]. The connection and the spool belong to a thread of the outbox's own.
+//   one at a time; totals() [any]. The connection belongs to a thread of the outbox's own, the spool to that and
+//   another.
 // Invariants: put() copies its message and returns: it never waits for the network or the disk, and allocates nothing
 //   once messages have had their size. Memory is bounded by OutboxOptions. The ledger balances whenever it is read.
 #pragma once

@@ -187,7 +187,7 @@ void Spool::begin_file() {
   files_.push_back({next_name_++, end_, 0, 0, {}});
 }
 
-void Spool::append(const SpoolRecord& record, std::uint32_t tag) {
+std::uint64_t Spool::append(const SpoolRecord& record, std::uint32_t tag, bool on_its_way) {
   const Message& message = record.message;
   const std::uint64_t size = bytes_of(record);
   if (size > kMostBytes) throw std::runtime_error(folder_ + ": a message is too big for the spool");
@@ -218,7 +218,8 @@ void Spool::append(const SpoolRecord& record, std::uint32_t tag) {
   file.entries.push_back({tag, static_cast<std::uint32_t>(size), false});
   file.bytes += size;
   bytes_ += size;
-  ++end_;
+  if (on_its_way) next_ = end_ + 1;
+  return end_++;
 }
 
 Spool::File& Spool::file_of(std::uint64_t number) noexcept {

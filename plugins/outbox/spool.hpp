@@ -1,6 +1,6 @@
 // Spool: messages on disk, in order, until the other side has them. A first in, first out queue of files.
 //
-// Threads: one.
+// Threads: [any], one at a time.
 // Invariants: a record is there whole or not at all: each has a checksum, and a torn last one is cut off. What was not
 //   confirmed is there after a crash; a few confirmed ones may be there again. The folder belongs to one process
 //   (flock). At most `max_bytes` on disk, and kMostRecords records: of each some bytes are kept in memory.
@@ -35,8 +35,9 @@ class Spool {
   Spool& operator=(const Spool&) = delete;
 
   [[nodiscard]] bool fits(const SpoolRecord& record) const noexcept;
-  // Throws std::runtime_error; the spool is as it was then.
-  void append(const SpoolRecord& record, std::uint32_t tag);
+  // Returns the record's number. `on_its_way`: it counts as read; nothing before it may be unread. Throws
+  // std::runtime_error; the spool is as it was then.
+  std::uint64_t append(const SpoolRecord& record, std::uint32_t tag, bool on_its_way = false);
   // The next record that was not read yet, and its number for confirm(). kDamaged: it cannot be read any more; number
   // and tag are told all the same.
   [[nodiscard]] Read read(SpoolRecord& record, std::uint64_t& number, std::uint32_t& tag);

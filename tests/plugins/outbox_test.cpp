@@ -360,6 +360,75 @@ TEST_F(OutboxTest, SpoolsWhatComesWhileTheOtherSideTakesMessagesAndAcknowledgesN
   EXPECT_EQ(far.wait_for(50), all);
 }
 
+// As a host that does not answer, or a client's library that ends its threads: the connection keeps the sender.
+TEST_F(OutboxTest, SpoolsWhatComesWhileTheConnectionKeepsItsThread) {
+  options.spool = path("spool");
+  options.capacity = 8;
+  options.spool_after = std::chrono::hours(1);
+  make();
+  far.hold = true;
+  box->start();
+  {
+    std::unique_lock lock(far.mutex);
+    far.changed.wait(lock, [&] { return far.working; });
+  }
+  std::vector<std::string> all;
+  for (std::uint64_t i = 0; i < 50; ++i) {
+    all.push_back(std::to_string(i));
+    put(all.back());
+    static_cast<void>(wait_until([&](const OutboxTotals& now) { return now.waiting <= 2; }));
+  }
+  EXPECT_EQ(dropped(totals(), OutboxDrop::kFull), 0U);
+  far.set([](Far& now) { now.hold = false; });
+  static_cast<void>(wait_until([](const OutboxTotals& now) { return now.acknowledged == 50; }));
+  EXPECT_EQ(far.wait_for(50), all);
+}
+
+TEST_F(OutboxTest, SendsWhatWasOnItsWayBeforeWhatWasSpooledMeanwhile) {
+  options.spool = path("spool");
+  options.capacity = 8;
+  options.spool_after = std::chrono::hours(1);
+  far.may_acknowledge = 0;
+  make();
+  box->start();
+  std::vector<std::string> wanted{"0", "1", "2", "3"};  // all that may be on their way
+  for (std::uint64_t i = 0; i < 12; ++i) {
+    wanted.push_back(std::to_string(i));
+    put(wanted.back());
+    static_cast<void>(wait_until([&](const OutboxTotals& now) { return now.waiting <= 6; }));
+    if (i < 4) static_cast<void>(far.wait_for(i + 1));
+  }
+  static_cast<void>(wait_until([&](const OutboxTotals& now) { return now.spooled >= 5; }));
+  far.set([](Far& now) {
+    now.lose = true;
+    now.may_acknowledge = 1000;
+  });
+  static_cast<void>(wait_until([](const OutboxTotals& now) { return now.acknowledged == 12; }));
+  EXPECT_EQ(far.wait_for(16), wanted);
+}
+
+TEST_F(OutboxTest, SpoolsAtTheEndWhatWaitsBehindAConnectionThatKeepsItsThread) {
+  options.spool = path("spool");
+  options.spool_after = std::chrono::hours(1);
+  make();
+  far.hold = true;
+  box->start();
+  {
+    std::unique_lock lock(far.mutex);
+    far.changed.wait(lock, [&] { return far.working; });
+  }
+  for (const char* one : {"1", "2"}) put(one);
+  box->stop();
+  EXPECT_EQ(totals().spooled, 2U);
+  EXPECT_EQ(dropped(totals(), OutboxDrop::kShutdown), 0U);
+  // The thread that was left behind ends; the next run sends what it spooled.
+  make();
+  box->start();
+  far.set([](Far& now) { now.hold = false; });
+  static_cast<void>(wait_until([](const OutboxTotals& now) { return now.acknowledged == 2; }));
+  EXPECT_THAT(far.received, ElementsAre("1", "2"));
+}
+
 TEST_F(OutboxTest, FindsWhatAnEarlierRunSpooled) {
   options.spool = path("spool");
   far.up = false;
