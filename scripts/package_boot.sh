@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2154
-# Sourced by scripts/package_test.sh: the root that camd was installed into, booted in QEMU. What happens in the machine
+# Sourced by scripts/package_test.sh, which has made next.deb: the root that camd was installed into, booted in QEMU. What happens in the machine
 # comes over its serial line: "ok: ..." or "failed: ...", and "end" when all was done.
 
 have qemu-system-x86_64 || die "qemu-system-x86_64 is missing (package qemu-system-x86)"
@@ -27,6 +27,13 @@ config=/etc/camd/camd.yaml
 expect "the service is active" active
 expect "its status counts the camera" status_has "1 of 1 cameras running"
 log "score: $(systemd-analyze security camd --no-pager | tail -n 1)"
+pid() { systemctl show -p MainPID --value camd; }
+expect "it has no rights, can get none, and a filter stands before its system calls" sh -c \
+  "test \"\$(awk '/^(CapBnd|CapEff|NoNewPrivs|Seccomp):/ { printf \"%s \", \$2 }' /proc/$(pid)/status)\" = '0000000000000000 0000000000000000 1 2 '"
+expect "it cannot write outside /var/lib/camd" sh -c \
+  "nsenter -t $(pid) -m touch /var/lib/camd/mine && ! nsenter -t $(pid) -m touch /etc/camd/mine && ! nsenter -t $(pid) -m touch /srv/mine"
+expect "it cannot open the disk" sh -c \
+  "head -c 1 /dev/vda >/dev/null && ! sh -c 'echo 0 >/sys/fs/cgroup\$(systemctl show -p ControlGroup --value camd)/cgroup.procs || exit 0; exec head -c 1 /dev/vda'"
 expect "it runs as camd" sh -c 'ps -o user= -p $(systemctl show -p MainPID --value camd) | grep -qx camd'
 # A network of one step: QEMU takes seconds for a frame of a real one.
 cat >$config <<'YAML'
@@ -38,6 +45,7 @@ cameras:
     source: {type: test, width: 640, height: 360, fps: 1}
 postprocess:
   - plugin: /usr/local/lib/count.so
+    nice: 7
   - plugin: jsonl
     config: {path: detections.jsonl}
   - plugin: webhook # nobody is there; its thread stands behind the cameras'
@@ -47,6 +55,7 @@ systemctl reload camd
 expect "a reload adds a camera" status_has "2 of 2 cameras running"
 expect "a plug-in runs in a process of its own under the service's filter" pgrep -u camd camd-plugin
 expect "the thread that sends has lowered its own priority" sh -c 'ps -L -o ni= -p $(systemctl show -p MainPID --value camd) | grep -qw 10'
+expect "the plug-in's process has the priority that the configuration says" sh -c 'ps -o ni= -p $(pgrep -u camd -d , camd-plugin) | grep -qw 7'
 expect "frames come through it" test -s /var/lib/camd/detections.jsonl
 expect "it may write nothing, by Landlock" test ! -e /var/lib/camd/forbidden
 expect "it is confined by seccomp" sh -c 'grep -q "^Seccomp:.*2" /proc/$(pgrep -u camd camd-plugin | head -n 1)/status'
@@ -62,6 +71,16 @@ expect "the watchdog starts it anew" sh -c "[ \$(systemctl show -p NRestarts --v
 expect "and its cameras run again" status_has "2 of 2 cameras running"
 systemctl stop camd
 expect "it stops with success" sh -c '[ "$(systemctl show -p Result --value camd)" = success ]'
+systemctl start camd
+expect "it starts again" active
+rm /usr/sbin/policy-rc.d
+before=$(systemctl show -p MainPID --value camd)
+expect "an upgrade" dpkg -i /srv/next.deb
+expect "starts the next version" sh -c "test \$(systemctl show -p MainPID --value camd) != $before && systemctl is-active camd"
+expect "and its cameras run" status_has "2 of 2 cameras running"
+expect "a purge" dpkg --purge camd camd-dev
+expect "leaves no service, no process and no file" sh -c \
+  '! systemctl is-active camd && ! pgrep -u camd && ! test -e /etc/camd && ! test -e /var/lib/camd && ! test -e /usr/bin/camd'
 log end
 systemctl poweroff --no-block
 INSIDE

@@ -110,6 +110,12 @@ must "bash completes" inside bash -c '. /usr/share/bash-completion/completions/c
 must "the manual pages are there" inside sh -c \
   'for page in man1/camd.1.gz man1/camtop.1.gz man5/camd.yaml.5.gz; do zcat /usr/share/man/$page | head -n 1 | grep -q "^.TH" || exit 1; done'
 
+# ---- The next version
+rm -rf "$work/next"
+dpkg-deb -R "${debs[0]}" "$work/next"
+sed -i 's/^Version: .*/&+next/' "$work/next/DEBIAN/control"
+dpkg-deb --root-owner-group -b "$work/next" "$root/srv/next.deb" >/dev/null
+
 # ---- Boot
 if [[ $boot == yes ]]; then
   # shellcheck source=scripts/package_boot.sh
@@ -119,10 +125,6 @@ fi
 # ---- Upgrade
 say "upgrading"
 echo "# mine" >>"$root/etc/camd/camd.yaml"
-rm -rf "$work/next"
-dpkg-deb -R "${debs[0]}" "$work/next"
-sed -i 's/^Version: .*/&+next/' "$work/next/DEBIAN/control"
-dpkg-deb --root-owner-group -b "$work/next" "$root/srv/next.deb" >/dev/null
 must "apt-get install of the next version" inside apt-get -q -y install /srv/next.deb
 must "it is the next version" inside sh -c "dpkg-query -s camd | grep '^Version:.*+next'"
 must "what was changed in the configuration is still there" grep -q '^# mine$' "$root/etc/camd/camd.yaml"

@@ -1,28 +1,38 @@
 #!/usr/bin/env python3
 """10,000 messages a second into each outlet, in turns with none: what that does to the pipeline's latency.
 
-usage: outlet_load.py BUILD [--rounds 3] [--seconds 6] [--outlets mqtt,webhook,kafka] [--many FILE] [--servers FOLDER]
+usage: outlet_load.py BUILD [--pairs 15] [--turn 2.0] [--outlets nothing,mqtt,webhook,kafka] [--many FILE] [--servers FOLDER]
 
-Four cameras of 64x48 at 40 frames a second through a network of one layer; a plug-in adds 63 events to each frame, so that with
-`publish: frame` an outlet gets 64 messages a frame, 10,240 a second. The other side is on this machine: mosquitto, a web server
-of Python, librdkafka's mock cluster, each a process of its own. A run with an outlet is compared with the runs without one
-before and after it.
+Eight cameras of 64x48 at 40 frames a second through a network of one layer; a plug-in adds 31 events to each frame, so that with
+`publish: frame` an outlet gets 32 messages a frame, 10,240 a second. The other side is on this machine: mosquitto, a web server
+of Python, librdkafka's mock cluster, each a process of its own.
+
+One camd runs all the time. A reload puts the outlet in and takes it out again, so that both kinds of turns have the same process,
+memory and threads. What comes within 0.6 s of a reload does not count. `nothing` is a plug-in that does nothing, put in and taken
+out in the same way: what the measurement itself does to the ratios. camd has one half of the cores for itself, with their
+hyperthreads; the other sides and this program have the other half.
+
+Each frame has the times of the first and the last plug-in, so that a frame's latency falls into the outlet's call and the rest. The
+intervals hold 95 of 100 ratios of turns drawn anew, by pairs (bootstrap).
 
 BUILD is a build's folder, or a bundle (scripts/bundle.sh). --prepare FOLDER puts there what a machine without cc, mosquitto and
 librdkafka needs for --many and --servers, from those of this machine.
 """
 
 import argparse
+import array
 import http.server
 import json
 import os
+import random
 import shutil
 import signal
 import socket
-import statistics
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[2]
@@ -30,12 +40,33 @@ sys.path[:0] = [str(SOURCE / "tests/chaos"), str(SOURCE / "tests/daemon")]
 from parts import tiny_model, wait_until  # noqa: E402
 
 PLUGIN = r"""
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include "plugins/camd_plugin.h"
+enum { kMany, kMark, kNothing };
+struct one {
+  const camd_host* host;
+  int role;
+  FILE* file;
+};
+static _Thread_local int64_t entered, added;  /* of the frame that is in hand */
+static int64_t now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec * INT64_C(1000000000) + time.tv_nsec;
+}
 static int32_t create(const camd_host* host, const char* config, void** instance, camd_error* error) {
-  (void)config; (void)error;
-  *instance = (void*)host;
+  (void)error;
+  struct one* made = calloc(1, sizeof(*made));
+  made->host = host;
+  made->role = strstr(config, "mark") ? kMark : strstr(config, "nothing") ? kNothing : kMany;
+  if (made->role == kMark) {
+    made->file = fopen(getenv("OUTLET_LOAD_TIMES"), "ab");
+    setvbuf(made->file, NULL, _IOFBF, 1 << 22);
+  }
+  *instance = made;
   return CAMD_OK;
 }
 static int32_t outputs(void* i, const camd_model* m, camd_needs* n, camd_error* e) {
@@ -43,22 +74,36 @@ static int32_t outputs(void* i, const camd_model* m, camd_needs* n, camd_error* 
   return CAMD_OK;
 }
 static int32_t process(void* instance, const camd_frame* f, const camd_tensors* t, camd_results* r, camd_error* e) {
-  (void)f; (void)t; (void)r; (void)e;
-  const camd_host* host = instance;
-  const camd_events* events = host->get_extension(host, CAMD_EXTENSION_EVENTS);
-  for (int k = 0; k < 63; ++k) {
+  (void)t; (void)r; (void)e;
+  struct one* self = instance;
+  const int64_t here = now();
+  if (self->role == kMark) {
+    const int64_t times[4] = {f->captured_mono_ns, entered, added, here};
+    fwrite(times, sizeof(times), 1, self->file);
+  }
+  if (self->role != kMany) return CAMD_OK;
+  entered = here;
+  const camd_events* events = self->host->get_extension(self->host, CAMD_EXTENSION_EVENTS);
+  for (int k = 0; k < 31; ++k) {
     camd_event event;
     memset(&event, 0, sizeof(event));
     event.struct_size = sizeof(event);
     event.track_id = (uint64_t)k + 1;
     strcpy(event.name, "line_crossed");
     strcpy(event.zone, "gate");
-    events->add(host, &event);
+    events->add(self->host, &event);
   }
+  added = now();
   return CAMD_OK;
 }
-static int32_t destroy(void* i, camd_error* e) { (void)i; (void)e; return CAMD_OK; }
-static const camd_plugin kTable = {CAMD_PLUGIN_ABI_VERSION, sizeof(camd_plugin), "many", "1", "adds 63 events", create, outputs,
+static int32_t destroy(void* i, camd_error* e) {
+  (void)e;
+  struct one* self = i;
+  if (self->file) fclose(self->file);
+  free(self);
+  return CAMD_OK;
+}
+static const camd_plugin kTable = {CAMD_PLUGIN_ABI_VERSION, sizeof(camd_plugin), "many", "1", "adds 31 events", create, outputs,
                                    process, destroy, NULL};
 CAMD_PLUGIN_EXPORT const camd_plugin* camd_plugin_v1(void) { return &kTable; }
 """
@@ -137,23 +182,128 @@ def prepare(folder):
                 shutil.copy(path.split(" (")[0], folder / name.strip())
 
 
-def run(camd, folder, many, outlet, seconds):
-    """A run's figures. Latencies are the middle of all cameras and periods."""
-    cameras = "".join(f"  - {{name: c{i}, source: {{type: test, width: 64, height: 48, fps: 40}}}}\n" for i in range(4))
-    path = folder / "camd.yaml"
-    path.write_text(f"device: host\nmodel: {{path: {folder}/tiny.onnx}}\nmetrics: {{period: 1s}}\npipeline: {{max_age: 1h}}\n"
-                    f"cameras:\n{cameras}postprocess:\n  - {{plugin: {many}, isolation: none}}\n{outlet}")
-    done = subprocess.run([camd, "run", str(path), "--metrics", "json", "--duration", f"{seconds}s"], capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(done.stderr)
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
-    warm = [line["latency_us"] for line in lines if line["event"] == "camera"][8:]  # without the first two periods
-    rows = [line for line in lines if line["event"] == "outlet"][-4:]
-    middle = lambda stage, part: statistics.median(line[stage][part] for line in warm)
-    return {"total p50": middle("total", "p50"), "total p99": middle("total", "p99"),
-            "postprocess p50": middle("postprocess", "p50"), "postprocess p99": middle("postprocess", "p99"),
-            "sent/s": sum(row["acknowledged"] for row in rows) / seconds,
-            "dropped": sum(sum(row["dropped"].values()) for row in rows)}
+def halves():
+    """This machine's processors in two sets that share no core."""
+    allowed = sorted(os.sched_getaffinity(0))
+    cores = {}
+    for cpu in allowed:
+        try:
+            key = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list").read_text().strip()
+        except OSError:
+            key = str(cpu)
+        cores.setdefault(key, []).append(cpu)
+    groups = list(cores.values())
+    if len(groups) < 2:
+        return set(allowed), set(allowed)
+    half = len(groups) // 2
+    return {cpu for group in groups[:half] for cpu in group}, {cpu for group in groups[half:] for cpu in group}
+
+
+class Camd:
+    """A camd that runs with and without the outlet, in turns."""
+
+    def __init__(self, program, folder, many, cores):
+        self._config, self.times = folder / "camd.yaml", folder / "times"
+        cameras = "".join(f"  - {{name: c{i}, source: {{type: test, width: 64, height: 48, fps: 40}}}}\n" for i in range(8))
+        self._plain = (f"device: host\nmodel: {{path: {folder}/tiny.onnx}}\nmetrics: {{period: 250ms}}\n"
+                       f"pipeline: {{max_age: 1h}}\ncameras:\n{cameras}postprocess:\n  - {{plugin: {many}, isolation: none}}\n")
+        self._mark = f"  - {{plugin: {many}, isolation: none, config: {{role: mark}}}}\n"
+        self.lines = []
+        self._write("")
+        self._process = subprocess.Popen([program, "run", str(self._config), "--metrics", "json"], stdout=subprocess.PIPE,
+                                         stderr=subprocess.PIPE, text=True, env=dict(os.environ, OUTLET_LOAD_TIMES=str(self.times)),
+                                         preexec_fn=lambda: os.sched_setaffinity(0, cores))
+        self._log = []
+        for pipe, take in ((self._process.stdout, lambda line: self.lines.append(json.loads(line))),
+                           (self._process.stderr, self._log.append)):
+            threading.Thread(target=lambda pipe=pipe, take=take: [take(line) for line in pipe], daemon=True).start()
+        self._wait(lambda: any(line["event"] == "camera" for line in self.lines))
+
+    def _wait(self, condition):
+        if not wait_until(condition, 20):
+            sys.exit("camd does not do as it is told:\n" + "".join(self._log[-10:]))
+
+    def _write(self, outlet):
+        self._config.write_text(self._plain + outlet + self._mark)
+
+    def turn(self, outlet, seconds):
+        """Runs with this outlet. Returns when its frames count: (begin, end) in ns."""
+        reloads = sum(line["event"] == "reload" for line in self.lines)
+        self._write(outlet)
+        self._process.send_signal(signal.SIGHUP)
+        self._wait(lambda: sum(line["event"] == "reload" for line in self.lines) > reloads)
+        last = [line for line in self.lines if line["event"] == "reload"][-1]
+        if last["result"] != "accepted":
+            sys.exit(str(last["errors"]))
+        time.sleep(0.6)
+        begin = time.monotonic_ns()
+        time.sleep(seconds - 0.6)
+        return begin, time.monotonic_ns()
+
+    def end(self):
+        """Ends it. Returns each frame's times in ns: captured, in the first plug-in, behind it, in the last."""
+        self._process.send_signal(signal.SIGTERM)
+        if self._process.wait(20) != 0:
+            sys.exit("".join(self._log[-10:]))
+        times = array.array("q", self.times.read_bytes())
+        return list(zip(*(times[i::4] for i in range(4))))
+
+
+def percentile(values, part):
+    values = sorted(values)
+    return values[min(len(values) - 1, int(part * len(values)))]
+
+
+def ratio_of(with_it, without, part):
+    """Of the percentiles of all turns, and the interval that holds 95 of 100 of those of turns drawn anew."""
+    def one(turns):
+        return (percentile([value for i in turns for value in with_it[i]], part) /
+                percentile([value for i in turns for value in without[i]], part))
+    pairs, dice = range(len(with_it)), random.Random(1)
+    drawn = sorted(one([dice.choice(pairs) for _ in pairs]) for _ in range(400))
+    return one(pairs), drawn[10], drawn[-11]
+
+
+def figures(frames, turns, rows):
+    """What became of an outlet's turns: [(without, with)], each (begin, end)."""
+    total, call, rest = ({kind: [] for kind in (0, 1)} for _ in range(3))
+    for pair in turns:
+        for kind, (begin, end) in enumerate(pair):
+            mine = [frame for frame in frames if begin <= frame[0] < end]
+            total[kind].append([(last - captured) / 1000 for captured, _, _, last in mine])
+            call[kind].append([(last - added) / 1000 for _, _, added, last in mine])
+            rest[kind].append([(last - captured - (last - added)) / 1000 for captured, _, added, last in mine])
+    flat = lambda parts: [value for part in parts for value in part]
+    result = {"frames": [len(flat(total[kind])) for kind in (0, 1)]}
+    for name, parts in (("total", total), ("outlet's call", call), ("rest", rest)):
+        result[name] = {part: [percentile(flat(parts[kind]), value) for kind in (0, 1)]
+                        for part, value in (("p50", 0.5), ("p99", 0.99))}
+        if name != "outlet's call":
+            for part, value in (("p50", 0.5), ("p99", 0.99)):
+                result[name][part] += ratio_of(parts[1], parts[0], value)
+    sent = taken = 0
+    for _, (begin, end) in turns:
+        mine = {}
+        for row in rows:
+            if begin <= row["mono_ns"] < end:
+                mine.setdefault(row["camera"], []).append(row)
+        sent += sum((a[-1]["acknowledged"] - a[0]["acknowledged"]) / (a[-1]["mono_ns"] - a[0]["mono_ns"]) * 1e9
+                    for a in mine.values() if len(a) > 1)
+        taken += sum(sum(a[-1]["dropped"].values()) for a in mine.values())
+    result["sent/s"], result["dropped"] = sent / len(turns), taken
+    return result
+
+
+def tell(name, one):
+    print(f"{name}: {len(one['pairs'])} pairs of turns, {one['frames'][0]} frames without and {one['frames'][1]} with; "
+          f"{one['sent/s']:.0f} messages a second acknowledged, {one['dropped']} dropped")
+    for what in ("total", "outlet's call", "rest"):
+        for part in ("p50", "p99"):
+            without, with_it, *ratio = one[what][part]
+            line = f"  {what:14} {part}  {without:8.1f} us without {with_it:8.1f} us with"
+            if ratio:
+                line += f"   {ratio[0]:.2f} times ({ratio[1]:.2f} to {ratio[2]:.2f})"
+            print(line)
 
 
 def main():
@@ -161,15 +311,18 @@ def main():
         http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[2])), Hook).serve_forever()
     parser = argparse.ArgumentParser(description="10,000 messages a second into each outlet, in turns with none.")
     parser.add_argument("build", type=Path, nargs="?")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=int, default=6)
-    parser.add_argument("--outlets", default="mqtt,webhook,kafka")
+    parser.add_argument("--pairs", type=int, default=15, help="turns without and with, for each outlet")
+    parser.add_argument("--turn", type=float, default=2.0, help="seconds")
+    parser.add_argument("--outlets", default="nothing,mqtt,webhook,kafka")
     parser.add_argument("--many", type=Path, help="the plug-in that adds events, where there is no cc")
     parser.add_argument("--servers", type=Path, help="mosquitto and librdkafka with their libraries")
     parser.add_argument("--prepare", type=Path, metavar="FOLDER", help="puts them there, and ends")
     told = parser.parse_args()
     if told.prepare:
         return prepare(told.prepare)
+    ours, theirs = halves()
+    print(f"camd on processors {sorted(ours)}, the other sides on {sorted(theirs)}")
+    os.sched_setaffinity(0, theirs)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         tiny_model(folder / "tiny.onnx")
@@ -179,26 +332,24 @@ def main():
         servers = Servers(told.servers and told.servers.resolve(), folder)
         common = "publish: frame, outbox: {capacity: 20000, memory: 64MiB}"
         outlets = {
+            "nothing": f"  - {{plugin: {many}, isolation: none, config: {{role: nothing}}}}\n",
             "mqtt": f"  - plugin: mqtt\n    config: {{url: 'mqtt://127.0.0.1:{servers.mqtt}', {common}}}\n",
             "webhook": f"  - plugin: webhook\n    config: {{url: 'http://127.0.0.1:{servers.http}/', batch: 1000, {common}}}\n",
             "kafka": f"  - plugin: kafka\n    config: {{brokers: '127.0.0.1:{servers.kafka}', topic: t, {common}}}\n",
         }
-        runs = []  # (outlet, figures)
+        turns = {one: [] for one in told.outlets.split(",")}
         try:
-            for _ in range(told.rounds):
-                for one in told.outlets.split(","):
-                    for which in ("none", one):
-                        runs.append((which, run(str(told.build / "bin/camd"), folder, many, outlets.get(which, ""), told.seconds)))
-            runs.append(("none", run(str(told.build / "bin/camd"), folder, many, "", told.seconds)))
+            camd = Camd(str(told.build / "bin/camd"), folder, many, ours)
+            for _ in range(told.pairs):  # all outlets in each round, so that what changes with time meets all of them
+                for one, mine in turns.items():
+                    without = camd.turn("", told.turn)
+                    mine.append((without, camd.turn(outlets[one], told.turn)))
+            frames = camd.end()
         finally:
             servers.end()
-    print(f"{'outlet':8} " + " ".join(f"{key:>15}" for key in runs[0][1]) + "   p50 and p99 of total by those without")
-    for i, (which, one) in enumerate(runs):
-        line = f"{which:8} " + " ".join(f"{value:15.0f}" for value in one.values())
-        if which != "none":
-            ratio = {part: 2 * one[part] / (runs[i - 1][1][part] + runs[i + 1][1][part]) for part in ("total p50", "total p99")}
-            line += f"   {ratio['total p50']:.2f} {ratio['total p99']:.2f}"
-        print(line)
+    for one, mine in turns.items():
+        rows = [line for line in camd.lines if line["event"] == "outlet" and line["name"] == one]
+        tell(one, dict(figures(frames, mine, rows), pairs=mine))
     return None
 
 
