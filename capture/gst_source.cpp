@@ -114,15 +114,16 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera> {
   }
 
   bool join(Duration patience) noexcept {
+    if (left_behind_) return false;  // what was waited for once is not waited for again
     const TimePoint deadline = std::chrono::steady_clock::now() + patience;
     {
       const MutexLock lock(mutex_);
       while (!ended_ && std::chrono::steady_clock::now() < deadline) (void)changed_.wait_until(mutex_, deadline);
-      left_behind_ = left_behind_ || !ended_;
+      left_behind_ = !ended_;
     }
     if (left_behind_) {
       note_left_behind();
-      if (thread_.joinable()) cut_off();
+      cut_off();
       return false;
     }
     if (thread_.joinable()) thread_.join();

@@ -197,8 +197,10 @@ TEST_F(GStreamerSourceTest, IsLeftBehindSafelyWhereItsThreadHangs) {
   EXPECT_FALSE(source_->join(base::Duration::zero()));
   const auto states = states_.states();
   const int captured = observer_.captured();
-  EXPECT_FALSE(source_->stop());
+  const auto before = std::chrono::steady_clock::now();
+  EXPECT_FALSE(source_->join(std::chrono::seconds(30)));  // waited for once, and not again
   source_.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(1));
   ring_.reset();
   HangingElement::hang(false);
   HangingElement::wait_until_all_gone();
