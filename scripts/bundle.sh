@@ -109,7 +109,7 @@ if command -v pkg-config >/dev/null && pkg-config --exists gstreamer-1.0; then
   plugins=$(pkg-config --variable=pluginsdir gstreamer-1.0)
   for name in coreelements coretracers typefindfunctions playback app videoconvertscale videoconvert videoscale videorate \
     videotestsrc video4linux2 isomp4 matroska avi videoparsersbad jpeg rtp rtpmanager rtsp udp tcp \
-    sdpelem nvcodec openh264 jpegformat x264 png multifile rawparse videofilter; do
+    sdpelem nvcodec openh264 jpegformat x264 png multifile rawparse videofilter audiotestsrc audioconvert mulaw debugutilsbad; do
     plugin=$plugins/libgst$name.so
     [ -e "$plugin" ] || continue
     cp -L "$plugin" "$out/lib/gstreamer-1.0/"

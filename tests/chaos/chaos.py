@@ -2,7 +2,7 @@
 """Faults on purpose: drives the built camd through the cases of cases.py and checks their bounds.
 
 usage: chaos.py [--build DIR] [--quick | --all | --soak MINUTES | --tries N] [--case TEXT]... [--seed N] [--repeat N]
-                [--alone] [--minutes M] [--jobs N] [--json FILE] [--write-docs] [--keep] [--again] [--list]
+                [--alone] [--cameras N] [--minutes M] [--jobs N] [--json FILE] [--write-docs] [--keep] [--again] [--list]
 
   --build DIR      the build folder [build/dev]
   --quick          the subset of CI, each once: about three minutes, a minute with --jobs 3 (the default)
@@ -10,6 +10,7 @@ usage: chaos.py [--build DIR] [--quick | --all | --soak MINUTES | --tries N] [--
   --soak MINUTES   random faults from the seed on one camd, with a slope test on what may grow
   --tries N        N failed tries of each kind of misbehaving server, with the same test
   --alone          --tries by sources in a program of their own that give up after 0.5 s
+  --cameras N      that ask each kind with --alone [as many as cores, at most 12]
   --minutes M      ends each group of --tries after so long, and says how far it came
   --case TEXT      only cases, or kinds of servers, whose name holds the text (may be repeated)
   --seed N         repeats the durations and choices of an earlier run [the time]
@@ -51,6 +52,7 @@ def arguments():
     which.add_argument("--soak", type=float, metavar="MINUTES")
     which.add_argument("--tries", type=int)
     parser.add_argument("--alone", action="store_true")
+    parser.add_argument("--cameras", type=int, default=tries.ALONE_CAMERAS)
     parser.add_argument("--minutes", type=float)
     parser.add_argument("--case", action="append", default=[])
     parser.add_argument("--seed", type=int)
@@ -133,7 +135,7 @@ def main():
     if options.tries is not None:
         names = [name for name in KINDS if not options.case or any(text in name for text in options.case)]
         return tries.run(build, options.tries, seed, names, options.minutes, options.json, options.jobs,
-                         options.alone)
+                         options.alone, options.cameras)
     results = run_cases(cases, lambda case: run_case(case, build, seed, options.repeat or (case.repeat if options.all else 1),
                                                      options.keep, options.again), options.jobs)
     if options.json:

@@ -9,6 +9,7 @@ import json
 import os
 import queue
 import random
+import re
 import signal
 import socket
 import struct
@@ -360,21 +361,29 @@ class Connection:
                 one.close()
 
 
+Left = collections.namedtuple("Left", "bytes threads descriptors names")  # names: that GLib has interned
+
+
 class Sources:
-    """RTSP sources in a program of their own (sources.cpp)."""
+    """RTSP sources in a program of their own (sources.cpp). Its heap holds what is in use, and not what GLib's slices keep."""
 
     def __init__(self, program, patience_s, wait_s, cameras):
         """`cameras`: how many ask each port."""
         self.process = subprocess.Popen(
             [str(program), f"{1000 * patience_s:.0f}", f"{1000 * wait_s:.0f}",
              *(f"{port}:{count}" for port, count in cameras.items())],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+            env={**os.environ, "G_SLICE": "always-malloc"})
 
     def alive(self):
         return self.process.poll() is None
 
-    def usage(self):
-        return usage_of(self.process.pid)
+    def rss_kib(self):
+        """None where it is gone."""
+        try:
+            return int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") // 1024
+        except (OSError, IndexError):
+            return None
 
     def cpu_s(self):
         """User's and system's time of the process so far."""
@@ -385,10 +394,13 @@ class Sources:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def stop(self):
-        """(how long that took, what they said)."""
-        begun = time.monotonic()
+        """What they say: (how long stopping took, the sources that hung, what is left of the program)."""
         said, _ = self.process.communicate(timeout=60)
-        return time.monotonic() - begun, said.strip()
+        stopped = re.search(r"stopped in (\d+) ms, (\d+) hung", said)
+        left = re.search(r"left: (\d+) bytes, (\d+) threads, (\d+) descriptors, (\d+) names", said)
+        if not stopped:
+            raise RuntimeError(f"the sources say {said!r} and end with {self.process.returncode}")
+        return int(stopped[1]) / 1000, int(stopped[2]), Left(*map(int, left.groups())) if left else None
 
     def kill(self):
         if self.alive():

@@ -125,6 +125,30 @@ FAULTS = {
 }
 
 
+class Gaps:
+    """Where the cameras beside lost frames: told as soon as it is seen, with what may explain it."""
+
+    def __init__(self, bench):
+        self.bench, self.begun, self.next = bench, now_ns(), {name: 0 for name in bench.beside}
+
+    def told(self, fault):
+        for name in self.bench.beside:
+            frames = [frame for frame in self.bench.truth.of(name) if frame.number is not None]
+            for before, after in zip(frames[self.next[name]:], frames[self.next[name] + 1:]):
+                if after.number - before.number > 1:
+                    yield self.line(name, fault, before, after)
+            self.next[name] = max(0, len(frames) - 1)
+
+    def line(self, name, fault, before, after):
+        """Times are those of CLOCK_MONOTONIC; captured, arrived and seen count from when the picture was taken."""
+        late = lambda frame: "/".join(f"{(at - frame.true) / 1e6:.1f}" for at in (frame.captured, frame.arrived, frame.seen))
+        totals = self.bench.camd.totals(name) or {}
+        return (f"{name} lost {after.number - before.number - 1} pictures after number {before.number}, taken at "
+                f"{(before.true - self.begun) / 1e9:.2f} s, during {fault}; captured/arrived/seen after ms: {late(before)}, "
+                f"then {late(after)}; sequence {before.sequence}, then {after.sequence}; "
+                f"dropped so far {totals.get('dropped')}")
+
+
 def run(build, minutes, seed, file=None):
     """The exit code."""
     case = Case("soak", "random faults", None, recovery_s=2.0, grows_kib=1 << 40, lies=None)
@@ -133,6 +157,7 @@ def run(build, minutes, seed, file=None):
     try:
         bench.usual(more=", timeout: 1s, reconnect: {initial: 100ms, max: 500ms}")
         begun = time.monotonic()
+        gaps = Gaps(bench)
         end = begun + 60 * minutes
         while time.monotonic() < end and bench.camd.alive():
             name = bench.random.choice(list(FAULTS))
@@ -150,6 +175,8 @@ def run(build, minutes, seed, file=None):
                     samples.append((time.monotonic() - begun, *usage, line["latency_us"]["total"]["p99"]))
             print(f"{time.monotonic() - begun:7.1f} s {name:20} back after "
                   f"{bench.result.recoveries_s[-1] if recoveries.get(name) else -1:5.2f} s  {samples[-1][1:]}", flush=True)
+            for gap in gaps.told(name):
+                print(f"{time.monotonic() - begun:7.1f} s {gap}", flush=True)
             bench.truth.frames = [frame for frame in bench.truth.frames if frame.camera != "door"]
             bench.camd.lines = bench.camd.lines[-200:]
         bench.finish()
@@ -184,4 +211,6 @@ def judge(bench, samples, recoveries, minutes, seed, file):
           f"exit code {bench.result.exit_code}")
     for problem in bench.result.problems:
         print(f"fail: {problem}")
+    for text in bench.camd.log[-30:] if bench.result.problems else ():
+        print(f"camd said: {text}")
     return 1 if bench.result.problems else 0

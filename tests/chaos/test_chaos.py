@@ -16,7 +16,7 @@ import soak
 import tries
 from bench import Case, Result
 from cases_service import CASES
-from parts import Truth, balance, descriptors, percentile, symbolizer_pipes
+from parts import Left, Truth, balance, descriptors, percentile, symbolizer_pipes
 
 
 class Slope(unittest.TestCase):
@@ -58,6 +58,13 @@ class Tries(unittest.TestCase):
     def test_the_least_of_each_span_counts(self):
         samples = [(0, 1, 9), (5, 1, 4), (19, 1, 7), (20, 1, 6), (41, 1, 8), (42, 1, 5)]
         self.assertEqual(tries.least(samples, 2, 20), [(5, 1, 4), (20, 1, 6), (42, 1, 5)])
+
+    def test_what_is_left_of_a_program_may_not_grow_with_its_tries(self):
+        first = Left(bytes=3_000_000, threads=3, descriptors=6, names=2820)
+        well = tries.growth_of(first, Left(3_004_000, 4, 6, 2822), 9800)
+        self.assertEqual(well, {"bytes": 4000, "threads": 1, "descriptors": 0, "names": 2, "problems": []})
+        leak = tries.growth_of(first, Left(3_000_000 + 16 * 9800, 3, 7, 2820), 9800)
+        self.assertEqual(leak["problems"], ["156800 more bytes are left", "1 more descriptors are left"])
 
     def test_a_recorded_answer_has_the_number_of_its_request(self):
         answers = {"DESCRIBE": (b"RTSP/1.0 200 OK\r\nCSeq: 2\r\nContent-Length: 4\r\n\r\n", b"v=0\n")}

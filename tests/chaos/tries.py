@@ -12,6 +12,7 @@ With `alone` it is not camd that asks, but camd's sources in a program of theirs
 give up after ALONE_PATIENCE_S in place of 15 s: a try of a silent server takes a thirtieth of the time then.
 """
 
+import functools
 import json
 import math
 import multiprocessing
@@ -26,7 +27,7 @@ import misdeeds
 import soak
 from bench import Bench, Case
 from misdeeds import KINDS
-from parts import Sources, percentile, wait_until
+from parts import Left, Sources, percentile, wait_until
 
 GROUP = 20               # kinds
 PROBE_S = 45             # three tries of a kind that holds camd until it gives up
@@ -37,8 +38,11 @@ WARM_UP = 0.15           # of the tries: libraries load, caches and pools fill
 SPAN_S = 20              # of descriptors and threads the least in each such span counts: connections come and go
 ALONE_PATIENCE_S = 0.5   # a server that is slower never comes to its misdeed
 ALONE_WAIT_S = 0.02      # between two tries of a source
-ALONE_ENDLESS_PAUSE_S = 0.1  # rtspsrc reads answers byte by byte
-ALONE_SPAN_S = 5
+ALONE_ENDLESS_PAUSE_S = 0.2  # rtspsrc reads answers byte by byte
+ALONE_SAMPLE_S = 0.2
+FIRST_TRIES = 200
+LEFT_BOUNDS = {"bytes": 64 * 1024, "threads": 2, "descriptors": 0, "names": 50}  # GLib keeps some threads
+LEFT_BYTES_A_TRY = 1     # a leak would be an allocation: 16 bytes at least
 ALONE_CAMERAS = min(12, os.cpu_count() or 1)  # of a kind
 STOP_S = 2               # what stopping may take
 BOUNDS = {"rss_kib": 8 * 1024, "descriptors": 2, "threads": 2}
@@ -74,22 +78,32 @@ def raise_limit():
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard if hard != resource.RLIM_INFINITY else max(soft, 65536), hard))
 
 
-def run(build, tries, seed, names, minutes=None, file=None, jobs=1, alone=False):
-    """The exit code. `names`: the kinds; `minutes`: of each group; it ends then, and says how far it came."""
+def run(build, tries, seed, names, minutes=None, file=None, jobs=1, alone=False, cameras=ALONE_CAMERAS):
+    """The exit code. `names`: the kinds; `minutes`: of each group; it ends then, and says how far it came; `cameras`:
+    that ask each kind with `alone`. Rows of the table, and the file, come as groups end: a run that is cut short has them."""
     raise_limit()
-    size, run_one = (1, run_kind_alone) if alone else (GROUP, run_group)
+    size, run_one = (1, functools.partial(run_kind_alone, cameras=cameras)) if alone else (GROUP, run_group)
     groups = [names[first:first + size] for first in range(0, len(names), size)]
+    records, lock = [], threading.Lock()
+
+    def run_and_tell(group):
+        record = in_process_of_its_own(run_one, build, tries, seed, group, minutes)
+        with lock:
+            records.append(record)
+            if "cpu_s" in record:
+                print(row(record), flush=True)
+            if file:
+                file.write_text(json.dumps(records, indent=1) + "\n")
+
+    if alone:
+        print(HEADER, flush=True)
     with ThreadPoolExecutor(max_workers=jobs) as workers:
-        records = list(workers.map(lambda group: in_process_of_its_own(run_one, build, tries, seed, group, minutes), groups))
+        list(workers.map(run_and_tell, groups))
     done = sorted(count for record in records for count in record["kinds"].values())
     failed = sum(bool(record["problems"]) for record in records)
     if done:
         print(f"{sum(done)} tries of {len(done)} kinds, of each {done[0]} to {done[-1]}, middle {percentile(done, 50)}; "
               f"{len(records)} groups, {failed} failed, seed {seed}")
-    if alone:
-        table(record for record in records if "cpu_s" in record)
-    if file:
-        file.write_text(json.dumps(records, indent=1) + "\n")
     return 1 if failed else 0
 
 
@@ -158,48 +172,72 @@ def run_group(build, tries, seed, names, minutes):
         bench.close()
 
 
-def run_kind_alone(build, tries, seed, names, minutes):
-    """As run_group(), of one kind, by sources alone."""
+def run_kind_alone(build, tries, seed, names, minutes, cameras):
+    """As run_group(), of one kind, by sources alone. The program runs twice: what is left of it when its sources are gone
+    shall be the same after FIRST_TRIES and after all."""
     case = Case("tries", "failed tries", None, recovery_s=None, lost_beside=None, grows_kib=1 << 40, lies=None)
     bench = Bench(case, build, f"tries {seed} {names[0]}", 1)
     seconds = 60 * minutes if minutes else float("inf")
-    samples = []
-    sources = None
+    sources = []
     try:
         camera = bench.rtsp_camera("--fps", "10")
         kind = Kind(bench, camera, misdeeds.record(camera.port), names[0])
         kind.proxy.endless_pause_s = ALONE_ENDLESS_PAUSE_S
-        sources = Sources(bench.build / "bin/camd_sources", ALONE_PATIENCE_S, ALONE_WAIT_S, {kind.proxy.port: ALONE_CAMERAS})
-        begun = time.monotonic()
-        while sources.alive() and kind.tries < tries and time.monotonic() < begun + seconds:
-            time.sleep(0.25)
-            usage = sources.usage()
-            if usage:
-                samples.append((time.monotonic() - begun, *usage))
-        count, cpu_s = kind.tries, sources.cpu_s()
-        print(f"{names[0]}: {time.monotonic() - begun:.0f} s, {1e3 * cpu_s / max(1, count):.1f} ms of CPU a try", flush=True)
-        stop_s, said = sources.stop()
-        bench.result.exit_code = sources.process.returncode
-        if bench.result.exit_code != 0 or stop_s > STOP_S:
-            bench.problem(f"stopping took {stop_s:.1f} s, exit code {bench.result.exit_code}: {said}")
-        record = judge(bench, {names[0]: count}, tries, samples, ALONE_SPAN_S)
-        record["cpu_s"] = cpu_s
+        program = bench.build / "bin/camd_sources"
+
+        def ask(wanted):
+            """(the tries, samples, CPU time, what is left)"""
+            one = Sources(program, ALONE_PATIENCE_S, ALONE_WAIT_S, {kind.proxy.port: cameras})
+            sources.append(one)
+            begun, samples = time.monotonic(), []
+            kind.tries = 0
+            while one.alive() and kind.tries < wanted and time.monotonic() < begun + seconds:
+                time.sleep(ALONE_SAMPLE_S)
+                rss_kib = one.rss_kib()
+                if rss_kib:
+                    samples.append((time.monotonic() - begun, rss_kib))
+            done, cpu_s = kind.tries, one.cpu_s()
+            stop_s, hung, left = one.stop()
+            if hung or stop_s > STOP_S:
+                bench.problem(f"stopping took {stop_s:.1f} s, {hung} hung")
+            return done, samples, cpu_s, stop_s, left
+
+        first, _, _, _, left_at_first = ask(min(tries, FIRST_TRIES))
+        done, samples, cpu_s, stop_s, left = ask(tries)
+        bench.result.exit_code = sources[-1].process.returncode
+        record = judge(bench, {names[0]: done}, tries, samples, {"rss_kib": math.inf})  # what is left decides
+        grown = growth_of(left_at_first, left, done - first) if left_at_first and left else None
+        for what in grown["problems"] if grown else ():
+            bench.problem(what)
+        record.update(cpu_s=cpu_s, stop_s=stop_s, left=grown)
         return record
     finally:
-        if sources:
-            sources.kill()
+        for one in sources:
+            one.kill()
         bench.close()
 
 
-def table(records):
-    """One row a kind, where each has a record of its own."""
-    print(f"{'kind':44} {'tries':>6} {'CPU ms':>6} {'KiB':>16} {'descriptors':>14} {'threads':>14}")
-    for record in records:
-        for name, count in record["kinds"].items():
-            grown = [f"{one['growth']:+.1f} ± {one['plus_minus']:.1f}" if one else "-"
-                     for one in (record["slopes"].get(key) for key in BOUNDS)]
-            cpu_ms = 1e3 * record["cpu_s"] / max(1, count)
-            print(f"{name:44} {count:6} {cpu_ms:6.1f} {grown[0]:>16} {grown[1]:>14} {grown[2]:>14}  {'; '.join(record['problems'])}")
+def growth_of(first, last, tries):
+    """How much more is left after so many more tries, and what of it is too much."""
+    grown = {key: after - before for key, before, after in zip(first._fields, first, last)}
+    bounds = {**LEFT_BOUNDS, "bytes": max(LEFT_BOUNDS["bytes"], tries * LEFT_BYTES_A_TRY)}
+    grown["problems"] = [f"{value} more {key} are left" for key, value in grown.items() if value > bounds[key]]
+    return grown
+
+
+HEADER = (f"{'kind':44} {'tries':>6} {'CPU ms':>6} {'KiB':>18} {'in 2nd half':>17}  left more: {'bytes':>7} {'threads':>7} "
+          f"{'descriptors':>11} {'names':>5}  {'stop s':>6}")
+
+
+def row(record):
+    """Of a kind that has a record of its own."""
+    (name, count), = record["kinds"].items()
+    slopes = [record["slopes"].get(key) for key in ("rss_kib", "rss_kib, second half")]
+    grown = [f"{one['growth']:+.0f} ± {one['plus_minus']:.0f}" if one else "-" for one in slopes]
+    left = record["left"] or dict.fromkeys(Left._fields, "?")
+    return (f"{name:44} {count:6} {1e3 * record['cpu_s'] / max(1, count):6.1f} {grown[0]:>18} {grown[1]:>17}             "
+            f"{left['bytes']:>7} {left['threads']:>7} {left['descriptors']:>11} {left['names']:>5}  {record['stop_s']:6.2f}  "
+            f"{'; '.join(record['problems'])}")
 
 
 def least(samples, column, span_s):
@@ -210,7 +248,7 @@ def least(samples, column, span_s):
     return [min(span, key=lambda sample: sample[column]) for span in spans.values()]
 
 
-def judge(bench, counts, tries, samples, span_s=SPAN_S):
+def judge(bench, counts, tries, samples, bounds=BOUNDS):
     done = sorted(counts.values())
     print(f"{len(counts)} kinds, {next(iter(counts))} to {list(counts)[-1]}: {sum(done)} tries, of each {done[0]} to {done[-1]}")
     few = [name for name, count in counts.items() if count < tries]
@@ -218,8 +256,8 @@ def judge(bench, counts, tries, samples, span_s=SPAN_S):
         print(f"  the time was over before {len(few)} kinds had {tries} tries: {', '.join(few)}")
     slopes = {}
     samples = samples[int(len(samples) * WARM_UP):]
-    for column, (name, bound) in enumerate(BOUNDS.items(), start=1):
-        chosen = samples if name == "rss_kib" else least(samples, column, span_s)
+    for column, (name, bound) in enumerate(bounds.items(), start=1):
+        chosen = samples if name == "rss_kib" else least(samples, column, SPAN_S)
         found = soak.slope([sample[0] for sample in chosen], [sample[column] for sample in chosen])
         if found is None:
             print(f"  {name}: too short a run for a slope")
@@ -231,6 +269,9 @@ def judge(bench, counts, tries, samples, span_s=SPAN_S):
               f"{found.uncertain:.1f} over the run, bound {bound}: {'GROWS' if grows else 'does not grow'}")
         if grows:
             bench.problem(f"{name} grows by {found.growth:.1f} ± {found.uncertain:.1f}")
+    late = samples[len(samples) // 2:]  # pools and heaps fill at first, a leak goes on
+    if found := soak.slope([sample[0] for sample in late], [sample[1] for sample in late]):
+        slopes["rss_kib, second half"] = {"growth": found.growth, "plus_minus": found.uncertain}
     print(f"  {bench.result.ledger_lines} totals checked, exit code {bench.result.exit_code}", flush=True)
     for problem in bench.result.problems:
         print(f"  fail: {problem}", flush=True)
