@@ -67,12 +67,17 @@ GstConnection::GstConnection(BuiltPipeline built, std::string camera, SampleTake
 GstConnection::~GstConnection() {
   detach();
   gst_bus_set_flushing(bus_, TRUE);  // nobody reads what comes now
-  if (worker_.change(built_.pipeline.get(), GST_STATE_NULL, kGoodByePatience) == StateChange::kHung) {
+  const StateChange closed = worker_.change(built_.pipeline.get(), GST_STATE_NULL, kGoodByePatience);
+  if (closed == StateChange::kHung) {
     sockets_->shut_down();
     if (!worker_.wait_idle(kTearDownPatience)) {
       note_left_behind();
       base::log().warn("camera {}: the source hangs while it is closed, it is left behind", camera_);
     }
+  }
+  if (closed == StateChange::kFailed) {
+    sockets_->shut_down();
+    base::log().warn("camera {}: the source cannot be closed, it is left behind", camera_);
   }
   gst_object_unref(bus_);
 }

@@ -6,12 +6,29 @@
 
 #include "base/mutex.hpp"
 #include "base/thread.hpp"
+#include "capture/frame_source.hpp"
 
 namespace camd::capture {
 namespace {
 
 // For so long the thread waits for another job. Hundreds of cameras that run have no use for it.
 constexpr base::Duration kIdle = std::chrono::seconds(1);
+
+// Of a pipeline that does not go down.
+constexpr int kMostTries = 10;
+constexpr base::Duration kBetweenTries = std::chrono::milliseconds(10);
+
+// A bin stops on its way down where one of its elements fails, although GStreamer promises that going to NULL does not
+// fail: decodebin (1.22) does when the stream breaks while it plugs its elements. All others run on then, and GLib
+// aborts the process when they are disposed of. Asked again, it goes on where it stopped.
+GstStateChangeReturn set_state(GstElement* element, GstState state) {
+  GstStateChangeReturn made = gst_element_set_state(element, state);
+  for (int i = 1; state == GST_STATE_NULL && made == GST_STATE_CHANGE_FAILURE && i < kMostTries; ++i) {
+    std::this_thread::sleep_for(kBetweenTries);
+    made = gst_element_set_state(element, state);
+  }
+  return made;
+}
 
 struct Job {
   GstElement* element = nullptr;  // a reference
@@ -48,8 +65,12 @@ struct StateWorker::Core {
         job = jobs.front();
         jobs.pop_front();
       }
-      const GstStateChangeReturn made = gst_element_set_state(job.element, job.state);
-      gst_object_unref(job.element);  // the last reference when the waiter has gone
+      const GstStateChangeReturn made = set_state(job.element, job.state);
+      if (job.state == GST_STATE_NULL && made == GST_STATE_CHANGE_FAILURE) {
+        note_left_behind();  // it runs on, and must not be disposed of
+      } else {
+        gst_object_unref(job.element);  // the last reference when the waiter has gone
+      }
       const base::MutexLock lock(mutex);
       done = job.number;
       result = made;

@@ -4,7 +4,8 @@
 //
 // Threads: all functions [control].
 // Invariants: at most one thread for each worker, however often something hangs. What was handed over is done in order,
-// also after the worker has gone; a pipeline lives until then.
+// also after the worker has gone; a pipeline lives until then. One that cannot be brought to NULL (change() says
+// kFailed) lives for ever.
 #pragma once
 
 #include <memory>

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <vector>
 
 #include "capture/backoff.hpp"
@@ -155,6 +156,73 @@ TEST(StateWorker, GivesUpOnAnElementThatHangsAndGoesOnWithItInOrder) {
   ::close(::open(pipe.c_str(), O_WRONLY | O_CLOEXEC));  // at once: a read from a pipe that is open would hang as well
   EXPECT_TRUE(worker.wait_idle(std::chrono::seconds(20)));
   EXPECT_EQ(worker.change(pipeline.get(), GST_STATE_NULL, std::chrono::seconds(20)), StateChange::kDone);
+}
+
+// Fails where it is to go down from paused, so many times.
+class RefusingElement {
+ public:
+  static GstElement* make(int refusals) {
+    static const GTypeInfo info{sizeof(GstElementClass),
+                                nullptr,
+                                nullptr,
+                                &RefusingElement::set_up_class,
+                                nullptr,
+                                nullptr,
+                                sizeof(GstElement),
+                                0,
+                                nullptr,
+                                nullptr};
+    static const GType type =
+        g_type_register_static(GST_TYPE_ELEMENT, "CamdRefusingElement", &info, static_cast<GTypeFlags>(0));
+    refusals_left() = refusals;
+    return GST_ELEMENT(g_object_new(type, nullptr));
+  }
+  static std::atomic<int>& refusals_left() {
+    static std::atomic<int> left = 0;
+    return left;
+  }
+
+ private:
+  static void set_up_class(gpointer type, gpointer) {
+    gst_element_class_set_static_metadata(GST_ELEMENT_CLASS(type), "refusing", "Test", "Refuses", "camd");
+    GST_ELEMENT_CLASS(type)->change_state = [](GstElement* element, GstStateChange change) {
+      if (change == GST_STATE_CHANGE_PAUSED_TO_READY && refusals_left() > 0 && refusals_left()-- > 0) {
+        return GST_STATE_CHANGE_FAILURE;
+      }
+      return GST_ELEMENT_CLASS(g_type_class_peek(GST_TYPE_ELEMENT))->change_state(element, change);
+    };
+  }
+};
+
+TEST(StateWorker, AsksAPipelineAgainWhoseElementFailsOnTheWayDown) {
+  init_gstreamer();
+  const GstOwned<GstElement> pipeline(GST_ELEMENT(gst_object_ref_sink(gst_pipeline_new(nullptr))));
+  GstElement* const other = gst_element_factory_make("identity", nullptr);
+  gst_bin_add_many(GST_BIN(pipeline.get()), other, RefusingElement::make(2), nullptr);
+  StateWorker worker;
+  EXPECT_EQ(worker.change(pipeline.get(), GST_STATE_PAUSED, std::chrono::seconds(20)), StateChange::kDone);
+  EXPECT_EQ(worker.change(pipeline.get(), GST_STATE_NULL, std::chrono::seconds(20)), StateChange::kDone);
+  EXPECT_EQ(RefusingElement::refusals_left(), 0);
+  EXPECT_EQ(GST_STATE(pipeline.get()), GST_STATE_NULL);
+  EXPECT_EQ(GST_STATE(other), GST_STATE_NULL);
+}
+
+TEST(StateWorker, KeepsAPipelineThatDoesNotGoDown) {
+  init_gstreamer();
+  GstElement* const pipeline = GST_ELEMENT(gst_object_ref_sink(gst_pipeline_new(nullptr)));
+  gst_bin_add(GST_BIN(pipeline), RefusingElement::make(1'000'000));
+  StateWorker worker;
+  EXPECT_EQ(worker.change(pipeline, GST_STATE_PAUSED, std::chrono::seconds(20)), StateChange::kDone);
+  EXPECT_EQ(worker.change(pipeline, GST_STATE_NULL, std::chrono::seconds(20)), StateChange::kFailed);
+  GstBus* const bus = gst_element_get_bus(pipeline);
+  gst_bus_set_flushing(bus, TRUE);  // its messages hold the pipeline, too
+  gst_object_unref(bus);
+  EXPECT_EQ(GST_OBJECT_REFCOUNT_VALUE(pipeline), 2);  // ours, and the one that keeps it
+  EXPECT_TRUE(left_threads_behind());
+  RefusingElement::refusals_left() = 0;
+  gst_element_set_state(pipeline, GST_STATE_NULL);
+  gst_object_unref(pipeline);
+  gst_object_unref(pipeline);
 }
 
 // ---- Pictures
