@@ -234,7 +234,7 @@ bool Pipeline::drain(base::Duration patience) {
   return true;
 }
 
-bool Pipeline::stop(bool deliver_ready, base::Duration patience) {
+bool Pipeline::stop(bool deliver_ready, base::Duration patience, base::Duration destroy_patience) {
   if (state() != PipelineState::kRunning) return true;
   state_ = PipelineState::kDraining;
   std::vector<CameraIndex> slots;
@@ -248,12 +248,14 @@ bool Pipeline::stop(bool deliver_ready, base::Duration patience) {
   close(slots, deliver_ready);
   for (Crew* const crew : lanes_) crew->lane.jobs().drain();
   const bool ended = drain(patience);
+  const auto deadline = std::chrono::steady_clock::now() + destroy_patience;
   for (const CameraIndex slot : slots) {
     {
       const MutexLock lock(mutex_);
       slots_[slot].show(nullptr);
     }
-    cameras_[slot]->source.reset();
+    keeps_sources_ = keeps_sources_ || std::chrono::steady_clock::now() >= deadline;
+    if (!keeps_sources_) cameras_[slot]->source.reset();
   }
   state_ = PipelineState::kStopped;
   changed();

@@ -137,6 +137,8 @@ enum class EndReason : std::uint8_t {
 // What a plug-in may take for a frame once everything shall end, and what a device may.
 inline constexpr base::Duration kPluginPatience = std::chrono::milliseconds(1500);
 inline constexpr base::Duration kDevicePatience = std::chrono::seconds(8);
+// What destroying the sources may take then. A GPU's driver destroys decoders one after the other, each in some 50 ms.
+inline constexpr base::Duration kDestroyPatience = std::chrono::seconds(1);
 // How often the load of the lanes is looked at, by the pipeline's clock.
 inline constexpr base::Duration kLookAtLoad = std::chrono::seconds(1);
 
@@ -189,7 +191,12 @@ class Pipeline final {
   // Where a plug-in does not return and no frame has moved for `patience` of real time, or a device for
   // kDevicePatience, it is named and left behind, and the ledger is sealed: false. The destructor then waits until it
   // has returned after all; whoever cannot wait must leave the process without it.
-  bool stop(bool deliver_ready, base::Duration patience = kPluginPatience);
+  // Sources that are not destroyed within `destroy_patience` are kept: see keeps_sources().
+  bool stop(bool deliver_ready, base::Duration patience = kPluginPatience,
+            base::Duration destroy_patience = kDestroyPatience);
+  // [setup] Whether stop() has kept sources, which have ended, because destroying them takes long. The destructor
+  // destroys them. A process that ends leaves them to the system, as quickly as it can.
+  [[nodiscard]] bool keeps_sources() const noexcept { return keeps_sources_; }
   // [setup] [blocks] Which camera's frame is in which plug-in, a line each, and did not come out of it for `patience`
   // of real time. Returns as soon as all that are in one now have come out.
   [[nodiscard]] std::vector<std::string> hanging(base::Duration patience);
@@ -302,6 +309,7 @@ class Pipeline final {
   std::size_t workers_made_ = 0;                  // [setup] of all lanes so far
   std::atomic<std::size_t> live_sources_{0};      // that have neither ended nor failed
   std::uint64_t frame_limit_ = 0;                 // before start()
+  bool keeps_sources_ = false;                    // [setup]
   std::unique_ptr<Next> first_;                   // [setup] until start()
   std::vector<Crew*> lanes_;                      // [setup] those that work, in the order of LaneSpec
   std::vector<Moving> moving_;                    // [setup] cameras whose old lane still has frames of them

@@ -102,8 +102,8 @@ class Session {
   // [blocks] Stops everything and returns the exit code: 0; 3 a plug-in could not finish; 4 every camera failed; 5
   // device lost. The stop line carries it and `why`. What hangs is named and left behind within seconds: see hangs().
   int stop(EndReason why);
-  // Whether foreign code that was left behind still runs. The destructor then waits for it: a process that wants to end
-  // leaves without destructors.
+  // Whether foreign code that was left behind still runs, or destroying what has ended would take long. The destructor
+  // waits for that: a process that wants to end leaves without destructors.
   [[nodiscard]] bool hangs() const noexcept {
     return hangs_ || plugin_threads_left_behind() || capture::left_threads_behind();
   }

@@ -84,7 +84,7 @@ int Session::Run::stop(EndReason why, base::Duration plugin_patience) {
     if (exit_code == 0) exit_code = base::exit_code(ErrorKind::kPlugin);
   }
   if (!ended && exit_code == 0) exit_code = base::exit_code(ErrorKind::kInternal);
-  hangs_ = hangs_ || !ended || parts_->plugins->hangs();
+  hangs_ = hangs_ || !ended || pipeline_->keeps_sources() || parts_->plugins->hangs();
   reporter_->stop(exit_code, std::string(to_string(why)));
   return exit_code;
 }

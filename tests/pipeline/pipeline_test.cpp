@@ -488,6 +488,39 @@ TEST_P(PipelineTest, AsksAllSourcesToStopBeforeItWaitsForOne) {
   EXPECT_EQ(pipeline.state(), PipelineState::kStopped);
 }
 
+// A GPU's driver destroys hundreds of decoders one after the other: camd had not ended 8 s after SIGINT.
+TEST_P(PipelineTest, KeepsSourcesThatItHasNoTimeToDestroyUntilItIsDestroyedItself) {
+  class Counted final : public capture::FrameSource {
+   public:
+    explicit Counted(int& alive) : alive_(alive) { ++alive_; }
+    ~Counted() override { --alive_; }
+    void start() override {}
+    void request_stop() noexcept override {}
+    bool join(base::Duration) noexcept override { return true; }
+
+   private:
+    int& alive_;
+  };
+  int alive = 0;
+  const auto camera = [&](const std::string& name) {
+    return CameraSpec{name, false, [&](capture::CameraIndex, capture::FrameRing&, capture::SourceListener&) {
+                        return std::make_unique<Counted>(alive);
+                      }};
+  };
+  for (const bool in_time : {true, false}) {
+    Rig rig;
+    Pipeline& pipeline = rig.make({camera("a"), camera("b")});
+    pipeline.start();
+    EXPECT_TRUE(
+        pipeline.stop(true, pipeline::kPluginPatience, in_time ? std::chrono::hours(1) : base::Duration::zero()));
+    EXPECT_EQ(pipeline.keeps_sources(), !in_time);
+    EXPECT_EQ(alive, in_time ? 0 : 2);
+    EXPECT_EQ(pipeline.state(), PipelineState::kStopped);
+    rig.made.reset();
+    EXPECT_EQ(alive, 0);
+  }
+}
+
 TEST_P(PipelineTest, RefusesASecondStartWithStateCallAndRequiredState) {
   Rig rig;
   Pipeline& pipeline = rig.make({test::fake_camera("door", publishes(rig.clock, 1))});
