@@ -107,6 +107,18 @@ void GstConnection::detach() noexcept {
   while (gate_->inside) gate_->left.wait(gate_->mutex);
 }
 
+void GstConnection::end_idle_threads() noexcept {
+  GstIterator* const finders = gst_bin_iterate_all_by_element_factory_name(GST_BIN(built_.pipeline.get()), "typefind");
+  const auto end = [](const GValue* value, gpointer) {
+    GstPad* const pad = gst_element_get_static_pad(static_cast<GstElement*>(g_value_get_object(value)), "sink");
+    // One that runs moves the data itself, because what follows does not fetch it.
+    if (gst_pad_get_task_state(pad) == GST_TASK_PAUSED) (void)gst_pad_stop_task(pad);
+    gst_object_unref(pad);
+  };
+  (void)gst_iterator_foreach(finders, end, nullptr);
+  gst_iterator_free(finders);
+}
+
 bool GstConnection::is_closed_by_server(GstMessage* message) noexcept {
   if (GST_MESSAGE_TYPE(message) != GST_MESSAGE_WARNING || GST_IS_ELEMENT(GST_MESSAGE_SRC(message)) == FALSE)
     return false;

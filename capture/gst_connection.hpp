@@ -56,6 +56,9 @@ class GstConnection {
   void wake(const char* name) noexcept;
   // After the end of the stream: plays from its start again. False when this input cannot seek.
   [[nodiscard]] bool rewind() noexcept;
+  // Ends threads of the pipeline that have nothing left to do, once pictures come. That which found out what a file is
+  // would sleep to the end.
+  void end_idle_threads() noexcept;
   // [blocks] until a call of the taker has returned.
   void detach() noexcept;
 

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <string>
@@ -138,6 +139,17 @@ gint this_gpu_where_it_fits(GstElement* bin, GstPad* pad, GstCaps* caps, GstElem
   return is_hardware(factory) ? this_gpu_alone(bin, pad, caps, factory, ordinal) : kTry;
 }
 
+// Each kind of decoder has its own word for it: FFmpeg's, libvpx's, dav1d's.
+void limit_threads(GstBin*, GstBin*, GstElement* element, gpointer threads) {
+  GstElementFactory* const factory = gst_element_get_factory(element);
+  if (factory == nullptr || GST_IS_BIN(element) || !is_video_decoder(factory)) return;
+  for (const char* const name : {"max-threads", "threads", "n-threads"}) {
+    if (g_object_class_find_property(G_OBJECT_GET_CLASS(element), name) == nullptr) continue;
+    gst_util_set_object_arg(G_OBJECT(element), name, std::to_string(GPOINTER_TO_UINT(threads)).c_str());
+    return;
+  }
+}
+
 // A decoder asks what follows it before anything does.
 gboolean on_query(GstElement*, GstPad*, GstElement* element, GstQuery* query, gpointer) {
   if (GST_QUERY_TYPE(query) != GST_QUERY_CAPS) return FALSE;
@@ -182,6 +194,9 @@ Decoding decoding_of(const config::Camera& camera, DecodeMode mode, device::Devi
 }
 
 void use_decoders(const Decoding& decoding, GstElement* pipeline, GstElement* decodebin) {
+  if (decoding.threads > 0 && decodebin != nullptr) {
+    g_signal_connect(pipeline, "deep-element-added", G_CALLBACK(&limit_threads), GUINT_TO_POINTER(decoding.threads));
+  }
   if (decoding.on_device()) gst_element_set_context(pipeline, decoding.context);
   if (decodebin == nullptr) return;
   if (decoding.on_device()) g_signal_connect(decodebin, "autoplug-query", G_CALLBACK(&on_query), nullptr);
@@ -195,6 +210,11 @@ void use_decoders(const Decoding& decoding, GstElement* pipeline, GstElement* de
       }
       break;
   }
+}
+
+unsigned decoder_threads(std::size_t cameras, unsigned processors) noexcept {
+  if (cameras <= 1) return 0;
+  return static_cast<unsigned>(std::max<std::size_t>(1, processors / cameras));
 }
 
 void DecoderNote::watch(const std::shared_ptr<DecoderNote>& note, GstElement* pipeline) {

@@ -28,6 +28,7 @@ struct Decoding {
   GstContext* context = nullptr;  // of the device; null: pictures come to the host. Lives as long as the process.
   int ordinal = 0;                // of the device
   bool direct = false;            // GStreamer leaves the decoding to the device
+  unsigned threads = 0;  // that a decoder on the CPU may have; 1: the one that calls it; 0: as many as it likes
 
   [[nodiscard]] bool on_device() const noexcept { return context != nullptr; }
 };
@@ -35,6 +36,10 @@ struct Decoding {
 // `mode`: the camera's, or kCpu where the device has refused its stream. Throws Error(kSource) for `decode: gpu` where
 // there is no GPU, or not what decodes there.
 [[nodiscard]] Decoding decoding_of(const config::Camera& camera, config::DecodeMode mode, device::Device& device);
+
+// [any] How many threads a decoder on the CPU gets where so many cameras share so many processors. One camera may have
+// all; with as many cameras as processors each decodes on the thread that it has anyway.
+[[nodiscard]] unsigned decoder_threads(std::size_t cameras, unsigned processors) noexcept;
 
 // Which of GStreamer's decoders a pipeline has. [any]
 class DecoderNote {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <filesystem>
 #include <functional>
 #include <system_error>
@@ -25,6 +26,8 @@ using base::Error;
 using base::ErrorKind;
 using base::MutexLock;
 using base::TimePoint;
+
+std::atomic<std::size_t> cameras_open{0};  // of this file's, in the process
 
 constexpr const char* kStopMessage = "camd-stop";
 constexpr const char* kUndecodable = "packets arrive, but no picture can be decoded from them";
@@ -73,7 +76,12 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera> {
         first_frame_patience_(std::max(recovery_.timeout, first_frame_patience)),
         backoff_(recovery_.reconnect_initial, recovery_.reconnect_max,
                  static_cast<std::uint32_t>(std::hash<std::string>()(camera.name)) ^
-                     static_cast<std::uint32_t>(base::to_ns(clock.now()))) {}
+                     static_cast<std::uint32_t>(base::to_ns(clock.now()))) {
+    ++cameras_open;
+  }
+  ~GstCamera() { --cameras_open; }
+  GstCamera(const GstCamera&) = delete;
+  GstCamera& operator=(const GstCamera&) = delete;
 
   // As FrameSource's.
   void start() {
@@ -158,7 +166,8 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera> {
 
   void open() {
     const config::DecodeMode mode = refusal_.empty() ? camera_.decode : config::DecodeMode::kCpu;
-    const Decoding decoding = decoding_of(camera_, mode, ring_.device());
+    Decoding decoding = decoding_of(camera_, mode, ring_.device());
+    decoding.threads = decoder_threads(cameras_open, std::thread::hardware_concurrency());
     BuiltPipeline built = build_pipeline(camera_, held_, decoding);
     pictures_.open(built.pipeline.get(), built.compressed, decoding.on_device());
     missing_.clear();
@@ -361,7 +370,10 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera> {
           break;
         case GST_MESSAGE_APPLICATION:
           if (gst_message_has_name(message.get(), kNoVideoMessage) != FALSE) return {broken(), "has no video in it"};
-          if (gst_message_has_name(message.get(), kFirstFrameMessage) != FALSE) report(SourceState::kRunning, refusal_);
+          if (gst_message_has_name(message.get(), kFirstFrameMessage) != FALSE) {
+            connection_->end_idle_threads();
+            report(SourceState::kRunning, refusal_);
+          }
           if (is_refused(message.get())) return refused();
           break;
         default: break;

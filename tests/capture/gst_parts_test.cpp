@@ -8,10 +8,14 @@
 #include <atomic>
 #include <vector>
 
+#include "base/semaphore.hpp"
 #include "capture/backoff.hpp"
 #include "capture/file_pace.hpp"
+#include "capture/gst_connection.hpp"
+#include "capture/gst_decoding.hpp"
 #include "capture/gst_interrupt.hpp"
 #include "capture/gst_picture.hpp"
+#include "capture/gst_pipelines.hpp"
 #include "capture/gst_size_bound.hpp"
 #include "capture/gst_support.hpp"
 #include "capture/silence.hpp"
@@ -408,6 +412,85 @@ TEST(WeakSocket, KeepsNoSocketOpen) {
   g_object_unref(socket);
   EXPECT_EQ(weak.get(), nullptr);
   EXPECT_EQ(fcntl(descriptor, F_GETFD), -1);  // NOLINT: its third argument is not wanted
+}
+
+// ---- Decoders on the CPU
+
+TEST(DecoderThreads, AreTheProcessorsShareOfEachCamera) {
+  EXPECT_EQ(decoder_threads(1, 16), 0U);  // as many as the decoder likes
+  EXPECT_EQ(decoder_threads(2, 16), 8U);
+  EXPECT_EQ(decoder_threads(16, 16), 1U);
+  EXPECT_EQ(decoder_threads(300, 16), 1U);
+  EXPECT_EQ(decoder_threads(2, 0), 1U);  // not known how many there are
+}
+
+// 300 cameras of files had six threads each.
+TEST(DecoderThreads, AreSaidToTheDecoderThatIsChosen) {
+  init_gstreamer();
+  const testing::TemporaryFolder folder;
+  const auto path = folder / "clip.mkv";
+  CAMD_CLIP_OR_SKIP(path, (testing::ClipOptions{.frames = 3}));
+  config::Camera camera;
+  config::FileSource file;
+  file.path = path;
+  camera.source = file;
+  Decoding decoding;
+  decoding.mode = config::DecodeMode::kCpu;
+  decoding.threads = 1;
+  const BuiltPipeline built = build_pipeline(camera, 4, decoding);
+  StateWorker worker;
+  ASSERT_EQ(worker.change(built.pipeline.get(), GST_STATE_PAUSED, std::chrono::seconds(20)), StateChange::kDone);
+  const GstOwned<GstSample> first(gst_app_sink_pull_preroll(GST_APP_SINK(built.sink.get())));
+  ASSERT_TRUE(first);
+  GstIterator* const decoders =
+      gst_bin_iterate_all_by_element_factory_name(GST_BIN(built.pipeline.get()), "avdec_h264");
+  GValue item = G_VALUE_INIT;
+  ASSERT_EQ(gst_iterator_next(decoders, &item), GST_ITERATOR_OK);
+  int threads = 0;
+  g_object_get(g_value_get_object(&item), "max-threads", &threads, nullptr);
+  EXPECT_EQ(threads, 1);
+  g_value_unset(&item);
+  gst_iterator_free(decoders);
+  EXPECT_EQ(worker.change(built.pipeline.get(), GST_STATE_NULL, std::chrono::seconds(20)), StateChange::kDone);
+}
+
+// ---- A connection
+
+// It slept until the file was closed.
+TEST(GstConnection, EndsTheThreadThatFoundOutWhatAFileIs) {
+  init_gstreamer();
+  const testing::TemporaryFolder folder;
+  const auto path = folder / "clip.mkv";
+  CAMD_CLIP_OR_SKIP(path, (testing::ClipOptions{.frames = 3}));
+  struct Counter final : SampleTaker {
+    bool take_sample(GstSample* /*sample*/, GstElement* /*pipeline*/) noexcept override {
+      taken.release();
+      return true;
+    }
+    base::Semaphore taken;
+  } counter;
+  config::Camera camera;
+  config::FileSource file;
+  file.path = path;
+  camera.source = file;
+  Decoding decoding;
+  decoding.mode = config::DecodeMode::kCpu;
+  StateWorker worker;
+  GstConnection connection(build_pipeline(camera, 4, decoding), "door", counter, worker);
+  GstIterator* const finders = gst_bin_iterate_all_by_element_factory_name(GST_BIN(connection.pipeline()), "typefind");
+  GValue item = G_VALUE_INIT;
+  ASSERT_EQ(gst_iterator_next(finders, &item), GST_ITERATOR_OK);
+  GstPad* const pad = gst_element_get_static_pad(GST_ELEMENT(g_value_get_object(&item)), "sink");
+  ASSERT_EQ(connection.change(GST_STATE_PLAYING, std::chrono::seconds(20)), StateChange::kDone);
+  counter.taken.acquire();
+  ASSERT_TRUE(testing::eventually([&] { return gst_pad_get_task_state(pad) == GST_TASK_PAUSED; }));
+  connection.end_idle_threads();
+  EXPECT_EQ(gst_pad_get_task_state(pad), GST_TASK_STOPPED);
+  counter.taken.acquire();
+  counter.taken.acquire();
+  gst_object_unref(pad);
+  g_value_unset(&item);
+  gst_iterator_free(finders);
 }
 
 }  // namespace
