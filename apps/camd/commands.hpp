@@ -34,7 +34,8 @@ int proposal_command(const std::string& model);
 int plugin_command(const std::string& path, const std::string& python);
 int replay_command(const pipeline::ReplayOptions& options);
 int bench_command(const pipeline::BenchOptions& options, const std::string& json_path);
-int doctor_command(const std::string& config, bool json);
+// Measures how fast each clip is decoded.
+int doctor_command(const std::string& config, const std::vector<std::string>& clips, bool json);
 
 // A duration above 0, written as in the configuration: "10s", "500ms", "2min". Throws Error(kUsage) naming `option`.
 [[nodiscard]] base::Duration parse_duration(const std::string& option, const std::string& text);

@@ -13,11 +13,12 @@
 
 namespace camd::app {
 
-int doctor_command(const std::string& config_path, bool json) {
+int doctor_command(const std::string& config_path, const std::vector<std::string>& clips, bool json) {
   base::set_log_level("error");  // what the rooms log while they are looked at is in the findings
   std::optional<config::Config> config;
   if (!config_path.empty()) config = config::load(config_path, {}, {.card_keys = pipeline::card_keys()});
-  const std::vector<pipeline::Finding> findings = pipeline::examine(config ? &*config : nullptr);
+  const std::vector<pipeline::Finding> findings =
+      pipeline::examine(config ? &*config : nullptr, {clips.begin(), clips.end()});
   const std::string text = json ? pipeline::findings_json(findings) : pipeline::findings_text(findings);
   std::fputs(base::without_secrets(text).c_str(), stdout);
   return pipeline::all_usable(findings) ? 0 : base::exit_code(base::ErrorKind::kDevice);

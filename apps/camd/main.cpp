@@ -158,6 +158,11 @@ int run(int argc, char** argv) {
   CLI::App* doctor_cli = cli.add_subcommand("doctor", "What works on this machine, what does not, and what mends it");
   doctor_cli->add_option("CONFIG", doctor_config, "Look at this configuration's model and cameras too")
       ->type_name("FILE");
+  std::vector<std::string> doctor_clips;
+  doctor_cli
+      ->add_option("--clip", doctor_clips, "Measure how fast this video file is decoded, by each GPU and by the CPU")
+      ->type_name("FILE")
+      ->check(CLI::ExistingFile);
   doctor_cli->add_flag("--json", doctor_json, "As one JSON object");
 
   pipeline::BenchOptions bench;
@@ -270,7 +275,7 @@ int run(int argc, char** argv) {
   }
   if (*check_cli) return app::check_command(check_config, check_overrides, run_options.shard);
   if (*config_cli) return config_model.empty() ? app::config_command(schema) : app::proposal_command(config_model);
-  if (*doctor_cli) return app::doctor_command(doctor_config, doctor_json);
+  if (*doctor_cli) return app::doctor_command(doctor_config, doctor_clips, doctor_json);
   if (*bench_cli) {
     if (!bench_input.empty()) app::parse_size("--input", bench_input, bench.width, bench.height);
     if (bench_strategy != "all") bench.strategies = CLI::detail::split(bench_strategy, ',');

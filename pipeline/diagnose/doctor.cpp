@@ -73,6 +73,35 @@ void examine_gpus(std::vector<Finding>& findings) {
   }
 }
 
+// Two streams for each engine of the device: one alone waits for its own pictures.
+DecodeTrial trial_of(device::Device& device, config::DecodeMode mode) {
+  DecodeTrial trial;
+  trial.mode = mode;
+  trial.frames = std::uint64_t{1} << 40U;  // as many as there are in that time
+  trial.streams = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  if (mode == config::DecodeMode::kGpu) {
+    const std::vector<device::VideoSupport> support = device.video_support(nullptr);
+    trial.streams = support.empty() ? 1 : 2 * support.front().engines;
+  }
+  return trial;
+}
+
+void examine_clips(const std::vector<std::filesystem::path>& clips, std::vector<Finding>& findings) {
+  const auto host = device::make_device("host");
+  for (const std::filesystem::path& clip : clips) {
+    for (int i = 0; i < device::count_gpus().count; ++i) {
+      const std::string name = fmt::format("cuda:{}", i);
+      try {
+        const auto gpu = device::make_device(name);
+        findings.push_back(examine_decoding(*gpu, name, clip, trial_of(*gpu, config::DecodeMode::kGpu)));
+      } catch (const Error& error) {
+        findings.push_back({"decoding", name, Health::kBroken, error.what(), ""});
+      }
+    }
+    findings.push_back(examine_decoding(*host, "cpu", clip, trial_of(*host, config::DecodeMode::kCpu)));
+  }
+}
+
 void examine_gstreamer(std::vector<Finding>& findings) {
   findings.push_back({"GStreamer", "version", Health::kOk, capture::gstreamer_version(), ""});
   const auto add = [&findings](const auto& elements) {
@@ -133,10 +162,24 @@ std::string_view word(Health health) noexcept {
 
 }  // namespace
 
-std::vector<Finding> examine(const config::Config* config) {
+Finding examine_decoding(device::Device& device, const std::string& name, const std::filesystem::path& clip,
+                         const DecodeTrial& trial) {
+  Finding finding{"decoding", fmt::format("{} {}", name, clip.filename().string()), Health::kOk, "", ""};
+  try {
+    finding.detail = decode_rate_text(measure_decoding(device, clip, trial));
+  } catch (const Error& error) {
+    const bool cpu = trial.mode == config::DecodeMode::kCpu;
+    finding.health = cpu ? Health::kBroken : Health::kAbsent;
+    finding.detail = error.what() + std::string(cpu ? "" : "; the CPU decodes");
+  }
+  return finding;
+}
+
+std::vector<Finding> examine(const config::Config* config, const std::vector<std::filesystem::path>& clips) {
   std::vector<Finding> findings;
   examine_machine(findings);
   examine_gpus(findings);
+  examine_clips(clips, findings);
   examine_gstreamer(findings);
   examine_cameras(findings);
   const std::vector<std::string_view> builtins = plugins::builtin_names();
