@@ -1,12 +1,15 @@
 #!/usr/bin/python3
 """How many cameras a machine takes: runs camd with 1, 8, 32, ... cameras of one clip and prints a table row for each.
 
-usage: measure_cameras.py --clip FILE|--rtsp PROGRAM [--model FILE] [--camd PATH] [--cameras N,N,...]
-                          [--decode auto|gpu|cpu] [--device NAME] [--transfer MODE] [--seconds S] [--size WxH] [--stages]
+usage: measure_cameras.py --clip FILE|--rtsp PROGRAM|--test [--model FILE] [--camd PATH] [--cameras N,N,...]
+                          [--decode auto|gpu|cpu] [--device NAME] [--transfer MODE] [--seconds S] [--size WxH]
+                          [--fps N] [--stages] [--threads]
 
   --clip FILE      a video file; every camera plays it in real time, again and again
   --rtsp PROGRAM   instead: camd_rtsp_server, which every camera is connected to over TCP; its pictures are H.264
-  --size WxH       of its pictures [320x240]
+  --test           instead: cameras that draw their pictures themselves, so that nothing is decoded
+  --size WxH       of the pictures of --rtsp and --test [320x240]
+  --fps N          of the pictures of --rtsp and --test a second [30]
   --model FILE     the ONNX file, whose outputs `detections` reads. Not said: a network that does nothing, so that
                    what is measured is everything else
   --camd PATH      the program [build/dev/bin/camd]
@@ -16,9 +19,13 @@ usage: measure_cameras.py --clip FILE|--rtsp PROGRAM [--model FILE] [--camd PATH
   --transfer MODE  `pipeline.transfer` [auto]
   --seconds S      the length of a run beyond its start [15]; rates and latencies are those of its second half
   --stages         on standard error: the latency of each stage, and what camd said of the frames in flight
+  --threads        on standard error: the threads by name, where the cameras' own names are left out
+
+"metrics" is the CPU time of the thread that writes the metrics lines, one a camera and second. "ended after" is the
+time from SIGTERM to the end of the process.
 
 A run begins when every camera has delivered a frame, or after a minute. Why cameras delivered
-nothing is told on standard error. Exit 1 when a line did not balance.
+nothing is told on standard error. Exit 1 when a line did not balance, a camera delivered nothing, or camd did not end.
 """
 
 import argparse
@@ -34,6 +41,7 @@ import threading
 import time
 
 START_PATIENCE_S = 60
+END_PATIENCE_S = 60
 
 
 def arguments():
@@ -42,7 +50,9 @@ def arguments():
     parser.add_argument("--camd", default="build/dev/bin/camd")
     parser.add_argument("--clip")
     parser.add_argument("--rtsp")
+    parser.add_argument("--test", action="store_true")
     parser.add_argument("--size", default="320x240")
+    parser.add_argument("--fps", type=int, default=30)
     parser.add_argument("--model")
     parser.add_argument("--cameras", default="1,8,32")
     parser.add_argument("--decode", default="auto")
@@ -50,20 +60,21 @@ def arguments():
     parser.add_argument("--transfer", default="auto")
     parser.add_argument("--seconds", type=float, default=15)
     parser.add_argument("--stages", action="store_true")
+    parser.add_argument("--threads", action="store_true")
     options = parser.parse_args()
     if options.help:
         print(__doc__.strip())
         sys.exit(0)
-    if bool(options.clip) == bool(options.rtsp):
-        sys.exit("measure_cameras.py: either --clip or --rtsp is needed; see --help")
+    if [bool(options.clip), bool(options.rtsp), options.test].count(True) != 1:
+        sys.exit("measure_cameras.py: --clip, --rtsp or --test is needed, and one of them alone; see --help")
     options.postprocess = [{"plugin": "detections"}] if options.model else []
     return options
 
 
 def serve(options):
     """Starts the RTSP server; its pictures are at options.url until its standard input is closed."""
-    server = subprocess.Popen([options.rtsp, "0", "--size", options.size], stdin=subprocess.PIPE,
-                              stdout=subprocess.PIPE, text=True)
+    server = subprocess.Popen([options.rtsp, "0", "--size", options.size, "--fps", str(options.fps)],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     port = server.stdout.readline().split()[1]
     options.url = f"rtsp://127.0.0.1:{port}/live"
     return server
@@ -72,6 +83,9 @@ def serve(options):
 def source(options):
     if options.rtsp:
         return {"type": "rtsp", "url": options.url}
+    if options.test:
+        width, height = (int(side) for side in options.size.split("x"))
+        return {"type": "test", "width": width, "height": height, "fps": options.fps}
     return {"type": "file", "path": os.path.abspath(options.clip), "loop": True}
 
 
@@ -138,6 +152,20 @@ class Run:
             fields = file.read().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+    def threads(self):
+        """CPU seconds of each thread, by its number, with its name."""
+        all_of = {}
+        folder = f"/proc/{self.process.pid}/task"
+        for number in os.listdir(folder):
+            try:
+                with open(f"{folder}/{number}/schedstat", encoding="ascii") as file:
+                    used = int(file.read().split()[0]) / 1e9
+                with open(f"{folder}/{number}/comm", encoding="utf-8") as file:
+                    all_of[number] = (file.read().strip(), used)
+            except OSError:
+                pass  # it has ended meanwhile
+        return all_of
+
     def status(self, key):
         with open(f"/proc/{self.process.pid}/status", encoding="ascii") as file:
             return next(int(line.split()[1]) for line in file if line.startswith(key + ":"))
@@ -147,7 +175,7 @@ class Run:
         time.sleep(seconds / 2)
         if self.process.poll() is not None:
             return None
-        since, cpu = time.monotonic(), self.cpu_s()
+        since, cpu, threads = time.monotonic(), self.cpu_s(), self.threads()
         time.sleep(seconds / 2)
         if self.process.poll() is not None:
             return None
@@ -155,8 +183,18 @@ class Run:
         row = {"cpu": 100 * (self.cpu_s() - cpu) / (until - since) / self.count,
                "threads": self.status("Threads") / self.count, "rss": self.status("VmRSS") / 1024 / self.count,
                "gpu": card_mib() / self.count}
+        now = self.threads()
+        row["metrics"] = sum(100 * (used - threads[number][1]) / (until - since)
+                             for number, (name, used) in now.items() if name == "metrics" and number in threads)
+        row["names"] = collections.Counter(re.sub(r":c\d+", ":*", name) for name, _ in now.values())
+        asked = time.monotonic()
         self.process.send_signal(signal.SIGTERM)
-        self.process.wait(15)
+        try:
+            self.process.wait(END_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        row["ended"] = time.monotonic() - asked
         self.reader.join()
         rates, p50, p99, worst, drops, stages = [], [], [], [0], {}, {}
         for lines in self.lines.values():
@@ -174,11 +212,12 @@ class Run:
                 p99.append(latency["p99"])
                 worst.append(latency["max"])
                 for stage, of_stage in line["latency_us"].items():
-                    stages.setdefault(stage, []).append((of_stage["p50"], of_stage["p99"]))
-        row.update(least=rank(rates, 0), middle=rank(rates, 0.5), p50=rank(p50, 0.5), p99=rank(p99, 0.99),
+                    stages.setdefault(stage, []).append((of_stage["p50"], of_stage["p99"], of_stage["max"]))
+        row.update(least=rank(rates, 0), middle=rank(rates, 0.5), most=rank(rates, 1), p50=rank(p50, 0.5), p99=rank(p99, 0.99),
                    worst=max(worst), drops={k: v for k, v in drops.items() if v})
-        row["stages"] = ", ".join(f"{stage} {rank([a for a, _ in all_of], 0.5):.0f}/{rank([b for _, b in all_of], 0.99):.0f}"
-                                  for stage, all_of in stages.items())
+        row["stages"] = ", ".join(
+            f"{stage} {rank([one[0] for one in all_of], 0.5):.0f}/{rank([one[1] for one in all_of], 0.99):.0f}/"
+            f"{max(one[2] for one in all_of):.0f}" for stage, all_of in stages.items())
         return row
 
 
@@ -207,15 +246,15 @@ def main():
                 server.stdin.close()
                 server.wait(10)
     if wrong:
-        sys.exit("measure_cameras.py: a run ended early, or a line did not balance")
+        sys.exit("measure_cameras.py: a run ended early or not at all, a line did not balance, or a camera delivered nothing")
 
 
 def measure_all(options):
     wrong = 0
-    print("| cameras | frames/s a camera, least and middle | latency us, p50 / p99 / worst | dropped "
+    print("| cameras | frames/s a camera, least, middle and most | latency us, p50 / p99 / worst | dropped "
           "| CPU a camera, % of a core | host MiB a camera | card MiB a camera | threads a camera "
-          "| first and all deliver after s | exit code |")
-    print("|---|---|---|---|---|---|---|---|---|---|")
+          "| metrics, % of a core | first and all deliver after s | ended after s | exit code |")
+    print("|---|---|---|---|---|---|---|---|---|---|---|---|")
     for count in (int(text) for text in options.cameras.split(",")):
         run = Run(options, count)
         try:
@@ -228,17 +267,20 @@ def measure_all(options):
             print(f"| {count} | camd ended with {run.process.returncode}: {''.join(run.errors[-1:]).strip()} |")
             wrong += 1
             continue
-        wrong += run.unbalanced
+        wrong += run.unbalanced + (run.process.returncode != 0)
         drops = ", ".join(f"{number} {reason}" for reason, number in row["drops"].items()) or "none"
-        print(f"| {count} | {row['least']:.1f}, {row['middle']:.1f} | {row['p50']:.0f} / {row['p99']:.0f} / "
+        print(f"| {count} | {row['least']:.1f}, {row['middle']:.1f}, {row['most']:.1f} | {row['p50']:.0f} / {row['p99']:.0f} / "
               f"{row['worst']:.0f} | {drops} | {row['cpu']:.2f} | {row['rss']:.1f} | {row['gpu']:.0f} "
-              f"| {row['threads']:.1f} | {run.first_s or -1:.1f}, {run.all_s or -1:.1f} "
-              f"| {run.process.returncode} |", flush=True)
+              f"| {row['threads']:.1f} | {row['metrics']:.2f} | {run.first_s or -1:.1f}, {run.all_s or -1:.1f} "
+              f"| {row['ended']:.1f} | {run.process.returncode} |", flush=True)
+        if options.threads:
+            print("threads:", ", ".join(f"{number} {name}" for name, number in row["names"].most_common()), file=sys.stderr)
         if options.stages:
-            print("stages us, p50/p99:", row["stages"], file=sys.stderr)
+            print("stages us, p50/p99/worst:", row["stages"], file=sys.stderr)
             print("".join(line for line in run.errors if "in flight" in line), end="", file=sys.stderr, flush=True)
         mute = collections.Counter(re.sub(r"^(\w+: )?.*?cameras\.\d+\.", r"\1", state)
                                    for camera, state in run.states.items() if camera not in run.delivered)
+        wrong += sum(mute.values())
         for state, number in mute.items():
             print(f"{number} of {count} cameras delivered nothing: {state}", file=sys.stderr, flush=True)
     return wrong
