@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """10,000 messages a second into each outlet, in turns with none: what that does to the pipeline's latency.
 
-usage: outlet_load.py BUILD [--pairs 15] [--turn 2.0] [--outlets nothing,mqtt,webhook,kafka] [--many FILE] [--servers FOLDER]
+usage: outlet_load.py BUILD [--pairs 15] [--turn 2.0] [--outlets nothing,mqtt,webhook,kafka] [--cores N]
+                       [--many FILE] [--servers FOLDER]
 
 Eight cameras of 64x48 at 40 frames a second through a network of one layer; a plug-in adds 31 events to each frame, so that with
 `publish: frame` an outlet gets 32 messages a frame, 10,240 a second. The other side is on this machine: mosquitto, a web server
@@ -28,6 +29,7 @@ import random
 import shutil
 import signal
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -182,20 +184,20 @@ def prepare(folder):
                 shutil.copy(path.split(" (")[0], folder / name.strip())
 
 
-def halves():
-    """This machine's processors in two sets that share no core."""
+def halves(cores):
+    """This machine's processors in two sets that share no core; the first has so many of them, half of all for 0."""
     allowed = sorted(os.sched_getaffinity(0))
-    cores = {}
+    siblings = {}
     for cpu in allowed:
         try:
             key = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list").read_text().strip()
         except OSError:
             key = str(cpu)
-        cores.setdefault(key, []).append(cpu)
-    groups = list(cores.values())
+        siblings.setdefault(key, []).append(cpu)
+    groups = list(siblings.values())
     if len(groups) < 2:
         return set(allowed), set(allowed)
-    half = len(groups) // 2
+    half = min(cores or len(groups) // 2, len(groups) - 1)
     return {cpu for group in groups[:half] for cpu in group}, {cpu for group in groups[half:] for cpu in group}
 
 
@@ -314,13 +316,14 @@ def main():
     parser.add_argument("--pairs", type=int, default=15, help="turns without and with, for each outlet")
     parser.add_argument("--turn", type=float, default=2.0, help="seconds")
     parser.add_argument("--outlets", default="nothing,mqtt,webhook,kafka")
+    parser.add_argument("--cores", type=int, default=0, help="for camd; half of all unless told otherwise")
     parser.add_argument("--many", type=Path, help="the plug-in that adds events, where there is no cc")
     parser.add_argument("--servers", type=Path, help="mosquitto and librdkafka with their libraries")
     parser.add_argument("--prepare", type=Path, metavar="FOLDER", help="puts them there, and ends")
     told = parser.parse_args()
     if told.prepare:
         return prepare(told.prepare)
-    ours, theirs = halves()
+    ours, theirs = halves(told.cores)
     print(f"camd on processors {sorted(ours)}, the other sides on {sorted(theirs)}")
     os.sched_setaffinity(0, theirs)
     with tempfile.TemporaryDirectory() as name:
@@ -347,6 +350,13 @@ def main():
             frames = camd.end()
         finally:
             servers.end()
+    plain = [(begin, end) for mine in turns.values() for (begin, end), _ in mine]
+    lines = [line for line in camd.lines if line["event"] == "camera" and
+             any(begin + 250e6 < line["mono_ns"] < end for begin, end in plain)]
+    stages = {stage: [statistics.median(line["latency_us"][stage][part] for line in lines) for part in ("p50", "p99")]
+              for stage in lines[0]["latency_us"]}
+    print("without an outlet, medians of the periods, us: " +
+          ", ".join(f"{stage} p50 {p50:.0f} p99 {p99:.0f}" for stage, (p50, p99) in stages.items()))
     for one, mine in turns.items():
         rows = [line for line in camd.lines if line["event"] == "outlet" and line["name"] == one]
         tell(one, dict(figures(frames, mine, rows), pairs=mine))

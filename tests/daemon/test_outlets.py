@@ -131,6 +131,10 @@ class Daemon(unittest.TestCase):
         self.assertEqual(process.wait(PATIENCE), 0, "\n".join(err.lines))
         out.join(PATIENCE)
 
+    def resident(self, process):
+        """Its memory in bytes."""
+        return int(Path(f"/proc/{process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
     def written(self):
         """Sequence numbers by camera, of the lines that `jsonl` has written beside the outlet."""
         numbers = {}
@@ -172,16 +176,19 @@ class Outlets(Daemon):
             f"pipeline: {{max_age: 1h}}\ncameras:\n{cameras}postprocess:\n"
             f"  - plugin: jsonl\n    config: {{path: {self.folder}/found.jsonl}}\n"
             f"  - plugin: mqtt\n    config:\n      url: mqtt://127.0.0.1:{self.broker.port}\n      publish: frame\n"
-            f"      outbox: {{capacity: 8, spool: {self.folder}/spool, retry_max: 100ms}}\n")
+            f"      outbox: {{capacity: 64, spool: {self.folder}/spool, retry_max: 100ms}}\n")
 
         def rows():
             return [row for row in map(json.loads, list(out.lines)) if row["event"] == "outlet"]
 
         self.assertTrue(wait_until(lambda: len(heard.lines) >= 20, PATIENCE), err.lines)
+        before = self.resident(process)
         self.broker.end(signal.SIGKILL)
         self.assertTrue(wait_until(lambda: sum(row["spooled"] for row in rows()[-4:]) >= 40, PATIENCE), err.lines)
         time.sleep(max(0.0, float(os.environ.get("CAMD_BROKER_AWAY", "0"))))
         taken = sum(row["taken"] for row in rows()[-4:])
+        grown = self.resident(process) - before
+        self.assertLess(grown, 32 << 20)  # the outbox holds 16 MiB at most
         self.broker.start()
         self.assertTrue(wait_until(lambda: sum(row["acknowledged"] for row in rows()[-4:]) >= taken, PATIENCE), err.lines)
         self.end(process, out, err)
@@ -207,7 +214,8 @@ class Outlets(Daemon):
             self.assertGreaterEqual(len(received[name]), row["acknowledged"])
         frames = sum(len(all_of) for all_of in written.values())
         dropped = sum(sum(line["totals"]["dropped"].values()) for line in list(map(json.loads, out.lines))[-1:])
-        print(f"{frames} frames, {dropped} dropped; most spooled: {max(row['spooled'] for row in rows())} of a camera",
+        print(f"{frames} frames, {dropped} dropped; most spooled: {max(row['spooled'] for row in rows())} of a camera; memory grew by "
+              f"{grown / 1048576:.1f} MiB meanwhile",
               file=sys.stderr)
 
     def test_what_is_sent_is_what_the_schemas_say(self):
@@ -281,7 +289,7 @@ class Away(Daemon):
             f"device: host\nmodel: {{path: {self.folder}/tiny.onnx}}\nmetrics: {{period: 100ms}}\n"
             f"pipeline: {{max_age: 1h}}\ncameras:\n{cameras}postprocess:\n"
             f"  - plugin: jsonl\n    config: {{path: {self.folder}/found.jsonl}}\n{outlet}      publish: frame\n"
-            f"      outbox: {{capacity: 8, spool: {self.folder}/spool, retry_max: 100ms}}\n")
+            f"      outbox: {{capacity: 64, spool: {self.folder}/spool, retry_max: 100ms}}\n")
 
         def rows():
             return [row for row in map(json.loads, list(out.lines)) if row["event"] == "outlet"]
@@ -289,10 +297,13 @@ class Away(Daemon):
         def acknowledged():
             return sum(row["acknowledged"] for row in rows()[-4:])
         self.assertTrue(wait_until(lambda: acknowledged() >= 20, PATIENCE), err.lines[-5:])
+        before = self.resident(process)
         set_up(False)
         self.assertTrue(wait_until(lambda: sum(row["spooled"] for row in rows()[-4:]) >= 40, PATIENCE), err.lines[-5:])
         time.sleep(max(0.0, float(os.environ.get("CAMD_BROKER_AWAY", "0"))))
         taken = sum(row["taken"] for row in rows()[-4:])
+        grown = self.resident(process) - before
+        self.assertLess(grown, 32 << 20)  # the outbox holds 16 MiB at most
         set_up(True)
         self.assertTrue(wait_until(lambda: acknowledged() >= taken, PATIENCE), err.lines)
         self.end(process, out, err)
@@ -309,7 +320,8 @@ class Away(Daemon):
             once = list(dict.fromkeys(received[name]))  # at least once
             self.assertEqual(once, written[name][:len(once)], name)
             self.assertGreaterEqual(len(once), row["acknowledged"])
-        print(f"{sum(map(len, written.values()))} frames; most spooled: {max(row['spooled'] for row in rows())} of a camera",
+        print(f"{sum(map(len, written.values()))} frames; most spooled: {max(row['spooled'] for row in rows())} of a camera; memory grew by "
+              f"{grown / 1048576:.1f} MiB meanwhile",
               file=sys.stderr)
 
     def test_a_web_server_that_is_away_costs_no_camera_a_frame_and_loses_no_message(self):

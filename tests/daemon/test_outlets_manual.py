@@ -126,14 +126,15 @@ class Manual(unittest.TestCase):
                 file = self.folder / wanted
                 if output.process.poll() == 0 and file.read_bytes()[:3] == b"\xff\xd8\xff":
                     return True
-            elif re.search(wanted, output.text):
-                return True
-            if not wanted.endswith(".jpg") and output.process.poll() is not None:
-                time.sleep(0.2)
-                one[1] = output = Output(command, self.folder, self.path)
-                output.process.wait(PATIENCE)
-                output.join(PATIENCE)
-                continue
+            else:
+                ended = output.process.poll() is not None
+                if ended:
+                    output.join(PATIENCE)  # all that it has said
+                if re.search(wanted, output.text):
+                    return True
+                if ended:
+                    time.sleep(0.2)
+                    one[1] = output = Output(command, self.folder, self.path)
             time.sleep(0.05)
         return False
 

@@ -31,6 +31,7 @@ postprocess:
   - plugin: track
   - plugin: zones
     config: {{picture: [200, 100], zones: [{{name: "a <b> & c", camera: demo, polygon: [[20, 50], [180, 50], [180, 100], [20, 100]]}}]}}
+  - {{plugin: webhook, config: {{url: "http://127.0.0.1:9/", publish: frame}}}}  # nobody is there
 metrics: {{period: 200ms}}
 http: {{listen: "127.0.0.1:0"}}
 """
@@ -99,6 +100,15 @@ def look(page: Browser, cable: Cable, camd: subprocess.Popen) -> None:
     assert page.value("tiles.get('demo').drawing.querySelector('.zone').points[0].x") == 0.1 * page.value("tiles.get('demo').size[0]")
     assert page.value("document.querySelector('.place').textContent").startswith("a <b> & c")
     page.wait_until("tiles.get('demo').history.length > 2 && tiles.get('demo').stages.textContent.includes('infer')")
+
+    # An outlet is a row with the sums of its cameras, which a click shows.
+    page.wait_until("document.querySelectorAll('#outlets tbody tr').length === 1 && document.querySelector('#outlets button').textContent === '2 cameras'")
+    page.value("document.querySelector('#outlets button').click(); 0")
+    page.wait_until("[...document.querySelectorAll('#outlets .of-camera')].map(row => row.children[1].textContent).join() === 'demo,cable'")
+    page.wait_until("(([sum, ...of]) => sum > 0 && of.length === 2 && sum === of[0] + of[1])"
+                    "([...document.querySelectorAll('#outlets tbody tr')].map(row => Number(row.children[2].textContent)))")
+    page.value("document.querySelector('#outlets button').click(); 0")
+    page.wait_until("document.querySelectorAll('#outlets tbody tr').length === 1")
 
     # A camera that is unplugged turns red, and comes back.
     cable.pull()
