@@ -11,9 +11,11 @@
 namespace camd::capture {
 namespace {
 
+// For a session that is being opened and whose server's socket has been shut down.
+constexpr base::Duration kOpeningPatience = std::chrono::milliseconds(250);
 // Longer than the 100 ms that rtspsrc takes to say good-bye.
 constexpr base::Duration kGoodByePatience = std::chrono::milliseconds(250);
-// Together shorter than kStopPatience.
+// All three together are shorter than kStopPatience.
 constexpr base::Duration kTearDownPatience = std::chrono::milliseconds(750);
 
 // A description of a session has some kilobytes. rtspsrc reads so much of a header within 0.3 s.
@@ -66,6 +68,7 @@ GstConnection::GstConnection(BuiltPipeline built, std::string camera, SampleTake
 
 GstConnection::~GstConnection() {
   detach();
+  end_opening();
   gst_bus_set_flushing(bus_, TRUE);  // nobody reads what comes now
   const StateChange closed = worker_.change(built_.pipeline.get(), GST_STATE_NULL, kGoodByePatience);
   if (closed == StateChange::kHung) {
@@ -80,6 +83,32 @@ GstConnection::~GstConnection() {
     base::log().warn("camera {}: the source cannot be closed, it is left behind", camera_);
   }
   gst_object_unref(bus_);
+}
+
+void GstConnection::note_progress(GstMessage* message) noexcept {
+  GstProgressType type = GST_PROGRESS_TYPE_START;
+  gchar* said = nullptr;
+  gst_message_parse_progress(message, &type, &said, nullptr);
+  const GstOwned<gchar> code(said);
+  if (code == nullptr || !g_str_equal(code.get(), "open") || type == GST_PROGRESS_TYPE_CONTINUE) return;
+  opening_ = std::max(0, opening_ + (type == GST_PROGRESS_TYPE_START ? 1 : -1));
+}
+
+// rtspsrc (1.22) that fails to open a session frees its streams in its own thread, and walks through them without a
+// lock where it is asked to stop meanwhile: one in 10000 tries crashed. So it is made to fail first, and is asked then.
+void GstConnection::end_opening() noexcept {
+  auto deadline = std::chrono::steady_clock::now();
+  for (bool asked = false;;) {
+    const base::Duration left = deadline - std::chrono::steady_clock::now();
+    const auto wait_ns = static_cast<GstClockTime>(std::max<std::int64_t>(0, left.count()));
+    const GstOwned<GstMessage> message(gst_bus_timed_pop_filtered(bus_, wait_ns, GST_MESSAGE_PROGRESS));
+    if (message) note_progress(message.get());
+    if (message && !(asked && opening_ == 0)) continue;
+    if (asked || opening_ == 0) return;
+    asked = true;
+    sockets_->shut_down();
+    deadline = std::chrono::steady_clock::now() + kOpeningPatience;
+  }
 }
 
 GstFlowReturn GstConnection::on_sample(GstAppSink* sink, gpointer user) noexcept {
@@ -144,10 +173,12 @@ StateChange GstConnection::change(GstState state, base::Duration patience, bool 
 
 GstOwned<GstMessage> GstConnection::next_message(base::Duration patience) {
   const auto wait_ns = static_cast<GstClockTime>(std::max<std::int64_t>(0, patience.count()));
-  return GstOwned<GstMessage>(gst_bus_timed_pop_filtered(bus_, wait_ns,
-                                                         GST_MESSAGE_ERROR | GST_MESSAGE_WARNING | GST_MESSAGE_EOS |
-                                                             GST_MESSAGE_ASYNC_DONE | GST_MESSAGE_ELEMENT |
-                                                             GST_MESSAGE_LATENCY | GST_MESSAGE_APPLICATION));
+  GstOwned<GstMessage> message(gst_bus_timed_pop_filtered(
+      bus_, wait_ns,
+      GST_MESSAGE_ERROR | GST_MESSAGE_WARNING | GST_MESSAGE_EOS | GST_MESSAGE_ASYNC_DONE | GST_MESSAGE_ELEMENT |
+          GST_MESSAGE_LATENCY | GST_MESSAGE_APPLICATION | GST_MESSAGE_PROGRESS));
+  if (message && GST_MESSAGE_TYPE(message.get()) == GST_MESSAGE_PROGRESS) note_progress(message.get());
+  return message;
 }
 
 void GstConnection::wake(const char* name) noexcept {

@@ -50,7 +50,7 @@ class GstConnection {
   // [blocks] See StateWorker::change(). Remembers that the pipeline turned out to be live.
   [[nodiscard]] StateChange change(GstState state, base::Duration patience, bool (*give_up)(void*) = nullptr,
                                    void* argument = nullptr);
-  // [blocks] The next message that camd looks at; null after `patience`.
+  // [blocks] The next message that camd looks at, or tells how far an RTSP session is; null after `patience`.
   [[nodiscard]] GstOwned<GstMessage> next_message(base::Duration patience);
   // Makes next_message() return, with an application message named `name`.
   void wake(const char* name) noexcept;
@@ -66,6 +66,8 @@ class GstConnection {
   struct Gate;
   static GstFlowReturn on_sample(GstAppSink* sink, gpointer gate) noexcept;
   static void on_end(GstAppSink* sink, gpointer gate) noexcept;
+  void note_progress(GstMessage* message) noexcept;
+  void end_opening() noexcept;
 
   BuiltPipeline built_;
   const std::string camera_;
@@ -73,6 +75,7 @@ class GstConnection {
   const std::shared_ptr<RtspSockets> sockets_;
   GstBus* bus_;
   std::shared_ptr<Gate> gate_;
+  int opening_ = 0;  // RTSP sessions
 };
 
 }  // namespace camd::capture

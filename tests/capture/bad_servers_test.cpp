@@ -4,11 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
+#include <mutex>
 
 #include "bad_server.hpp"
 #include "base/log.hpp"
+#include "capture/gst_connection.hpp"
 #include "capture/gst_source.hpp"
 #include "source_fixture.hpp"
 
@@ -94,6 +97,64 @@ TEST_P(BadRtspServerTest, TriesLeaveNothingBehind) {
 }
 INSTANTIATE_TEST_SUITE_P(Kinds, BadRtspServerTest, ::testing::ValuesIn(testing::bad_rtsp_servers()),
                          [](const auto& one) { return one.param.name; });
+
+// How far rtspsrc says that opening is, in order.
+class OpeningProgress {
+ public:
+  void watch(GstElement* pipeline) {
+    GstBus* const bus = gst_element_get_bus(pipeline);
+    gst_bus_set_sync_handler(bus, &OpeningProgress::on_message, this, nullptr);
+    gst_object_unref(bus);
+  }
+  [[nodiscard]] std::vector<GstProgressType> seen() const {
+    const std::lock_guard lock(mutex_);
+    return seen_;
+  }
+
+ private:
+  static GstBusSyncReply on_message(GstBus*, GstMessage* message, gpointer self) {
+    if (GST_MESSAGE_TYPE(message) != GST_MESSAGE_PROGRESS) return GST_BUS_PASS;
+    GstProgressType type = GST_PROGRESS_TYPE_START;
+    gchar* code = nullptr;
+    gst_message_parse_progress(message, &type, &code, nullptr);
+    const GstOwned<gchar> owned(code);
+    auto* const progress = static_cast<OpeningProgress*>(self);
+    const std::lock_guard lock(progress->mutex_);
+    if (g_str_equal(code, "open")) progress->seen_.push_back(type);
+    return GST_BUS_PASS;
+  }
+  mutable std::mutex mutex_;
+  std::vector<GstProgressType> seen_;
+};
+
+// Cancelled in the middle, rtspsrc 1.22 looks through streams that it is about to free.
+TEST(GstConnection, MakesASessionThatIsBeingOpenedFailBeforeItClosesThePipeline) {
+  init_gstreamer();
+  std::atomic<bool> asked = false;
+  const BadServer server([&asked](testing::BadConnection& connection, int) {
+    (void)connection.request();
+    asked = true;
+    connection.hold();
+  });
+  config::RtspSource source;
+  source.url = "rtsp://127.0.0.1:" + std::to_string(server.port()) + "/x";
+  source.recovery.timeout = std::chrono::seconds(60);
+  config::Camera camera;
+  camera.source = source;
+  class Nobody final : public SampleTaker {
+    bool take_sample(GstSample*, GstElement*) noexcept override { return true; }
+  } nobody;
+  StateWorker worker;
+  OpeningProgress progress;
+  BuiltPipeline built = build_pipeline(camera, 1, {});
+  progress.watch(built.pipeline.get());
+  {
+    GstConnection connection(std::move(built), "cam", nobody, worker);
+    EXPECT_EQ(connection.change(GST_STATE_PLAYING, std::chrono::seconds(20)), StateChange::kDone);
+    ASSERT_TRUE(testing::eventually([&] { return asked.load(); }, std::chrono::seconds(20)));
+  }
+  EXPECT_EQ(progress.seen().back(), GST_PROGRESS_TYPE_ERROR);  // and not CANCELED
+}
 
 // With the patience that cameras have for their first picture, which is 15 s.
 class BadRtspServers : public testing::SourceTest {

@@ -189,6 +189,7 @@ class Camd:
         self.wrong = []        # lines that break the ledger's equation, or are no metrics
         self.log = []          # of stderr
         self.ledger_lines = 0
+        self.told_stop = None  # when its last line came
         self._readers = []
         self.process = subprocess.Popen(
             [str(binary), "run", str(config), "--metrics", "json", *arguments], stdin=subprocess.DEVNULL,
@@ -229,6 +230,8 @@ class Camd:
             self.wrong.append(f"no JSON in UTF-8: {text[:200]!r}")
             return
         self.lines.append(line)
+        if line["event"] == "stop":
+            self.told_stop = time.monotonic()
         totals = [(line.get("camera"), line["totals"])] if "totals" in line else []
         totals += [(each["camera"], each["totals"]) for each in line.get("cameras", []) if isinstance(each, dict)]
         for camera, each in totals:
