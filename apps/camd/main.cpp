@@ -205,6 +205,20 @@ int run(int argc, char** argv) {
       ->check(CLI::Range(0.1, 10'000.0).description(""))
       ->type_name("0.1..10000");
   bench_cli->add_option("--json", bench_json, "Write the rows to this file too")->type_name("FILE");
+  bench.plugin.isolation.deadline = std::chrono::seconds(10);
+  bench.plugin.isolation.python = "python3";
+  bench_cli->add_option("--plugin", bench.plugin.plugin, "Call this plug-in behind each frame, and measure it too")
+      ->type_name("NAME|FILE");
+  bench_cli->add_option("--plugin-config", bench.plugin.config_json, "Its config as a JSON object")
+      ->type_name("JSON")
+      ->capture_default_str();
+  bench_cli->add_option("--python", bench.plugin.isolation.python, "The interpreter of a script")
+      ->type_name("FILE")
+      ->capture_default_str();
+  const Words<pipeline::Isolation> isolations{{"process", pipeline::Isolation::kProcess},
+                                              {"none", pipeline::Isolation::kNone}};
+  std::string bench_isolation = "process";
+  add_words(*bench_cli, "--isolation", bench_isolation, isolations, "Where the plug-in runs: in a process of its own?");
 
   std::string plugin_path;
   CLI::App* plugin_cli = cli.add_subcommand("plugin", "Check a plug-in: ABI version, name, problems");
@@ -282,6 +296,7 @@ int run(int argc, char** argv) {
     bench.format = meaning(formats, bench_format);
     bench.engine = meaning(engines, bench_engine);
     bench.precision = meaning(precisions, bench_precision);
+    bench.plugin.isolation.isolation = meaning(isolations, bench_isolation);
     return app::bench_command(bench, bench_json);
   }
   if (*plugin_cli && !new_name.empty()) {

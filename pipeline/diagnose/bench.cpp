@@ -81,10 +81,12 @@ BenchResult run_bench(const BenchOptions& options) {
   const auto device = device::make_device(options.device);
   config::Model model;
   model.path = options.model;
+  std::string card_json = "{}";
   if (const auto path = config::find_model_card(model.path)) {
     config::ModelCard card = config::load_model_card(*path, card_keys());
     model.input = card.input;
     model.cut_at = std::move(card.cut_at);
+    card_json = card.rest_json;
   }
   model.engine = options.engine;
   model.precision = options.precision;
@@ -95,9 +97,11 @@ BenchResult run_bench(const BenchOptions& options) {
   infer::EngineOptions engine_settings = engine_options(model);
   if (options.half_outputs) engine_settings.output_type = infer::DataType::kF16;
   const auto engine = infer::make_engine(options.model, engine_settings, *device);
-  PluginHost plugins({}, base::system_clock());
+  const bool with_plugin = !options.plugin.plugin.empty();
+  PluginHost plugins(with_plugin ? std::vector{options.plugin} : std::vector<PluginSpec>(), base::system_clock());
   plugins.add(kReader, "{}");
-  declare_model(plugins, *engine, options.model, "{}", {});
+  declare_model(plugins, *engine, options.model, card_json, {"bench"});
+  const auto bytes_copied = [&] { return plugins.counters().front().health.bytes_copied; };
 
   BenchResult result;
   result.device = device->info().name;
@@ -107,6 +111,8 @@ BenchResult run_bench(const BenchOptions& options) {
   result.height = options.height > 0 ? options.height : engine->input_options().height;
   result.format = base::to_string(options.format);
   result.pace_fps = options.pace_fps;
+  result.plugin = options.plugin.plugin;
+  result.isolated = options.plugin.isolation.isolation == Isolation::kProcess;
   const base::PictureLayout layout = base::tight_layout(options.format, result.width, result.height);
   const auto pictures = make_probe_pictures(layout);
 
@@ -132,32 +138,39 @@ BenchResult run_bench(const BenchOptions& options) {
     } else if (outputs != reference) {
       throw Error(ErrorKind::kInternal, fmt::format("the outputs of {} and {} differ", strategy.name, reference_name));
     }
-    const ProbeResult probed = probe.measure(options.frames, options.warmup, options.pace_fps);
+    const std::uint64_t copied_before = bytes_copied();
+    const ProbeResult probed = probe.measure(options.frames, options.warmup, options.pace_fps, with_plugin);
     BenchRow row;
     row.strategy = strategy.name;
     row.times = probed;
     if (options.pace_fps <= 0) row.fps = probe.throughput(options.frames);
     row.frames = options.frames;
+    row.bytes_copied = bytes_copied() - copied_before;
     result.rows.push_back(row);
   }
   return result;
 }
 
 std::string bench_table(const BenchResult& result) {
-  std::string text = fmt::format("{}, engine {}, {} pictures {}x{}{}; microseconds, p50 / p99\n", result.device,
-                                 result.engine, result.format, result.width, result.height,
-                                 result.pace_fps > 0 ? fmt::format(", {} frames/s", result.pace_fps) : "");
-  text += fmt::format("{:18} {:>17} {:>13} {:>13} {:>17} {:>13} {:>9} {:>10} {:>10}\n", "strategy", "host to host",
-                      "h2d", "preprocess", "network", "d2h", "frames/s", "h2d bytes", "d2h bytes");
+  const bool with_plugin = !result.plugin.empty();
+  std::string text = fmt::format(
+      "{}, engine {}, {} pictures {}x{}{}{}; microseconds, p50 / p99\n", result.device, result.engine, result.format,
+      result.width, result.height, result.pace_fps > 0 ? fmt::format(", {} frames/s", result.pace_fps) : "",
+      with_plugin ? fmt::format(", {} in {} process", result.plugin, result.isolated ? "a" : "this") : "");
+  text += fmt::format("{:18} {:>17} {:>13} {:>13} {:>17} {:>13} {:>9} {:>10} {:>10}{}\n", "strategy", "host to host",
+                      "h2d", "preprocess", "network", "d2h", "frames/s", "h2d bytes", "d2h bytes",
+                      with_plugin ? fmt::format(" {:>17} {:>12}", "plug-in", "bytes copied") : "");
   const auto pair = [](const ProbeTimes& t) { return fmt::format("{:.1f} / {:.1f}", t.p50, t.p99); };
   for (const BenchRow& row : result.rows) {
     if (!row.skipped.empty()) {
       text += fmt::format("{:18} not run: {}\n", row.strategy, row.skipped);
       continue;
     }
-    text += fmt::format("{:18} {:>17} {:>13} {:>13} {:>17} {:>13} {:>9.0f} {:>10} {:>10}\n", row.strategy,
-                        pair(row.times.e2e), pair(row.times.h2d), pair(row.times.preprocess), pair(row.times.infer),
-                        pair(row.times.d2h), row.fps, row.times.h2d_bytes, row.times.d2h_bytes);
+    text +=
+        fmt::format("{:18} {:>17} {:>13} {:>13} {:>17} {:>13} {:>9.0f} {:>10} {:>10}{}\n", row.strategy,
+                    pair(row.times.e2e), pair(row.times.h2d), pair(row.times.preprocess), pair(row.times.infer),
+                    pair(row.times.d2h), row.fps, row.times.h2d_bytes, row.times.d2h_bytes,
+                    with_plugin ? fmt::format(" {:>17} {:>12}", pair(row.times.postprocess), row.bytes_copied) : "");
   }
   return text;
 }
@@ -183,11 +196,18 @@ std::string bench_json(const BenchResult& result) {
                         {"h2d_bytes", row.times.h2d_bytes},
                         {"d2h_bytes", row.times.d2h_bytes},
                         {"frames", row.frames}});
+    if (result.plugin.empty()) continue;
+    rows.back()["plugin_us"] = times(row.times.postprocess);
+    rows.back()["bytes_copied"] = row.bytes_copied;
   }
-  const Json json{{"device", result.device}, {"engine", result.engine},
-                  {"model", result.model},   {"input", {result.width, result.height}},
-                  {"format", result.format}, {"pace_fps", result.pace_fps},
-                  {"rows", std::move(rows)}};
+  Json json{{"device", result.device}, {"engine", result.engine},
+            {"model", result.model},   {"input", {result.width, result.height}},
+            {"format", result.format}, {"pace_fps", result.pace_fps}};
+  if (!result.plugin.empty()) {
+    json["plugin"] = result.plugin;
+    json["isolation"] = result.isolated ? "process" : "none";
+  }
+  json["rows"] = std::move(rows);
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -10,6 +10,7 @@
 #include "base/clock.hpp"
 #include "base/picture.hpp"
 #include "config/config.hpp"
+#include "pipeline/plugin/plugin_instance.hpp"
 #include "pipeline/run/path_probe.hpp"
 
 namespace camd::pipeline {
@@ -27,6 +28,7 @@ struct BenchOptions {
   int frames = 300;
   int warmup = 30;
   double pace_fps = 0;  // 0: the next frame starts when the one before has ended
+  PluginSpec plugin{};  // is called behind each frame; without a name: none
 };
 
 struct BenchRow {
@@ -35,6 +37,7 @@ struct BenchRow {
   ProbeResult times;
   double fps = 0;  // with three frames in flight; 0 when paced
   int frames = 0;
+  std::uint64_t bytes_copied = 0;  // on the host, for a plug-in in a process, by all frames
 };
 
 struct BenchResult {
@@ -44,6 +47,8 @@ struct BenchResult {
   int width = 0, height = 0;
   std::string format;
   double pace_fps = 0;
+  std::string plugin;     // empty: none
+  bool isolated = false;  // it has a process of its own
   std::vector<BenchRow> rows;
 };
 
@@ -52,7 +57,7 @@ struct BenchResult {
 [[nodiscard]] std::vector<std::string> bench_strategies();
 
 // Throws Error(kUsage) for an unknown strategy, Error(kDevice | kModel) for what cannot be used, and Error(kInternal)
-// when the outputs of two strategies differ.
+// when the outputs of two strategies differ. Error(kPlugin): the plug-in refuses, or fails at a frame.
 [[nodiscard]] BenchResult run_bench(const BenchOptions& options);
 
 [[nodiscard]] std::string bench_table(const BenchResult& result);

@@ -87,9 +87,22 @@ void PathProbe::finish(InFlight& in_flight) {
   in_flight.lease.release();
 }
 
-ProbeResult PathProbe::measure(int frames, int warmup, double pace_fps) {
+void PathProbe::postprocess(InFlight& in_flight) {
+  camd_frame frame{};
+  frame.struct_size = sizeof(frame);
+  frame.camera = "bench";
+  frame.sequence = in_flight.frame.sequence;
+  frame.width = layout_.width;
+  frame.height = layout_.height;
+  frame.scale_x = frame.scale_y = 1;
+  camd_results results{sizeof(results), static_cast<std::int32_t>(in_flight.detections.size()), 0,
+                       in_flight.detections.data()};
+  throw_if_failed(in_flight.postprocessing->process(frame, results));
+}
+
+ProbeResult PathProbe::measure(int frames, int warmup, double pace_fps, bool postprocess) {
   InFlight& frame = *in_flights_.front();
-  std::vector<double> e2e, h2d, preprocess, infer, d2h;
+  std::vector<double> e2e, h2d, preprocess, infer, d2h, plugins;
   base::TimePoint next = clock_.now();
   for (int i = -warmup; i < frames; ++i) {
     load(frame, true);
@@ -99,6 +112,9 @@ ProbeResult PathProbe::measure(int frames, int warmup, double pace_fps) {
     }
     start(frame);
     finish(frame);
+    const base::TimePoint begun = clock_.now();
+    if (postprocess) this->postprocess(frame);
+    const base::TimePoint returned = clock_.now();
     if (i < 0) continue;
     StageTimes times{};
     path_.stage_times(frame, times);
@@ -110,9 +126,10 @@ ProbeResult PathProbe::measure(int frames, int warmup, double pace_fps) {
     preprocess.push_back(us(Stage::kPreprocess));
     infer.push_back(us(Stage::kInfer));
     d2h.push_back(us(Stage::kD2h));
+    if (postprocess) plugins.push_back(static_cast<double>((returned - begun).count()) / 1000);
   }
-  return {summary(e2e), summary(h2d),    summary(preprocess), summary(infer),
-          summary(d2h), frame.h2d_bytes, frame.d2h_bytes};
+  return {summary(e2e), summary(h2d),     summary(preprocess), summary(infer),
+          summary(d2h), summary(plugins), frame.h2d_bytes,     frame.d2h_bytes};
 }
 
 double PathProbe::throughput(int frames) {

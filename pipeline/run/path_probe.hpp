@@ -25,6 +25,7 @@ struct ProbeResult {
   // From the picture in host memory until the last wanted output can be read by the host; the stages by the device's
   // own clock, as in metrics.
   ProbeTimes e2e, h2d, preprocess, infer, d2h;
+  ProbeTimes postprocess;     // the chain behind it, where that was called
   std::size_t h2d_bytes = 0;  // a frame
   std::size_t d2h_bytes = 0;
 };
@@ -42,8 +43,9 @@ class PathProbe {
             const FramePathOptions& options, const base::PictureLayout& layout,
             const std::vector<std::vector<std::byte>>& pictures, int in_flight = kInFlight);
 
-  // One frame after the other, `pace_fps` > 0: at that rate. Throws Error(kDeviceLost | kModel).
-  [[nodiscard]] ProbeResult measure(int frames, int warmup, double pace_fps);
+  // One frame after the other, `pace_fps` > 0: at that rate; `postprocess`: and the chain behind each. Throws
+  // Error(kDeviceLost | kModel | kPlugin).
+  [[nodiscard]] ProbeResult measure(int frames, int warmup, double pace_fps, bool postprocess = false);
   // Frames a second with all frames in flight that there are.
   [[nodiscard]] double throughput(int frames);
   // [blocks] One more frame in flight. Never more than kMostInFlight.
@@ -61,6 +63,7 @@ class PathProbe {
   void load(InFlight& in_flight, bool fill);
   void start(InFlight& in_flight);
   void finish(InFlight& in_flight);
+  void postprocess(InFlight& in_flight);
 
   const base::Clock& clock_;
   device::Device& device_;
