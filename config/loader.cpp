@@ -99,6 +99,33 @@ Source read_source(const TreeNode& node, const FileRules& files) {
                     source.boolean("realtime")};
 }
 
+// `files: [a, b]` and `files: a` in a list of grants are "files: a", "files: b". What is neither stays, to be told.
+std::vector<TreeNode> spelled_out(const TreeNode& grant) {
+  const TreeNode* const files = grant.entries.size() == 1 ? grant.find("files") : nullptr;
+  if (files == nullptr) return {grant};
+  std::vector<TreeNode> paths = files->kind == NodeKind::kList ? files->items : std::vector<TreeNode>{*files};
+  for (TreeNode& path : paths) {
+    if (path.kind != NodeKind::kScalar || path.text.empty()) return {grant};
+    path.text.insert(0, "files: ");
+    path.quoted = true;
+  }
+  return paths;
+}
+
+void spell_out_grants(TreeNode& root) {
+  TreeNode* const chain = root.find("postprocess");
+  if (chain == nullptr) return;
+  for (TreeNode& entry : chain->items) {
+    TreeNode* const allow = entry.find("allow");
+    if (allow == nullptr) continue;
+    std::vector<TreeNode> grants;
+    for (const TreeNode& grant : allow->items) {
+      for (TreeNode& one : spelled_out(grant)) grants.push_back(std::move(one));
+    }
+    allow->items = std::move(grants);
+  }
+}
+
 class Loader {
  public:
   Loader(const std::string& name, const LoadOptions& options)
@@ -111,6 +138,7 @@ class Loader {
     if (!root) return {{}, std::move(problems_), {}};
     apply_overrides(*root, overrides, problems_);
     replace_references(*root, files_, problems_);
+    spell_out_grants(*root);
     check_tree(config_keys(), *root, files_, problems_);
     check_relations(*root, files_, problems_);
     read_card(*root);

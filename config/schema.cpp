@@ -92,10 +92,22 @@ class SchemaWriter {
       case ValueType::kNumber: return bounded(row, "number");
       case ValueType::kBool: return {{"type", "boolean"}};
       case ValueType::kSize: return {{"type", "string"}, {"pattern", "^[0-9]+(\\.[0-9]+)? ?(KiB|MiB|GiB)$"}};
-      case ValueType::kGrant: return {{"type", "string"}, {"pattern", "^(network|gpu|files: ?[^ ].*)$"}};
+      case ValueType::kGrant: return grant();
       case ValueType::kDuration: return {{"type", "string"}, {"pattern", "^[0-9]+(\\.[0-9]+)? ?(ns|us|ms|s|min|h)$"}};
     }
     return Json::object();
+  }
+
+  // As text, or as files: PATH or files: [PATH, ...].
+  [[nodiscard]] static Json grant() {
+    const Json path = {{"type", "string"}, {"minLength", 1}};
+    const Json paths = {{"anyOf", {path, Json{{"type", "array"}, {"items", path}}}}};
+    return {{"anyOf",
+             {Json{{"type", "string"}, {"pattern", "^(network|gpu|files: ?[^ ].*)$"}},
+              Json{{"type", "object"},
+                   {"properties", {{"files", paths}}},
+                   {"required", {"files"}},
+                   {"additionalProperties", false}}}}};
   }
 
   // NOLINTNEXTLINE(misc-no-recursion): as deep as the table

@@ -136,6 +136,14 @@ TEST(Config, GivesALibraryBesideItAPathSoThatTheSystemsFoldersAreNotSearched) {
   EXPECT_EQ(load_yaml(std::string(kSmallest) + "postprocess: [{plugin: p.so}]\n").postprocess[0].plugin, "./p.so");
 }
 
+TEST(Config, TakesFilesThatAreGrantedAsTextOrBehindTheirWord) {
+  const Config config = load_yaml(std::string(kSmallest) +
+                                  "postprocess: [{plugin: p.so, allow: "
+                                  "[network, files: [out/, b.txt], files: c/, \"files: d/\"]}]\n");
+  EXPECT_THAT(config.postprocess[0].allow,
+              testing::ElementsAre("network", "files: out/", "files: b.txt", "files: c/", "files: d/"));
+}
+
 TEST(Config, KeepsTheTypesOfAPluginsConfiguration) {
   const Config config = load_yaml(std::string(kSmallest) + R"(postprocess:
   - plugin: mine
