@@ -1,16 +1,24 @@
 // What a plug-in in a process costs: one call of a process() that reads an output of 2.4 MB, in this process and in a
 // worker. `cpu_us` is the time of both processes, for each call. And what a fault costs: each call ends the process,
 // and the time is that until a frame comes through again; `descriptors`, `threads` and `kib` are what that many deaths
-// have left behind. CAMD_BENCH_PYTHON names another interpreter than /usr/bin/python3.
+// have left behind. BM_Waking* are the bare ways to wake another process. CAMD_BENCH_PYTHON names another interpreter
+// than /usr/bin/python3.
 //
 //   cmake --preset release -DCAMD_BUILD_TESTS=ON && cmake --build --preset release --target bench_plugin_process
 //   build/release/bin/bench_plugin_process --benchmark_filter=-Deaths
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <csignal>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -21,6 +29,8 @@
 #include <thread>
 #include <vector>
 
+#include "pipeline/plugin_process/futex.hpp"
+#include "pipeline/plugin_process/shared_memory.hpp"
 #include "tests/pipeline/plugin_chain.hpp"
 
 namespace {
@@ -59,7 +69,7 @@ std::unique_ptr<Chain> chain_of(const std::string& plugin, Isolation isolation, 
   spec.config_json = config;
   spec.isolation.isolation = isolation;
   spec.isolation.deadline = deadline;
-  spec.isolation.memory_bytes = std::uint64_t{256} << 20;
+  spec.isolation.memory_bytes = std::uint64_t{128} << 20;
   const char* const python = std::getenv("CAMD_BENCH_PYTHON");  // NOLINT(concurrency-mt-unsafe): nobody sets it
   spec.isolation.python = python == nullptr ? "/usr/bin/python3" : python;
   auto made = std::make_unique<Chain>(std::vector{spec}, never_given_up(), std::vector{"door"}, kValues);
@@ -153,6 +163,86 @@ BENCHMARK(BM_InPython)->Iterations(5'000)->UseRealTime();
 BENCHMARK(BM_TwentyWorkersInTurn)->Iterations(20'000)->UseRealTime();
 BENCHMARK(BM_TwentyWorkersAtOnce)->Iterations(10)->Unit(benchmark::kSecond)->UseRealTime();
 
+// ---- Ways to wake a process and to be woken by it: a number goes there and back, 30 times a second where that is
+// said. What camd does is the futex.
+
+struct Futexes {
+  struct Words {
+    std::atomic<std::uint32_t> there{0}, back{0};
+  };
+  MemoryFile file{"bench-words", sizeof(Words)};
+  Words& words = *new (file.data()) Words;
+  static void raise(std::atomic<std::uint32_t>& word) {
+    word.fetch_add(1, std::memory_order_release);
+    futex_wake(word);
+  }
+  static void await(const std::atomic<std::uint32_t>& word, std::uint32_t number) {
+    for (std::uint32_t seen = word.load(std::memory_order_acquire); seen < number; seen = word.load()) {
+      (void)futex_wait(word, seen, nullptr);
+    }
+  }
+  void call(std::uint32_t number) {
+    raise(words.there);
+    await(words.back, number);
+  }
+  void serve(std::uint32_t number) {
+    await(words.there, number);
+    raise(words.back);
+  }
+};
+
+struct Eventfds {
+  Descriptor there{eventfd(0, 0)}, back{eventfd(0, 0)};
+  static void raise(const Descriptor& fd) {
+    if (eventfd_write(fd.get(), 1) != 0) std::abort();
+  }
+  static void await(const Descriptor& fd) {
+    eventfd_t value = 0;
+    if (eventfd_read(fd.get(), &value) != 0) std::abort();
+  }
+  void call(std::uint32_t /*number*/) {
+    raise(there);
+    await(back);
+  }
+  void serve(std::uint32_t /*number*/) {
+    await(there);
+    raise(back);
+  }
+};
+
+template <class Way>
+void waking(benchmark::State& state) {
+  const auto fps = state.range(0);
+  Way way;
+  const pid_t child = fork();
+  if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (std::uint32_t number = 1;; ++number) way.serve(number);
+  }
+  std::uint32_t number = 0;
+  Times times;
+  times.us.reserve(1 << 20);
+  auto next = std::chrono::steady_clock::now();
+  for (auto _ : state) {
+    if (fps > 0) {
+      next += std::chrono::nanoseconds(1'000'000'000 / fps);
+      std::this_thread::sleep_until(next);
+    }
+    const auto begun = base::system_clock().now();
+    way.call(++number);
+    times.us.push_back(std::chrono::duration<double, std::micro>(base::system_clock().now() - begun).count());
+  }
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  times.tell(state);
+}
+void BM_WakingByFutex(benchmark::State& state) { waking<Futexes>(state); }
+void BM_WakingByEventfd(benchmark::State& state) { waking<Eventfds>(state); }
+BENCHMARK(BM_WakingByFutex)->ArgName("fps")->Arg(0)->Iterations(20'000)->UseRealTime();
+BENCHMARK(BM_WakingByEventfd)->ArgName("fps")->Arg(0)->Iterations(20'000)->UseRealTime();
+BENCHMARK(BM_WakingByFutex)->ArgName("fps")->Arg(30)->Iterations(200)->UseRealTime();
+BENCHMARK(BM_WakingByEventfd)->ArgName("fps")->Arg(30)->Iterations(200)->UseRealTime();
+
 double descriptors() {
   return static_cast<double>(std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}));
 }
@@ -171,7 +261,7 @@ double threads() {
 void fault(benchmark::State& state, const std::string& plugin, const std::string& how) {
   constexpr std::uint64_t kAt = 1, kGood = 2;
   const auto chain = chain_of(plugin, Isolation::kProcess, fmt::format(R"({{"how":"{}","at":{}}})", how, kAt),
-                              std::chrono::milliseconds(how == "hang" ? 100 : 2000));
+                              std::chrono::milliseconds(how == "hang" || how == "threads" ? 100 : 2000));
   const auto until_back = [&chain] {
     for (chain->sequence = kGood; !chain->process().empty(); chain->sequence = kGood) std::this_thread::yield();
   };
@@ -185,18 +275,25 @@ void fault(benchmark::State& state, const std::string& plugin, const std::string
     die();
   }
   until_back();
+  std::vector<double> ms(1 << 12);  // its pages are no part of what deaths leave behind
+  ms.clear();
   const double descriptors_before = descriptors(), kib_before = resident_kib(), threads_before = threads();
   for (auto _ : state) {
     state.PauseTiming();
     until_back();
     die();
     state.ResumeTiming();
+    const auto begun = base::system_clock().now();
     until_back();
+    ms.push_back(std::chrono::duration<double, std::milli>(base::system_clock().now() - begun).count());
   }
   state.counters["descriptors"] = descriptors() - descriptors_before;
   state.counters["kib"] = resident_kib() - kib_before;
   state.counters["threads"] = threads() - threads_before;
   state.counters["restarts"] = static_cast<double>(chain->health().restarts);
+  std::sort(ms.begin(), ms.end());
+  state.counters["p99_ms"] = ms[ms.size() * 99 / 100];
+  state.counters["longest_ms"] = ms.back();
 }
 
 void BM_DeathsC(benchmark::State& state, const char* how) { fault(state, library("faults"), how); }
@@ -205,23 +302,25 @@ void BM_DeathsPython(benchmark::State& state, const char* how) { fault(state, sc
 void many(benchmark::internal::Benchmark* deaths) {
   deaths->Iterations(1000)->Unit(benchmark::kMillisecond)->UseRealTime();
 }
-void some(benchmark::internal::Benchmark* deaths) {
-  deaths->Iterations(100)->Unit(benchmark::kMillisecond)->UseRealTime();
-}
 BENCHMARK_CAPTURE(BM_DeathsC, crash, "crash")->Apply(many);
 BENCHMARK_CAPTURE(BM_DeathsC, abort, "abort")->Apply(many);
 BENCHMARK_CAPTURE(BM_DeathsC, exit, "exit")->Apply(many);
 BENCHMARK_CAPTURE(BM_DeathsC, kill, "kill")->Apply(many);
-BENCHMARK_CAPTURE(BM_DeathsC, hang, "hang")->Apply(some);
+BENCHMARK_CAPTURE(BM_DeathsC, hang, "hang")->Apply(many);
+BENCHMARK_CAPTURE(BM_DeathsC, memory, "memory")->Apply(many);
+BENCHMARK_CAPTURE(BM_DeathsC, threads, "threads")->Apply(many);
 BENCHMARK_CAPTURE(BM_DeathsCpp, crash, "crash")->Apply(many);
 BENCHMARK_CAPTURE(BM_DeathsCpp, abort, "abort")->Apply(many);
 BENCHMARK_CAPTURE(BM_DeathsCpp, exit, "exit")->Apply(many);
 BENCHMARK_CAPTURE(BM_DeathsCpp, kill, "kill")->Apply(many);
-BENCHMARK_CAPTURE(BM_DeathsCpp, hang, "hang")->Apply(some);
+BENCHMARK_CAPTURE(BM_DeathsCpp, hang, "hang")->Apply(many);
+BENCHMARK_CAPTURE(BM_DeathsCpp, memory, "memory")->Apply(many);
+BENCHMARK_CAPTURE(BM_DeathsCpp, threads, "threads")->Apply(many);
 BENCHMARK_CAPTURE(BM_DeathsPython, crash, "crash")->Apply(many);
-BENCHMARK_CAPTURE(BM_DeathsPython, abort, "abort")->Apply(some);
+BENCHMARK_CAPTURE(BM_DeathsPython, abort, "abort")->Apply(many);
 BENCHMARK_CAPTURE(BM_DeathsPython, exit, "os_exit")->Apply(many);
-BENCHMARK_CAPTURE(BM_DeathsPython, kill, "kill")->Apply(some);
-BENCHMARK_CAPTURE(BM_DeathsPython, hang, "hang")->Apply(some);
+BENCHMARK_CAPTURE(BM_DeathsPython, kill, "kill")->Apply(many);
+BENCHMARK_CAPTURE(BM_DeathsPython, hang, "hang")->Apply(many);
+BENCHMARK_CAPTURE(BM_DeathsPython, memory, "memory")->Apply(many);
 
 }  // namespace
