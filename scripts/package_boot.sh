@@ -4,7 +4,8 @@
 
 have qemu-system-x86_64 || die "qemu-system-x86_64 is missing (package qemu-system-x86)"
 mkdir -p "$root/etc/systemd/system/camd.service.d"
-printf '[Service]\nTimeoutAbortSec=2\n' >"$root/etc/systemd/system/camd.service.d/quick.conf"
+# A machine in QEMU takes minutes for what takes seconds.
+printf '[Service]\nTimeoutAbortSec=2\nTimeoutStartSec=900\n' >"$root/etc/systemd/system/camd.service.d/quick.conf"
 PYTHONPATH=tests/chaos python3 -c "import parts; parts.tiny_model('$root/srv/tiny.onnx')"
 cat >"$root/srv/boot-test.sh" <<'INSIDE'
 #!/bin/bash
@@ -13,7 +14,7 @@ log() { echo "camd-test $*"; }
 expect() { # WHAT COMMAND...
   local what=$1 tries
   shift
-  for ((tries = 0; tries < 120; ++tries)); do
+  for ((tries = 0; tries < 600; ++tries)); do
     if "$@"; then log "ok: $what" && return; fi
     sleep 0.5
   done
@@ -106,7 +107,7 @@ acceleration=(-accel "tcg,thread=multi" -cpu max)
 # KVM inside a virtual machine is not always what it says it is; who has it sets CAMD_BOOT_KVM.
 if [[ -n ${CAMD_BOOT_KVM:-} ]]; then acceleration=(-accel kvm -cpu host); fi
 say "booting (${acceleration[1]})"
-timeout 900 qemu-system-x86_64 "${acceleration[@]}" -m 2048 -smp 2 -nographic -no-reboot -net none \
+timeout 1800 qemu-system-x86_64 "${acceleration[@]}" -m 2048 -smp 2 -nographic -no-reboot -net none \
   -kernel "$root"/boot/vmlinuz-* -initrd "$root"/boot/initrd.img-* -append "root=/dev/vda rw console=ttyS0 quiet no_timer_check" \
   -drive "file=$work/disk.img,format=raw,if=virtio,cache=unsafe" >"$work/boot.log" 2>&1 || true
 grep -ao 'camd-test .*' "$work/boot.log" | sed 's/^camd-test /  /'
