@@ -39,7 +39,7 @@ def main() -> None:
     from detector import Detector
 
     cv2.setNumThreads(1)
-    detector = Detector(args.model, REPO / "models/marker.yaml", threads=1)
+    detector = Detector(args.model, threads=1)
     names = detector.card["classes"]
     print("| size | photos | found | read by codes | read by ZXing alone | detector, ms | codes, ms | ZXing alone, ms |\n|---|---|---|---|---|---|---|---|")
     for scale in (1.0, 0.45):

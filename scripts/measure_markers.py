@@ -135,7 +135,7 @@ def main() -> None:
     from detector import Detector
 
     cv2.setNumThreads(1)
-    detector = Detector(args.model, REPO / "models/marker.yaml", threads=1)
+    detector = Detector(args.model, threads=1)
     names = detector.card["classes"]
     rows = {kind.name: Row() for kind in KINDS}
     families = {name: Row() for name in FAMILIES}

@@ -414,12 +414,43 @@ def limb(rng: Rng, h: int, w: int) -> np.ndarray:
     return cv2.GaussianBlur(image, (0, 0), rng.uniform(0.4, 2.5))
 
 
+def crumple(rng: Rng, h: int, w: int) -> np.ndarray:
+    """Cloth that is gathered in places: short dark creases that run together, on soft light and shade."""
+    image = colour(rng, 60, 250, 0.4) * (1 + smooth_noise(rng, h, w, int(rng.integers(1, 5))) * rng.uniform(0.05, 0.4))
+    shade = np.ones((h, w), np.float32)
+    for _ in range(int(rng.integers(1, 5))):
+        knot, reach = rng.uniform((0, 0), (w, h)), min(h, w) * rng.uniform(0.1, 0.5)
+        around = rng.uniform(0, 2 * np.pi)
+        for _ in range(int(rng.integers(3, 10))):
+            start = knot + rng.normal(0, reach / 4, 2)
+            angle, bow = around + rng.normal(0, 0.9), rng.normal(0, 0.8)
+            steps = np.linspace(0, 1, 8)[:, None]
+            turn = angle + bow * steps
+            line = start + np.concatenate((np.cos(turn), np.sin(turn)), axis=1) * steps * reach * rng.uniform(0.4, 1.2)
+            thick = max(1, int(reach * rng.uniform(0.03, 0.2)))
+            for k in range(7):  # thinner to its end
+                ends = (tuple(int(v) for v in line[k]), tuple(int(v) for v in line[k + 1]))
+                cv2.line(shade, *ends, float(rng.uniform(0.1, 0.8)), max(1, thick * (7 - k) // 7), cv2.LINE_AA)
+    return image * cv2.GaussianBlur(shade, (0, 0), rng.uniform(0.5, 3.5))[..., None]
+
+
+def blotches(rng: Rng, h: int, w: int) -> np.ndarray:
+    """Spots of a few colours with clear rims, as on shoes, leaves, prints and camouflage."""
+    image = np.empty((h, w, 3), np.float32)
+    image[:] = colour(rng, 0, 256)
+    for _ in range(int(rng.integers(1, 4))):
+        field = fractal_noise(rng, h, w, int(rng.integers(3, 14)), 3)[..., 0]
+        mask = np.clip((field - rng.uniform(-0.2, 0.9)) * rng.uniform(3, 30), 0, 1)[..., None]
+        image += mask * (colour(rng, 0, 256) - image)
+    return image
+
+
 Makers = tuple[tuple[Callable[[Rng, int, int], np.ndarray], float], ...]  # with how often each is drawn
 HARD_NEGATIVES: Makers = (
     (text_block, 2), (barcode, 1.2), (checkerboard, 1.2), (keyboard, 1), (blinds, 0.8), (circuit, 1), (halftone, 0.8),
     (modules_without_frame, 2), (nested_squares, 1), (framed, 2), (face, 0.8), (table, 0.8), (photograph, 1), (strands, 1.5),
 )  # fmt: skip
-ALL_NEGATIVES: Makers = (*HARD_NEGATIVES, (folds, 5), (lined_paper, 2.5), (book, 1.5), (limb, 2))
+ALL_NEGATIVES: Makers = (*HARD_NEGATIVES, (folds, 5), (lined_paper, 2.5), (book, 1.5), (limb, 2), (crumple, 4), (blotches, 2))
 
 
 def hard_negative(rng: Rng, makers: Makers = HARD_NEGATIVES) -> np.ndarray:

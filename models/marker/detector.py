@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +23,12 @@ class Detections:
     classes: np.ndarray  # i64 [n]
     boxes: np.ndarray  # f32 [n, 4], x0 y0 x1 y1
     points: np.ndarray  # f32 [n, K, 2]
+
+
+def card_of(model: Path) -> Path:
+    """As camd finds it: the model's name with .yaml, else that without its size."""
+    own = model.with_suffix(".yaml")
+    return own if own.exists() else model.with_name(re.sub(r"-\d+x\d+$", "", model.stem) + ".yaml")
 
 
 def letterbox(image: np.ndarray, width: int, height: int) -> tuple[np.ndarray, float, float, float]:
@@ -70,8 +77,8 @@ def suppress(scores: np.ndarray, boxes: np.ndarray, points: np.ndarray, centres:
 
 
 class Detector:
-    def __init__(self, model: Path, card: Path, threads: int = 2):
-        self.card = yaml.safe_load(card.read_text())
+    def __init__(self, model: Path, card: Path | None = None, threads: int = 2):
+        self.card = yaml.safe_load((card or card_of(model)).read_text())
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         self._session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])

@@ -305,7 +305,7 @@ def check_clip(detector: Detector, folder: Path, bounds: Bounds) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", type=Path, default=MODELS / "marker-640x360.onnx")
-    parser.add_argument("--card", type=Path, default=MODELS / "marker.yaml")
+    parser.add_argument("--card", type=Path, help="instead of the one beside the model")
     parser.add_argument("--shared", type=Path, help="folder with photos/qr and video; not part of the repository")
     parser.add_argument("--scenes", type=int, default=150, help="synthetic scenes, two views each")
     parser.add_argument("--threads", type=int, default=2)

@@ -73,7 +73,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     here = Path(__file__).resolve().parent.parent
     parser.add_argument("--model", type=Path, default=here / "marker-640x360.onnx")
-    parser.add_argument("--card", type=Path, default=here / "marker.yaml")
+    parser.add_argument("--card", type=Path, help="instead of the one beside the model")
     parser.add_argument("--shared", type=Path, required=True)
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--score", type=float, help="instead of the card's")

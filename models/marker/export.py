@@ -75,11 +75,15 @@ def blocks_of(net: MarkerNet) -> dict[str, ConvBN | nn.Conv2d]:
     return named | {f"merge{i}": merge for i, merge in enumerate(net.merges)}
 
 
-def load_onnx(net: MarkerNet, path: Path) -> None:
-    """Takes over the weights of a file of build_onnx(), whose blocks are folded, and freezes the blocks."""
-    weights = {c.name: torch.from_numpy(numpy_helper.to_array(c).copy()) for c in onnx.load(path).graph.initializer}
+def load_onnx(net: MarkerNet, *paths: Path) -> None:
+    """Takes over the weights of a file of build_onnx(), whose blocks are folded, and freezes the blocks; of several files the mean."""
+    each = [{c.name: torch.from_numpy(numpy_helper.to_array(c).copy()) for c in onnx.load(path).graph.initializer} for path in paths]
+
+    def mean(name: str) -> torch.Tensor:
+        return torch.stack([weights[name] for weights in each]).mean(dim=0)
+
     for name, block in blocks_of(net).items():
-        weight, bias = weights[f"{name}.weight"], weights[f"{name}.bias"]
+        weight, bias = mean(f"{name}.weight"), mean(f"{name}.bias")
         if isinstance(block, ConvBN):
             block.unfold(weight, bias)
             block.frozen = True

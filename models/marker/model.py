@@ -57,8 +57,8 @@ class ConvBN(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         if self.frozen:
-            conv = self.conv
-            x = F.conv2d(x, *self.folded(), conv.stride, conv.padding, conv.dilation, conv.groups)
+            conv = self.conv  # its statistics change nothing, see unfold(): folding is one product
+            x = F.conv2d(x, conv.weight * self.bn.weight[:, None, None, None], self.bn.bias, conv.stride, conv.padding, conv.dilation, conv.groups)
         else:
             x = self.bn(self.conv(x))
         return F.relu(x) if self.relu else x

@@ -2,11 +2,12 @@
 
   python3 models/marker/pyramid.py --full out/marker/marker-1280x720.onnx --half out/marker/marker-640x360.onnx --out models/marker-close-1280x720.onnx
 
-Both files are of one export. The committed one comes from weights that models/README.md calls "finer training". A cell of the network sees some 500 pixels around it, so that at 1280x720 it
-does not see the rim of a code that fills the picture; at half the size it does. The half picture is the mean of two by two
-pixels. That mean and the half network's stem are one convolution, 6x6 with stride 4. The full network gives strides 8 and
-16, the half one strides 16 and 32, which are 32 and 64 of the whole picture, with anchors twice as large. The full network's
-own coarsest level, which boxes large codes in part, is left out. models/marker-close.yaml says so to camd.
+Both files are of one export. The committed one comes from weights that models/README.md calls "finer training". A cell of the
+network sees some 500 pixels around it, so that at 1280x720 it does not see the rim of a code that fills the picture; at half the
+size it does. The half picture is the mean of two by two pixels, which the full network's first convolution makes along with its
+own channels. The full network gives strides 8 and 16, the half one strides 16 and 32, which are 32 and 64 of the whole picture,
+with anchors twice as large. The full network's own coarsest level, which boxes large codes in part, is left out.
+models/marker-close.yaml says so to camd.
 """
 
 from __future__ import annotations
@@ -35,15 +36,38 @@ def renamed(graph: onnx.GraphProto, name_of: dict[str, str]) -> list[onnx.NodePr
     return nodes
 
 
-def stem_of_half(node: onnx.NodeProto, weight: np.ndarray) -> tuple[onnx.NodeProto, np.ndarray]:
-    """A 3x3 convolution with stride 2 on the mean of two by two pixels, as one on the pixels."""
-    attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-    assert attributes["strides"] == [2, 2] and attributes["pads"] == [1] * 4 and weight.shape[2:] == (3, 3)
-    wide = weight.repeat(2, axis=2).repeat(2, axis=3) / 4
-    name = "half." + node.input[1]
-    new = helper.make_node("Conv", ["input", name, node.input[2]], ["half." + node.output[0]], name="half." + node.output[0],
-                           kernel_shape=[6, 6], strides=[4, 4], pads=[2] * 4, group=1)  # fmt: skip
-    return new, wide.astype(np.float32)
+def share_the_first_convolution(nodes: list[onnx.NodeProto], constants: dict[str, np.ndarray], half_stem: onnx.NodeProto,
+                                weight: np.ndarray) -> onnx.NodeProto:  # fmt: skip
+    """The half picture is three more channels of the full network's first convolution, which has stride 2: so only one
+    convolution reads the picture, and camd lets it read the camera's. Gives the half network's first convolution, on those
+    channels; whatever else reads them multiplies them by zero."""
+    first = next(node for node in nodes if "input" in node.input)
+    relu = next(node for node in nodes if first.output[0] in node.input)
+    depthwise = next(node for node in nodes if relu.output[0] in node.input)
+    after = next(node for node in nodes if depthwise.output[0] in node.input)
+    pointwise = next(node for node in nodes if after.output[0] in node.input)
+    for node in (first, half_stem):
+        attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+        assert attributes["strides"] == [2, 2] and attributes["pads"] == [1] * 4 and attributes["kernel_shape"] == [3, 3]
+    mean = np.zeros((3, 3, 3, 3), np.float32)
+    for channel in range(3):
+        mean[channel, channel, 1:, 1:] = 0.25
+    own, no_bias = constants[pointwise.input[1]], np.zeros(3, np.float32)
+
+    def widen(node: onnx.NodeProto, at: int, more: np.ndarray, axis: int = 0) -> None:
+        constants[f"wide.{node.input[at]}"] = np.concatenate((constants[node.input[at]], more), axis=axis)
+        node.input[at] = f"wide.{node.input[at]}"
+
+    widen(first, 1, mean)
+    widen(first, 2, no_bias)
+    widen(depthwise, 1, np.zeros((3, 1, 3, 3), np.float32))
+    widen(depthwise, 2, no_bias)
+    next(a for a in depthwise.attribute if a.name == "group").i += 3
+    widen(pointwise, 1, np.zeros((len(own), 3, 1, 1), np.float32), 1)
+    inputs = [relu.output[0], "half." + half_stem.input[1], half_stem.input[2]]
+    constants[inputs[1]] = np.concatenate((np.zeros((len(weight), own.shape[1], 3, 3), np.float32), weight), axis=1)
+    return helper.make_node("Conv", inputs, ["half." + half_stem.output[0]], name="half." + half_stem.output[0],
+                            kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4, group=1)  # fmt: skip
 
 
 def build(full: onnx.ModelProto, half: onnx.ModelProto) -> onnx.ModelProto:
@@ -61,8 +85,7 @@ def build(full: onnx.ModelProto, half: onnx.ModelProto) -> onnx.ModelProto:
             name_of[name] = TO_WHOLE.get(name, "half." + name)
     for old, new in zip(half.graph.node, renamed(half.graph, name_of)):
         if "input" in old.input:
-            new, wide = stem_of_half(old, theirs[old.input[1]])
-            constants[new.input[1]] = wide
+            new = share_the_first_convolution(nodes, constants, old, theirs[old.input[1]])
         nodes.append(new)
     outputs = [o for o in full.graph.output if o.name not in LEFT_OUT]
     for output in half.graph.output:

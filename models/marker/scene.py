@@ -345,11 +345,12 @@ class _Table:
         self.kept.extend((code, quad) for (code, _), quad in zip(patch.codes, quads))
         return True
 
-    def place_negatives(self, count: int, smallest: float, largest: float, makers: backgrounds.Makers = backgrounds.HARD_NEGATIVES) -> None:
+    def place_negatives(self, count: int, smallest: float, largest: float, makers: backgrounds.Makers = backgrounds.HARD_NEGATIVES,
+                        fine: int = 1) -> None:  # fmt: skip
         for _ in range(count):
             patch = negative_patch(self.rng, makers)
             h, w = patch.image.shape[:2]
-            self.place(patch, _square(0, 0, min(h, w)), float(np.exp(self.rng.uniform(np.log(smallest), np.log(largest)))), 2)
+            self.place(patch, _square(0, 0, min(h, w)), float(np.exp(self.rng.uniform(np.log(smallest), np.log(largest)))), 2, fine)
 
     def finish(self) -> Scene:
         rng, image = self.rng, self.image
@@ -388,6 +389,7 @@ def make_far_scene(rng: Rng, bank: CodeBank, held_out: bool) -> Scene:
     """Many small codes: from 17 pixels and 0.6 pixels a module on."""
     table = _Table(rng, held_out)
     table.place_negatives(int(rng.integers(0, 6)), 20, 250, backgrounds.ALL_NEGATIVES)
+    table.place_negatives(int(rng.integers(0, 8)), 12, 60, backgrounds.ALL_NEGATIVES, fine=2)
     for _ in range(int(rng.integers(6, MAX_CODES + 1))):
         code = bank.draw(rng)
         lowest = max(17.0, 0.65 * code.size)
@@ -412,11 +414,12 @@ def make_empty_scene(rng: Rng, bank: CodeBank, held_out: bool) -> Scene:
     del bank
     table = _Table(rng, held_out)
     table.place_negatives(int(rng.integers(3, 12)), 40, 700, backgrounds.ALL_NEGATIVES)
+    table.place_negatives(int(rng.integers(0, 16)), 12, 60, backgrounds.ALL_NEGATIVES, fine=2)
     return table.finish()
 
 
 SCENE_KINDS = (make_scene, make_far_scene, make_close_scene, make_empty_scene)
-_KIND_WEIGHT = (0.45, 0.23, 0.24, 0.08)
+_KIND_WEIGHT = (0.45, 0.2, 0.23, 0.12)
 
 
 def make_training_scene(rng: Rng, bank: CodeBank) -> Scene:

@@ -5,7 +5,7 @@ each into many views and learns from them.
   python3 models/marker/train.py --out out/marker --start models/marker-640x360.onnx --minutes 9
 
 The second goes on from exported weights: batch statistics stay folded, so that what learns is what is exported, and the
-learning rate is a quarter of the peak, falling from the start.
+learning rate is --peak of the other's, falling from the start. --start may name two files: it begins with their mean.
 
 The run lasts as long as --minutes says: learning rate, what is taught and how follow the share of the training time
 that has passed. It is cut into pieces at will: it writes checkpoint.pt as it goes and resumes from it (--resume).
@@ -50,7 +50,7 @@ SAVE_EVERY = 60.0  # seconds
 # At the peak. Muon's is the share by which a step turns a layer's weights.
 LEARNING_RATE, MUON_LEARNING_RATE = 2.5e-3, 1e-2
 WARM_UP_SHARE, FINE_WARM_UP_SHARE = 0.005, 0.02  # of the run, in which the learning rate rises
-FINE_SHARE = 0.25  # of the peak, where a run begins with learned weights
+KEPT_AT = (0.6, 0.8)  # shares of the run after which the weights are kept as marker-60.pt and so on, to choose from
 # Share of the run after which the turn is known and small errors count most again; of one that begins with learned weights.
 SHARPEN_FROM, FINE_SHARPEN_FROM = 0.65, 0.4
 # Share of the keypoints' loss that is asked of the mean over a code's cells, and the share of the run after which.
@@ -160,11 +160,11 @@ class ScenePool:
         return self._pool[index], truth[..., :8].unflatten(-1, (4, 2)), truth[..., 8].long(), truth[..., 9]
 
 
-def relative_rate(progress: float, turn_from: float) -> float:
+def relative_rate(progress: float, turn_from: float, fine_peak: float) -> float:
     """Of learning: two falls of a cosine. The first is cut short at two thirds, the second runs out. There is only the second
-    where the turn is learned from the beginning (`turn_from` 0), lower and after a warm-up for the optimisers' averages."""
+    where the turn is learned from the beginning (`turn_from` 0), from `fine_peak` and after a warm-up for the optimisers' averages."""
     if turn_from == 0:
-        return FINE_SHARE * min(1.0, progress / FINE_WARM_UP_SHARE) * (0.01 + 0.99 * (1 + math.cos(math.pi * progress)) / 2)
+        return fine_peak * min(1.0, progress / FINE_WARM_UP_SHARE) * (0.01 + 0.99 * (1 + math.cos(math.pi * progress)) / 2)
     if progress < turn_from:
         warm = min(1.0, progress / WARM_UP_SHARE)
         return warm * (1 + math.cos(0.62 * math.pi * progress / turn_from)) / 2
@@ -241,8 +241,8 @@ class Controls:
     def on(device: torch.device) -> Controls:
         return Controls(*(torch.zeros((), device=device) for _ in range(7)))
 
-    def set(self, step: int, progress: float, turn_from: float) -> None:
-        rate = relative_rate(progress, turn_from)
+    def set(self, step: int, progress: float, turn_from: float, fine_peak: float) -> None:
+        rate = relative_rate(progress, turn_from, fine_peak)
         fine = turn_from == 0  # begun with weights that know all this
         turning, sharpening = progress >= turn_from, progress >= (FINE_SHARPEN_FROM if fine else max(SHARPEN_FROM, turn_from))
         turn = 0.3 if sharpening else float(turning)
@@ -266,7 +266,7 @@ class Learner:
         self._graphed = device.type == "cuda"
         self.net = MarkerNet()
         if args.start:
-            load_onnx(self.net, args.start)
+            load_onnx(self.net, *args.start)
         self.net.to(device, memory_format=self._format)
         self.controls = Controls.on(device)
         hidden = hidden_weights(self.net)
@@ -389,7 +389,8 @@ class Learner:
 def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--start", type=Path, help="file of export.py whose weights to begin with")
+    parser.add_argument("--start", type=Path, nargs="+", help="file of export.py whose weights to begin with, or several to begin with their mean")
+    parser.add_argument("--peak", type=float, default=0.25, help="with --start: the highest learning rate, as a share of that of a whole run")
     parser.add_argument("--resume", type=Path, help="checkpoint.pt of an earlier piece of the same run")
     parser.add_argument("--minutes", type=float, default=24.0, help="length of the whole run in one piece, start and compilation included")
     parser.add_argument("--turn-from", type=float, default=0.3, help="share of the run after which the turn of codes is learned too")
@@ -455,12 +456,15 @@ def main() -> None:
         write({"step": step, "progress": progress, **learner.state()}, "checkpoint.pt")
 
     mark, marked_at, saved_at = step, begun, begun
+    to_keep = [share for share in KEPT_AT if share > progress]
     while progress < 1 and time.monotonic() - started < args.stop_after:
         pool.refresh()
-        learner.controls.set(step, progress, args.turn_from)
+        learner.controls.set(step, progress, args.turn_from, args.peak)
         step += 1
         learner.step(LARGE if step % args.large_every == 0 else SMALL)
         progress = min(1.0, begun_with + (time.monotonic() - begun) / length)
+        if to_keep and progress >= to_keep[0]:
+            write(learner.average.net.state_dict(), f"marker-{100 * to_keep.pop(0):.0f}.pt")
         if step % args.log_every == 0:
             mean = (learner.sums / (step - mark)).tolist()  # waits for the device
             now = time.monotonic()

@@ -75,7 +75,8 @@ def _maps(dice: Dice, corners: Tensor, classes: Tensor, scene: tuple[int, int], 
     if teaching:  # now and then so near that the code fills a good part of the view, large ones more often
         box = (picked.amax(dim=1) - picked.amin(dim=1)).clamp(min=1)
         aimed = dice.chance(0.25 + 0.5 * (box[:, 1] > 0.35 * scene_h), batch) & (count > 0)
-        wish = (dice.uniform(0.3, 0.98, batch) * out_h / box[:, 1]).minimum(0.98 * out_w / box[:, 0])
+        share = torch.where(dice.chance(0.4, batch), dice.uniform(0.8, 0.98, batch), dice.uniform(0.3, 0.9, batch))
+        wish = (share * out_h / box[:, 1]).minimum(0.98 * out_w / box[:, 0])
         scale = torch.where(aimed, wish.clamp(0.84 * fit, 4.5 * fit), scale)
     half = torch.stack((out_w / scale / 2, out_h / scale / 2), dim=1)
     extent = _pair(corners, scene_w, scene_h)
