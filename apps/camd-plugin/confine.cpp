@@ -50,8 +50,8 @@ struct [[gnu::packed]] PathBeneath {
   std::int32_t parent = -1;
 };
 
-void allow_path(int ruleset, const std::string& path, std::uint64_t rights) {
-  const Descriptor fd(open(path.c_str(), O_PATH | O_CLOEXEC));
+Descriptor allow_path(int ruleset, const std::string& path, std::uint64_t rights) {
+  Descriptor fd(open(path.c_str(), O_PATH | O_CLOEXEC));
   struct stat found {};
   if (!fd || fstat(fd.get(), &found) != 0) {
     throw Error(ErrorKind::kPlugin,
@@ -62,6 +62,19 @@ void allow_path(int ruleset, const std::string& path, std::uint64_t rights) {
   if (syscall(SYS_landlock_add_rule, ruleset, kRulePathBeneath, &rule, 0) != 0) {
     throw Error(ErrorKind::kPlugin, fmt::format("allow: files: {}: Landlock: {}", path, std::strerror(errno)));
   }
+  return fd;
+}
+
+// What NVIDIA's driver opens for writing: its devices, and the names of this process's own threads, which are files.
+void allow_gpu(int ruleset, std::uint64_t handled) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev", error)) {
+    if (!entry.path().filename().string().starts_with("nvidia")) continue;
+    (void)allow_path(ruleset, entry.path().string(), kWriteFile);
+  }
+  // Stays open, here and in an interpreter: a folder of /proc that is forgotten comes back as one that no rule knows.
+  const Descriptor threads = allow_path(ruleset, "/proc/self/task", (kWriteFile | kTruncate) & handled);
+  if (fcntl(threads.get(), F_DUPFD, 0) < 0) throw Error(ErrorKind::kPlugin, "no descriptor is left");
 }
 
 // Returns the version of Landlock that is in force; 0: the kernel has none.
@@ -83,9 +96,10 @@ int confine_files(const pipeline::wire::WorkerOrder& order) {
       std::error_code error;
       std::filesystem::create_directories(path, error);
     }
-    allow_path(ruleset.get(), path, attributes.files);
+    (void)allow_path(ruleset.get(), path, attributes.files);
   }
-  allow_path(ruleset.get(), "/dev/null", attributes.files);
+  (void)allow_path(ruleset.get(), "/dev/null", attributes.files);
+  if (order.gpu) allow_gpu(ruleset.get(), attributes.files);
   if (syscall(SYS_landlock_restrict_self, ruleset.get(), 0) != 0) {
     throw Error(ErrorKind::kPlugin, fmt::format("Landlock: {}", std::strerror(errno)));
   }
@@ -198,12 +212,10 @@ std::string confine(const pipeline::wire::WorkerOrder& order) {
   if (order.memory_bytes > 0) limit(RLIMIT_DATA, order.memory_bytes * 2 + kOnTop);
 #endif
   if (!order.confined) return "not confined";
-  // NVIDIA's driver does not start under Landlock: cuInit() fails with CUDA_ERROR_OPERATING_SYSTEM.
-  const int landlock = order.gpu ? 0 : confine_files(order);
+  const int landlock = confine_files(order);
   confine_calls(order);
   return fmt::format("{}{}, {} ({}seccomp)", order.network ? "network" : "no network", order.gpu ? ", GPU" : "",
-                     order.gpu             ? "files as the user may"
-                     : landlock == 0       ? "files as the user may: this kernel has no Landlock"
+                     landlock == 0         ? "files as the user may: this kernel has no Landlock"
                      : order.files.empty() ? "writes no files"
                                            : fmt::format("writes {}", fmt::join(order.files, " ")),
                      landlock == 0 ? "" : fmt::format("Landlock {}, ", landlock));

@@ -2,6 +2,7 @@
 //
 //   always       no new privileges, no core of another process's memory, no child processes, a bound on memory
 //   Landlock     no file is written, made, renamed or removed but below what is granted (where the kernel has it)
+//                With `gpu` the driver's devices, and the names of this process's threads, are written too
 //   libseccomp   no system call but those that computing and reading take; others fail as unknown. Without `network`
 //                sockets are refused
 //

@@ -12,6 +12,7 @@
 #include "device/exported_memory.hpp"
 #include "tests/device/exported_file.hpp"
 #include "tests/pipeline/plugin_chain.hpp"
+#include "tests/support/python.hpp"
 #include "tests/support/sanitized.hpp"
 
 namespace camd::pipeline {
@@ -39,7 +40,7 @@ class RemoteGpu : public testing::Test {
   void use_python() {
     spec_.plugin = test::source_dir() + "/tests/plugins/python/faults.py";
     spec_.config_json = R"({"how":"device"})";
-    spec_.isolation.python = "/usr/bin/python3";
+    spec_.isolation.python = test::python();
   }
   const test::FakeDriver driver_;
   const device::DeviceBuffer memory_ = test::ExportedFile::make(test::ExportedFile::kSize);
@@ -70,11 +71,18 @@ TEST_F(RemoteGpu, OpensThemAgainInTheNextProcess) {
 
 TEST_F(RemoteGpu, GivesPythonATensorThatDlpackExports) {
   if (test::kSanitized) GTEST_SKIP() << "an interpreter without the sanitizer cannot load a library with it";
-  if (std::system("/usr/bin/python3 -c 'import numpy' 2>/dev/null") != 0) GTEST_SKIP() << "no NumPy (python3-numpy)";
+  if (!test::python_has("numpy")) GTEST_SKIP() << test::python() << " has no NumPy (python3-numpy)";
   use_python();
   Chain chain({spec_}, {}, {"door"}, kFewValues, values());
   ASSERT_EQ(chain.process(), "");
   EXPECT_EQ(chain.items[0].score, 0.25F);
+}
+
+TEST_F(RemoteGpu, WritesNoFileThatIsNotGranted) {
+  spec_.config_json = R"({"how":"opens","at":0,"path":"/tmp/camd-never"})";
+  Chain chain({spec_}, {}, {"door"}, kFewValues, values());
+  EXPECT_THAT(chain.process(),
+              HasSubstr("it is confined and may not write /tmp/camd-never: allow: [\"files: /tmp/\"]"));
 }
 
 TEST_F(RemoteGpu, SaysWhatIsMissing) {
