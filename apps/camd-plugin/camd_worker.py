@@ -372,6 +372,8 @@ def one_line(error):
         denied = f" (it is confined: allow: [\"files: {folder}/\"])"
     elif isinstance(error, PermissionError):
         denied = " (it is confined: allow: [network])"
+    elif isinstance(error, FileNotFoundError) and "No usable temporary directory" in text:  # tempfile's words
+        denied = f" (it is confined: allow: [\"files: {os.environ.get('TMPDIR', '/tmp').rstrip('/')}/\"])"
     return " ".join(text.split()) + denied
 
 

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -9,9 +10,11 @@
 #include <regex>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "tests/daemon/run_camd.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/python.hpp"
 #include "tests/support/sanitized.hpp"
 
 namespace camd::test {
@@ -41,12 +44,12 @@ class Isolation : public testing::Test {
   static std::string without_latency(const std::string& path) {
     return std::regex_replace(read_file(path), std::regex("\"latency_us\":[0-9]+,"), "");
   }
-  static json last(const std::string& out, const std::string& event) {
+  static json last(const std::string& out, const std::string& event, int index = -1) {
     std::istringstream lines(out);
     json found;
     for (std::string line; std::getline(lines, line);) {
       json one = json::parse(line);
-      if (one.at("event") == event) found = std::move(one);
+      if (one.at("event") == event && (index < 0 || one.at("index") == index)) found = std::move(one);
     }
     return found;
   }
@@ -81,10 +84,11 @@ TEST_F(Isolation, GivesTheSameLinesOverTheDemoClipAsWithout) {
                                     config(isolation + ".yaml", clip,
                                            "  - {plugin: detections, isolation: " + isolation +
                                                "}\n  - {plugin: jsonl, config: {path: " + out + "}}\n"),
-                                    "--metrics", "json", "--frames", "40"});
+                                    "--metrics", "json"});
     ASSERT_EQ(done.code, 0) << done.err;
-    const std::string lines = first_lines(without_times(out), 40);
+    const std::string lines = without_times(out);
     ASSERT_THAT(lines, HasSubstr("\"score\":"));
+    ASSERT_EQ(std::count(lines.begin(), lines.end(), '\n'), 300);
     if (isolation == "none") {
       same = lines;
     } else {
@@ -112,6 +116,54 @@ TEST_F(Isolation, OutlivesAPluginThatCrashesAndCountsWhatItLost) {
   EXPECT_EQ(stop.at("dropped").at("plugin_error"), told.at("frames_lost"));
   EXPECT_EQ(stop.at("delivered").get<int>() + told.at("frames_lost").get<int>(), 30);
   EXPECT_THAT(told.at("last_error"), HasSubstr("was killed by signal 11"));
+}
+
+TEST_F(Isolation, MarksTheLinesOfFramesThatAPluginDidNotSee) {
+  const std::string plugin = test::binary_dir() + "/lib/bad/faults.so", out = folder_ / "lines.jsonl";
+  const Finished done =
+      run_camd({"run",
+                config("c.yaml", kShort,
+                       "  - {plugin: " + plugin + ", config: {how: crash, at: 3}, on_failure: pass_through}\n" +
+                           "  - {plugin: jsonl, config: {path: " + out + "}}\n"),
+                "--metrics", "json"});
+  EXPECT_EQ(done.code, 0) << done.err;
+  int lines = 0, marked = 0;
+  std::istringstream text(read_file(out));
+  for (std::string line; std::getline(text, line); ++lines) {
+    const json one = json::parse(line);
+    const bool seen = one.value("complete", true);
+    EXPECT_EQ(one.at("detections").size(), seen ? 1U : 0U) << line;
+    marked += seen ? 0 : 1;
+  }
+  EXPECT_EQ(lines, 30);
+  EXPECT_GE(marked, 1);
+  EXPECT_EQ(last(done.out, "plugin", 0).at("frames_lost"), marked);
+}
+
+TEST_F(Isolation, LogsTheTracebackOfAnExceptionOnceASecondAtMost) {
+  if (!python_has("numpy")) GTEST_SKIP() << python() << " has no NumPy (python3-numpy)";
+  if (kSanitized) GTEST_SKIP() << "an interpreter without the sanitizer cannot load a library with it";
+  // By its own clock 0.3 s pass from frame to frame: every fourth is told.
+  const std::string script = folder_.write("raises.py",
+                                           "import time\n"
+                                           "now = 100\n"
+                                           "time.monotonic = lambda: now\n"
+                                           "def process(frame, tensors, results):\n"
+                                           "    global now\n"
+                                           "    now += 0.3\n"
+                                           "    raise ValueError(f'frame {frame.sequence}')\n");
+  const Finished done =
+      run_camd({"run", config("c.yaml", kShort, "  - {plugin: " + script + ", python: " + python() + "}\n"),
+                "--metrics", "json"});
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_EQ(last(done.out, "stop").at("totals").at("dropped").at("plugin_error"), 30);
+  std::vector<std::string> told;
+  const std::regex traceback("Traceback[^]*?raises.py\", line 7, in process[^]*?ValueError: (frame [0-9]+)");
+  for (std::sregex_iterator at(done.err.begin(), done.err.end(), traceback), end; at != end; ++at) {
+    told.push_back((*at)[1]);
+  }
+  EXPECT_THAT(told, testing::ElementsAre("frame 0", "frame 4", "frame 8", "frame 12", "frame 16", "frame 20",
+                                         "frame 24", "frame 28"));
 }
 
 TEST_F(Isolation, RefusesATypoInTheKeysOfAPluginInAProcess) {
@@ -164,7 +216,7 @@ TEST_F(Isolation, ReplaysInADebuggerThatStopsAtTheCrash) {
 }
 
 TEST_F(Isolation, ReplaysARecordingWithAScript) {
-  if (std::system("/usr/bin/python3 -c 'import numpy' 2>/dev/null") != 0) GTEST_SKIP() << "no NumPy (python3-numpy)";
+  if (!python_has("numpy")) GTEST_SKIP() << python() << " has no NumPy (python3-numpy)";
   if (kSanitized) GTEST_SKIP() << "an interpreter without the sanitizer cannot load a library with it";
   const std::string script =
       folder_.write("mean.py",
@@ -174,15 +226,14 @@ TEST_F(Isolation, ReplaysARecordingWithAScript) {
                     "    results.add(score=float(tensors[0].mean()) % 1, text=str(frame.picture.mean()))\n"
                     "    results.event('seen', frame=frame.sequence)\n");
   const std::string out = folder_ / "lines.jsonl", file = folder_ / "frames.camdrec";
-  const Finished recorded =
-      run_camd({"plugin", "--record", file, "--frames", "5",
-                config("c.yaml", kShort,
-                       "  - {plugin: " + script +
-                           ", python: /usr/bin/python3}\n  - {plugin: jsonl, config: {path: " + out + "}}\n")});
+  const Finished recorded = run_camd({"plugin", "--record", file, "--frames", "5",
+                                      config("c.yaml", kShort,
+                                             "  - {plugin: " + script + ", python: " + python() +
+                                                 "}\n  - {plugin: jsonl, config: {path: " + out + "}}\n")});
   ASSERT_EQ(recorded.code, 0) << recorded.err;
   const std::string lines = out + ".head";
   std::ofstream(lines) << first_lines(read_file(out), 5);
-  const Finished replayed = run_camd({"plugin", "--replay", file, script, "--python", "/usr/bin/python3"});
+  const Finished replayed = run_camd({"plugin", "--replay", file, script, "--python", python()});
   ASSERT_EQ(replayed.code, 0) << replayed.err;
   std::ofstream(folder_ / "replayed.jsonl") << replayed.out;
   ASSERT_THAT(replayed.out, HasSubstr("\"events\":[{\"name\":\"seen\""));
@@ -224,14 +275,16 @@ TEST_F(Isolation, LosesFramesOfOneCameraAloneWhereEachHasItsInstance) {
 }
 
 TEST_F(Isolation, ShowsWhatAScriptDoesWithAMadeUpFrame) {
-  if (std::system("/usr/bin/python3 -c 'import numpy' 2>/dev/null") != 0) GTEST_SKIP() << "no NumPy (python3-numpy)";
+  if (!python_has("numpy")) GTEST_SKIP() << python() << " has no NumPy (python3-numpy)";
   const std::string script = folder_.write("keep.py", "def process(frame, tensors, results):\n    results.clear()\n");
-  const Finished done = run_camd({"plugin", script, "--python", "/usr/bin/python3"});
+  const Finished done = run_camd({"plugin", script, "--python", python()});
   EXPECT_EQ(done.code, 0) << done.err;
   EXPECT_THAT(done.out,
-              AllOf(HasSubstr("reads: detections\n"), HasSubstr("a made-up frame with 1 detection: 0 left\n")));
+              AllOf(testing::ContainsRegex(
+                        "^in a process of its own: no network, writes no files [(](Landlock [0-9]+, )?seccomp[)]\n"),
+                    HasSubstr("reads: detections\n"), HasSubstr("a made-up frame with 1 detection: 0 left\n")));
   const std::string wrong = folder_.write("wrong.py", "def process(frame, tensors, results):\n    nothing\n");
-  const Finished failed = run_camd({"plugin", wrong, "--python", "/usr/bin/python3"});
+  const Finished failed = run_camd({"plugin", wrong, "--python", python()});
   EXPECT_EQ(failed.code, 3);
   EXPECT_THAT(failed.out, HasSubstr("NameError: name 'nothing' is not defined"));
 }
@@ -244,6 +297,27 @@ TEST_F(Isolation, MakesAProjectThatItsTestPasses) {
   std::filesystem::copy_file(source_path("plugins/camd_plugin.h"), folder + "/include/camd/camd_plugin.h");
   EXPECT_EQ(std::system(("cd " + folder + " && cc -I include -o t keep.c test_keep.c && ./t > out.txt").c_str()), 0);
   EXPECT_EQ(read_file(folder + "/out.txt"), "ok\n");
+}
+
+TEST_F(Isolation, MakesAProjectInCppThatItsTestPasses) {
+  const Finished made = run_camd({"plugin", "--new", "keep", "--language", "c++"}, folder_.path());
+  ASSERT_EQ(made.code, 0) << made.err;
+  const std::string folder = folder_ / "keep";
+  std::filesystem::create_directories(folder + "/include/camd");
+  for (const char* header : {"camd_plugin.h", "camd_plugin.hpp"}) {
+    std::filesystem::copy_file(source_path(std::string("plugins/") + header), folder + "/include/camd/" + header);
+  }
+  const std::string build = "c++ -std=c++17 -I include -o t keep.cpp test_keep.cpp && ./t > out.txt";
+  EXPECT_EQ(std::system(("cd " + folder + " && " + build).c_str()), 0);
+  EXPECT_EQ(read_file(folder + "/out.txt"), "ok\n");
+}
+
+TEST_F(Isolation, MakesAProjectInPythonThatItsTestPasses) {
+  if (!python_has("numpy")) GTEST_SKIP() << python() << " has no NumPy (python3-numpy)";
+  const Finished made = run_camd({"plugin", "--new", "keep", "--language", "python"}, folder_.path());
+  ASSERT_EQ(made.code, 0) << made.err;
+  const std::string out = output_of("cd " + (folder_ / "keep") + " && " + python() + " -m unittest test_keep.py 2>&1");
+  EXPECT_THAT(out, AllOf(HasSubstr("Ran 1 test"), testing::EndsWith("OK\nexit 0\n")));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Plug-ins in worker processes: what comes back, and what a fault costs.
 #include <dirent.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,11 +9,13 @@
 #include <array>
 #include <atomic>
 #include <barrier>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <memory>
 #include <set>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <utility>
@@ -21,6 +24,7 @@
 #include "pipeline/plugin_process/shared_memory.hpp"
 #include "tests/pipeline/plugin_chain.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/python.hpp"
 #include "tests/support/sanitized.hpp"
 
 namespace camd::pipeline {
@@ -140,6 +144,48 @@ INSTANTIATE_TEST_SUITE_P(OfEachKind, Faults,
                                          Fault{"threads", "threads, 512 are allowed", true},
                                          Fault{"flood", "left a count of detections outside 0..capacity", false}),
                          [](const auto& fault) { return std::string(fault.param.how); });
+
+// Some of what it writes passes for an answer, and is checked as one; the rest fails its frame.
+TEST(RemotePlugin, GainsNothingByWritingIntoItsAnswersAllTheTime) {
+  Chain chain({isolated("scribble", 0)}, never_given_up());
+  int good = 0, failed = 0;
+  // It begins some time after the first call.
+  while (good == 0 || failed == 0 || good + failed < 2000) {
+    const std::string problem = chain.process();
+    (problem.empty() ? good : failed) += 1;
+    if (!problem.empty()) continue;
+    ASSERT_GE(chain.results.count, 0);
+    ASSERT_LE(chain.results.count, chain.results.capacity);
+    ASSERT_EQ(chain.results.items, chain.items.data());
+    const std::vector<camd_detection> kept(chain.items.begin(), chain.items.begin() + chain.results.count);
+    for (const camd_detection& one : kept) {
+      ASSERT_TRUE(std::isfinite(one.score) && std::isfinite(one.box[0]) && std::isfinite(one.box[3]));
+      ASSERT_NE(std::memchr(one.class_name, 0, sizeof(one.class_name)), nullptr);
+      ASSERT_NE(std::memchr(one.text, 0, sizeof(one.text)), nullptr);
+      ASSERT_LE(one.keypoint_count, CAMD_MAX_KEYPOINTS);
+    }
+    std::this_thread::yield();
+    // What was taken is a copy that it cannot reach.
+    ASSERT_TRUE(kept.empty() || std::memcmp(kept.data(), chain.items.data(), kept.size() * sizeof(kept[0])) == 0);
+  }
+  EXPECT_EQ(chain.health().frames_lost, 0U);
+}
+
+TEST(RemotePlugin, HasNothingOpenButWhatItSharesWithCamdAndGetsNoNewRights) {
+  const int inherited = open("/", O_RDONLY | O_DIRECTORY);  // NOLINT(android-cloexec-open): a careless host's
+  ASSERT_GE(inherited, 0);
+  Chain chain({isolated("rights", 0)});
+  const std::string told = chain.process();
+  close(inherited);
+  ASSERT_THAT(told, HasSubstr("no_new_privs 1 seccomp 2 "));
+  std::istringstream words(told.substr(told.find("seccomp 2 ") + 10));
+  std::set<std::string> open_things;
+  for (std::string word; words >> word;) open_things.insert(word);
+  open_things.erase("stderr");
+  EXPECT_THAT(open_things, testing::IsSubsetOf(std::set<std::string>{"/dev/null", "socket", "/memfd:camd-order",
+                                                                     "/memfd:camd-orders", "/memfd:camd-answers",
+                                                                     "/memfd:camd-frames"}));
+}
 
 TEST(RemotePlugin, PassesFramesThroughMarkedWhereThatIsAskedFor) {
   PluginSpec first = isolated("crash", 1);
@@ -307,13 +353,11 @@ TEST(RemotePlugin, LeavesNoDescriptorBehindAfterManyDeaths) {
 
 // ---- Python
 
-constexpr const char* kPython = "/usr/bin/python3";
-
 PluginSpec python(const std::string& how, std::uint64_t at = ~0ULL) {
   PluginSpec spec = isolated(how, at);
   spec.plugin = test::source_dir() + "/tests/plugins/python/faults.py";
   spec.config_json = fmt::format(R"({{"how":"{}","at":{}}})", how, at == ~0ULL ? -1 : static_cast<int>(at));
-  spec.isolation.python = kPython;
+  spec.isolation.python = test::python();
   return spec;
 }
 
@@ -321,8 +365,8 @@ class PythonPlugin : public testing::Test {
  protected:
   void SetUp() override {
     if (kSanitized) GTEST_SKIP() << "an interpreter without the sanitizer cannot load a library with it";
-    static const int has_numpy = std::system((std::string(kPython) + " -c 'import numpy' 2>/dev/null").c_str());
-    if (has_numpy != 0) GTEST_SKIP() << kPython << " has no NumPy (python3-numpy)";
+    static const bool has_numpy = test::python_has("numpy");
+    if (!has_numpy) GTEST_SKIP() << test::python() << " has no NumPy (python3-numpy)";
   }
 };
 
@@ -346,11 +390,54 @@ TEST_F(PythonPlugin, SeesTensorsAndPicturesAndAddsDetectionsAndEvents) {
   EXPECT_TRUE(chain.host.finish().empty());
 }
 
+TEST_F(PythonPlugin, SeesTheListAsAnArrayAndAsObjectsAndChangesIt) {
+  PluginSpec second = python("");
+  second.plugin = test::source_dir() + "/tests/plugins/python/interface.py";
+  second.config_json = R"({"keep":0.5})";
+  Chain chain({python("nothing"), second});
+  std::array<std::uint8_t, 48> pixels{};
+  for (std::size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<std::uint8_t>(i);
+  camd_picture picture{};
+  picture.struct_size = sizeof(picture);
+  picture.format = CAMD_PIXEL_BGR;
+  picture.plane_count = 1;
+  picture.planes[0] = {pixels.data(), 24, 8, 2};
+  EXPECT_EQ(chain.results.capacity, 0);
+  ASSERT_EQ(chain.process(&picture, 8, 2), "");
+  EXPECT_EQ(chain.results.capacity, 600);
+  ASSERT_EQ(chain.results.count, 2);
+  EXPECT_EQ(chain.items[0].track_id, 7U);
+  EXPECT_EQ(chain.items[0].score, 0.75F);
+  EXPECT_STREQ(chain.items[0].class_name, "thing");
+  EXPECT_EQ(chain.items[1].class_id, 2);
+  EXPECT_STREQ(chain.items[1].class_name, "added");
+  EXPECT_EQ(chain.items[1].box[3], 8.0F);
+  ASSERT_EQ(chain.process(&picture, 8, 2), "");
+  EXPECT_EQ(chain.results.count, 0);
+  EXPECT_THAT(chain.host.finish(), testing::ElementsAre(HasSubstr("RuntimeError: finished after 2 frames")));
+}
+
 TEST_F(PythonPlugin, HandsTensorsToOthersByDlpackWithoutACopyAndKeepsNoneOfThem) {
   Chain chain({python("dlpack")});
   ASSERT_EQ(chain.process(), "");
   ASSERT_EQ(chain.process(), "");
   EXPECT_EQ(chain.items[0].score, 0.25F);
+  EXPECT_EQ(chain.items[0].class_id, 0);
+  EXPECT_EQ(chain.health().bytes_copied, 0U);
+}
+
+TEST_F(PythonPlugin, HandsTensorsToPyTorchWithoutACopyAndKeepsNoneOfThem) {
+  if (!test::python_has("torch")) {
+    GTEST_SKIP() << test::python() << " has no PyTorch (python3-torch); CAMD_TEST_PYTHON names another interpreter";
+  }
+  PluginSpec spec = python("torch");
+  spec.isolation.deadline = std::chrono::seconds(60);  // importing it takes seconds
+  Chain chain({spec});
+  ASSERT_EQ(chain.process(), "");
+  EXPECT_EQ(chain.items[0].score, 0.25F);
+  chain.values[0] = 0.5F;
+  ASSERT_EQ(chain.process(), "");
+  EXPECT_EQ(chain.items[0].score, 0.5F);
   EXPECT_EQ(chain.items[0].class_id, 0);
   EXPECT_EQ(chain.health().bytes_copied, 0U);
 }
@@ -374,6 +461,7 @@ TEST_F(PythonPlugin, TurnsExceptionsIntoFailuresOfTheirFrame) {
            {"throw", "ValueError: no good"},
            {"write", "ValueError: assignment destination is read-only"},
            {"open", "(it is confined: allow: [\"files: "},
+           {"temporary", "(it is confined: allow: [\"files: /tmp/\"])"},
            {"exit", "SystemExit: 0"},
            {"fork", "BlockingIOError: [Errno 11] Resource temporarily unavailable"}}) {
     Chain chain({python(how, 1)});

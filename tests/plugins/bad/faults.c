@@ -1,11 +1,11 @@
 /* A plug-in in C that does one harm: {"how": "NAME", "at": N}, and {"camera": "NAME"} where it is for one camera alone.
  * At the N-th frame (by sequence number) of its process:
- *   crash, abort, exit, kill, hang, memory, fork, threads, flood, writes_input, opens, connects
+ *   crash, abort, exit, kill, hang, memory, fork, threads, flood, writes_input, opens, connects, scribble, rights
  * With "outlet" each frame is a message: the first of them is acknowledged, the others wait, and that frame aborts.
  * With "heap" class_id is how often the process has allocated (count_heap.c), and each frame has an event.
  * With "device" it reads the first output where the GPU left it.
- * How "opens" and "connects" come out is in the message. Every other frame gets one detection whose class_id is the
- * process's id and whose score is the first value of the first output. */
+ * How "opens", "connects" and "rights" come out is in the message. Every other frame gets one detection whose class_id
+ * is the process's id and whose score is the first value of the first output. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <signal.h>

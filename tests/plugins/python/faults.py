@@ -4,6 +4,7 @@ import ctypes
 import gc
 import os
 import signal
+import tempfile
 import threading
 
 import camd_dlpack
@@ -52,6 +53,18 @@ def process(frame, tensors, results):
         gc.collect()
         results.add(score=tensors[0][0, 0], class_id=len(camd_dlpack._exported))
         return
+    if how == "torch":
+        import torch
+
+        view = torch.from_dlpack(values)
+        assert view.data_ptr() == values.ctypes.data and list(view.shape) == list(values.shape)
+        part = torch.from_dlpack(values[0, 1:3])
+        assert part.data_ptr() == view[0, 1:3].data_ptr() and part.tolist() == view[0, 1:3].tolist()
+        score = float(view[0, 0])
+        del view, part, values
+        gc.collect()
+        results.add(score=score, class_id=len(camd_dlpack._exported))
+        return
     if frame.sequence == at and camera in (None, frame.camera):
         if how == "throw":
             raise ValueError("no good")
@@ -59,6 +72,8 @@ def process(frame, tensors, results):
             values[0, 0] = 1
         if how == "open":
             open(os.path.join(os.path.dirname(__file__), "never.txt"), "w")
+        if how == "temporary":
+            tempfile.TemporaryFile()
         if how == "exit":
             raise SystemExit(0)
         if how == "os_exit":
