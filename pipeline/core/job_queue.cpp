@@ -135,9 +135,7 @@ void JobQueue::release(CameraIndex camera) {
 void JobQueue::leave(CameraIndex camera) {
   const MutexLock lock(mutex_);
   cameras_[camera].limit = 0;
-  if (std::exchange(cameras_[camera].has_frame, false)) {
-    waiting_.erase(std::find(waiting_.begin(), waiting_.end(), camera));
-  }
+  (void)stop_waiting(camera);
 }
 
 void JobQueue::hold(bool held) {
@@ -184,6 +182,11 @@ void JobQueue::settle(Job& job) {
     case Job::Kind::kNone: break;
     case Job::Kind::kDispatch:
       dispatching_ = false;
+      if (!job.dispatched) {  // there was nothing to serve
+        const bool waits = stop_waiting(job.camera);
+        cameras_[job.camera].served = served_before_;
+        if (waits) note_frame(job.camera);
+      }
       if (job.more) note_frame(job.camera);
       if (job.dispatched) {
         on_device_.push_back({job.camera, job.frame});
@@ -224,7 +227,16 @@ void JobQueue::note_frame(CameraIndex camera) {
   Camera& its = cameras_[camera];
   if (its.limit == 0 || its.has_frame) return;
   its.has_frame = true;
-  waiting_.push_back(camera);
+  const auto later = [this](std::uint64_t served, CameraIndex other)
+                         CAMD_REQUIRES(mutex_) { return served < cameras_[other].served; };
+  waiting_.insert(std::upper_bound(waiting_.begin(), waiting_.end(), its.served, later), camera);
+}
+
+// True: it waited.
+bool JobQueue::stop_waiting(CameraIndex camera) {
+  if (!std::exchange(cameras_[camera].has_frame, false)) return false;
+  waiting_.erase(std::find(waiting_.begin(), waiting_.end(), camera));
+  return true;
 }
 
 bool JobQueue::take_dispatch(Job& job) {
@@ -232,7 +244,9 @@ bool JobQueue::take_dispatch(Job& job) {
   if (i == kNobody) return false;
   last_camera_ = waiting_[i];
   waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
-  cameras_[last_camera_].has_frame = false;
+  Camera& its = cameras_[last_camera_];
+  its.has_frame = false;
+  served_before_ = std::exchange(its.served, ++turns_);
   job = {Job::Kind::kDispatch, last_camera_, take_free()};
   dispatching_ = true;
   return true;

@@ -12,10 +12,10 @@
 // complete a frame comes last, because it waits for the device. Frames are completed, and each camera's frames are
 // postprocessed, in the order in which they were dispatched.
 //
-// The camera that has waited longest is dispatched first. It waits since it published the first frame after the last
-// one that was dispatched; newer ones that supersede that frame do not change it. So where cameras ask for more than
-// the device can do, each gets the same number of frames, whatever its rate and its delay, and what it gets is its
-// newest picture (docs/adr/0032-as-many-as-pay.md).
+// Of the cameras that have a frame, the one whose last dispatch is the longest ago is dispatched first; those that had
+// none come before them, in the order in which they came. So where cameras ask for more than the device can do, each
+// gets the same number of frames, whatever its rate, its delay and the moment at which its pictures come, and what it
+// gets is its newest picture (docs/adr/0032-as-many-as-pay.md).
 //
 // Whoever takes a job and leaves another behind wakes one sleeping worker: the one that fell asleep last, because its
 // stack and what the kernel keeps of its thread are most likely still in a cache. Frames in flight are reused in the
@@ -122,6 +122,7 @@ class JobQueue {
     int limit = 0;               // 0: the camera is not here
     int on_the_way = 0;          // frames between dispatch and the end of postprocessing
     bool has_frame = false;      // or had one: the queue is not told when a frame is superseded or dropped; in waiting_
+    std::uint64_t served = 0;    // the number of its last dispatch; 0: none
     int postprocessing = kNone;  // the frame in flight that is, or kHeldBack
     std::vector<int> completed;  // frames in flight that wait for postprocessing, in the order of dispatch
   };
@@ -138,6 +139,7 @@ class JobQueue {
 
   void settle(Job& job) CAMD_REQUIRES(mutex_);
   void note_frame(capture::CameraIndex camera) CAMD_REQUIRES(mutex_);
+  bool stop_waiting(capture::CameraIndex camera) CAMD_REQUIRES(mutex_);
   [[nodiscard]] bool dispatches(capture::CameraIndex camera) const CAMD_REQUIRES(mutex_) {
     return dispatching_ && last_camera_ == camera;
   }
@@ -177,7 +179,7 @@ class JobQueue {
   mutable base::Mutex mutex_;
   base::Semaphore* done_ CAMD_GUARDED_BY(mutex_) = nullptr;  // watch()
   std::vector<Camera> cameras_ CAMD_GUARDED_BY(mutex_);
-  std::vector<capture::CameraIndex> waiting_ CAMD_GUARDED_BY(mutex_);  // for dispatch, those that wait longest first
+  std::vector<capture::CameraIndex> waiting_ CAMD_GUARDED_BY(mutex_);  // for dispatch, in the order of their last one
   std::vector<capture::CameraIndex> to_post_ CAMD_GUARDED_BY(mutex_);  // of each complete frame, in their order
   std::size_t posts_now_ CAMD_GUARDED_BY(mutex_) = 0;                  // frames that are being postprocessed
   std::vector<base::Semaphore*> asleep_ CAMD_GUARDED_BY(mutex_);       // the last one is woken first
@@ -186,6 +188,8 @@ class JobQueue {
   std::vector<OnDevice> on_device_
       CAMD_GUARDED_BY(mutex_);  // in the order of dispatch; the completing one is the first
   capture::CameraIndex last_camera_ CAMD_GUARDED_BY(mutex_) = 0;  // that was dispatched
+  std::uint64_t served_before_ CAMD_GUARDED_BY(mutex_) = 0;       // by that camera
+  std::uint64_t turns_ CAMD_GUARDED_BY(mutex_) = 0;               // dispatches so far
   bool held_ CAMD_GUARDED_BY(mutex_) = false;
   bool dispatching_ CAMD_GUARDED_BY(mutex_) = false;
   bool completing_ CAMD_GUARDED_BY(mutex_) = false;
