@@ -23,7 +23,9 @@ std::string_view to_string(EngineChoice engine) noexcept {
   return {};
 }
 
-std::string_view to_string(Precision precision) noexcept { return precision == Precision::kF16 ? "f16" : "f32"; }
+std::string_view to_string(Precision precision) noexcept {
+  return precision == Precision::kF16 ? "f16" : precision == Precision::kTf32 ? "tf32" : "f32";
+}
 
 std::string_view to_string(TransferMode mode) noexcept {
   switch (mode) {

@@ -50,10 +50,10 @@ constexpr std::array kConfigKeys = {
     KeyRow{.path = "model.precision",
            .type = kWord,
            .fallback = "f16",
-           .words = "f16|f32",
-           .help =
-               "What engine cuda computes in: f16, with sums in f32, is several times faster; networks that it would "
-               "spoil get their first convolutions in f32. Engines of the host compute in f32."},
+           .words = "f16|tf32|f32",
+           .help = "What engine cuda computes in. f16, with sums in f32, is several times faster; networks that it "
+                   "would spoil get their first convolutions in f32. tf32: f32 whose convolutions multiply numbers of "
+                   "11 binary digits; GPUs before Ampere compute in f32. Engines of the host compute in f32."},
     KeyRow{
         .path = "model.cut_at",
         .type = kList,

@@ -2,20 +2,22 @@
 """How many cameras a machine takes: runs camd with 1, 8, 32, ... cameras of one clip and prints a table row for each.
 
 usage: measure_cameras.py --clip FILE|--rtsp PROGRAM|--test [--model FILE] [--camd PATH] [--cameras N,N,...]
-                          [--decode auto|gpu|cpu] [--device NAME] [--transfer MODE] [--seconds S] [--size WxH]
-                          [--fps N] [--stages] [--threads]
+                          [--decode auto|gpu|cpu] [--device NAME,...] [--each] [--transfer MODE] [--seconds S]
+                          [--size WxH] [--fps N] [--as-fast] [--stages] [--threads]
 
   --clip FILE      a video file; every camera plays it in real time, again and again
   --rtsp PROGRAM   instead: camd_rtsp_server, which every camera is connected to over TCP; its pictures are H.264
   --test           instead: cameras that draw their pictures themselves, so that nothing is decoded
   --size WxH       of the pictures of --rtsp and --test [320x240]
   --fps N          of the pictures of --rtsp and --test a second [30]
+  --as-fast        a clip, or pictures of --test, as fast as they go
   --model FILE     the ONNX file, whose outputs `detections` reads. Not said: a network that does nothing, so that
                    what is measured is everything else
   --camd PATH      the program [build/dev/bin/camd]
   --cameras N,...  how many cameras, one run each [1,8,32]
   --decode MODE    the cameras' `decode` [auto]
-  --device NAME    `device` [cuda]
+  --device NAME,.. `device` [cuda]; several: `devices`
+  --each           a camd for each of these devices, side by side, which sees that GPU alone; each has so many cameras
   --transfer MODE  `pipeline.transfer` [auto]
   --seconds S      the length of a run beyond its start [15]; rates and latencies are those of its second half
   --stages         on standard error: the latency of each stage, and what camd said of the frames in flight
@@ -51,6 +53,8 @@ def arguments():
     parser.add_argument("--clip")
     parser.add_argument("--rtsp")
     parser.add_argument("--test", action="store_true")
+    parser.add_argument("--as-fast", action="store_true")
+    parser.add_argument("--each", action="store_true")
     parser.add_argument("--size", default="320x240")
     parser.add_argument("--fps", type=int, default=30)
     parser.add_argument("--model")
@@ -85,14 +89,16 @@ def source(options):
         return {"type": "rtsp", "url": options.url}
     if options.test:
         width, height = (int(side) for side in options.size.split("x"))
-        return {"type": "test", "width": width, "height": height, "fps": options.fps}
-    return {"type": "file", "path": os.path.abspath(options.clip), "loop": True}
+        return {"type": "test", "width": width, "height": height, "fps": options.fps,
+                "realtime": not options.as_fast}
+    return {"type": "file", "path": os.path.abspath(options.clip), "loop": True, "realtime": not options.as_fast}
 
 
-def configuration(options, count):
+def configuration(options, devices, count):
     cameras = [{"name": f"c{i}", "decode": options.decode, "source": source(options)} for i in range(count)]
     return json.dumps({  # JSON is YAML
-        "device": options.device, "model": {"path": os.path.abspath(options.model)}, "metrics": {"period": "1s"},
+        **({"device": devices[0]} if len(devices) == 1 else {"devices": devices}),
+        "model": {"path": os.path.abspath(options.model)}, "metrics": {"period": "1s"},
         "pipeline": {"transfer": options.transfer}, "cameras": cameras, "postprocess": options.postprocess,
     })
 
@@ -105,7 +111,8 @@ def rank(values, share):
 class Run:
     """One camd, and what its metrics lines said."""
 
-    def __init__(self, options, count):
+    def __init__(self, options, devices, count, gpu=None):
+        """`gpu`: the number of the only GPU that it sees."""
         self.count = count
         self.lines = {}  # by camera: (monotonic seconds, line)
         self.gpu_bytes = 0
@@ -113,11 +120,12 @@ class Run:
         self.delivering = threading.Event()
         self.first_s = self.all_s = None
         with tempfile.NamedTemporaryFile("w", suffix=".yaml", delete=False) as file:
-            file.write(configuration(options, count))
+            file.write(configuration(options, devices, count))
         self.file = file.name
         self.began = time.monotonic()
         self.process = subprocess.Popen([options.camd, "run", self.file], stdout=subprocess.PIPE,
-                                        stderr=subprocess.PIPE, text=True)
+                                        stderr=subprocess.PIPE, text=True,
+                                        env=os.environ if gpu is None else {**os.environ, "CUDA_VISIBLE_DEVICES": gpu})
         self.states = {}  # by camera: the last one, and why
         self.delivered = set()  # cameras that have
         self.errors = []
@@ -256,33 +264,50 @@ def measure_all(options):
           "| metrics, % of a core | first and all deliver after s | ended after s | exit code |")
     print("|---|---|---|---|---|---|---|---|---|---|---|---|")
     for count in (int(text) for text in options.cameras.split(",")):
-        run = Run(options, count)
+        devices = options.device.split(",")
+        if options.each:
+            runs = {f"{count} on {name}": Run(options, ["cuda"], count, name.removeprefix("cuda:")) for name in devices}
+        else:
+            runs = {str(count): Run(options, devices, count)}
+        rows = {}
+        side_by_side = [threading.Thread(target=lambda name=name, run=run: rows.update({name: run.measure(options.seconds)}))
+                        for name, run in runs.items()]
         try:
-            row = run.measure(options.seconds)
+            for thread in side_by_side:
+                thread.start()
+            for thread in side_by_side:
+                thread.join()
         finally:
-            if run.process.poll() is None:
-                run.process.kill()
-            os.unlink(run.file)
-        if row is None:
-            print(f"| {count} | camd ended with {run.process.returncode}: {''.join(run.errors[-1:]).strip()} |")
-            wrong += 1
-            continue
-        wrong += run.unbalanced + (run.process.returncode != 0)
-        drops = ", ".join(f"{number} {reason}" for reason, number in row["drops"].items()) or "none"
-        print(f"| {count} | {row['least']:.1f}, {row['middle']:.1f}, {row['most']:.1f} | {row['p50']:.0f} / {row['p99']:.0f} / "
-              f"{row['worst']:.0f} | {drops} | {row['cpu']:.2f} | {row['rss']:.1f} | {row['gpu']:.0f} "
-              f"| {row['threads']:.1f} | {row['metrics']:.2f} | {run.first_s or -1:.1f}, {run.all_s or -1:.1f} "
-              f"| {row['ended']:.1f} | {run.process.returncode} |", flush=True)
-        if options.threads:
-            print("threads:", ", ".join(f"{number} {name}" for name, number in row["names"].most_common()), file=sys.stderr)
-        if options.stages:
-            print("stages us, p50/p99/worst:", row["stages"], file=sys.stderr)
-            print("".join(line for line in run.errors if "in flight" in line), end="", file=sys.stderr, flush=True)
-        mute = collections.Counter(re.sub(r"^(\w+: )?.*?cameras\.\d+\.", r"\1", state)
-                                   for camera, state in run.states.items() if camera not in run.delivered)
-        wrong += sum(mute.values())
-        for state, number in mute.items():
-            print(f"{number} of {count} cameras delivered nothing: {state}", file=sys.stderr, flush=True)
+            for run in runs.values():
+                if run.process.poll() is None:
+                    run.process.kill()
+                os.unlink(run.file)
+        for name, run in runs.items():
+            wrong += report(options, name, run, rows.get(name))
+    return wrong
+
+
+def report(options, name, run, row):
+    """Prints a run's row. Returns how much was wrong with it."""
+    if row is None:
+        print(f"| {name} | camd ended with {run.process.wait()}: {''.join(run.errors[-1:]).strip()} |")
+        return 1
+    wrong = run.unbalanced + (run.process.returncode != 0)
+    drops = ", ".join(f"{number} {reason}" for reason, number in row["drops"].items()) or "none"
+    print(f"| {name} | {row['least']:.1f}, {row['middle']:.1f}, {row['most']:.1f} | {row['p50']:.0f} / {row['p99']:.0f} / "
+          f"{row['worst']:.0f} | {drops} | {row['cpu']:.2f} | {row['rss']:.1f} | {row['gpu']:.0f} "
+          f"| {row['threads']:.1f} | {row['metrics']:.2f} | {run.first_s or -1:.1f}, {run.all_s or -1:.1f} "
+          f"| {row['ended']:.1f} | {run.process.returncode} |", flush=True)
+    if options.threads:
+        print("threads:", ", ".join(f"{number} {name}" for name, number in row["names"].most_common()), file=sys.stderr)
+    if options.stages:
+        print("stages us, p50/p99/worst:", row["stages"], file=sys.stderr)
+        print("".join(line for line in run.errors if "in flight" in line), end="", file=sys.stderr, flush=True)
+    mute = collections.Counter(re.sub(r"^(\w+: )?.*?cameras\.\d+\.", r"\1", state)
+                               for camera, state in run.states.items() if camera not in run.delivered)
+    wrong += sum(mute.values())
+    for state, number in mute.items():
+        print(f"{number} of {run.count} cameras delivered nothing: {state}", file=sys.stderr, flush=True)
     return wrong
 
 

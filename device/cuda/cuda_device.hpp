@@ -43,6 +43,7 @@ struct CudaLimits {
   int multiprocessors = 0;
   std::size_t shared_bytes_per_block = 0;  // the most shared memory that a kernel's block may ask for
   std::size_t shared_bytes_per_multiprocessor = 0;
+  bool tf32 = false;  // tensor cores take f32 (sm_80 and later)
 };
 
 class CudaDevice : public Device {

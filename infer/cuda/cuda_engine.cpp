@@ -373,6 +373,7 @@ class CudaEngineImpl final : public CudaEngine {
     plan.type = options.compute_type;
     plan.output_type = options.output_type;
     plan.shared_bytes = device.limits().shared_bytes_per_block;
+    plan.products = !device.limits().tf32 ? 0 : options.tf32 ? 1 : 3;
     return plan;
   }
 

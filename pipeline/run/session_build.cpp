@@ -127,6 +127,7 @@ infer::EngineOptions engine_options(const config::Model& model) {
     case config::EngineChoice::kOpencv: options.kind = infer::EngineKind::kOpenCv; break;
   }
   options.compute_type = model.precision == config::Precision::kF16 ? infer::DataType::kF16 : infer::DataType::kF32;
+  options.tf32 = model.precision == config::Precision::kTf32;
   options.cut_at = model.cut_at;
   const config::ModelInput& input = model.input;
   if (input.width) options.input.width = *input.width;

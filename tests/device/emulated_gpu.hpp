@@ -408,7 +408,7 @@ class EmulatedGpu : public device::CudaDevice, public device::MemoryExporter {
   Signals signals_;
   base::Mutex kept_mutex_;
   std::deque<std::function<void()>> kept_ CAMD_GUARDED_BY(kept_mutex_);
-  const device::CudaLimits limits_{2, std::size_t{227} * 1024, std::size_t{228} * 1024};
+  const device::CudaLimits limits_{2, std::size_t{227} * 1024, std::size_t{228} * 1024, true};
   base::Mutex told_mutex_;
   std::deque<Told> told_ CAMD_GUARDED_BY(told_mutex_);  // stay until the end: a stream may still hold them
   std::unique_ptr<device::HostDevice> host_;

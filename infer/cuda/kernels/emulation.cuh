@@ -277,6 +277,42 @@ inline void multiply_add(float (&c)[4], const unsigned (&a)[4], unsigned b0, uns
   emulation::wait_at(emulation::Barrier::kWarp);
 }
 
+inline unsigned __float_as_uint(float value) {
+  unsigned bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  return bits;
+}
+inline float __uint_as_float(unsigned bits) {
+  float value;
+  std::memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+inline unsigned nearest_tf32(unsigned bits) {
+  return (bits & 0x7F800000U) == 0x7F800000U ? bits : (bits + 0x1000U) & 0xFFFFE000U;
+}
+
+inline void multiply_add_tf32(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  constexpr unsigned kSeen = 0xFFFFE000U;
+  auto& m = emulation::machine();
+  const unsigned self = emulation::thread_index().x;
+  const unsigned warp = self & ~31U, lane = self & 31U, g = lane / 4, t = lane % 4;
+  for (unsigned i = 0; i < 4; ++i) m.a[self][i] = __uint_as_float(a[i] & kSeen);
+  m.b[self][0] = __uint_as_float(b0 & kSeen);
+  m.b[self][1] = __uint_as_float(b1 & kSeen);
+  emulation::wait_at(emulation::Barrier::kWarp);
+  for (unsigned i = 0; i < 4; ++i) {
+    const unsigned column = 2 * t + (i & 1U);
+    float sum = c[i];
+    for (unsigned k = 0; k < 8; ++k) {
+      const unsigned a_register = (i >= 2 ? 1U : 0U) + (k >= 4 ? 2U : 0U);
+      sum += m.a[warp + g * 4 + k % 4][a_register] * m.b[warp + column * 4 + k % 4][k / 4];
+    }
+    c[i] = sum;
+  }
+  emulation::wait_at(emulation::Barrier::kWarp);
+}
+
 }  // namespace camd::infer::cuda
 
 #define __expf expf

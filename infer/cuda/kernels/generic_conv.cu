@@ -2,48 +2,11 @@
 // added to a large bias, they would lose digits.
 #include "infer/cuda/kernels/generic_conv.hpp"
 
-#include "infer/cuda/kernels/activation.cuh"
-#include "infer/cuda/kernels/image.cuh"
+#include "infer/cuda/kernels/generic_conv.cuh"
 #include "infer/cuda/kernels/launch.cuh"
 
 namespace camd::infer::cuda {
 namespace {
-
-CAMD_DEVICE int columns_of(const GenericConvArguments& p) {
-  return (p.y.c + kGenericConvColumns - 1) / kGenericConvColumns * kGenericConvColumns;
-}
-
-// Four neighbouring channels.
-CAMD_DEVICE void load4(float (&to)[4], const float* from) {
-  const float4 v = *reinterpret_cast<const float4*>(from);
-  to[0] = v.x;
-  to[1] = v.y;
-  to[2] = v.z;
-  to[3] = v.w;
-}
-CAMD_DEVICE void load4(float (&to)[4], const __half* from) {
-  for (float& v : to) v = 0.0F;
-  add_halfs(to, from);
-}
-CAMD_DEVICE void store4(float* to, const float (&v)[4]) {
-  *reinterpret_cast<float4*>(to) = make_float4(v[0], v[1], v[2], v[3]);
-}
-CAMD_DEVICE void store4(__half* to, const float (&v)[4]) { *reinterpret_cast<uint2*>(to) = pack_halfs(v); }
-
-// What follows the sums of four channels of one pixel.
-template <typename T>
-CAMD_DEVICE void finish4(const GenericConvArguments& p, float (&sum)[4], int y, int x, int c) {
-  float other[4];
-  load4(other, p.bias + c);
-  for (int i = 0; i < 4; ++i) sum[i] += other[i];
-  if (p.residual.data != nullptr) load4(other, at<T>(p.residual, y, x, c));
-  for (int i = 0; i < 4; ++i) {
-    if (p.activation_first) sum[i] = activate_any(p.activation, sum[i]);
-    if (p.residual.data != nullptr) sum[i] += other[i];
-    if (!p.activation_first) sum[i] = activate_any(p.activation, sum[i]);
-  }
-  store4(at<T>(p.y, y, x, c), sum);
-}
 
 // ---- Dense: a product of a matrix of pixels with one of output channels, tap after tap. A thread sums 4 pixels of 4
 // channels.
@@ -161,41 +124,84 @@ dense_kernel(const GenericConvArguments p) {
 
 // ---- Depthwise: a thread makes 4 channels of a pixel.
 
-constexpr int kThreads = 256;
+constexpr int kDepthwiseThreads = 128;
+constexpr int kLanesOfColumns = kGenericConvColumns / 4;
+constexpr int kDepthwisePixels = kDepthwiseThreads / kLanesOfColumns;  // of a block
+constexpr int kDepthwiseTaps = 256;  // whose weights, 32 KiB, every GPU has shared memory for
 
-CAMD_DEVICE std::int64_t element_index() {
-  return static_cast<std::int64_t>(blockIdx.x) * kThreads + static_cast<std::int64_t>(threadIdx.x);
+// Four neighbouring channels, or zeros. There is no branch, so that many loads are on their way at once.
+CAMD_DEVICE void load4_if(bool inside, float (&to)[4], const float* from) {
+  const float4 v = inside ? *reinterpret_cast<const float4*>(from) : make_float4(0.0F, 0.0F, 0.0F, 0.0F);
+  to[0] = v.x;
+  to[1] = v.y;
+  to[2] = v.z;
+  to[3] = v.w;
+}
+CAMD_DEVICE void load4_if(bool inside, float (&to)[4], const __half* from) {
+  const uint2 v = inside ? *reinterpret_cast<const uint2*>(from) : make_uint2(0, 0);
+  for (float& value : to) value = 0.0F;
+  add_halfs(to, &v);
 }
 
-template <typename T>
-CAMD_KERNEL(kThreads, 1)
+// kSide: the kernel's width and height; 0: they are read from the arguments.
+template <typename T, int kSide>
+CAMD_KERNEL(kDepthwiseThreads, 1)
 depthwise_kernel(const GenericConvArguments p) {
+  CAMD_SHARED(memory);
+  float* const weights = reinterpret_cast<float*>(memory);  // [taps][kGenericConvColumns]
+  const int thread = static_cast<int>(threadIdx.x);
+  const int first_channel = static_cast<int>(blockIdx.y) * kGenericConvColumns;
+  const int rows = kSide != 0 ? kSide : p.kernel.y;
+  const int columns = kSide != 0 ? kSide : p.kernel.x;
+  // Weights do not come from the kernel before: they are fetched while it runs.
+  const int weight_pitch = columns_of(p);
+  for (int i = thread; i < rows * columns * kLanesOfColumns; i += kDepthwiseThreads) {
+    copy16_async(weights + i * 4,
+                 p.weights + i / kLanesOfColumns * weight_pitch + first_channel + i % kLanesOfColumns * 4, true);
+  }
+  const int pixel = static_cast<int>(blockIdx.x) * kDepthwisePixels + thread / kLanesOfColumns;
+  const int lane = thread % kLanesOfColumns * 4;
+  const int oy = pixel / p.y.w, ox = pixel % p.y.w;
+  const int top = oy * p.stride.y - p.pad_top, left = ox * p.stride.x - p.pad_left;
   let_next_kernel_start();
   wait_for_previous_kernel();
-  const std::int64_t i = element_index();
-  const int groups = padded(p.y.c) / 4;
-  const int pixel = static_cast<int>(i / groups), c = static_cast<int>(i % groups) * 4;
-  if (pixel >= p.y.h * p.y.w) return;
-  const int oy = pixel / p.y.w, ox = pixel % p.y.w;
-  const int weight_pitch = columns_of(p);
+  copy_wait_all();
+  block_sync();
+  const int c = first_channel + lane;
+  if (oy >= p.y.h || c >= padded(p.y.c)) return;
   float sum[4] = {};
-  for (int ky = 0; ky < p.kernel.y; ++ky) {
-    const int y = oy * p.stride.y - p.pad_top + ky * p.dilation.y;
-    if (y < 0 || y >= p.x.h) continue;
-#pragma unroll 5
-    for (int kx = 0; kx < p.kernel.x; ++kx) {
-      const int x = ox * p.stride.x - p.pad_left + kx * p.dilation.x;
-      if (x < 0 || x >= p.x.w) continue;
+#pragma unroll
+  for (int ky = 0; ky < rows; ++ky) {
+    const int y = top + ky * p.dilation.y;
+    const bool row_inside = y >= 0 && y < p.x.h;
+#pragma unroll
+    for (int kx = 0; kx < columns; ++kx) {
+      const int x = left + kx * p.dilation.x;
       float v[4], w[4];
-      load4(v, at<T>(p.x, y, x, c));
-      load4(w, p.weights + (ky * p.kernel.x + kx) * weight_pitch + c);
+      load4_if(row_inside && x >= 0 && x < p.x.w, v, at<T>(p.x, y, x, c));
+      load4(w, weights + (ky * columns + kx) * kGenericConvColumns + lane);
       for (int n = 0; n < 4; ++n) sum[n] = fmaf(v[n], w[n], sum[n]);
     }
   }
   finish4<T>(p, sum, oy, ox, c);
 }
 
+template <typename T, int kSide>
+int depthwise(const GenericConvArguments& p, const LaunchContext& context) {
+  const auto blocks = [](int count, int size) { return static_cast<unsigned>((count + size - 1) / size); };
+  const dim3 grid(blocks(p.y.h * p.y.w, kDepthwisePixels), blocks(p.y.c, kGenericConvColumns), 1);
+  const auto bytes =
+      static_cast<std::size_t>(p.kernel.y) * static_cast<std::size_t>(p.kernel.x) * kGenericConvColumns * sizeof(float);
+  return launch(depthwise_kernel<T, kSide>, grid, kDepthwiseThreads, bytes, context, p);
+}
+
 // ---- Any other: a thread makes one output element.
+
+constexpr int kThreads = 256;
+
+CAMD_DEVICE std::int64_t element_index() {
+  return static_cast<std::int64_t>(blockIdx.x) * kThreads + static_cast<std::int64_t>(threadIdx.x);
+}
 
 template <typename T>
 CAMD_KERNEL(kThreads, 1)
@@ -257,17 +263,20 @@ int of_type(const GenericConvArguments& p, const LaunchContext& context) {
     if (p.x.c <= 8) return p.y.c <= 16 ? dense<T, 16, 8>(p, context) : dense<T, 32, 8>(p, context);
     return p.y.c <= 16 ? dense<T, 16, 16>(p, context) : dense<T, 32, 16>(p, context);
   }
-  const int channels = (p.y.c + 7) / 8 * 8;
-  const std::int64_t threads =
-      static_cast<std::int64_t>(p.y.h) * p.y.w * (kind == GenericConvKind::kDepthwise ? channels / 4 : channels);
+  if (kind == GenericConvKind::kDepthwise && p.kernel.y * p.kernel.x <= kDepthwiseTaps) {
+    if (p.kernel.y == 3 && p.kernel.x == 3) return depthwise<T, 3>(p, context);
+    if (p.kernel.y == 5 && p.kernel.x == 5) return depthwise<T, 5>(p, context);
+    return depthwise<T, 0>(p, context);
+  }
+  const std::int64_t threads = static_cast<std::int64_t>(p.y.h) * p.y.w * ((p.y.c + 7) / 8 * 8);
   const dim3 grid(static_cast<unsigned>((threads + kThreads - 1) / kThreads), 1, 1);
-  if (kind == GenericConvKind::kDepthwise) return launch(depthwise_kernel<T>, grid, kThreads, 0, context, p);
   return launch(any_kernel<T>, grid, kThreads, 0, context, p);
 }
 
 }  // namespace
 
 int generic_conv(const GenericConvArguments& p, const LaunchContext& context) {
+  if (p.products != 0) return tensor_core_f32(p, context);
   return p.type == DataType::kF32 ? of_type<float>(p, context) : of_type<__half>(p, context);
 }
 

@@ -31,16 +31,22 @@ struct GenericConvArguments {
   // [kh * kw][rows][columns], zeros where there is no weight. Columns are output channels, rounded up to
   // kGenericConvColumns. Rows are the input channels
   // of a group; for a dense convolution they are rounded up to kGenericConvRows.
+  // For tensor cores: pack_tf32() of infer/cuda/plan/packing.hpp.
   const float* weights = nullptr;
   const float* bias = nullptr;  // [columns]
   Image residual;               // of y's size; none where its data is null
   Pair2 kernel, stride{1, 1}, dilation{1, 1};
   int pad_top = 0, pad_left = 0;
   int groups = 1;
+  // 0: no tensor cores. For a dense convolution of f32, on a GPU of sm_80 or later: 1 cuts the last 13 bits of inputs
+  // and weights off (TF32), 3 loses nothing but the product of what is cut off from both.
+  int products = 0;
   bool transposed = false;
   bool activation_first = false;
   Activation activation;
 };
 int generic_conv(const GenericConvArguments& arguments, const LaunchContext& context);
+// The part of generic_conv() for arguments with products.
+int tensor_core_f32(const GenericConvArguments& arguments, const LaunchContext& context);
 
 }  // namespace camd::infer::cuda

@@ -195,6 +195,30 @@ CAMD_DEVICE void multiply_add(float (&c)[4], const unsigned (&a)[4], unsigned b0
 #endif
 }
 
+// The nearest number of TF32, whose last 13 bits are zero.
+CAMD_DEVICE unsigned nearest_tf32(unsigned bits) {
+  unsigned nearest = bits;
+#if __CUDA_ARCH__ >= 800
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(nearest) : "f"(__uint_as_float(bits)));
+#endif
+  return nearest;
+}
+
+// c += a * b with a 16x8, b 8x8, c 16x8 (f32 whose last 13 bits do not count; f32 sums). With
+// g = lane / 4 and t = lane % 4 a lane holds
+//   a: {(g, t), (g+8, t), (g, t+4), (g+8, t+4)}
+//   b: {(t, g), (t+4, g)}
+//   c: as multiply_add()
+// Only on sm_80 and later; the planner asks for it nowhere else.
+CAMD_DEVICE void multiply_add_tf32(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile(
+      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};\n"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+#endif
+}
+
 }  // namespace camd::infer::cuda
 #endif
 

@@ -74,14 +74,17 @@ void PlanBuilder::emit_generic_conv(const Op& op, const GenericConvArguments& ge
   const int n = static_cast<int>(shape(op.output)[1]), taps = a.kernel.y * a.kernel.x;
   const int in_group = a.x.c / a.groups, out_group = n / a.groups;
   const bool dense = generic_conv_kind(a.groups, a.x.c, n, a.transposed) == GenericConvKind::kDense;
-  a.weights = constant(pack_generic(
-      n, dense ? round_up(in_group, kGenericConvRows) : in_group, taps, [&](int channel, int tap, int row) {
-        if (row >= in_group) return 0.0F;
-        const int filter = a.transposed ? (channel / out_group * in_group + row) * out_group + channel % out_group
-                                        : channel * in_group + row;
-        const int i = filter * taps + tap;
-        return w[static_cast<std::size_t>(i)];
-      }));
+  if (dense && type_ == DataType::kF32) a.products = options_.products;
+  const auto weight = [&](int channel, int tap, int row) {
+    if (row >= in_group) return 0.0F;
+    const int filter = a.transposed ? (channel / out_group * in_group + row) * out_group + channel % out_group
+                                    : channel * in_group + row;
+    const int i = filter * taps + tap;
+    return w[static_cast<std::size_t>(i)];
+  };
+  a.weights = constant(a.products != 0
+                           ? pack_tf32(n, in_group, taps, a.products == 1, weight)
+                           : pack_generic(n, dense ? round_up(in_group, kGenericConvRows) : in_group, taps, weight));
   a.bias = padded_bias(floats(op.inputs[2]), kGenericConvColumns);
   a.activation = op.activation;
   a.y = make_image(op.output, true);

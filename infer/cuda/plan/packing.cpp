@@ -2,6 +2,7 @@
 #include "infer/cuda/plan/packing.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "infer/cuda/kernels/generic_conv.hpp"
@@ -16,6 +17,13 @@ float rounded(float value) { return half_to_float(float_to_half(value)); }
 float spacing(float value) {
   constexpr float kLeastNormal = 6.103515625e-05F;
   return std::ldexp(1.0F, std::ilogb(std::max(std::abs(value), kLeastNormal)) - 10);
+}
+
+float nearest_tf32(float value) {
+  if (!std::isfinite(value)) return value;
+  const auto bits = std::bit_cast<std::uint32_t>(value) + 0x1000U;  // half of the last digit that counts
+  const auto rounded_bits = std::bit_cast<float>(bits & 0xFFFFE000U);
+  return std::isfinite(rounded_bits) ? rounded_bits : value;
 }
 
 }  // namespace
@@ -104,6 +112,32 @@ std::vector<float> pack_generic(int n, int rows, int taps, const std::function<f
   for (int tap = 0; tap < taps; ++tap) {
     for (int row = 0; row < rows; ++row) {
       for (int column = 0; column < columns; ++column) packed.push_back(column < n ? at(column, tap, row) : 0.0F);
+    }
+  }
+  return packed;
+}
+
+std::vector<float> pack_tf32(int n, int c, int taps, bool rounded,
+                             const std::function<float(int n, int tap, int c)>& at) {
+  std::vector<float> packed;
+  const int columns = round_up(n, kGenericConvColumns);
+  packed.reserve(static_cast<std::size_t>(taps) * static_cast<std::size_t>(round_up(c, 8)) *
+                 static_cast<std::size_t>(columns));
+  const auto weight = [&](int channel, int tap, int row) {
+    const float value = channel < n && row < c ? at(channel, tap, row) : 0.0F;
+    return rounded ? nearest_tf32(value) : value;
+  };
+  for (int tap = 0; tap < taps; ++tap) {
+    for (int row = 0; row < c; row += 8) {
+      for (int column = 0; column < columns; column += 16) {
+        for (int lane = 0; lane < 32; ++lane) {
+          for (int matrix = 0; matrix < 2; ++matrix) {
+            const int channel = column + lane / 8 * 4 + matrix * 2 + lane / 4 % 2;
+            packed.push_back(weight(channel, tap, row + lane % 4));
+            packed.push_back(weight(channel, tap, row + lane % 4 + 4));
+          }
+        }
+      }
     }
   }
   return packed;

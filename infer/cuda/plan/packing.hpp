@@ -37,6 +37,11 @@ using WeightAt = std::function<float(int n, int k)>;
 // For generic_conv(): [taps][rows][columns] of f32; columns are n rounded up to kGenericConvColumns.
 [[nodiscard]] std::vector<float> pack_generic(int n, int rows, int taps,
                                               const std::function<float(int n, int tap, int row)>& at);
+// For tensor_core_f32(), the right matrix of each tap by multiply_add_tf32(): [taps][c8 / 8][columns / 16][lane][4], c8
+// = c rounded up to 8, columns as above. A lane ends with 4 neighbouring channels, as by pack_right(). `rounded`: to
+// numbers of TF32, the nearest.
+[[nodiscard]] std::vector<float> pack_tf32(int n, int c, int taps, bool rounded,
+                                           const std::function<float(int n, int tap, int c)>& at);
 // For the depthwise 3x3 of separable(): [c8 / 8][9][8], c8 = c rounded up to 8.
 [[nodiscard]] std::vector<Half> pack_depthwise(int c, const std::function<float(int tap, int c)>& at);
 

@@ -30,8 +30,9 @@ std::string Plan::summary() const {
                               std::holds_alternative<TileProgramArguments>(step.arguments) ||
                               std::holds_alternative<ConvArguments>(step.arguments) ||
                               std::holds_alternative<StemArguments>(step.arguments);
-    if (tensor_cores) ++fast;
-    if (std::holds_alternative<GenericConvArguments>(step.arguments)) ++generic_convolutions;
+    const auto* generic = std::get_if<GenericConvArguments>(&step.arguments);
+    if (tensor_cores || (generic != nullptr && generic->products != 0)) ++fast;
+    if (generic != nullptr && generic->products == 0) ++generic_convolutions;
   }
   return std::to_string(steps.size()) + " kernels in " + std::to_string(lane_count) + " lanes (" +
          std::to_string(fast) + " on tensor cores, " + std::to_string(generic_convolutions) +

@@ -38,6 +38,8 @@ struct PlanOptions {
   // Mixed precision: the first so many convolutions, and all operators before the last of them, are computed in f32 by
   // generic kernels. For networks that amplify the rounding of their first layers (mixed_precision.hpp).
   int f32_convolutions = 0;
+  // How dense convolutions of f32 are computed (GenericConvArguments).
+  int products = 3;
   // At most so many steps run beside each other. With four, libcuda allocates at every launch of their graph
   // (test_pipeline_gpu_steady).
   int lanes = 3;
