@@ -266,7 +266,7 @@ def measure_all(options):
     for count in (int(text) for text in options.cameras.split(",")):
         devices = options.device.split(",")
         if options.each:
-            runs = {f"{count} on {name}": Run(options, ["cuda"], count, name.removeprefix("cuda:")) for name in devices}
+            runs = {f"{count} on {name}": Run(options, [name.split(":")[0]], count, name.removeprefix("cuda:")) for name in devices}
         else:
             runs = {str(count): Run(options, devices, count)}
         rows = {}
