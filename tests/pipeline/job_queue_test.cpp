@@ -117,7 +117,7 @@ TEST(JobQueue, CompletesAndPostprocessesInTheOrderOfDispatch) {
   EXPECT_EQ(postprocessed, dispatched);
 }
 
-TEST(JobQueue, DispatchesTheCameraThatHasWaitedLongest) {
+TEST(JobQueue, DispatchesTheCameraWhoseLastDispatchIsTheLongestAgo) {
   JobQueue queue({{8, 8, 8}, 8, 9});
   Worker worker(queue), first(queue), second(queue), third(queue);
   // While somebody sleeps, the queue hears of each frame at once.
