@@ -35,7 +35,8 @@ static void* scribble(void* nothing) {
     if (strstr(line, "rw-s") != NULL && strstr(line, "camd-answers") != NULL) begin = (char*)strtoull(line, NULL, 16);
   }
   if (maps != NULL) fclose(maps);
-  for (unsigned long long random = 1; begin != NULL;) {
+  if (begin == NULL) return nothing;
+  for (unsigned long long random = 1;;) {
     random = random * 6364136223846793005ULL + 1442695040888963407ULL;
     const unsigned long long value = (random >> 20) % 3 == 0 ? random : (random >> 24) % 3;
     memcpy(begin + 4 + (random >> 33) % (256 << 10), &value, 4);
