@@ -145,8 +145,8 @@ INSTANTIATE_TEST_SUITE_P(OfEachKind, Faults,
                                          Fault{"flood", "left a count of detections outside 0..capacity", false}),
                          [](const auto& fault) { return std::string(fault.param.how); });
 
-// Some of what it writes passes for an answer, and is checked as one; the rest fails its frame. Its own process may end by
-// it (a sanitizer there sees to that).
+// Some of what it writes passes for an answer, and is checked as one; the rest fails its frame. Its own process may end
+// by it (a sanitizer there sees to that).
 TEST(RemotePlugin, GainsNothingByWritingIntoItsAnswersAllTheTime) {
   Chain chain({isolated("scribble", 0)}, never_given_up());
   int good = 0, failed = 0;
