@@ -28,6 +28,8 @@ ALLOWED_HEADERS = {
     # The plug-in interface and the table of those that are linked in (docs/adr/0006). The format of recordings, which the
     # built-in `record` writes.
     "pipeline": {"plugins/camd_plugin.h", "plugins/builtin.hpp", "plugins/record/recording.hpp"},
+    # Pictures as JPEG: by one encoder for the live page and for snapshot.
+    "apps": {"plugins/jpeg/jpeg.hpp"},
 }
 # Wings: folders inside a room, and which others of the room each may include. Headers that lie in the room itself are
 # there for all of its wings; sources there put the wings together and may include any.

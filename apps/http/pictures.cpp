@@ -1,8 +1,14 @@
 #include "apps/http/pictures.hpp"
 
-#include "apps/http/jpeg.hpp"
+#include "pipeline/core/plugin_picture.hpp"
+#include "plugins/jpeg/jpeg.hpp"
 
 namespace camd::http {
+namespace {
+
+constexpr int kQuality = 80;
+
+}  // namespace
 
 std::shared_ptr<const Jpeg> Pictures::ask(const std::string& camera, capture::CameraIndex slot, int most_width) {
   const base::TimePoint now = clock_.now();
@@ -23,7 +29,8 @@ void Pictures::take_over(base::TimePoint now) {
     for (auto one = kept_.lower_bound({picture.camera, 0}); one != kept_.end() && one->first.first == picture.camera;
          ++one) {
       auto jpeg = std::make_shared<Jpeg>();
-      jpeg->bytes = jpeg_of(picture.layout, picture.pixels, one->first.second);
+      jpeg->bytes = plugins::jpeg_of(pipeline::plugin_picture(picture.layout, picture.pixels), picture.layout.width,
+                                     picture.layout.height, one->first.second, kQuality);
       jpeg->sequence = picture.sequence;
       jpeg->width = picture.layout.width;
       jpeg->height = picture.layout.height;

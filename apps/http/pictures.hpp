@@ -33,7 +33,7 @@ class Pictures {
   Pictures(const base::Clock& clock, pipeline::FrameTap& tap) : clock_(clock), tap_(tap) {}
 
   // A picture of the camera that was delivered within kFreshFor. Null: there is none yet; the camera's next one is on
-  // order, so ask again. `slot` is the camera's, `most_width` as in jpeg_of(). Throws std::exception.
+  // order, so ask again. `slot` is the camera's, `most_width` as in plugins::jpeg_of(). Throws std::exception.
   [[nodiscard]] std::shared_ptr<const Jpeg> ask(const std::string& camera, capture::CameraIndex slot, int most_width);
 
  private:

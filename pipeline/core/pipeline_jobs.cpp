@@ -7,6 +7,7 @@
 
 #include "base/log.hpp"
 #include "pipeline/core/pipeline_parts.hpp"
+#include "pipeline/core/plugin_picture.hpp"
 
 namespace camd::pipeline {
 
@@ -175,16 +176,7 @@ void Pipeline::fill_frame(const Crew& crew, Camera& camera, const InFlight& in_f
   frame.offset_x = camera.map.offset_x;
   frame.offset_y = camera.map.offset_y;
   if (!crew.lane.holds_pictures()) return;
-  picture.struct_size = sizeof(picture);
-  picture.format = static_cast<camd_pixel_format>(from.layout.format);  // same order; tests/pipeline checks it
-  picture.bt709 = from.layout.matrix == base::ColorMatrix::kBt709 ? 1 : 0;
-  picture.full_range = from.layout.full_range ? 1 : 0;
-  picture.plane_count = from.layout.plane_count;
-  for (int i = 0; i < from.layout.plane_count; ++i) {
-    const base::Plane& plane = from.layout.planes[static_cast<std::size_t>(i)];
-    picture.planes[i] = {reinterpret_cast<const std::uint8_t*>(from.pixels.data() + plane.offset_bytes),
-                         plane.stride_bytes, plane.width, plane.height};
-  }
+  picture = plugin_picture(from.layout, from.pixels.data());
   frame.picture = &picture;
 }
 

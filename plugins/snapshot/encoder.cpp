@@ -2,7 +2,8 @@
 
 #include <exception>
 #include <utility>
-#include <vector>
+
+#include "plugins/jpeg/jpeg.hpp"
 
 namespace camd::plugins {
 
@@ -52,7 +53,6 @@ SnapshotTotals SnapshotEncoder::totals() const {
 }
 
 void SnapshotEncoder::run() {
-  std::vector<std::uint8_t> scratch;
   bool told = false;
   for (;;) {
     SnapshotJob job;
@@ -66,7 +66,7 @@ void SnapshotEncoder::run() {
     }
     bool kept = false;
     try {
-      sink_(job, encode_jpeg(job.view, quality_, scratch));
+      sink_(job, jpeg_of(job.view.picture(), job.view.width(), job.view.height(), 0, quality_));
       kept = true;
       told = false;
     } catch (const std::exception& problem) {

@@ -1,6 +1,6 @@
-// View: a part of a camera's picture, copied as it is, to be looked at later; and as a JPEG.
+// View: a part of a camera's picture, copied as it is, to be looked at later.
 //
-// Threads: one at a time. copy() [post]; encode() takes milliseconds and belongs to a thread of its own.
+// Threads: one at a time; copy() [post].
 #pragma once
 
 #include <array>
@@ -31,24 +31,14 @@ class View {
   [[nodiscard]] std::size_t bytes() const noexcept { return pixels_.size(); }
   [[nodiscard]] int width() const noexcept { return width_; }
   [[nodiscard]] int height() const noexcept { return height_; }
-  // Writes rows of 3 bytes a pixel, R G B, 0..255. Y'CbCr by ITU-R BT.601-7 and BT.709-6, section 3.
-  void to_rgb(std::vector<std::uint8_t>& rgb) const;
+  // Points into this view.
+  [[nodiscard]] camd_picture picture() const noexcept;
 
  private:
-  struct Plane {
-    std::size_t offset = 0, stride = 0;
-  };
-  [[nodiscard]] const std::uint8_t* row(std::size_t plane, int y) const noexcept {
-    return pixels_.data() + planes_[plane].offset + planes_[plane].stride * static_cast<std::size_t>(y);
-  }
-  camd_pixel_format format_ = CAMD_PIXEL_BGR;
-  bool bt709_ = false, full_range_ = false;
+  camd_picture header_{};  // without its pointers
+  std::array<std::size_t, 3> offsets_{};
   int width_ = 0, height_ = 0;
-  std::array<Plane, 3> planes_{};
   std::vector<std::uint8_t> pixels_;
 };
-
-// A baseline JPEG (libjpeg-turbo), 4:2:0, `quality` 1..100. `scratch` keeps its memory. Throws std::runtime_error.
-[[nodiscard]] std::string encode_jpeg(const View& view, int quality, std::vector<std::uint8_t>& scratch);
 
 }  // namespace camd::plugins
