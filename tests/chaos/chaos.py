@@ -12,7 +12,7 @@ usage: chaos.py [--build DIR] [--quick | --all | --soak MINUTES | --tries N] [--
   --alone          --tries by sources in a program of their own that give up after 0.5 s
   --cameras N      that ask each kind with --alone [as many as cores, at most 12]
   --minutes M      ends each group of --tries after so long, and says how far it came
-  --case TEXT      only cases, or kinds of servers, whose name holds the text (may be repeated)
+  --case TEXT      only cases, or kinds of servers, whose name holds the text (may be repeated; kinds run in that order)
   --seed N         repeats the durations and choices of an earlier run [the time]
   --repeat N       repetitions of each case
   --jobs N         cases at a time; those that load the machine run alone, after the others; or groups of kinds [1]
@@ -70,6 +70,11 @@ def chosen(options):
     if options.case:
         return [case for case in CASES if any(text in case.name for text in options.case)]
     return list(CASES) if options.all or options.list else [case for case in CASES if case.quick and not case.not_yet]
+
+
+def kinds_of(texts):
+    """The kinds whose name holds one of the texts, those of the first text first; all where there are none."""
+    return list(dict.fromkeys(name for text in texts or [""] for name in KINDS if text in name))
 
 
 def in_process_of_its_own(case, run_one):
@@ -133,7 +138,7 @@ def main():
     if options.soak is not None:
         return soak.run(build, options.soak, seed, options.json)
     if options.tries is not None:
-        names = [name for name in KINDS if not options.case or any(text in name for text in options.case)]
+        names = kinds_of(options.case)
         return tries.run(build, options.tries, seed, names, options.minutes, options.json, options.jobs,
                          options.alone, options.cameras)
     results = run_cases(cases, lambda case: run_case(case, build, seed, options.repeat or (case.repeat if options.all else 1),

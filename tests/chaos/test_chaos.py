@@ -10,6 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import chaos
 import misdeeds
 import report
 import soak
@@ -51,6 +52,11 @@ class Tries(unittest.TestCase):
         cameras, wait_s = tries.plan(probed=3, tries=1000, seconds=1000)  # a try took 15 s
         self.assertEqual(cameras, 15)
         self.assertAlmostEqual(wait_s, tries.LEAST_WAIT_S)
+
+    def test_kinds_run_in_the_order_of_the_texts_that_name_them_each_once(self):
+        self.assertEqual(chaos.kinds_of(["echo", "DESCRIBE: z", "at once", "DESCRIBE: zeros"]),
+                         ["echo", "DESCRIBE: zeros", "closed at once", "reset at once"])
+        self.assertEqual(chaos.kinds_of([]), list(misdeeds.KINDS))
 
     def test_a_kind_that_was_never_tried_has_no_more_than_may_be(self):
         self.assertEqual(tries.plan(probed=0, tries=10000, seconds=600), (tries.MOST_CAMERAS, tries.LEAST_WAIT_S))
