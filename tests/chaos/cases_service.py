@@ -12,9 +12,11 @@ import time
 import zlib
 from pathlib import Path
 
+import guest
 import misdeeds
-from bench import FPS_BESIDE
-from cases import CASES, another_chain, case, reloads
+from bench import FPS_BESIDE, Case, Skip
+from cases import CASES, case
+from cases_reload import another_chain, reloads
 from parts import Camd, _field, now_ns, wait_until
 
 __all__ = ["CASES"]
@@ -26,6 +28,66 @@ def started_by(bench, script):
     path.write_text(f'#!/bin/sh\n{script}\nexec {shlex.quote(str(bench.build / "bin/camd"))} "$@"\n')
     path.chmod(0o755)
     return path
+
+
+# ---- Start and stop
+
+@case("one bad camera at the start", "a pipeline without an end, a server that is away, a file that is no video",
+      recovery_s=None, quick=True, repeat=1)
+def bad_camera_at_start(bench):
+    broken = bench.folder / "broken.mp4"
+    broken.write_bytes(b"no video" * 1000)
+    well = bench.rtsp_camera("--fps", str(FPS_BESIDE))
+    bench.start(f"  - name: away\n    source: {{type: rtsp, url: \"rtsp://127.0.0.1:1/live\"}}\n"
+                f"  - name: broken\n    source: {{type: file, path: {broken}}}\n" +
+                bench.rtsp("beside", well.port) + bench.pattern("pattern"))
+    time.sleep(1)
+
+
+@case("hanging cameras at the end", "100 servers that never answer; SIGTERM", recovery_s=None, quick=True, repeat=1)
+def hanging_cameras(bench):
+    camera = bench.rtsp_camera()
+    network = bench.proxy(camera)
+    network.kind = misdeeds.KINDS["nothing"]
+    bench.start("".join(bench.rtsp(f"hangs{number}", network.port) for number in range(100)) + bench.pattern("pattern"),
+                beside=("pattern",))
+    wait_until(lambda: network.tries >= 100, 10)
+
+
+@case("second signal", "SIGTERM and SIGINT while a plug-in hangs", recovery_s=None, lost_beside=None, exit_code=None,
+      quick=True, repeat=1)
+def second_signal(bench):
+    camd = bench.start(bench.pattern("door"), beside=(), plugins=bench.bad_plugin("gate"), steady=())
+    wait_until(lambda: (totals := camd.totals("door")) and totals["captured"] >= 15, 10)
+    camd.signal(signal.SIGTERM)
+    time.sleep(0.3)
+    begun = time.monotonic()
+    camd.signal(signal.SIGINT)
+    bench.result.exit_code = camd.wait(10)
+    if bench.result.exit_code is None or time.monotonic() - begun > 1:
+        bench.problem(f"ended {time.monotonic() - begun:.1f} s after the second signal, bound 1 s")
+
+
+@case("stderr unread", "nobody reads the log, and its pipe is full; a camera comes and goes; SIGTERM", recovery_s=None,
+      repeat=1, quick=True)
+def stderr_unread(bench):
+    if bench.sanitized:
+        raise Skip("a sanitizer writes to stderr at the end, and waits")
+    camera, well = bench.rtsp_camera(), bench.rtsp_camera("--fps", str(FPS_BESIDE))
+    network = bench.proxy(camera)
+    bench.start(bench.rtsp("door", network.port, ", reconnect: {initial: 10ms, max: 20ms}") +
+                bench.rtsp("beside", well.port) + bench.pattern("pattern"), steady=("door", "beside", "pattern"),
+                full_log=True)
+    bench.measure_before("door")
+    for _ in range(20):
+        network.cut()
+        time.sleep(0.15)
+
+
+# ---- A guest's kernel
+
+CASES.append(Case("V4L2 camera unplugged", "`vivid` in a QEMU guest is unbound for 2 s while camd reads from it, three times; before, camd is stopped for 1 s, and what the driver drops is counted",
+                  guest.unplugged, repeat=1, calm=False))
 
 
 # ---- Standard descriptors and limits
