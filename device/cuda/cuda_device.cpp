@@ -14,6 +14,7 @@
 
 #include "base/log.hpp"
 #include "device/cuda/await.hpp"
+#include "device/cuda/cuda_owners.hpp"
 #include "device/cuda/nvdec_decoder.hpp"
 #include "device/cuda/nvdec_library.hpp"
 #include "device/exported_memory.hpp"
@@ -54,114 +55,6 @@ std::string no_device_reason(cudaError_t error) {
   }
 }
 
-// Frees what `release` frees; errors do not matter any more when an owner goes.
-template <typename Base, typename Handle, cudaError_t (*release)(Handle)>
-class Owned final : public Base {
- public:
-  Owned(int index, Handle handle) : index_(index), handle_(handle) {}
-  ~Owned() override {
-    (void)cudaSetDevice(index_);
-    (void)release(handle_);
-  }
-  Owned(const Owned&) = delete;
-  Owned& operator=(const Owned&) = delete;
-  [[nodiscard]] Handle handle() const noexcept { return handle_; }
-
- private:
-  int index_;
-  Handle handle_;
-};
-
-using CudaEvent = Owned<EventState, cudaEvent_t, cudaEventDestroy>;
-using CudaGraph = Owned<GraphState, cudaGraphExec_t, cudaGraphExecDestroy>;
-using PinnedMemory = Owned<MemoryState, void*, cudaFreeHost>;
-using RegisteredMemory = Owned<MemoryState, void*, cudaHostUnregister>;
-
-class CudaStream final : public StreamState {
- public:
-  CudaStream(int index, cudaStream_t stream) : index_(index), stream_(stream) {}
-  ~CudaStream() override {
-    (void)cudaSetDevice(index_);
-    (void)cudaStreamSynchronize(stream_);
-    (void)cudaStreamDestroy(stream_);
-  }
-  CudaStream(const CudaStream&) = delete;
-  CudaStream& operator=(const CudaStream&) = delete;
-  [[nodiscard]] void* native() const noexcept override { return stream_; }
-
- private:
-  int index_;
-  cudaStream_t stream_;
-};
-
-class PageableMemory final : public MemoryState {
- public:
-  explicit PageableMemory(void* data) : data_(data) {}
-  ~PageableMemory() override { std::free(data_); }
-  PageableMemory(const PageableMemory&) = delete;
-  PageableMemory& operator=(const PageableMemory&) = delete;
-
- private:
-  void* data_;
-};
-
-// Memory is taken and given back in the order of a stream of its own. cudaMalloc() and cudaFree() would wait for all
-// that the device does, and so hold up running cameras whenever a model is made ready beside them.
-class DeviceMemory final : public MemoryState {
- public:
-  // `stream`: null where the device has no pools of memory.
-  DeviceMemory(int index, void* data, cudaStream_t stream, std::size_t size_bytes, std::atomic<std::size_t>& total)
-      : index_(index), data_(data), stream_(stream), size_bytes_(size_bytes), total_(total) {
-    total_ += size_bytes_;
-  }
-  ~DeviceMemory() override {
-    (void)cudaSetDevice(index_);
-    (void)(stream_ != nullptr ? cudaFreeAsync(data_, stream_) : cudaFree(data_));
-    total_ -= size_bytes_;
-  }
-  DeviceMemory(const DeviceMemory&) = delete;
-  DeviceMemory& operator=(const DeviceMemory&) = delete;
-
- private:
-  int index_;
-  void* data_;
-  cudaStream_t stream_;
-  std::size_t size_bytes_;
-  std::atomic<std::size_t>& total_;
-};
-
-// Memory that other processes can open: it must be cudaMalloc()'s own.
-class ExportedMemory final : public MemoryState {
- public:
-  ExportedMemory(int index, void* data, std::size_t size_bytes, std::atomic<std::size_t>& total)
-      : index_(index), data_(data), size_bytes_(size_bytes), total_(total) {
-    total_ += size_bytes_;
-  }
-  ~ExportedMemory() override {
-    forget_exported(data_);
-    (void)cudaSetDevice(index_);
-    (void)cudaFree(data_);
-    total_ -= size_bytes_;
-  }
-  ExportedMemory(const ExportedMemory&) = delete;
-  ExportedMemory& operator=(const ExportedMemory&) = delete;
-
- private:
-  int index_;
-  void* data_;
-  std::size_t size_bytes_;
-  std::atomic<std::size_t>& total_;
-};
-
-// A word of device memory: 0, or 1 when raised.
-class CudaSignal final : public SignalState {
- public:
-  explicit CudaSignal(DeviceBuffer word) : word_(std::move(word)) {}
-  [[nodiscard]] unsigned* word() const noexcept { return reinterpret_cast<unsigned*>(word_.data()); }
-
- private:
-  DeviceBuffer word_;
-};
 unsigned* native_word(const Signal& s) noexcept { return static_cast<const CudaSignal&>(s.state()).word(); }
 
 // A function of the driver, which is not linked; null where it has none of that name.
@@ -351,11 +244,15 @@ class CudaDeviceImpl final : public CudaDevice, public MemoryExporter {
 
   Status begin_capture(StreamRef stream) override {
     // Thread-local: other cameras' threads may allocate and wait while this one captures.
-    return enqueue("cudaStreamBeginCapture",
-                   [&] { return cudaStreamBeginCapture(native_stream(stream), cudaStreamCaptureModeThreadLocal); });
+    Status begun = enqueue("cudaStreamBeginCapture", [&] {
+      return cudaStreamBeginCapture(native_stream(stream), cudaStreamCaptureModeThreadLocal);
+    });
+    this_thread_captures() = begun.ok();
+    return begun;
   }
 
   Status end_capture(StreamRef stream, GraphExec& graph) override {
+    this_thread_captures() = false;
     cudaGraph_t captured = nullptr;
     Status ended =
         enqueue("cudaStreamEndCapture", [&] { return cudaStreamEndCapture(native_stream(stream), &captured); });
@@ -394,11 +291,8 @@ class CudaDeviceImpl final : public CudaDevice, public MemoryExporter {
   }
 
   Status raise(Signal& signal, StreamRef stream) override {
-    return enqueue("cuStreamWriteValue32", [&] {
-      const auto address = reinterpret_cast<std::uintptr_t>(native_word(signal));
-      // The driver's errors have the runtime's numbers.
-      return static_cast<cudaError_t>(write_value_(native_stream(stream), address, 1, 0));
-    });
+    return enqueue("cuStreamWriteValue32",
+                   [&] { return write_word(stream, reinterpret_cast<std::uintptr_t>(native_word(signal)), 1); });
   }
 
   Status await(Signal& signal, StreamRef stream) override {
@@ -526,7 +420,8 @@ class CudaDeviceImpl final : public CudaDevice, public MemoryExporter {
   // External: inside a capture the event becomes a node of the graph, outside it is an ordinary record.
   Status record_as_node(cudaEvent_t event, StreamRef stream) {
     return enqueue("cudaEventRecordWithFlags", [&] {
-      const unsigned flags = capturing(stream) ? cudaEventRecordExternal : cudaEventRecordDefault;
+      const bool inside = this_thread_captures() && capturing(stream);  // the driver is asked only where it must be
+      const unsigned flags = inside ? cudaEventRecordExternal : cudaEventRecordDefault;
       return cudaEventRecordWithFlags(event, native_stream(stream), flags);
     });
   }
@@ -539,6 +434,11 @@ class CudaDeviceImpl final : public CudaDevice, public MemoryExporter {
     return check(error, "cudaEventQuery");
   }
 
+  // The driver's errors have the runtime's numbers.
+  cudaError_t write_word(StreamRef stream, std::uintptr_t address, unsigned value) const noexcept {
+    return static_cast<cudaError_t>(write_value_(native_stream(stream), address, value, 0));
+  }
+
   Status fail(cudaError_t error, const char* name) noexcept {
     (void)cudaGetLastError();
     if (error == cudaErrorStreamCaptureInvalidated) {
@@ -547,6 +447,12 @@ class CudaDeviceImpl final : public CudaDevice, public MemoryExporter {
     failure_.set(Status(ErrorKind::kDeviceLost,
                         "GPU " + std::to_string(index_) + " (" + info_.name + "): " + name + ": " + describe(error)));
     return failure_.status();
+  }
+
+  // From begin_capture() to end_capture(). Captures are a thread's own: see the mode in begin_capture().
+  static bool& this_thread_captures() noexcept {
+    static thread_local bool captures = false;
+    return captures;
   }
 
   // cudaSetDevice is a thread's setting; asking for the same one again costs some 20 ns.
@@ -619,9 +525,8 @@ class CudaDeviceImpl final : public CudaDevice, public MemoryExporter {
     if (write_value_ == nullptr) return;
     const Stream stream = make_stream("signal");
     const Signal signal = make_signal();
-    const auto address = reinterpret_cast<std::uintptr_t>(native_word(signal));
     unsigned word = 0;
-    const bool works = write_value_(native_stream(stream), address, 1, 0) == 0 &&
+    const bool works = write_word(stream, reinterpret_cast<std::uintptr_t>(native_word(signal)), 1) == cudaSuccess &&
                        cudaMemcpyAsync(&word, native_word(signal), sizeof(word), cudaMemcpyDeviceToHost,
                                        native_stream(stream)) == cudaSuccess &&
                        cudaStreamSynchronize(native_stream(stream)) == cudaSuccess && word == 1;
