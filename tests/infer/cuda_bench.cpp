@@ -1,5 +1,5 @@
 // Times the CUDA engine on one GPU: the network alone, host to host, throughput, each kernel alone.
-//   bench_infer_cuda MODEL.onnx [frames] [f32]
+//   bench_infer_cuda MODEL.onnx [frames] [f32|tf32]
 // A tool for docs/experiments.md; what users get is `camd bench`.
 #include <algorithm>
 #include <chrono>
@@ -203,7 +203,7 @@ void measure(device::CudaDevice& gpu, const std::string& model, int frames, infe
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    std::fprintf(stderr, "usage: bench_infer_cuda MODEL.onnx [frames] [f32]\n");
+    std::fprintf(stderr, "usage: bench_infer_cuda MODEL.onnx [frames] [f32|tf32]\n");
     return 2;
   }
   try {
@@ -213,7 +213,9 @@ int main(int argc, char** argv) {
     const auto opened = Clock::now();
     infer::EngineOptions options;
     options.kind = infer::EngineKind::kCuda;
-    if (argc > 3 && std::string(argv[3]) == "f32") options.compute_type = infer::DataType::kF32;
+    const std::string precision = argc > 3 ? argv[3] : "f16";
+    if (precision != "f16") options.compute_type = infer::DataType::kF32;
+    options.tf32 = precision == "tf32";
     const auto engine = infer::make_engine(argv[1], options, *gpu);
     const auto execution = engine->make_execution();
     std::printf("start: context %.0f ms, engine and first run %.0f ms\n", us(opened - start) / 1000,
