@@ -150,7 +150,7 @@ class Bench:
 
     def measure_before(self, camera):
         self._troubled = camera
-        self.result.before = self.camd.usage()
+        self.result.before = self.camd.usage_at_rest()
         if camera:
             frames = [frame for frame in self.truth.of(camera) if frame.true is not None][-STEADY_FRAMES:]
             if frames:

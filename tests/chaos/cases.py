@@ -268,7 +268,7 @@ def camd_killed(bench):
         type(bench.camd).__init__(bench.camd, bench.build / "bin/camd", bench.config)
         bench.camd.wrong += wrong
         bench.recovered("door", begun, ended)
-        bench.result.before = bench.camd.usage()
+        bench.result.before = bench.camd.usage_at_rest()
 
 
 @case("stdout unread", "nobody reads the metrics for 3 s, with a pipe of 4 KiB", quick=True)

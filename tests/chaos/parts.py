@@ -168,6 +168,13 @@ def symbolizer_pipes(pid):
     return found
 
 
+def at_rest(usages):
+    """What a process has between two waits. While a thread goes from one to the next, the descriptor by which its wait can
+    be ended is closed for a moment: a sample may have one less than there are."""
+    usages = [usage for usage in usages if usage]
+    return usages[-1]._replace(descriptors=max(usage.descriptors for usage in usages)) if usages else None
+
+
 def usage_of(pid):
     """What the process has now; None where it is gone."""
     try:
@@ -254,6 +261,13 @@ class Camd:
 
     def usage(self):
         return usage_of(self.process.pid)
+
+    def usage_at_rest(self, samples=5):
+        usages = []
+        for _ in range(samples):
+            usages.append(self.usage())
+            time.sleep(0.02)
+        return at_rest(usages)
 
     def signal(self, number):
         self.process.send_signal(number)

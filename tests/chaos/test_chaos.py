@@ -17,7 +17,7 @@ import soak
 import tries
 from bench import Case, Result
 from cases_service import CASES
-from parts import Left, Truth, balance, descriptors, percentile, symbolizer_pipes
+from parts import Left, Truth, Usage, at_rest, balance, descriptors, percentile, symbolizer_pipes
 
 
 class Slope(unittest.TestCase):
@@ -131,6 +131,10 @@ class Parts(unittest.TestCase):
         connection = Connection()
         misdeeds.KINDS["closed at once"](connection)
         self.assertEqual(connection.proxy.tries, 1)
+
+    def test_a_descriptor_that_is_closed_for_a_moment_is_there_at_rest(self):
+        self.assertEqual(at_rest([Usage(80, 19, 25), None, Usage(90, 18, 24)]), Usage(90, 19, 24))
+        self.assertIsNone(at_rest([None, None]))
 
     def test_a_sanitizers_symbolizer_is_no_leak(self):
         with tempfile.TemporaryDirectory() as folder:
