@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gst/base/gstbasesrc.h>
+#include <gst/sdp/gstsdpmessage.h>
 
 #include <algorithm>
 #include <set>
@@ -233,6 +234,18 @@ gboolean on_select_stream(GstElement*, guint, GstCaps* caps, gpointer) {
   return static_cast<gboolean>(media == nullptr || g_str_equal(media, "video"));
 }
 
+// A stream's number (SSRC, RFC 5576) is another one for each session. rtspsrc (1.22) makes names of its attributes, and
+// GLib keeps names for ever: two of them for each try at a camera.
+void on_description(GstElement*, GstSDPMessage* description, gpointer) {
+  for (guint i = 0; i < gst_sdp_message_medias_len(description); ++i) {
+    auto* const media = const_cast<GstSDPMedia*>(gst_sdp_message_get_media(description, i));
+    for (guint each = gst_sdp_media_attributes_len(media); each > 0; --each) {
+      const std::string_view key(gst_sdp_media_get_attribute(media, each - 1)->key);
+      if (key == "ssrc" || key == "ssrc-group") (void)gst_sdp_media_remove_attribute(media, each - 1);
+    }
+  }
+}
+
 void on_rtsp_pad(GstElement*, GstPad* pad, gpointer decoder) {
   const GstOwned<GstPad> target(gst_element_get_static_pad(GST_ELEMENT(decoder), "sink"));
   if (gst_pad_is_linked(target.get()) == FALSE) (void)gst_pad_link(pad, target.get());
@@ -366,6 +379,7 @@ BuiltPipeline build(const config::RtspSource& source, const PictureWish& wanted)
   // Set with the scheme of the URL: rtsps and rtspt bring their own transport.
   gst_util_set_object_arg(G_OBJECT(camera), "protocols",
                           source.transport == config::RtspTransport::kTcp ? "tcp" : "udp-mcast+udp");
+  g_signal_connect(camera, "on-sdp", G_CALLBACK(&on_description), nullptr);
   g_signal_connect(camera, "select-stream", G_CALLBACK(&on_select_stream), nullptr);
   g_signal_connect(camera, "pad-added", G_CALLBACK(&on_rtsp_pad), decoder);
   use_monotonic_clock(built.pipeline.get());

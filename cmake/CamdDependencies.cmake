@@ -12,7 +12,8 @@ find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 find_package(OpenCV 4 REQUIRED COMPONENTS core imgproc dnn calib3d aruco)
 find_package(Protobuf REQUIRED)
 pkg_check_modules(GST REQUIRED IMPORTED_TARGET
-  gstreamer-1.0>=1.22 gstreamer-app-1.0 gstreamer-video-1.0 gstreamer-allocators-1.0 gstreamer-net-1.0 gio-2.0)
+  gstreamer-1.0>=1.22 gstreamer-app-1.0 gstreamer-video-1.0 gstreamer-allocators-1.0 gstreamer-net-1.0
+  gstreamer-sdp-1.0 gio-2.0)
 pkg_check_modules(ZXING REQUIRED IMPORTED_TARGET zxing)
 pkg_check_modules(MICROHTTPD REQUIRED IMPORTED_TARGET libmicrohttpd)
 pkg_check_modules(TURBOJPEG REQUIRED IMPORTED_TARGET libturbojpeg)

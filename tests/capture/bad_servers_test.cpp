@@ -14,6 +14,9 @@
 #include "capture/gst_connection.hpp"
 #include "capture/gst_source.hpp"
 #include "source_fixture.hpp"
+#ifdef CAMD_RTSP_SERVER
+#include "rtsp_camera.hpp"
+#endif
 
 namespace camd::capture {
 namespace {
@@ -200,6 +203,27 @@ TEST_P(BadHttpServerTest, TriesLeaveNothingBehind) {
 }
 INSTANTIATE_TEST_SUITE_P(Kinds, BadHttpServerTest, ::testing::ValuesIn(testing::bad_http_servers()),
                          [](const auto& one) { return one.param.name; });
+
+#ifdef CAMD_RTSP_SERVER
+
+// rtspsrc made a name of each number in a session's description. GLib keeps names for ever.
+TEST_F(BadRtspServers, NumbersThatAreNewInEachSessionBecomeNoNames) {
+  testing::RtspCamera server;
+  ASSERT_TRUE(server.start());
+  config::RtspSource source;
+  source.url = server.url();
+  const GQuark before = g_quark_from_string("the last name before the session");
+  make(source);
+  source_->start();
+  EXPECT_TRUE(next());
+  source_->stop();
+  const GQuark after = g_quark_from_string("the first name after the session");
+  for (GQuark name = before; name < after; ++name) {
+    EXPECT_THAT(g_quark_to_string(name), ::testing::Not(::testing::StartsWith("ssrc-")));
+  }
+}
+
+#endif
 
 }  // namespace
 }  // namespace camd::capture
