@@ -1,29 +1,38 @@
 #!/usr/bin/env python3
 """Measures what those who look at the live page cost the cameras' latency: turns without and with viewers, side by side.
 
-usage: measure_viewers.py --camd build/release/bin/camd [--viewers 20] [--cameras 2] [--fps 15] [--turns 6] [--seconds 6]
+usage: measure_viewers.py --camd build/release/bin/camd [--viewers 20] [--cameras 2] [--fps 30] [--rounds 12] [--seconds 4] [--cores N]
+                          [--awake]
 
-Each viewer does what the page does: it takes events with metrics, and a picture of each camera four times a second. The
-viewers run in this process, at the lowest priority. Prints p50 and p99 of each turn, and the ratios of neighbours.
+Each viewer does what the page does: it takes events with metrics, and a picture of each camera four times a second. A round has
+three turns in an order drawn by lot: nobody, nobody again, viewers. "Nobody again" shows what the measurement itself does to the
+ratios. The viewers run in this process, at the lowest priority and on other cores than camd, where there are more than one.
+
+Latency is that of each frame, from its capture to the plug-in that writes its detections. The intervals hold 95 of 100 ratios of
+rounds drawn anew (bootstrap).
 """
 
 import argparse
 import asyncio
 import json
 import os
+import random
 import re
-import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
 
+from turns import Awake, halves, percentile, ratio_of
 
-def config_of(cameras: int, fps: float, source: Path) -> str:
+
+def config_of(cameras: int, fps: float, source: Path, found: Path) -> str:
     lines = ["device: host", f"model: {{path: {source}/models/marker-640x360.onnx}}", "cameras:"]
     lines += [f"  - {{name: c{i}, source: {{type: test, width: 1280, height: 720, fps: {fps}, format: nv12}}}}"
               for i in range(cameras)]
-    lines += ["postprocess: [{plugin: detections}]", "metrics: {period: 1s}", 'http: {listen: "127.0.0.1:0"}', ""]
+    lines += ["postprocess:", "  - {plugin: detections}", f"  - {{plugin: jsonl, config: {{path: {found}}}}}",
+              "metrics: {period: 1s}", 'http: {listen: "127.0.0.1:0"}', ""]
     return "\n".join(lines)
 
 
@@ -64,47 +73,63 @@ async def look(address: str, viewers: int, cameras: int, seconds: float) -> list
     return seen
 
 
+KINDS = ("nobody", "nobody again", "viewers")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--camd", required=True)
     parser.add_argument("--viewers", type=int, default=20)
     parser.add_argument("--cameras", type=int, default=2)
-    parser.add_argument("--fps", type=float, default=15)
-    parser.add_argument("--turns", type=int, default=6, help="of each kind")
-    parser.add_argument("--seconds", type=float, default=6)
+    parser.add_argument("--fps", type=float, default=30)
+    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--seconds", type=float, default=4, help="of a turn; the first half second of it does not count")
+    parser.add_argument("--cores", type=int, default=0, help="for camd; half of all unless told otherwise")
+    parser.add_argument("--awake", action="store_true", help="keeps the processors from falling asleep")
     options = parser.parse_args()
+    ours, theirs = halves(options.cores)
+    print(f"camd on processors {sorted(ours)}, the viewers on {sorted(theirs)}", flush=True)
+    awake = Awake(ours | theirs if options.awake else ())
+    dice = random.Random(1)
+    turns = {kind: [] for kind in KINDS}  # when the frames of each count: (begin, end) in ns
+    pictures_seen = events_seen = 0
     with tempfile.TemporaryDirectory() as folder:
-        config = Path(folder) / "c.yaml"
-        config.write_text(config_of(options.cameras, options.fps, Path(__file__).resolve().parent.parent))
+        config, found, log_path = Path(folder) / "c.yaml", Path(folder) / "found.jsonl", Path(folder) / "log"
+        config.write_text(config_of(options.cameras, options.fps, Path(__file__).resolve().parent.parent, found))
         lines = Path(folder) / "lines"
-        with open(lines, "w") as out, open(Path(folder) / "log", "w") as log:
-            camd = subprocess.Popen([options.camd, "run", str(config), "--metrics", "json"], stdout=out, stderr=log)
+        with open(lines, "w") as out, open(log_path, "w") as log:
+            camd = subprocess.Popen([options.camd, "run", str(config), "--metrics", "json"], stdout=out, stderr=log,
+                                    preexec_fn=lambda: os.sched_setaffinity(0, ours))
         os.nice(19)
-        while not (match := re.search(r"listening on (\S+)", (Path(folder) / "log").read_text())):
-            assert camd.poll() is None, (Path(folder) / "log").read_text()
+        os.sched_setaffinity(0, theirs)
+        while not (match := re.search(r"listening on (\S+)", log_path.read_text())):
+            if camd.poll() is not None:
+                sys.exit(log_path.read_text())
             time.sleep(0.1)
         time.sleep(3)
-        turns = []
-        for turn in range(2 * options.turns):
-            viewers = options.viewers if turn % 2 else 0
-            begun = time.monotonic_ns()
-            seen = asyncio.run(look(match[1], viewers, options.cameras, options.seconds))
-            turns.append((viewers, begun, time.monotonic_ns(), seen))
+        for _ in range(options.rounds):
+            for kind in dice.sample(KINDS, len(KINDS)):
+                begun = time.monotonic_ns()
+                seen = asyncio.run(look(match[1], options.viewers if kind == "viewers" else 0, options.cameras, options.seconds))
+                turns[kind].append((begun + 0.5e9, time.monotonic_ns()))
+                pictures_seen += seen[0]
+                events_seen += seen[1]
         camd.terminate()
         camd.wait()
+        awake.end()
+        frames = [(row["captured_mono_ns"], row["latency_us"] / 1000) for row in map(json.loads, found.read_text().splitlines())]
         rows = [json.loads(line) for line in lines.read_text().splitlines()]
-    results = []
-    for viewers, begun, ended, seen in turns:
-        # A line tells of the second before it.
-        mine = [row["latency_us"]["total"] for row in rows
-                if row["event"] == "camera" and begun + 1.1e9 < row["mono_ns"] < ended]
-        p50, p99 = (statistics.median(one[key] for one in mine) for key in ("p50", "p99"))
-        results.append((p50, p99))
-        print(f"{viewers:3} viewers: p50 {p50 / 1000:6.2f} ms, p99 {p99 / 1000:6.2f} ms, {seen[0]} pictures, {seen[1]} events")
-    for name, index in (("p50", 0), ("p99", 1)):
-        ratios = [results[i + 1][index] / results[i][index] for i in range(0, len(results), 2)]
-        print(f"{name} with viewers by {name} without: median {statistics.median(ratios):.3f}, "
-              f"from {min(ratios):.3f} to {max(ratios):.3f}")
+    latency = {kind: [[late for captured, late in frames if begin <= captured < end] for begin, end in mine]
+               for kind, mine in turns.items()}
+    for kind, mine in latency.items():
+        flat = [late for turn in mine for late in turn]
+        line = f"{kind:12} {len(flat):6} frames"
+        for name, part in (("p50", 0.5), ("p99", 0.99)):
+            line += f"   {name} {percentile(flat, part):7.2f} ms"
+            if kind != "nobody":
+                line += " {:.2f} times ({:.2f} to {:.2f})".format(*ratio_of(mine, latency["nobody"], part))
+        print(line)
+    print(f"{options.rounds} rounds; {options.viewers} viewers took {pictures_seen} pictures and {events_seen} events")
     final = [row for row in rows if row["event"] == "stop"][0]["totals"]
     print("frames:", json.dumps(final))
 
