@@ -10,7 +10,7 @@ usage: plugin_faults.py [--build DIR] [--case TEXT]... [--python FILE] [--jobs N
   --bounds       exit 1, too, when a plug-in was away for longer than 200 ms (in Python 1 s) beyond its deadline, or
                  the 50 ms until its memory is looked at
   --no-faults    only what many deaths leave behind
-  --case TEXT    only cases whose name ("c crash") holds the text (may be repeated)
+  --case TEXT    only cases and kinds of death whose name ("c crash") holds the text (may be repeated)
   --no-deaths    leaves out what many deaths leave behind, which takes minutes
   --write-docs   writes the tables into docs/plugins.md, between their markers
 
@@ -125,15 +125,29 @@ def late_ms(language, fault, result):
     return max(result["back_ms"] - allowed, 0)
 
 
-def deaths(build, python, jobs):
+def kind_of_death(name):
+    """The language and the fault of BM_DeathsCpp/crash/iterations:1000/real_time."""
+    language, fault = name.removeprefix("BM_Deaths").split("/")[:2]
+    return language.lower().replace("pp", "++"), fault
+
+
+def wanted(cases, language, fault):
+    return not cases or any(text in f"{language} {fault}" for text in cases)
+
+
+def deaths(build, python, jobs, cases):
     bench = build / "bin/bench_plugin_process"
     names = subprocess.run([bench, "--benchmark_list_tests", "--benchmark_filter=Deaths"], capture_output=True, text=True,
                            check=True).stdout.split()
+    names = [name for name in names if wanted(cases, *kind_of_death(name))]
 
     def one(name):
         done = subprocess.run([bench, f"--benchmark_filter=^{name}$", "--benchmark_format=json"], capture_output=True,
-                              text=True, check=True, env={**os.environ, "CAMD_BENCH_PYTHON": python})
-        rows = json.loads(done.stdout)["benchmarks"]
+                              text=True, env={**os.environ, "CAMD_BENCH_PYTHON": python})
+        if done.returncode != 0:
+            rows = [{"name": name, "problem": f"exit {done.returncode}: {done.stderr.strip().splitlines()[-1:]}"}]
+        else:
+            rows = json.loads(done.stdout)["benchmarks"]
         print(deaths_table(rows).splitlines()[-1], flush=True)
         return rows
 
@@ -158,8 +172,12 @@ def deaths_table(rows):
     head = ["| fault | language | deaths | back after, mean | p99 | longest | descriptors | threads | memory of camd |",
             "|---|---|---|---|---|---|---|---|---|"]
     for row in rows:
-        language, fault = row["name"].removeprefix("BM_Deaths").split("/")[:2]
-        head.append(f"| {fault} | {language.lower().replace('pp', '++')} | {row['iterations']} | {row['real_time']:.1f} {row['time_unit']} | "
+        language, fault = kind_of_death(row["name"])
+        problem = row.get("problem", row.get("error_message"))
+        if problem:
+            head.append(f"| {fault} | {language} | **{problem}** | | | | | | |")
+            continue
+        head.append(f"| {fault} | {language} | {row['iterations']} | {row['real_time']:.1f} {row['time_unit']} | "
                     f"{row['p99_ms']:.1f} ms | {row['longest_ms']:.1f} ms | "
                     f"{row['descriptors']:+.0f} | {row['threads']:+.0f} | {row['kib'] / 1024:+.1f} MiB |")
     return "\n".join(head)
@@ -182,20 +200,22 @@ def main():
         return 0
     build = options.build.resolve()
     cases = [(language, fault) for fault in FAULTS for language, (_, faults) in LANGUAGES.items()
-             if fault in faults and (not options.case or any(text in f"{language} {fault}" for text in options.case))]
+             if fault in faults and wanted(options.case, language, fault)]
     if options.no_faults:
         cases = []
     with ThreadPoolExecutor(options.jobs) as pool:
         results = dict(zip(cases, pool.map(lambda case: run_until_felt(build, *case, options.python), cases)))
     text = f"{machine()}.\n\n{table(results)}"
+    died = [] if options.no_deaths else deaths(build, options.python, options.jobs, options.case)
     if not options.no_deaths:
-        text += "\n\n" + deaths_table(deaths(build, options.python, options.jobs))
+        text += "\n\n" + deaths_table(died)
     print(text)
     if options.write_docs:
         page = ROOT / "docs/plugins.md"
         before, rest = page.read_text().split(BEGIN, 1)
         page.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.split(END, 1)[1]}")
     bad = [name for name, result in results.items() if "problem" in result or result["beside"] > 0]
+    bad += [row["name"] for row in died if "problem" in row or row.get("error_occurred")]
     late = {name: late_ms(*name, result) for name, result in results.items() if late_ms(*name, result) > 0}
     for (language, fault), ms in late.items():
         print(f"{language} {fault}: {ms:.0f} ms longer than the bound", file=sys.stderr)

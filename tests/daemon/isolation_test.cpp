@@ -289,6 +289,32 @@ TEST_F(Isolation, ShowsWhatAScriptDoesWithAMadeUpFrame) {
   EXPECT_THAT(failed.out, HasSubstr("NameError: name 'nothing' is not defined"));
 }
 
+TEST_F(Isolation, SeesTheSameInOpenCvPyTorchAndSupervisionOfAVirtualEnvironment) {
+  for (const char* package : {"numpy", "cv2", "torch", "supervision"}) {
+    if (!python_has(package)) GTEST_SKIP() << python() << " has no " << package << "; CAMD_TEST_PYTHON names another";
+  }
+  const std::string clip = "{type: file, path: " + source_path("models/demo/demo.mp4") + ", realtime: false}";
+  const std::string lines = folder_ / "lines.jsonl";
+  const Finished done = run_camd(
+      {"run", config("packages.yaml", clip,
+                     "  - plugin: detections\n  - {plugin: " + source_path("tests/plugins/python/packages.py") +
+                         ", python: " + python() + ", memory: 32GiB, deadline: 60s, allow: [files: /tmp/]}\n" +
+                         "  - {plugin: jsonl, config: {path: " + lines + "}}\n")});
+  ASSERT_EQ(done.code, 0) << done.err;
+  std::istringstream each(read_file(lines));
+  int frames = 0;
+  for (std::string line; std::getline(each, line); ++frames) {
+    const json frame = json::parse(line);
+    const json& numbers = frame.at("events").at(0).at("numbers");
+    EXPECT_EQ(numbers.at("blue_opencv"), numbers.at("blue")) << line;
+    EXPECT_EQ(numbers.at("best_torch"), numbers.at("best")) << line;
+    EXPECT_EQ(numbers.at("area_supervision"), numbers.at("area")) << line;
+    EXPECT_GE(numbers.at("count"), 8) << line;
+    EXPECT_EQ(frame.at("detections").size(), frames == 2 ? 1 : numbers.at("count").get<std::size_t>()) << line;
+  }
+  EXPECT_EQ(frames, 300);
+}
+
 TEST_F(Isolation, MakesAProjectThatItsTestPasses) {
   const Finished made = run_camd({"plugin", "--new", "keep", "--language", "c"}, folder_.path());
   ASSERT_EQ(made.code, 0) << made.err;

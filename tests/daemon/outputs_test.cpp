@@ -143,7 +143,7 @@ TEST_F(Outputs, AreTheSameInPython) {
 TEST_F(Outputs, AreTheSameInPyTorchWhichReadsThemWhereTheyLie) {
   need_torch();
   if (IsSkipped()) return;
-  add_script("torch", "torch", "");
+  add_script("torch", "torch", ", allow: [files: /tmp/]");
   run_and_compare("host", "auto");
 }
 
@@ -160,7 +160,7 @@ TEST_F(Outputs, AreTheSameOnTheGpuInPyTorch) {
   if (IsSkipped()) return;
   add_device_reader();
   add_script("numpy", "host", "");
-  add_script("torch", "device", ", allow: [gpu]");
+  add_script("torch", "device", ", allow: [gpu, files: /tmp/]");
   for (const char* transfer : {"pinned", "direct"}) run_and_compare("cuda", transfer);
 }
 

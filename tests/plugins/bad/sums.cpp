@@ -1,7 +1,7 @@
 // An event "sums" for each frame: a checksum of the bits of all outputs, exact, so that those of any other frame give
 // another. {"where": "host" | "device", "as": "NAME"}: the event's zone is the name. The same as python/sums.py. With
-// "touch" it reads one byte of each cache line on the host, with "none" nothing. Numbers of the event say when
-// process() was entered and left.
+// "touch" it reads one byte of each cache line on the host; with "unread" it asks for all outputs there and reads
+// nothing, with "none" it asks for none. Numbers of the event say when process() was entered and left.
 #include <dlfcn.h>
 
 #include <cstddef>
@@ -24,7 +24,8 @@ class Sums final : public camd::plugin::Postprocessor {
     const std::string where = config.at("where");
     on_device_ = where == "device";
     touches_ = where == "touch";
-    nothing_ = where == "none";
+    asks_nothing_ = where == "none";
+    reads_nothing_ = asks_nothing_ || where == "unread";
     as_ = config.at("as");
     if (!on_device_) return;
     void* const driver = dlopen("libcuda.so.1", RTLD_NOW);
@@ -32,14 +33,14 @@ class Sums final : public camd::plugin::Postprocessor {
     if (copy_to_host_ == nullptr) throw std::runtime_error("no cuMemcpyDtoH_v2() in libcuda.so.1");
   }
   void outputs(const camd_model& model, camd::plugin::Needs& needs) override {
-    if (nothing_) return;
+    if (asks_nothing_) return;
     for (int i = 0; i < model.output_count; ++i) needs.output(i, on_device_ ? CAMD_NEED_DEVICE : CAMD_NEED_HOST);
   }
   void process(const camd_frame& frame, const camd::plugin::Tensors& tensors, camd::plugin::Results&) override {
     constexpr std::int64_t kPrime = 2'147'483'647;
     const std::int64_t entered = host_.now_mono_ns();
     std::int64_t all = 0;
-    for (int i = 0; i < tensors.output_count() && !nothing_; ++i) {
+    for (int i = 0; i < tensors.output_count() && !reads_nothing_; ++i) {
       all = (all * 31 + sum_of(on_device_ ? *tensors.device_output(i) : *tensors.output(i))) % kPrime;
     }
     camd::plugin::Event event("sums");
@@ -90,7 +91,7 @@ class Sums final : public camd::plugin::Postprocessor {
 
   camd::plugin::Host host_;
   camd::plugin::Events events_;
-  bool on_device_ = false, touches_ = false, nothing_ = false;
+  bool on_device_ = false, touches_ = false, asks_nothing_ = false, reads_nothing_ = false;
   std::string as_;
   std::vector<std::byte> copied_;
   int (*copy_to_host_)(void* to, std::uint64_t from, std::size_t size_bytes) = nullptr;
