@@ -16,6 +16,8 @@ struct FrameRing::Slot {
   // Of the frame in the slot, or of the last one that was in it plus one; 0 before the first. Orders slots by age.
   std::uint64_t age = 0;
   Frame frame;
+  std::shared_ptr<std::byte> shared;  // behind `memory`, where other processes read it; goes after it
+  SharedMemory shared_by = nullptr;   // who made it
   device::HostBuffer memory;
   const device::Device* memory_of = nullptr;  // whose `memory` is
   const device::Device* read_by = nullptr;    // whom the picture was put there for
@@ -36,9 +38,15 @@ std::byte* FillLease::data(const base::PictureLayout& layout) {
   ring_->give_back(slot);
   device::Device& device = *ring_->device_.load();
   const device::HostMemory kind = ring_->memory_;
-  if (slot.memory.size_bytes() < layout.size_bytes || slot.memory_of != &device || slot.memory.kind() != kind) {
+  const SharedMemory shared = ring_->shared_;
+  if (slot.memory.size_bytes() < layout.size_bytes || slot.memory_of != &device || slot.memory.kind() != kind ||
+      slot.shared_by != shared) {
     slot.memory = {};  // first, so that the peak is one picture and not two
-    slot.memory = device.allocate_host(kind, layout.size_bytes);
+    slot.shared = nullptr;
+    if (shared != nullptr) slot.shared = shared(layout.size_bytes);
+    slot.memory = shared == nullptr ? device.allocate_host(kind, layout.size_bytes)
+                                    : device.register_host(slot.shared.get(), layout.size_bytes, kind);
+    slot.shared_by = shared;
     slot.memory_of = &device;
   }
   slot.read_by = &device;
@@ -111,6 +119,7 @@ const std::byte* SlotLease::device_pixels() const noexcept { return ring_->at(sl
 FrameRing::FrameRing(device::Device& device, FrameObserver& observer, const Options& options)
     : device_(&device),
       memory_(options.memory),
+      shared_(options.shared),
       observer_(observer),
       options_(options),
       in_use_(options.slots),
@@ -199,8 +208,9 @@ bool FrameRing::can_be_read(const Slot& slot) const noexcept {
   return slot.borrowed.release == nullptr && slot.memory.kind() == memory_;
 }
 
-void FrameRing::move_to(device::Device& device, device::HostMemory memory) {
+void FrameRing::move_to(device::Device& device, device::HostMemory memory, SharedMemory shared) {
   memory_ = memory;
+  shared_ = shared;
   device_ = &device;
 }
 
@@ -260,7 +270,9 @@ int FrameRing::slots() const {
   return in_use_;
 }
 
-bool FrameRing::may_borrow() const noexcept { return device().info().works_in_host_memory; }
+bool FrameRing::may_borrow() const noexcept {
+  return device().info().works_in_host_memory && shared_.load() == nullptr;
+}
 
 int FrameRing::occupied() const {
   const MutexLock lock(mutex_);

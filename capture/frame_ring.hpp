@@ -67,6 +67,10 @@ struct BorrowedPixels {
   void* argument = nullptr;
 };
 
+// Makes host memory that other processes can read, too: aligned to 4096, as long as the pointer lives. Throws
+// base::Error.
+using SharedMemory = std::shared_ptr<std::byte> (*)(std::size_t size_bytes);
+
 // The right to fill a slot [source]. Destroyed without publish(): the frame is dropped as kNotFilled.
 class FillLease {
  public:
@@ -127,7 +131,8 @@ class FrameRing {
     int slots = kLeastSlots;  // at least as many
     RingPolicy policy = RingPolicy::kNewestWins;
     device::HostMemory memory = device::HostMemory::kPinned;
-    int most_slots = 0;  // that set_slots() may ask for; never fewer than `slots`
+    int most_slots = 0;             // that set_slots() may ask for; never fewer than `slots`
+    SharedMemory shared = nullptr;  // where pictures lie that other processes read; null: in the device's own memory
   };
   // Device and observer must outlive the ring. Throws Error(kInternal) for fewer slots than kLeastSlots.
   FrameRing(device::Device& device, FrameObserver& observer, const Options& options);
@@ -152,18 +157,19 @@ class FrameRing {
   void start_at(std::uint64_t sequence);
   // [any] The sequence number of the next frame.
   [[nodiscard]] std::uint64_t next_sequence() const;
-  // [setup] From now on the pictures are read by `device`, and lie in memory of its kind `memory`: each slot gets some
-  // of it when it is filled next. A picture that is there already is still taken where `device` can read it:
-  // page-locked memory is that of all GPUs of a process (CUDA programming guide, "Unified Virtual Address Space"). All
-  // devices that a ring ever had outlive it.
-  void move_to(device::Device& device, device::HostMemory memory);
+  // [setup] From now on the pictures are read by `device`, and lie in memory of its kind `memory`, in `shared` if that
+  // is given: each slot gets some of it when it is filled next. A picture that is there already is still taken where
+  // `device` can read it: page-locked memory is that of all GPUs of a process (CUDA programming guide, "Unified Virtual
+  // Address Space"). All devices that a ring ever had outlive it.
+  void move_to(device::Device& device, device::HostMemory memory, SharedMemory shared = nullptr);
   // [setup] After close(), when the source has ended: frames may come again, from another source.
   void reopen();
   // [setup] From now on so many slots are filled, within kLeastSlots and Options::most_slots. Frames in others are
   // still taken.
   void set_slots(int slots);
 
-  // [any] True when the slot memory is host memory the device reads as it is, so that borrowing costs no copy.
+  // [any] True when the slot memory is host memory the device reads as it is, so that borrowing costs no copy. Not
+  // where pictures are shared: a decoder's memory is its own.
   [[nodiscard]] bool may_borrow() const noexcept;
   [[nodiscard]] device::Device& device() const noexcept { return *device_.load(); }
   [[nodiscard]] int slots() const;
@@ -193,6 +199,7 @@ class FrameRing {
 
   std::atomic<device::Device*> device_;
   std::atomic<device::HostMemory> memory_;
+  std::atomic<SharedMemory> shared_;
   FrameObserver& observer_;
   const Options options_;
   mutable base::Mutex mutex_;

@@ -72,6 +72,11 @@ class Execution {
     (void)address;
     return false;
   }
+  // [setup] The same of what enqueue_preprocess() fills and the network reads: input() is at `address` then.
+  virtual bool bind_input(void* address) {
+    (void)address;
+    return false;
+  }
   // Enqueues the network. output_ready(i) is recorded as soon as output i is final. While `stream` is being captured,
   // only records of Events may stand between enqueue_preprocess() and this call: the network's first kernel starts
   // early.

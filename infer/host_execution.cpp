@@ -14,6 +14,7 @@ using base::Status;
 HostExecution::HostExecution(const Engine& engine, device::Device& device)
     : engine_(engine), device_(device), preprocessor_(engine.input_options()) {
   input_ = device.allocate_device(engine.input().size_bytes());
+  input_address_ = input_.data();
   for (const TensorSpec& spec : engine.outputs()) {
     outputs_.push_back(device.allocate_device(std::max<std::size_t>(spec.size_bytes(), 1)));
     addresses_.push_back(outputs_.back().data());
@@ -24,6 +25,12 @@ HostExecution::HostExecution(const Engine& engine, device::Device& device)
 bool HostExecution::bind_output(std::size_t i, void* address) {
   addresses_[i] = static_cast<std::byte*>(address);
   outputs_[i] = {};
+  return true;
+}
+
+bool HostExecution::bind_input(void* address) {
+  input_address_ = static_cast<std::byte*>(address);
+  input_ = {};
   return true;
 }
 
@@ -66,7 +73,7 @@ void HostExecution::run_on_stream(void* self) noexcept {
   }
 }
 
-TensorView HostExecution::input() const noexcept { return {input_.data(), &engine_.input()}; }
+TensorView HostExecution::input() const noexcept { return {input_address_, &engine_.input()}; }
 
 TensorView HostExecution::output(std::size_t i) const noexcept { return {addresses_[i], &engine_.outputs()[i]}; }
 

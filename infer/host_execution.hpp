@@ -19,6 +19,7 @@ class HostExecution : public Execution {
   base::Status enqueue_preprocess(const PictureView& picture, device::StreamRef stream) final;
   base::Status enqueue_network(device::StreamRef stream) final;
   bool bind_output(std::size_t i, void* address) final;
+  bool bind_input(void* address) final;
   [[nodiscard]] TensorView input() const noexcept final;
   [[nodiscard]] TensorView output(std::size_t i) const noexcept final;
   [[nodiscard]] const device::Event& output_ready(std::size_t i) const noexcept final;
@@ -30,7 +31,7 @@ class HostExecution : public Execution {
   // Reads input_data(), writes every output_data(i), whose address bind_output() changes. May throw.
   virtual void run_network() = 0;
 
-  [[nodiscard]] float* input_data() const noexcept { return reinterpret_cast<float*>(input_.data()); }
+  [[nodiscard]] float* input_data() const noexcept { return reinterpret_cast<float*>(input_address_); }
   [[nodiscard]] std::byte* output_data(std::size_t i) const noexcept { return addresses_[i]; }
 
  private:
@@ -40,7 +41,8 @@ class HostExecution : public Execution {
   const Engine& engine_;
   device::Device& device_;
   Preprocessor preprocessor_;
-  device::DeviceBuffer input_;
+  device::DeviceBuffer input_;  // empty where bind_input() gave other memory
+  std::byte* input_address_ = nullptr;
   std::vector<device::DeviceBuffer> outputs_;  // empty where bind_output() gave other memory
   std::vector<std::byte*> addresses_;
   std::vector<device::Event> ready_;

@@ -177,6 +177,7 @@ class TailExecution final : public Execution {
     return head_->enqueue_preprocess(picture, stream);
   }
   void keep_input() override { head_->keep_input(); }
+  bool bind_input(void* address) override { return head_->bind_input(address); }
   bool bind_output(std::size_t i, void* address) override {
     const auto& source = engine_.sources()[i];
     const auto& reads = engine_.reads();

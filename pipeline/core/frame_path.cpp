@@ -124,6 +124,10 @@ std::unique_ptr<InFlight> FramePath::make_in_flight() {
     std::shared_ptr<std::byte> memory = postprocessors_.shared_memory(outputs[i].size_bytes());
     if (memory != nullptr && made->execution->bind_output(i, memory.get())) made->shared.push_back(std::move(memory));
   }
+  if (in_place && needs.input == CAMD_NEED_HOST) {
+    std::shared_ptr<std::byte> memory = postprocessors_.shared_memory(engine_.input().size_bytes());
+    if (memory != nullptr && made->execution->bind_input(memory.get())) made->shared.push_back(std::move(memory));
+  }
   if (!in_place) export_outputs(*made);
   const std::vector<std::byte*> on_host = in_place ? std::vector<std::byte*>() : plan_copies(*made);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -133,7 +137,7 @@ std::unique_ptr<InFlight> FramePath::make_in_flight() {
   }
   void* input = made->execution->input().data;
   if (!in_place && needs.input == CAMD_NEED_HOST) {
-    made->host_input = device_.allocate_host(device::HostMemory::kPinned, engine_.input().size_bytes());
+    made->host_input = output_memory(*made, device::HostMemory::kPinned, engine_.input().size_bytes());
     made->d2h_bytes += engine_.input().size_bytes();
     input = made->host_input.data();
   }
@@ -315,7 +319,12 @@ Status FramePath::make_room(InFlight& in_flight) {
   try {
     if (takes_picture_back(in_flight)) {
       if (in_flight.host_picture.size_bytes() < size) {
-        in_flight.host_picture = device_.allocate_host(device::HostMemory::kPinned, size);
+        const auto shared = postprocessors_.needs().picture_memory;
+        in_flight.host_picture = {};
+        in_flight.shared_picture = shared == nullptr ? nullptr : shared(size);
+        in_flight.host_picture = shared == nullptr ? device_.allocate_host(device::HostMemory::kPinned, size)
+                                                   : device_.register_host(in_flight.shared_picture.get(), size,
+                                                                           device::HostMemory::kPinned);
       }
       in_flight.frame.pixels = {in_flight.host_picture.data(), size};
     }

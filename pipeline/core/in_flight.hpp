@@ -64,6 +64,7 @@ struct InFlight {
   std::vector<device::DeviceBuffer> exported;      // outputs that other processes read on the device
   std::unique_ptr<infer::Execution> execution;
   device::DeviceBuffer picture;                  // where the upload goes; grows with the pictures
+  std::shared_ptr<std::byte> shared_picture;     // behind `host_picture`, where other processes read it
   device::HostBuffer host_picture;               // for plug-ins, of a picture on the device; grows with the pictures
   std::vector<device::HostBuffer> host_outputs;  // the memory behind `copies` and mapped outputs
   std::vector<CopyBack> copies;

@@ -46,7 +46,8 @@ bool Pipeline::go_on(Moving& moving) {
   if (!moving.adopted) {
     // One at a time asks the ring for its newest frame.
     if (moving.takes_over && moving.from->lane.jobs().dispatching(moving.slot)) return false;
-    camera.ring->move_to(moving.to->spec.device, picture_memory(moving.to->spec.path.transfer));
+    camera.ring->move_to(moving.to->spec.device, picture_memory(moving.to->spec.path.transfer),
+                         moving.to->postprocessors.needs().picture_memory);
     camera.ring->set_slots(std::max(camera.ring->slots(), moving.to->ring_slots[moving.slot]));
     moving.to->lane.jobs().adopt(moving.slot);
     moving.adopted = true;

@@ -82,6 +82,7 @@ Pipeline::Next Pipeline::build(const PipelineChange& change) {
     ring.most_slots = kMostRingSlots;
     ring.policy = camera->lossless ? capture::RingPolicy::kLossless : capture::RingPolicy::kNewestWins;
     ring.memory = picture_memory(crew.spec.path.transfer);
+    ring.shared = crew.postprocessors.needs().picture_memory;
     camera->ring = std::make_unique<capture::FrameRing>(crew.spec.device, *camera, ring);
   }
   ledger_.grow(all.size());

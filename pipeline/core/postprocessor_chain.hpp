@@ -27,6 +27,9 @@ struct MergedNeeds {
   std::vector<bool> exported_outputs;  // by output: of those on the device, another process wants it
   camd_need input = CAMD_NEED_NONE;
   bool picture = false;
+  // Makes memory for pictures that somebody reads in another process: aligned to 4096, as long as the pointer lives.
+  // Throws Error(kPlugin). Null: any memory will do.
+  std::shared_ptr<std::byte> (*picture_memory)(std::size_t size_bytes) = nullptr;
   std::int32_t detections = CAMD_DEFAULT_DETECTIONS;  // that a frame has room for
 };
 

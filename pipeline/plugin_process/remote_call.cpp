@@ -129,6 +129,7 @@ void RemotePlugin::forget(Prepared& prepared) noexcept {
       (void)request(wire::Op::kForget, patience_.others, "a set-up call");
     }
     for (const std::uint32_t region : prepared.regions) unmap(region);
+    unmap_pictures();
   } catch (const Error& error) {  // the worker's end is told by itself
     note_error(error.what());
   }
@@ -162,6 +163,41 @@ void RemotePlugin::put_picture(const camd_picture& picture) {
   to.bt709 = picture.bt709;
   to.full_range = picture.full_range;
   to.plane_count = std::clamp(picture.plane_count, 0, 3);
+  if (!shows_picture(picture)) copy_picture(picture);
+  to.present = 1;
+}
+
+bool RemotePlugin::shows_picture(const camd_picture& picture) {
+  wire::Picture& to = orders_.frame.picture;
+  for (std::int32_t i = 0; i < to.plane_count; ++i) {
+    const camd_plane& plane = picture.planes[i];
+    const std::optional<SharedPlace> place = shared_place(plane.data);
+    if (!place) return false;
+    const std::uint32_t id = place->region->id;
+    if (std::find(picture_regions_.begin(), picture_regions_.end(), id) == picture_regions_.end()) {
+      unmap_pictures();
+      picture_regions_.push_back(id);
+      map(place->region);
+    }
+    to.planes[i] = {{id, 0, place->offset}, plane.stride_bytes, plane.width, plane.height};
+  }
+  return true;
+}
+
+void RemotePlugin::unmap_pictures() {
+  for (auto one = picture_regions_.begin(); one != picture_regions_.end();) {
+    const std::uint32_t id = *one;
+    if (shared_place(regions_.at(id).region->file.data())) {
+      ++one;
+    } else {
+      one = picture_regions_.erase(one);
+      unmap(id);
+    }
+  }
+}
+
+void RemotePlugin::copy_picture(const camd_picture& picture) {
+  wire::Picture& to = orders_.frame.picture;
   const auto bytes = [](const camd_plane& plane) {
     return static_cast<std::size_t>(plane.stride_bytes) * static_cast<std::size_t>(plane.height);
   };
@@ -182,7 +218,6 @@ void RemotePlugin::put_picture(const camd_picture& picture) {
     to.planes[i] = {{place.region->id, 0, place.offset + at}, plane.stride_bytes, plane.width, plane.height};
     at += (bytes(plane) + 63) / 64 * 64;
   }
-  to.present = 1;
 }
 
 CallResult RemotePlugin::lost(camd_error& error, const std::string& why) noexcept {

@@ -118,6 +118,11 @@ class RemotePlugin final : public PluginInstance, public WorkerGuest {
   [[nodiscard]] Wait wait(std::uint32_t number, base::TimePoint deadline) noexcept CAMD_REQUIRES(mutex_);
   void put_frame(const camd_frame& frame) CAMD_REQUIRES(mutex_);
   void put_picture(const camd_picture& picture) CAMD_REQUIRES(mutex_);
+  // True: the process can read the planes where they are, and `orders_` say where.
+  [[nodiscard]] bool shows_picture(const camd_picture& picture) CAMD_REQUIRES(mutex_);
+  void copy_picture(const camd_picture& picture) CAMD_REQUIRES(mutex_);
+  // Of pictures that are gone.
+  void unmap_pictures() CAMD_REQUIRES(mutex_);
   [[nodiscard]] CallResult lost(camd_error& error, const std::string& why) noexcept;
   void note_error(const std::string& why) const;
   void keep_counters() CAMD_REQUIRES(counters_mutex_);
@@ -154,7 +159,8 @@ class RemotePlugin final : public PluginInstance, public WorkerGuest {
   std::map<std::uint32_t, Mapped> regions_ CAMD_GUARDED_BY(mutex_);
   std::vector<Prepared*> prepared_ CAMD_GUARDED_BY(mutex_);
   std::uint32_t last_prepared_ CAMD_GUARDED_BY(mutex_) = 0;
-  std::shared_ptr<std::byte> picture_ CAMD_GUARDED_BY(mutex_);  // where pictures of other memory are copied to
+  std::vector<std::uint32_t> picture_regions_ CAMD_GUARDED_BY(mutex_);  // that are mapped for pictures
+  std::shared_ptr<std::byte> picture_ CAMD_GUARDED_BY(mutex_);          // where pictures of other memory are copied to
   std::size_t picture_bytes_ CAMD_GUARDED_BY(mutex_) = 0;
   bool destroyed_ CAMD_GUARDED_BY(mutex_) = false;
   std::atomic<wire::Op> doing_{wire::Op::kNone};

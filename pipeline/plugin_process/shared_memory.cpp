@@ -90,10 +90,12 @@ class Pool {
     return pool;
   }
 
-  std::byte* take(std::size_t size_bytes) {
+  // Out of a file that others have pieces of, too, or of one that is `alone`.
+  std::byte* take(std::size_t size_bytes, bool alone) {
     const std::size_t size = whole_pages(std::max<std::size_t>(size_bytes, 1));
     const base::MutexLock lock(mutex_);
     for (One& one : regions_) {
+      if (alone) break;
       for (auto free = one.free.begin(); free != one.free.end(); ++free) {
         if (free->second < size) continue;
         const std::size_t offset = free->first;
@@ -106,7 +108,7 @@ class Pool {
     }
     auto made = std::make_shared<SharedRegion>();
     made->id = ++last_id_;
-    made->file = MemoryFile("camd-frames", std::max(size, kRegionBytes));
+    made->file = MemoryFile("camd-frames", alone ? size : std::max(size, kRegionBytes));
     made->file.seal(true);
     regions_.push_back({std::move(made), {}, {}});
     One& one = regions_.back();
@@ -177,7 +179,11 @@ class Pool {
 }  // namespace
 
 std::shared_ptr<std::byte> allocate_shared(std::size_t size_bytes) {
-  return {Pool::instance().take(size_bytes), [](std::byte* piece) { Pool::instance().give_back(piece); }};
+  return {Pool::instance().take(size_bytes, false), [](std::byte* piece) { Pool::instance().give_back(piece); }};
+}
+
+std::shared_ptr<std::byte> allocate_shared_alone(std::size_t size_bytes) {
+  return {Pool::instance().take(size_bytes, true), [](std::byte* piece) { Pool::instance().give_back(piece); }};
 }
 
 std::optional<SharedPlace> shared_place(const void* address) {

@@ -78,6 +78,8 @@ struct SharedPlace {
 // A piece of at least one byte, aligned to 4096, that is given back with the last copy of the pointer. What it holds is
 // not known. Throws Error(kPlugin): there is no memory or no descriptor left.
 [[nodiscard]] std::shared_ptr<std::byte> allocate_shared(std::size_t size_bytes);
+// The same in a file of its own, so that who maps it sees nothing else: a camera's picture is not for all plug-ins.
+[[nodiscard]] std::shared_ptr<std::byte> allocate_shared_alone(std::size_t size_bytes);
 // Where an address inside a living piece lies; empty for any other memory.
 [[nodiscard]] std::optional<SharedPlace> shared_place(const void* address);
 

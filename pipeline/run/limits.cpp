@@ -76,15 +76,17 @@ Cost cost_of(const config::Source& source) noexcept {
 
 Cost cost_of(const config::Config& config) {
   Cost sum = kWithoutCameras;
+  bool shares_pictures = false;  // each slot may be a file that a plug-in's process maps
   for (const config::Postprocessor& entry : config.postprocess) {
     if (entry.isolation != config::Isolation::kProcess) continue;
+    shares_pictures = true;
     sum.descriptors += kWorker.descriptors;
     sum.threads += kWorker.threads;
     sum.memory_bytes += kWorker.memory_bytes;
   }
   for (const config::Camera& camera : config.cameras) {
     const Cost one = cost_of(camera.source);
-    sum.descriptors += one.descriptors;
+    sum.descriptors += one.descriptors + (shares_pictures ? static_cast<std::uint64_t>(config.pipeline.slots) : 0);
     sum.threads += one.threads;
     sum.memory_bytes +=
         one.memory_bytes + static_cast<std::uint64_t>(config.pipeline.slots) * picture_bytes(camera.source);

@@ -52,7 +52,8 @@ PathProbe::PathProbe(const base::Clock& clock, device::Device& device, infer::En
       pictures_(pictures),
       path_(device, engine, postprocessors, options),
       ring_(device, observer_,
-            {0, kMostInFlight + 1, capture::RingPolicy::kLossless, picture_memory(options.transfer)}) {
+            {0, kMostInFlight + 1, capture::RingPolicy::kLossless, picture_memory(options.transfer), 0,
+             postprocessors.needs().picture_memory}) {
   for (int i = 0; i < in_flight; ++i) in_flights_.push_back(path_.make_in_flight());
 }
 

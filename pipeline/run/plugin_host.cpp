@@ -124,6 +124,7 @@ void PluginHost::declare(const camd_model& model) {
     }
     needs_.input = std::max(needs_.input, wishes.input);
     needs_.picture = needs_.picture || wishes.picture;
+    if (wishes.picture && entry.plugin->bounded()) needs_.picture_memory = &allocate_shared_alone;
     needs_.detections = std::max(needs_.detections, wishes.detections);
   }
   if (!problems.empty()) throw Error(ErrorKind::kPlugin, fmt::format("{}", fmt::join(problems, "\n")));

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <memory>
@@ -91,6 +92,26 @@ TEST_F(FrameRingTest, HasAsManyFreeSlotsAsItWasTold) {
   while (ring_->take()) {
   }
   expect_closed_account(15);
+}
+
+TEST_F(FrameRingTest, FillsMemoryThatOthersReadWhereThatIsAskedForAndBorrowsNoneThen) {
+  static std::vector<std::weak_ptr<std::byte>> made;
+  const SharedMemory shared = [](std::size_t size_bytes) {
+    const auto memory = std::make_shared<std::vector<std::byte>>(size_bytes);
+    return made.emplace_back(std::shared_ptr<std::byte>(memory, memory->data())).lock();
+  };
+  make(RingPolicy::kNewestWins);
+  ring_->move_to(*device_, device::HostMemory::kPinned, shared);
+  EXPECT_FALSE(ring_->may_borrow());
+  for (int i = 0; i < 6; ++i) {
+    const std::byte* const pixels = ring_->begin()->data(layout_);
+    EXPECT_EQ(std::count_if(made.begin(), made.end(), [&](const auto& one) { return one.lock().get() == pixels; }), 1);
+  }
+  EXPECT_EQ(made.size(), 3U);
+  ring_->move_to(*device_, device::HostMemory::kPinned);
+  EXPECT_TRUE(ring_->may_borrow());
+  for (int i = 0; i < 3; ++i) (void)ring_->begin()->data(layout_);
+  for (const auto& one : made) EXPECT_TRUE(one.expired());
 }
 
 TEST_F(FrameRingTest, TellsHowTheNewestPictureLies) {

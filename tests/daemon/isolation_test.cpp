@@ -289,6 +289,34 @@ TEST_F(Isolation, ShowsWhatAScriptDoesWithAMadeUpFrame) {
   EXPECT_THAT(failed.out, HasSubstr("NameError: name 'nothing' is not defined"));
 }
 
+TEST_F(Isolation, CopiesNoPictureAndNoInputForAPluginInAProcess) {
+  if (!python_has("numpy")) GTEST_SKIP() << python() << " has no NumPy (python3-numpy)";
+  const std::string script = folder_.write("sum.py", R"(
+def outputs(model):
+    return {"picture": True, "input": True}
+
+
+def process(frame, tensors, results):
+    planes = sum(int(plane.sum()) for plane in frame.planes)
+    results.event("sum", picture=planes, input=float(tensors.input.sum()))
+)");
+  const std::string lines = folder_ / "lines.jsonl";
+  const std::string clip = "{type: file, path: " + source_path("models/demo/demo.mp4") + ", realtime: false}";
+  for (const std::string& source : {std::string(kShort), clip}) {
+    const Finished done = run_camd({"run",
+                                    config("sum.yaml", source,
+                                           "  - {plugin: " + script + ", python: " + python() +
+                                               "}\n  - {plugin: jsonl, config: {path: " + lines + "}}\n"),
+                                    "--metrics", "json"});
+    ASSERT_EQ(done.code, 0) << done.err;
+    EXPECT_EQ(last(done.out, "plugin", 0).at("bytes_copied"), 0);
+    const json frame = json::parse(first_lines(read_file(lines), 1));
+    const json& numbers = frame.at("events").at(0).at("numbers");
+    EXPECT_GT(numbers.at("picture"), 0);
+    EXPECT_GT(numbers.at("input"), 0);
+  }
+}
+
 TEST_F(Isolation, SeesTheSameInOpenCvPyTorchAndSupervisionOfAVirtualEnvironment) {
   for (const char* package : {"numpy", "cv2", "torch", "supervision"}) {
     if (!python_has(package)) GTEST_SKIP() << python() << " has no " << package << "; CAMD_TEST_PYTHON names another";

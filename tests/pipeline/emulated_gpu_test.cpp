@@ -373,6 +373,24 @@ TEST_P(EveryStrategy, BringsAPictureThatTheGpuHasDecodedToAPluginThatReadsIt) {
 
 // Decoders of the GPU share its context: when one is made while a graph is captured, the capture is broken off. The
 // device was taken for lost.
+TEST_P(EveryStrategy, CopiesNoPictureAndNoInputForPluginsInProcesses) {
+  constexpr int kFrames = 60;
+  std::atomic<int> right = 0;
+  test::FakePlugin plugin([&](const camd_frame& frame, const camd_tensors&, camd_results& results, camd_error&) {
+    const auto value = static_cast<std::byte>(frame.sequence);
+    right += results.items[0].keypoint_count == static_cast<int>(frame.sequence % 8) &&
+             results.items[1].score == digest(&value, 1).last;
+    return static_cast<int>(CAMD_OK);
+  });
+  GpuRig rig(plugin, [] {}, {isolated("picture"), isolated("input")});
+  Surfaces one(rig.gpu);
+  EXPECT_EQ(rig.run({test::fake_camera("one", publishes_surfaces(rig.clock, one, kFrames), true)}),
+            EndReason::kSourcesEnded);
+  EXPECT_EQ(right, kFrames);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(rig.plugins.counters()[static_cast<std::size_t>(i)].health.bytes_copied, 0U);
+  rig.pipeline.reset();
+}
+
 TEST_P(EveryStrategy, DeliversEveryFrameThoughCapturesAreBrokenOff) {
   constexpr int kFrames = 20;
   base::Mutex mutex;

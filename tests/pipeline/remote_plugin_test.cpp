@@ -10,9 +10,11 @@
 #include <atomic>
 #include <barrier>
 #include <cmath>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <set>
 #include <sstream>
@@ -62,6 +64,43 @@ TEST(RemotePlugin, CopiesAPictureThatLiesElsewhereAndCountsIt) {
   ASSERT_EQ(chain.process(&picture), "");
   EXPECT_EQ(chain.items[0].keypoint_count, 6);
   EXPECT_EQ(chain.health().bytes_copied, 64U);
+}
+
+TEST(RemotePlugin, ReadsAPictureInSharedMemoryWithoutACopyAndLetsItGo) {
+  const auto files_mapped = [] {
+    std::ifstream maps("/proc/self/maps");
+    int files = 0;
+    for (std::string line; std::getline(maps, line);) files += line.find("camd-frames") != std::string::npos ? 1 : 0;
+    return files;
+  };
+  Chain chain({isolated("picture")});
+  const int before = files_mapped();
+  camd_picture picture{};
+  picture.struct_size = sizeof(picture);
+  picture.format = CAMD_PIXEL_NV12;
+  picture.plane_count = 2;
+  int pid = 0;
+  for (int i = 1; i < 6; ++i) {  // each is in a file of its own
+    const std::shared_ptr<std::byte> pixels = allocate_shared_alone(96);
+    auto* const bytes = reinterpret_cast<std::uint8_t*>(pixels.get());
+    bytes[5] = static_cast<std::uint8_t>(i);
+    picture.planes[0] = {bytes, 8, 8, 8};
+    picture.planes[1] = {bytes + 64, 8, 4, 4};
+    for (int again = 0; again < 2; ++again) {
+      ASSERT_EQ(chain.process(&picture), "");
+      EXPECT_EQ(chain.items[0].keypoint_count, i);
+    }
+    EXPECT_EQ(files_mapped(), before + 1);
+    pid = chain.items[0].class_id;
+    if (i < 5) continue;
+    // The next process sees it, too.
+    ASSERT_EQ(kill(pid, SIGKILL), 0);
+    (void)chain.lost_until_back();
+    ASSERT_EQ(chain.process(&picture), "");
+    EXPECT_EQ(chain.items[0].keypoint_count, i);
+    EXPECT_NE(chain.items[0].class_id, pid);
+  }
+  EXPECT_EQ(chain.health().bytes_copied, 0U);
 }
 
 TEST(RemotePlugin, SharesAProcessAmongPluginsOfOneWorker) {

@@ -73,6 +73,7 @@ static int32_t outputs(void* instance, const camd_model* model, camd_needs* need
     needs->outputs[0] = strcmp(self->how, "device") == 0 ? CAMD_NEED_DEVICE : CAMD_NEED_HOST;
   }
   if (strcmp(self->how, "picture") == 0) needs->picture = CAMD_NEED_HOST;
+  if (strcmp(self->how, "input") == 0) needs->input = CAMD_NEED_HOST;
   if (strcmp(self->how, "flood") == 0) needs->detections = CAMD_MAX_DETECTIONS;
   /* Only where it was started anew: then it crashes again and again. */
   if (strcmp(self->how, "crash_for_ever") == 0 && self->reloads > 0) crash_here();
@@ -116,6 +117,7 @@ static int32_t process(void* instance, const camd_frame* frame, const camd_tenso
     made->box[2] = made->box[3] = 10.0F;
     const DLTensor* const values = strcmp(self->how, "device") == 0 ? tensors->device_outputs[0] : tensors->outputs[0];
     if (values != NULL) made->score = ((const float*)values->data)[0];
+    if (strcmp(self->how, "input") == 0) made->score = ((const float*)tensors->input->data)[0];
     if (frame->picture != NULL) made->keypoint_count = frame->picture->planes[0].data[5] % 8;
   }
   return CAMD_OK;
