@@ -1,20 +1,21 @@
 #!/usr/bin/env python3
 """10,000 messages a second into each outlet, in turns with none: what that does to the pipeline's latency.
 
-usage: outlet_load.py BUILD [--pairs 15] [--turn 2.0] [--outlets nothing,mqtt,webhook,kafka] [--cores N]
-                       [--many FILE] [--servers FOLDER]
+usage: outlet_load.py BUILD [--rounds 15] [--turn 2.0] [--outlets nothing,mqtt,webhook,kafka] [--cores N]
+                       [--awake] [--many FILE] [--servers FOLDER]
 
 Eight cameras of 64x48 at 40 frames a second through a network of one layer; a plug-in adds 31 events to each frame, so that with
 `publish: frame` an outlet gets 32 messages a frame, 10,240 a second. The other side is on this machine: mosquitto, a web server
 of Python, librdkafka's mock cluster, each a process of its own.
 
 One camd runs all the time. A reload puts the outlet in and takes it out again, so that both kinds of turns have the same process,
-memory and threads. What comes within 0.6 s of a reload does not count. `nothing` is a plug-in that does nothing, put in and taken
-out in the same way: what the measurement itself does to the ratios. camd has one half of the cores for itself, with their
-hyperthreads; the other sides and this program have the other half.
+memory and threads. A round has a turn of each outlet, in an order drawn by lot, and before each a turn without any; an outlet's
+turn is compared with all those of its round. What comes within 0.6 s of a reload does not count. `nothing` is a plug-in that does
+nothing, put in and taken out in the same way: what the measurement itself does to the ratios. camd has one half of the cores for
+itself, with their hyperthreads; the other sides and this program have the other half.
 
 Each frame has the times of the first and the last plug-in, so that a frame's latency falls into the outlet's call and the rest. The
-intervals hold 95 of 100 ratios of turns drawn anew, by pairs (bootstrap).
+intervals hold 95 of 100 ratios of rounds drawn anew (bootstrap).
 
 BUILD is a build's folder, or a bundle (scripts/bundle.sh). --prepare FOLDER puts there what a machine without cc, mosquitto and
 librdkafka needs for --many and --servers, from those of this machine.
@@ -38,8 +39,9 @@ import time
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(SOURCE / "tests/chaos"), str(SOURCE / "tests/daemon")]
+sys.path[:0] = [str(SOURCE / "tests/chaos"), str(SOURCE / "scripts")]
 from parts import tiny_model, wait_until  # noqa: E402
+from turns import Awake, halves, percentile, ratio_of  # noqa: E402
 
 PLUGIN = r"""
 #include <stdio.h>
@@ -184,23 +186,6 @@ def prepare(folder):
                 shutil.copy(path.split(" (")[0], folder / name.strip())
 
 
-def halves(cores):
-    """This machine's processors in two sets that share no core; the first has so many of them, half of all for 0."""
-    allowed = sorted(os.sched_getaffinity(0))
-    siblings = {}
-    for cpu in allowed:
-        try:
-            key = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list").read_text().strip()
-        except OSError:
-            key = str(cpu)
-        siblings.setdefault(key, []).append(cpu)
-    groups = list(siblings.values())
-    if len(groups) < 2:
-        return set(allowed), set(allowed)
-    half = min(cores or len(groups) // 2, len(groups) - 1)
-    return {cpu for group in groups[:half] for cpu in group}, {cpu for group in groups[half:] for cpu in group}
-
-
 class Camd:
     """A camd that runs with and without the outlet, in turns."""
 
@@ -251,27 +236,12 @@ class Camd:
         return list(zip(*(times[i::4] for i in range(4))))
 
 
-def percentile(values, part):
-    values = sorted(values)
-    return values[min(len(values) - 1, int(part * len(values)))]
-
-
-def ratio_of(with_it, without, part):
-    """Of the percentiles of all turns, and the interval that holds 95 of 100 of those of turns drawn anew."""
-    def one(turns):
-        return (percentile([value for i in turns for value in with_it[i]], part) /
-                percentile([value for i in turns for value in without[i]], part))
-    pairs, dice = range(len(with_it)), random.Random(1)
-    drawn = sorted(one([dice.choice(pairs) for _ in pairs]) for _ in range(400))
-    return one(pairs), drawn[10], drawn[-11]
-
-
 def figures(frames, turns, rows):
-    """What became of an outlet's turns: [(without, with)], each (begin, end)."""
+    """What became of an outlet's turns: [(without, with)], one for each round; each is a list of (begin, end)."""
     total, call, rest = ({kind: [] for kind in (0, 1)} for _ in range(3))
     for pair in turns:
-        for kind, (begin, end) in enumerate(pair):
-            mine = [frame for frame in frames if begin <= frame[0] < end]
+        for kind, spans in enumerate(pair):
+            mine = [frame for frame in frames if any(begin <= frame[0] < end for begin, end in spans)]
             total[kind].append([(last - captured) / 1000 for captured, _, _, last in mine])
             call[kind].append([(last - added) / 1000 for _, _, added, last in mine])
             rest[kind].append([(last - captured - (last - added)) / 1000 for captured, _, added, last in mine])
@@ -284,7 +254,7 @@ def figures(frames, turns, rows):
             for part, value in (("p50", 0.5), ("p99", 0.99)):
                 result[name][part] += ratio_of(parts[1], parts[0], value)
     sent = taken = 0
-    for _, (begin, end) in turns:
+    for _, [(begin, end)] in turns:
         mine = {}
         for row in rows:
             if begin <= row["mono_ns"] < end:
@@ -297,7 +267,7 @@ def figures(frames, turns, rows):
 
 
 def tell(name, one):
-    print(f"{name}: {len(one['pairs'])} pairs of turns, {one['frames'][0]} frames without and {one['frames'][1]} with; "
+    print(f"{name}: {one['rounds']} rounds, {one['frames'][0]} frames without and {one['frames'][1]} with; "
           f"{one['sent/s']:.0f} messages a second acknowledged, {one['dropped']} dropped")
     for what in ("total", "outlet's call", "rest"):
         for part in ("p50", "p99"):
@@ -313,10 +283,11 @@ def main():
         http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[2])), Hook).serve_forever()
     parser = argparse.ArgumentParser(description="10,000 messages a second into each outlet, in turns with none.")
     parser.add_argument("build", type=Path, nargs="?")
-    parser.add_argument("--pairs", type=int, default=15, help="turns without and with, for each outlet")
+    parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--turn", type=float, default=2.0, help="seconds")
     parser.add_argument("--outlets", default="nothing,mqtt,webhook,kafka")
     parser.add_argument("--cores", type=int, default=0, help="for camd; half of all unless told otherwise")
+    parser.add_argument("--awake", action="store_true", help="keeps the processors from falling asleep")
     parser.add_argument("--many", type=Path, help="the plug-in that adds events, where there is no cc")
     parser.add_argument("--servers", type=Path, help="mosquitto and librdkafka with their libraries")
     parser.add_argument("--prepare", type=Path, metavar="FOLDER", help="puts them there, and ends")
@@ -325,6 +296,7 @@ def main():
         return prepare(told.prepare)
     ours, theirs = halves(told.cores)
     print(f"camd on processors {sorted(ours)}, the other sides on {sorted(theirs)}")
+    awake = Awake(ours | theirs if told.awake else ())
     os.sched_setaffinity(0, theirs)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -343,14 +315,17 @@ def main():
         turns = {one: [] for one in told.outlets.split(",")}
         try:
             camd = Camd(str(told.build / "bin/camd"), folder, many, ours)
-            for _ in range(told.pairs):  # all outlets in each round, so that what changes with time meets all of them
-                for one, mine in turns.items():
-                    without = camd.turn("", told.turn)
-                    mine.append((without, camd.turn(outlets[one], told.turn)))
+            dice, plain = random.Random(1), []
+            for _ in range(told.rounds):  # all outlets in each round, so that what changes with time meets all of them
+                without = []
+                for one in dice.sample(sorted(turns), len(turns)):
+                    without.append(camd.turn("", told.turn))
+                    turns[one].append((without, [camd.turn(outlets[one], told.turn)]))
+                plain += without
             frames = camd.end()
         finally:
             servers.end()
-    plain = [(begin, end) for mine in turns.values() for (begin, end), _ in mine]
+            awake.end()
     lines = [line for line in camd.lines if line["event"] == "camera" and
              any(begin + 250e6 < line["mono_ns"] < end for begin, end in plain)]
     stages = {stage: [statistics.median(line["latency_us"][stage][part] for line in lines) for part in ("p50", "p99")]
@@ -359,7 +334,7 @@ def main():
           ", ".join(f"{stage} p50 {p50:.0f} p99 {p99:.0f}" for stage, (p50, p99) in stages.items()))
     for one, mine in turns.items():
         rows = [line for line in camd.lines if line["event"] == "outlet" and line["name"] == one]
-        tell(one, dict(figures(frames, mine, rows), pairs=mine))
+        tell(one, dict(figures(frames, mine, rows), rounds=told.rounds))
     return None
 
 
