@@ -254,16 +254,14 @@ CameraStamp CameraClock::observe(Duration stamp, TimePoint arrived) noexcept {
       trusted_ = false;
       ++status_.steps;
     } else {
-      const bool back = gain_ns < period_ns_ / 2 || gap;
-      if (is_candidate_) {
-        watch_candidate(stamp, arrived, above);
-      } else if (back && above > std::max(kLeastJump, line_.gate(stamp)) && above - last_above_ > kLeastJump) {
+      // Stamps that stand still step back with each picture: the last step counts.
+      const bool back = (gain_ns < period_ns_ / 2 || gap) && above - last_above_ > kLeastJump;
+      if (back && above > std::max(kLeastJump, line_.gate(stamp))) {
+        if (!is_candidate_) ++newest_epoch_;
         is_candidate_ = true;
-        candidate_jump_ = above;
-        candidate_since_ = arrived;
-        candidate_pictures_ = 1;
-        ++newest_epoch_;
-        candidate_.begin(stamp, arrived, line_.slope(), line_.slope_error());
+        begin_candidate(stamp, arrived, above);
+      } else if (is_candidate_) {
+        watch_candidate(stamp, arrived, above);
       }
       if (gain_ns > 0 && !gap) period_ns_ += (gain_ns - period_ns_) / 16;
       (void)line_.add(stamp, arrived);
@@ -276,6 +274,13 @@ CameraStamp CameraClock::observe(Duration stamp, TimePoint arrived) noexcept {
   return {stamp, newest_epoch_};
 }
 
+void CameraClock::begin_candidate(Duration stamp, TimePoint arrived, double above) noexcept {
+  candidate_jump_ = above;
+  candidate_since_ = arrived;
+  candidate_pictures_ = 1;
+  candidate_.begin(stamp, arrived, line_.slope(), line_.slope_error());
+}
+
 void CameraClock::watch_candidate(Duration stamp, TimePoint arrived, double above) noexcept {
   if (above <= candidate_jump_ / 2) {  // it came back: B pictures, a late one
     is_candidate_ = false;
@@ -285,10 +290,7 @@ void CameraClock::watch_candidate(Duration stamp, TimePoint arrived, double abov
   ++candidate_pictures_;
   if (arrived - candidate_since_ < kConfirm || candidate_pictures_ < 4) return;
   if (candidate_.gained(stamp) < -kDraining) {  // a backlog runs out: look again
-    candidate_jump_ = above;
-    candidate_since_ = arrived;
-    candidate_pictures_ = 1;
-    candidate_.begin(stamp, arrived, line_.slope(), line_.slope_error());
+    begin_candidate(stamp, arrived, above);
     return;
   }
   before_ = line_;

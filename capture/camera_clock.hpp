@@ -173,6 +173,7 @@ class CameraClock {  // NOLINT(clang-analyzer-optin.performance.Padding): fields
 
  private:
   void begin_line(base::Duration stamp, base::TimePoint arrived) noexcept;
+  void begin_candidate(base::Duration stamp, base::TimePoint arrived, double above) noexcept;
   void watch_candidate(base::Duration stamp, base::TimePoint arrived, double above) noexcept;
   void settle_monotonic(base::Duration stamp, base::TimePoint arrived) noexcept;
   void forget_reports() noexcept;

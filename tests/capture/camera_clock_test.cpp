@@ -303,6 +303,22 @@ TEST(CameraClock, StampsThatStandStillAreReplacedByTheArrival) {
   EXPECT_EQ(world.clock.status().source, ClockSource::kEstimated);
 }
 
+// Where they stood for 70 to 200 ms, all that followed were told older by that, until the next connection.
+TEST(CameraClock, StampsThatStoodStillForAMomentAreFollowedWithinASecond) {
+  for (int stood_ms = 0; stood_ms <= 600; stood_ms += 7) {
+    World world;
+    world.seed = static_cast<std::uint64_t>(stood_ms) + 1;
+    const Duration begin = seconds(2) + milliseconds(stood_ms % 33);
+    const Duration stood = milliseconds(stood_ms);
+    world.mangle = [&](Duration since, Duration stamp) {
+      if (since < begin) return stamp;
+      return since < begin + stood ? begin : stamp - stood;
+    };
+    const Pictures pictures = world.run(seconds(12));
+    EXPECT_LT(error(pictures, 100, begin + stood + seconds(1)), milliseconds(50)) << stood_ms;
+  }
+}
+
 TEST(CameraClock, OneWrongStampChangesNothingThatFollows) {
   World world;
   world.mangle = [](Duration since, Duration stamp) {
