@@ -6,7 +6,7 @@ set(packaging "${PROJECT_SOURCE_DIR}/packaging")
 install(FILES "${packaging}/camd.service" DESTINATION lib/systemd/system COMPONENT service EXCLUDE_FROM_ALL)
 install(FILES "${packaging}/camd.sysusers" RENAME camd.conf DESTINATION lib/sysusers.d COMPONENT service EXCLUDE_FROM_ALL)
 install(FILES "${packaging}/camd.yaml" DESTINATION /etc/camd COMPONENT service EXCLUDE_FROM_ALL)
-install(FILES models/marker-640x360.onnx models/marker-1280x720.onnx models/marker.yaml
+install(FILES models/marker-640x360.onnx models/marker.yaml models/marker-1280x720.onnx models/marker-1280x720.yaml
   DESTINATION ${CMAKE_INSTALL_DATADIR}/camd/models COMPONENT runtime)
 install(DIRECTORY examples/plugin DESTINATION share/doc/camd-dev/examples COMPONENT dev_files EXCLUDE_FROM_ALL)
 

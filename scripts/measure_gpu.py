@@ -63,7 +63,7 @@ class Bounds:
 
 def bench(camd: str, out: Path, name: str, *options: str) -> list[dict]:
     result = out / f"{name}.json"
-    run([camd, "--log", "error", "bench", "--model", str(ROOT / "models/marker-1280x720.onnx"), "--input", "1280x720",
+    run([camd, "--log", "error", "bench", "--model", str(ROOT / "models/marker-far-1280x720.onnx"), "--input", "1280x720",
          "--device", "cuda", *options, "--json", str(result)], out / f"{name}.log")
     return json.loads(result.read_text(encoding="utf-8"))["rows"]
 
@@ -164,7 +164,7 @@ def four_cameras(camd: str, out: Path) -> None:
     path = out / "four.yaml"
     source = "{type: test, width: 1280, height: 720, fps: 30, format: nv12}"
     cameras = "\n".join(f"  - {{name: camera{i}, source: {source}}}" for i in range(1, 5))
-    path.write_text(f"device: cuda\nmodel: {{path: {ROOT}/models/marker-1280x720.onnx}}\ncameras:\n{cameras}\n"
+    path.write_text(f"device: cuda\nmodel: {{path: {ROOT}/models/marker-far-1280x720.onnx}}\ncameras:\n{cameras}\n"
                     "postprocess: [{plugin: detections}]\nmetrics: {period: 5s}\n", encoding="utf-8")  # fmt: skip
     run([camd, "--log", "error", "run", str(path), "--duration", "11s", "--metrics", "json"], out / "four.jsonl")
     lines = [json.loads(line) for line in (out / "four.jsonl").read_text(encoding="utf-8").splitlines()]

@@ -2,7 +2,7 @@
 given share of the picture's, and frames without a code.
 
   python3 models/marker/evaluate_sizes.py --model models/marker-640x360.onnx --shared ../shared
-  python3 models/marker/evaluate_sizes.py --model models/marker-close-1280x720.onnx --card models/marker-close.yaml --shared ../shared
+  python3 models/marker/evaluate_sizes.py --model models/marker-1280x720.onnx --shared ../shared
 
 Pictures have the network's size, what lies outside of a photo is grey. The last row of a table is the photos as they are,
 letterboxed. `--every N` looks at each Nth frame of the videos. Exit status 1 when a bound is missed. Needs no torch.

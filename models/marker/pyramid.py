@@ -1,13 +1,13 @@
 """Builds a network that looks at its picture twice, at full and at half size, from the two files of one detector.
 
-  python3 models/marker/pyramid.py --full out/marker/marker-1280x720.onnx --half out/marker/marker-640x360.onnx --out models/marker-close-1280x720.onnx
+  python3 models/marker/pyramid.py --full out/marker/marker-1280x720.onnx --half out/marker/marker-640x360.onnx --out models/marker-1280x720.onnx
 
 Both files are of one export. The committed one comes from weights that models/README.md calls "finer training". A cell of the
 network sees some 500 pixels around it, so that at 1280x720 it does not see the rim of a code that fills the picture; at half the
 size it does. The half picture is the mean of two by two pixels, which the full network's first convolution makes along with its
 own channels. The full network gives strides 8 and 16, the half one strides 16 and 32, which are 32 and 64 of the whole picture,
 with anchors twice as large. The full network's own coarsest level, which boxes large codes in part, is left out.
-models/marker-close.yaml says so to camd.
+models/marker-1280x720.yaml says so to camd.
 """
 
 from __future__ import annotations
