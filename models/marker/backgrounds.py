@@ -445,12 +445,96 @@ def blotches(rng: Rng, h: int, w: int) -> np.ndarray:
     return image
 
 
+def panes(rng: Rng, h: int, w: int) -> np.ndarray:
+    """Windows, shelves, vents and fences: equal openings side by side, each with a tone of its own, some with a bright rim."""
+    image = _flat(h, w, colour(rng, 0, 256, 0.4))
+    rows, columns = (int(v) for v in rng.integers(1, 9, 2))
+    gap = rng.uniform(0.05, 0.35)
+    dark, light = colour(rng, 0, 90, 0.4), colour(rng, 90, 256, 0.4)
+    for r in range(rows):
+        for c in range(columns):
+            tone = dark if rng.random() < 0.7 else light
+            x, y = (int((c + gap / 2) * w / columns), int((r + gap / 2) * h / rows))
+            end = (int((c + 1 - gap / 2) * w / columns), int((r + 1 - gap / 2) * h / rows))
+            cv2.rectangle(image, (x, y), end, np.clip(tone * rng.uniform(0.7, 1.3), 0, 255).tolist(), -1)
+            if rng.random() < 0.3:  # a cross bar or something behind the glass
+                middle = (x + end[0]) // 2 if rng.random() < 0.5 else int(rng.uniform(x, end[0] + 1))
+                cv2.line(image, (middle, y), (middle, end[1]), light.tolist(), max(1, (end[0] - x) // int(rng.integers(4, 12))))
+            if rng.random() < 0.2:
+                cv2.rectangle(image, (x, y), end, light.tolist(), 1)
+    return cv2.GaussianBlur(image, (0, 0), rng.uniform(0.3, 2.0))
+
+
+def sign(rng: Rng, h: int, w: int) -> np.ndarray:
+    """A logo, a caption, a number plate: a few bold letters on a plate of another tone, at times in two lines or outlined."""
+    ink, paper = _ink_and_paper(rng)
+    image = _flat(h, w, colour(rng, 0, 256))
+    cv2.rectangle(image, (w // 16, h // 16), (w - w // 16, h - h // 16), paper.tolist(), -1)
+    if rng.random() < 0.4:
+        cv2.rectangle(image, (w // 12, h // 12), (w - w // 12, h - h // 12), ink.tolist(), max(1, h // 30))
+    lines = int(rng.integers(1, 4))
+    for i in range(lines):
+        text = "".join(rng.choice(list(string.ascii_uppercase + string.digits), int(rng.integers(1, 7))))
+        (tw, th), _ = cv2.getTextSize(text, 0, 1.0, 2)
+        scale = min(0.8 * w / tw, 0.6 * h / lines / th)
+        thick = max(1, int(scale * rng.uniform(1, 8)))
+        cv2.putText(image, text, (int(w * 0.1), int(h * (i + 0.8) / lines)), int(rng.integers(0, 8)), scale, ink.tolist(), thick, cv2.LINE_AA)
+    return image
+
+
+def figure(rng: Rng, h: int, w: int) -> np.ndarray:
+    """Somebody: head with hair, clothes that are plain, striped, checked or printed, arms, legs, a bag."""
+    image = _u8(_clouds(rng, h, w) if rng.random() < 0.5 else _wall(rng, h, w))
+    skin = np.array([110, 145, 200]) * rng.uniform(0.25, 1.2)
+    unit, x = h / 8 * rng.uniform(0.8, 2.2), w / 2
+    top = unit * rng.uniform(0.1, 1.2)
+
+    def limb_to(start: tuple[float, float], end: tuple[float, float], tint: np.ndarray, thick: float) -> None:
+        points = [tuple(int(v) for v in p) for p in (start, end)]
+        cv2.line(image, *points, np.clip(tint, 0, 255).tolist(), max(1, int(thick)), cv2.LINE_AA)
+
+    trousers, hair = colour(rng, 0, 160, 0.3), colour(rng, 0, 90, 0.3)
+    for side in (-0.4, 0.4):
+        limb_to((x + side * unit, top + 4 * unit), (x + side * unit * rng.uniform(0.5, 2.5), top + 7.5 * unit), trousers, 0.7 * unit)
+    shirt = np.empty((max(4, int(3 * unit)), max(4, int(2 * unit)), 3), np.float32)
+    shirt[:] = colour(rng, 0, 256)
+    kind = rng.integers(5)
+    sh, sw = shirt.shape[:2]
+    if kind == 1:
+        shirt[np.arange(sh) % max(2, sh // int(rng.integers(4, 20))) < max(1, sh // 30)] = colour(rng, 0, 256)
+    elif kind == 2:
+        step = max(2, sw // int(rng.integers(3, 12)))
+        shirt[((np.arange(sh)[:, None] // step + np.arange(sw)[None] // step) % 2).astype(bool)] *= rng.uniform(0.2, 0.8)
+    elif kind == 3:
+        part = shirt[sh // 5 : sh // 2, sw // 4 : 3 * sw // 4]
+        part[:] = (sign if rng.random() < 0.6 else blotches)(rng, *part.shape[:2])
+    elif kind == 4:
+        shirt[:] = folds(rng, sh, sw)
+    y0, x0 = int(top + 1.2 * unit), int(x - sw / 2)
+    view = image[max(0, y0) : max(0, y0) + sh, max(0, x0) : max(0, x0) + sw]
+    view[:] = _u8(shirt)[: view.shape[0], : view.shape[1]]
+    for side in (-1, 1):
+        elbow = (x + side * unit * rng.uniform(1, 1.8), top + rng.uniform(2, 3.2) * unit)
+        limb_to((x + side * unit, top + 1.5 * unit), elbow, shirt[0, 0] * rng.uniform(0.7, 1.0), 0.6 * unit)
+        limb_to(elbow, (x + side * unit * rng.uniform(0, 2), top + rng.uniform(1, 4) * unit), skin, 0.45 * unit)
+    head = (int(x), int(top + 0.5 * unit))
+    cv2.ellipse(image, head, (max(1, int(0.55 * unit)), max(1, int(0.7 * unit))), 0, 0, 360, hair.tolist(), -1, cv2.LINE_AA)
+    below = (head[0] + int(rng.normal(0, 0.15) * unit), head[1] + int(0.2 * unit))
+    cv2.ellipse(image, below, (max(1, int(0.42 * unit)), max(1, int(0.5 * unit))), 0, 0, 360, np.clip(skin, 0, 255).tolist(), -1, cv2.LINE_AA)
+    for side in (-0.18, 0.18):
+        cv2.circle(image, (int(below[0] + side * unit), below[1]), max(1, int(0.08 * unit)), hair.tolist(), -1, cv2.LINE_AA)
+    if rng.random() < 0.3:
+        limb_to((x - unit, top + 1.3 * unit), (x + unit, top + 4 * unit), colour(rng, 0, 120), 0.2 * unit)
+    return cv2.GaussianBlur(image, (0, 0), rng.uniform(0.3, 1.5))
+
+
 Makers = tuple[tuple[Callable[[Rng, int, int], np.ndarray], float], ...]  # with how often each is drawn
 HARD_NEGATIVES: Makers = (
     (text_block, 2), (barcode, 1.2), (checkerboard, 1.2), (keyboard, 1), (blinds, 0.8), (circuit, 1), (halftone, 0.8),
     (modules_without_frame, 2), (nested_squares, 1), (framed, 2), (face, 0.8), (table, 0.8), (photograph, 1), (strands, 1.5),
 )  # fmt: skip
-ALL_NEGATIVES: Makers = (*HARD_NEGATIVES, (folds, 5), (lined_paper, 2.5), (book, 1.5), (limb, 2), (crumple, 4), (blotches, 2))
+ALL_NEGATIVES: Makers = (*HARD_NEGATIVES, (folds, 5), (lined_paper, 2.5), (book, 1.5), (limb, 2), (crumple, 4), (blotches, 2),
+                         (panes, 2.5), (sign, 2.5), (figure, 4), (keyboard, 1.5), (text_block, 2))  # fmt: skip
 
 
 def hard_negative(rng: Rng, makers: Makers = HARD_NEGATIVES) -> np.ndarray:

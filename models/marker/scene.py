@@ -413,13 +413,13 @@ def make_empty_scene(rng: Rng, bank: CodeBank, held_out: bool) -> Scene:
     """No code, but much that could be taken for one."""
     del bank
     table = _Table(rng, held_out)
-    table.place_negatives(int(rng.integers(3, 12)), 40, 700, backgrounds.ALL_NEGATIVES)
-    table.place_negatives(int(rng.integers(0, 16)), 12, 60, backgrounds.ALL_NEGATIVES, fine=2)
+    table.place_negatives(int(rng.integers(4, 15)), 40, 700, backgrounds.ALL_NEGATIVES)
+    table.place_negatives(int(rng.integers(0, 20)), 12, 60, backgrounds.ALL_NEGATIVES, fine=2)
     return table.finish()
 
 
 SCENE_KINDS = (make_scene, make_far_scene, make_close_scene, make_empty_scene)
-_KIND_WEIGHT = (0.45, 0.2, 0.23, 0.12)
+_KIND_WEIGHT = (0.36, 0.24, 0.22, 0.18)
 
 
 def make_training_scene(rng: Rng, bank: CodeBank) -> Scene:

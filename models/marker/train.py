@@ -403,6 +403,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--views", type=int, default=8192, help="views of 640x360 kept on the device (0.7 MB each), and a quarter as many larger ones")
     parser.add_argument("--reuse", type=int, default=3, help="how often a view is learned from")
     parser.add_argument("--first-pool", type=int, default=900, help="scenes to wait for before the first step")
+    parser.add_argument("--keep-every", type=float, default=math.inf, help="minutes after which the weights are kept as marker-at-SECONDS.pt, again and again")
     parser.add_argument("--marker-order", choices=("upright", "true"), default="upright")
     parser.add_argument("--dtype", choices=("bf16", "f32"), default="bf16")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
@@ -455,7 +456,7 @@ def main() -> None:
         write(learner.average.net.state_dict(), "marker.pt")
         write({"step": step, "progress": progress, **learner.state()}, "checkpoint.pt")
 
-    mark, marked_at, saved_at = step, begun, begun
+    mark, marked_at, saved_at, kept_at = step, begun, begun, begun
     to_keep = [share for share in KEPT_AT if share > progress]
     while progress < 1 and time.monotonic() - started < args.stop_after:
         pool.refresh()
@@ -465,6 +466,9 @@ def main() -> None:
         progress = min(1.0, begun_with + (time.monotonic() - begun) / length)
         if to_keep and progress >= to_keep[0]:
             write(learner.average.net.state_dict(), f"marker-{100 * to_keep.pop(0):.0f}.pt")
+        if time.monotonic() - kept_at >= 60 * args.keep_every:
+            kept_at = time.monotonic()
+            write(learner.average.net.state_dict(), f"marker-at-{kept_at - started:.0f}.pt")
         if step % args.log_every == 0:
             mean = (learner.sums / (step - mark)).tolist()  # waits for the device
             now = time.monotonic()

@@ -63,7 +63,8 @@ def _maps(dice: Dice, corners: Tensor, classes: Tensor, scene: tuple[int, int], 
     out_h, out_w = out
     fit = out_w / scene_w  # the scale at which the whole scene shows
     scale = fit * torch.exp(dice.uniform(math.log(0.84), math.log(3.0), batch))
-    scale = torch.where(dice.chance(0.3, batch), torch.full_like(scale, fit), scale)
+    # A large view shows the scene's small codes as they are, or not at all.
+    scale = torch.where(dice.chance(0.5 if teaching and fit >= 1 else 0.3, batch), torch.full_like(scale, fit), scale)
     angle = torch.where(dice.chance(0.4, batch), dice.normal(batch) * 0.12, torch.zeros_like(scale))
     angle = angle + torch.where(dice.chance(quarter_turns, batch), dice.integers(4, batch) * (math.pi / 2), 0.0)
     stretch = torch.where(dice.chance(0.3, batch), torch.exp(dice.normal(batch) * 0.08), torch.ones_like(scale))
@@ -75,7 +76,7 @@ def _maps(dice: Dice, corners: Tensor, classes: Tensor, scene: tuple[int, int], 
     if teaching:  # now and then so near that the code fills a good part of the view, large ones more often
         box = (picked.amax(dim=1) - picked.amin(dim=1)).clamp(min=1)
         aimed = dice.chance(0.25 + 0.5 * (box[:, 1] > 0.35 * scene_h), batch) & (count > 0)
-        share = torch.where(dice.chance(0.4, batch), dice.uniform(0.8, 0.98, batch), dice.uniform(0.3, 0.9, batch))
+        share = torch.where(dice.chance(0.5, batch), dice.uniform(0.8, 0.98, batch), dice.uniform(0.3, 0.9, batch))
         wish = (share * out_h / box[:, 1]).minimum(0.98 * out_w / box[:, 0])
         scale = torch.where(aimed, wish.clamp(0.84 * fit, 4.5 * fit), scale)
     half = torch.stack((out_w / scale / 2, out_h / scale / 2), dim=1)
@@ -280,8 +281,15 @@ def make_views(
         soft, softness[:blurred] = _blur(dice, image[:blurred], reach)
         image = torch.cat((soft, image[blurred:]))
     image = _sharpen_and_noise(dice, image).clamp_(0, 1)
+    # Large views only: the last of the compressed ones come from a camera of half the size.
+    enlarged = batch - round(0.2 * batch) if teaching and height >= scenes.shape[-2] else batch
+    if enlarged < batch:
+        small = F.interpolate(_jpeg(dice, tables, F.avg_pool2d(image[enlarged:], 2)), scale_factor=2, mode="bilinear", align_corners=False)
+        softness[enlarged:] += 3
     if coded < batch:
-        image = torch.cat((image[:coded], _jpeg(dice, tables, image[coded:])))
+        image = torch.cat((image[:coded], _jpeg(dice, tables, image[coded:enlarged])))
+    if enlarged < batch:
+        image = torch.cat((image, small))
     image, x_range = _bars(dice, image)
     image = image.clamp_(0, 1).mul_(255).round_().div_(255)
 
