@@ -1,10 +1,10 @@
 """Measures the exported detector as a user would run it and compares the figures with their bounds.
 
-  python3 models/marker/evaluate.py                                  # synthetic validation and the demo clip
+  python3 models/marker/evaluate.py                                  # both sizes: synthetic validation and the demo clip
   python3 models/marker/evaluate.py --shared ../shared               # and the real photos and videos
   python3 models/marker/evaluate.py --model models/marker-1280x720.onnx
 
-Prints a table; exit status 1 when a bound is missed, 0 otherwise. Parts whose pictures are absent are skipped
+Prints a table for each model; exit status 1 when a bound is missed, 0 otherwise. Parts whose pictures are absent are skipped
 and named. The network sees each picture through letterbox, at the card's thresholds; synthetic pictures have its size.
 """
 
@@ -289,7 +289,7 @@ def check_false_alarms(detector: Detector, videos: list[Path], bounds: Bounds) -
             frames += 1
             alarms += len(detector.detect(frame).scores)
     bounds.note("videos: frames", frames)
-    bounds.at_most("videos: false alarms per 100 frames", 100 * alarms / max(1, frames), 1.0)
+    bounds.at_most("videos: false alarms", alarms, 0)
 
 
 def check_clip(detector: Detector, folder: Path, bounds: Bounds) -> None:
@@ -302,16 +302,9 @@ def check_clip(detector: Detector, folder: Path, bounds: Bounds) -> None:
     print()
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", type=Path, default=MODELS / "marker-640x360.onnx")
-    parser.add_argument("--card", type=Path, help="instead of the one beside the model")
-    parser.add_argument("--shared", type=Path, help="folder with photos/qr and video; not part of the repository")
-    parser.add_argument("--scenes", type=int, default=150, help="synthetic scenes, two views each")
-    parser.add_argument("--threads", type=int, default=2)
-    args = parser.parse_args()
-    torch.set_num_threads(args.threads)
-    detector, bounds = Detector(args.model, args.card, args.threads), Bounds()
+def evaluate(model: Path, args: argparse.Namespace) -> bool:
+    """Prints the figures of one model; whether all bounds are kept."""
+    detector, bounds = Detector(model, args.card, args.threads), Bounds()
     check_synthetic(detector, args.scenes, bounds)
     check_range(detector, max(1, args.scenes // 5), bounds)
     check_clip(detector, MODELS / "demo", bounds)
@@ -323,7 +316,22 @@ def main() -> None:
         check_false_alarms(detector, videos, bounds)
     else:
         print("photos and videos: skipped, no --shared folder\n")
-    sys.exit(0 if bounds.show() else 1)
+    print(f"{model.name}, score {detector.card['score']}")
+    return bounds.show()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    both = [MODELS / f"marker-{size}.onnx" for size in ("640x360", "1280x720")]
+    parser.add_argument("--model", type=Path, nargs="+", default=both)
+    parser.add_argument("--card", type=Path, help="instead of the one beside each model")
+    parser.add_argument("--shared", type=Path, help="folder with photos/qr and video; not part of the repository")
+    parser.add_argument("--scenes", type=int, default=150, help="synthetic scenes, two views each")
+    parser.add_argument("--threads", type=int, default=2)
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    kept = [evaluate(model, args) for model in args.model]
+    sys.exit(0 if all(kept) else 1)
 
 
 if __name__ == "__main__":
