@@ -2,9 +2,8 @@
 
   python3 models/marker/pyramid.py --full out/marker/marker-1280x720.onnx --half out/marker/marker-640x360.onnx --out models/marker-1280x720.onnx
 
-Both files are of one export. The committed one comes from weights that models/README.md calls "finer training". A cell of the
-network sees some 500 pixels around it, so that at 1280x720 it does not see the rim of a code that fills the picture; at half the
-size it does. The half picture is the mean of two by two pixels, which the full network's first convolution makes along with its
+Both files are of one export. A cell of the network sees some 500 pixels around it, so that at 1280x720 it does not see the rim
+of a code that fills the picture; at half the size it does. The half picture is the mean of two by two pixels, which the full network's first convolution makes along with its
 own channels. The full network gives strides 8 and 16, the half one strides 16 and 32, which are 32 and 64 of the whole picture,
 with anchors twice as large. The full network's own coarsest level, which boxes large codes in part, is left out.
 models/marker-1280x720.yaml says so to camd.
@@ -99,7 +98,7 @@ def build(full: onnx.ModelProto, half: onnx.ModelProto) -> onnx.ModelProto:
             kept.append(node)
             needed |= set(node.input)
     weights = [numpy_helper.from_array(np.ascontiguousarray(v), k) for k, v in constants.items() if k in needed]
-    graph = helper.make_graph(kept[::-1], "marker-close", list(full.graph.input), outputs, weights)
+    graph = helper.make_graph(kept[::-1], "marker-twice", list(full.graph.input), outputs, weights)
     model = helper.make_model(graph, opset_imports=full.opset_import, ir_version=full.ir_version, producer_name=full.producer_name)
     onnx.checker.check_model(model)
     return model

@@ -74,7 +74,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=lambda text: Path(text).resolve())
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--model", type=Path, default=SOURCE / "models/marker-1280x720.onnx")
+    parser.add_argument("--model", type=Path, default=SOURCE / "models/marker-far-1280x720.onnx")
     parser.add_argument("--fps", type=int, default=30)
     parser.add_argument("--seconds", type=int, default=10)
     parser.add_argument("--rounds", type=int, default=2)
