@@ -156,6 +156,7 @@ std::optional<FillLease> FrameRing::begin() {
       observer_.dropped(options_.camera, RingDrop::kSuperseded);
       chosen = oldest(SlotState::kReady);
       if (chosen < 0) return std::nullopt;  // it was this frame that was superseded
+      if (options_.gate != nullptr) options_.gate->lost(at(chosen).frame.sequence);
     }
     Slot& slot = at(chosen);
     slot.state = SlotState::kFilling;
@@ -193,6 +194,7 @@ std::optional<SlotLease> FrameRing::take() {
       const MutexLock lock(mutex_);
       observer_.dropped(options_.camera, RingDrop::kMoved);
     }
+    if (options_.gate != nullptr) options_.gate->lost(at(chosen).frame.sequence);
     free(chosen);
     return std::nullopt;
   }
@@ -298,14 +300,16 @@ bool FrameRing::has_ready() const {
 }
 
 void FrameRing::publish(int slot) noexcept {
+  const bool passes = options_.gate == nullptr || options_.gate->passes(at(slot).frame);
   bool accepted = false;
   {
     const MutexLock lock(mutex_);
-    accepted = !closed_ || keep_ready_;
+    const bool open = !closed_ || keep_ready_;
+    accepted = open && passes;
     if (accepted) {
       at(slot).state = SlotState::kReady;
     } else {
-      observer_.dropped(options_.camera, RingDrop::kClosed);
+      observer_.dropped(options_.camera, open ? RingDrop::kGated : RingDrop::kClosed);
     }
   }
   // Whoever is woken by this takes the lock at once.

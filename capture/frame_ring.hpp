@@ -7,6 +7,7 @@
 // Newest wins: when no slot is free, begin() takes the oldest Ready frame's slot and counts that frame as superseded;
 // when none is Ready either, the frame that has just arrived is the one that is counted. The source never waits.
 // Lossless (a file with realtime: false): begin() waits for a free slot, take() returns the oldest frame.
+// Where the ring has a gate, a filled frame that the gate holds back is Free again at once and was never Ready.
 // Free slots are filled in turn, so that every slot has its memory after the first few frames.
 //
 // Threads: begin(), FillLease [source]; take(), SlotLease [dispatch] then [any] one thread at a time; close() [any];
@@ -30,6 +31,7 @@
 #include "base/mutex.hpp"
 #include "capture/copy_rows.hpp"
 #include "capture/frame.hpp"
+#include "capture/frame_gate.hpp"
 #include "device/device.hpp"
 
 namespace camd::capture {
@@ -40,8 +42,9 @@ enum class RingDrop : std::uint8_t {
   kNotFilled,   // the source leased a slot and did not publish it
   kClosed,      // the ring was closed
   kMoved,       // the ring has moved to another device, which cannot read the picture where it lies
+  kGated,       // the ring's gate did not let it pass
 };
-inline constexpr int kRingDropCount = 4;
+inline constexpr int kRingDropCount = 5;
 
 // Hears of every frame's fate inside the ring, in the ring's lock: must be quick and must not call the ring.
 class FrameObserver {
@@ -133,6 +136,7 @@ class FrameRing {
     device::HostMemory memory = device::HostMemory::kPinned;
     int most_slots = 0;             // that set_slots() may ask for; never fewer than `slots`
     SharedMemory shared = nullptr;  // where pictures lie that other processes read; null: in the device's own memory
+    FrameGate* gate = nullptr;      // asked before a frame becomes Ready; outlives the ring. Null: every frame passes
   };
   // Device and observer must outlive the ring. Throws Error(kInternal) for fewer slots than kLeastSlots.
   FrameRing(device::Device& device, FrameObserver& observer, const Options& options);

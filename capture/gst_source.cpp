@@ -118,7 +118,7 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera> {
 
   // Where it is not known yet which decoders it will get, it may.
   [[nodiscard]] bool makes_pictures_on_device() const noexcept {
-    return camera_.decode != config::DecodeMode::kCpu && ring_.device().native_context() != nullptr;
+    return camera_.decodes() != config::DecodeMode::kCpu && ring_.device().native_context() != nullptr;
   }
 
   bool join(Duration patience) noexcept {
@@ -165,7 +165,7 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera> {
   // ---- One life of the pipeline
 
   void open() {
-    const config::DecodeMode mode = refusal_.empty() ? camera_.decode : config::DecodeMode::kCpu;
+    const config::DecodeMode mode = refusal_.empty() ? camera_.decodes() : config::DecodeMode::kCpu;
     Decoding decoding = decoding_of(camera_, mode, ring_.device());
     decoding.threads = decoder_threads(cameras_open, std::thread::hardware_concurrency());
     BuiltPipeline built = build_pipeline(camera_, held_, decoding);
@@ -194,7 +194,7 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera> {
 
   // An error's line; a missing decoder, told just before, says it better.
   [[nodiscard]] std::string error_text(GstMessage* message) const {
-    if (!missing_.empty() && camera_.decode == config::DecodeMode::kGpu) {
+    if (!missing_.empty() && camera_.decodes() == config::DecodeMode::kGpu) {
       return fmt::format("the GPU has no {}: with `decode: auto` or `decode: cpu` the CPU decodes", missing_);
     }
     if (!missing_.empty()) {
@@ -252,7 +252,7 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera> {
     try {
       return preroll(path);
     } catch (const Error& error) {
-      if (!connection_->is_compressed() || camera_.decode != config::DecodeMode::kAuto) throw;
+      if (!connection_->is_compressed() || camera_.decodes() != config::DecodeMode::kAuto) throw;
       refusal_ = error.what();
       return Opened::kRefused;
     }
@@ -270,7 +270,7 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera> {
   // For as long as the camera lives: what has been refused once is not tried again and again.
   [[nodiscard]] Outcome refused() {
     std::string why = std::exchange(refusal_, "");
-    if (camera_.decode == config::DecodeMode::kGpu) return {broken(), std::move(why)};
+    if (camera_.decodes() == config::DecodeMode::kGpu) return {broken(), std::move(why)};
     refusal_ = "decoded on the CPU: " + why;
     base::log().warn("camera {}: {}", camera_.name, refusal_);
     return {Verdict::kAgain, ""};

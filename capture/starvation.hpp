@@ -31,6 +31,7 @@ struct FrameFates {
   std::uint64_t source_error = 0;
   std::uint64_t device_error = 0;
   std::uint64_t plugin_error = 0;
+  std::uint64_t gated = 0;  // on purpose: nothing is wrong with them
 
   [[nodiscard]] std::uint64_t dropped() const noexcept {
     return superseded + too_old + source_error + device_error + plugin_error;
@@ -59,11 +60,12 @@ class Starvation {
       begin(now, fates);
     }
     if (fates.captured == base_.captured) since_ = now;
-    since_ = std::min(now, since_ + stopped);
     lost_ = {fates.captured - base_.captured,         fates.delivered - base_.delivered,
              fates.superseded - base_.superseded,     fates.too_old - base_.too_old,
              fates.source_error - base_.source_error, fates.device_error - base_.device_error,
-             fates.plugin_error - base_.plugin_error};
+             fates.plugin_error - base_.plugin_error, fates.gated - base_.gated};
+    if (lost_.gated > 0 && lost_.dropped() == 0) since_ = now;  // nothing moves, and nothing else is wrong
+    since_ = std::min(now, since_ + stopped);
     hungry_ = now - since_;
     const bool only_newer = lost_.dropped() == lost_.superseded;
     starved_ = lost_.dropped() > 0 && hungry_ >= (only_newer ? timeout_ : timeout_ / 2);

@@ -155,6 +155,15 @@ class Checker {
           wrong(node, row, key);
         }
         return;
+      case ValueType::kWordOrMap:
+        if (node.kind == NodeKind::kMap) {
+          check_map(node, std::string(row.path), key, source_type);
+        } else if (node.kind == NodeKind::kScalar) {
+          check_word(node, row, key);
+        } else if (node.kind == NodeKind::kList) {
+          wrong(node, row, key);
+        }
+        return;
       default:
         if (node.kind == NodeKind::kScalar) {
           check_scalar(node, row, key);
@@ -339,6 +348,24 @@ void check_reconnect(const TreeNode& source, const std::string& key, std::vector
                                   duration_text(*initial), duration_text(*max))});
 }
 
+// A gate looks at pictures in the CPU's memory, and drops some.
+void check_gate(const TreeNode& camera, const std::string& key, std::vector<Problem>& problems) {
+  const TreeNode* const gate = camera.find("gate");
+  if (gate == nullptr || gate->kind == NodeKind::kNull || gate->text == "none") return;
+  const TreeNode* const decode = camera.find("decode");
+  if (decode != nullptr && decode->text == "gpu") {
+    problems.push_back({gate->place, key + ".gate",
+                        "looks at pictures in the CPU's memory, and decode: gpu keeps them out of it: write decode: "
+                        "cpu, or leave out the gate"});
+  }
+  const TreeNode* const source = camera.find("source");
+  const TreeNode* const realtime = source == nullptr ? nullptr : source->find("realtime");
+  if (realtime != nullptr && realtime->text == "false") {
+    problems.push_back({gate->place, key + ".gate",
+                        "drops frames, and realtime: false drops none: leave out one of them"});
+  }
+}
+
 // A token keeps others out only if it cannot be guessed.
 constexpr std::size_t kShortestToken = 16;
 
@@ -405,6 +432,7 @@ void check_relations(const TreeNode& root, const FileRules& files, std::vector<P
                                         to_string(seen->second))});
       }
     }
+    check_gate(cameras->items[i], key, problems);
     if (const TreeNode* source = cameras->items[i].find("source")) check_reconnect(*source, key + ".source", problems);
   }
 }

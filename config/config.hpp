@@ -143,6 +143,15 @@ using Source = std::variant<FileSource, V4l2Source, RtspSource, GStreamerSource,
 // file | v4l2 | rtsp | gstreamer | test
 [[nodiscard]] std::string_view type_name(const Source& source) noexcept;
 
+// Lets the frames through whose picture changed (capture/motion_gate.hpp).
+struct MotionGate {
+  int threshold = 4;                                // grey levels
+  std::vector<std::array<double, 2>> region{};      // corners, as shares of the picture; empty: all of it
+  Duration longest = std::chrono::milliseconds(500);  // pause between two frames that pass
+
+  friend bool operator==(const MotionGate&, const MotionGate&) = default;
+};
+
 struct Camera {
   std::string name;
   Source source;
@@ -153,11 +162,15 @@ struct Camera {
   int max_megapixels = 64;  // of a picture; a megapixel is 1,000,000 pixels
   DecodeMode decode = DecodeMode::kAuto;
   DamagedMode damaged = DamagedMode::kKeep;  // what becomes of pictures that came in part
+  std::optional<MotionGate> gate{};          // none: every frame passes
+
+  // Where its compressed pictures may be decoded: a gate looks at them in the CPU's memory.
+  [[nodiscard]] DecodeMode decodes() const noexcept { return gate ? DecodeMode::kCpu : decode; }
 
   // True for the same camera with the same settings. Its place in the file does not count.
   friend bool operator==(const Camera& a, const Camera& b) {
     return a.name == b.name && a.source == b.source && a.max_megapixels == b.max_megapixels && a.decode == b.decode &&
-           a.damaged == b.damaged;
+           a.damaged == b.damaged && a.gate == b.gate;
   }
 };
 

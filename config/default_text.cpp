@@ -102,6 +102,8 @@ void add_map(std::string& text, const std::string& indent, const std::string& pa
       add_map(text, indent + "  ", std::string(row->path));
     } else {
       add_scalar(text, indent, *row);
+      if (row->type != ValueType::kWordOrMap) continue;
+      text += fmt::format("{}# {}: {}\n", indent, leaf(row->path), flow(std::string(row->path), {}));
     }
   }
 }

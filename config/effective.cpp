@@ -71,6 +71,13 @@ struct SourceFields {
   }
 };
 
+json gate_json(const std::optional<MotionGate>& gate) {
+  if (!gate) return "none";
+  json motion = {{"threshold", gate->threshold}};
+  if (!gate->region.empty()) motion["region"] = gate->region;
+  return {{"motion", motion}, {"longest", duration_text(gate->longest)}};
+}
+
 json model_json(const Model& model) {
   json input = json::object();
   if (model.input.width) input["width"] = *model.input.width;
@@ -114,6 +121,7 @@ std::string effective_text(const Config& config) {
                                {"max_megapixels", camera.max_megapixels},
                                {"decode", to_string(camera.decode)},
                                {"damaged", to_string(camera.damaged)},
+                               {"gate", gate_json(camera.gate)},
                                {"source", source}});
   }
   root["postprocess"] = json::array();

@@ -173,6 +173,37 @@ constexpr std::array kConfigKeys = {
            .words = "keep|drop",
            .help = "Pictures of which something was lost or wrong on their way, up to the next key frame. `keep`: they "
                    "are marked (`damaged` in lines of `jsonl`). `drop`: they are dropped as `source_error`."},
+    KeyRow{.path = "cameras[].gate",
+           .type = kWordOrMap,
+           .fallback = "none",
+           .words = "none|motion",
+           .help = "Which frames are worth the network. `motion`: those whose picture changed; the others are counted "
+                   "as `gated`. A map sets how. Its pictures are decoded on the CPU."},
+    KeyRow{.path = "cameras[].gate.motion", .type = kMap, .help = "What counts as a change."},
+    KeyRow{.path = "cameras[].gate.motion.threshold",
+           .type = kInteger,
+           .fallback = "4",
+           .min = "1",
+           .max = "255",
+           .unit = "grey levels",
+           .help = "How far a block of the picture, a fortieth of its width, differs on average from the last frame "
+                   "that passed."},
+    KeyRow{.path = "cameras[].gate.motion.region",
+           .type = kList,
+           .example = "[[0, 0.4], [1, 0.4], [1, 1], [0, 1]]",
+           .min = "3",
+           .max = "64",
+           .help = "The corners of a polygon, as shares of the picture from its top left: changes elsewhere do not "
+                   "count. The network still sees the whole picture."},
+    KeyRow{.path = "cameras[].gate.motion.region[]", .type = kList, .min = "2", .max = "2"},
+    KeyRow{.path = "cameras[].gate.motion.region[][]", .type = kNumber, .min = "0", .max = "1"},
+    KeyRow{.path = "cameras[].gate.longest",
+           .type = kDuration,
+           .fallback = "500ms",
+           .min = "10ms",
+           .max = "10s",
+           .help = "The longest pause: a frame passes when the last one that did is so much older, whether anything "
+                   "moves or not."},
     KeyRow{.path = "cameras[].source", .type = kMap, .required = true, .help = "Where its frames come from."},
     KeyRow{.path = "cameras[].source.type",
            .type = kWord,
@@ -512,6 +543,7 @@ std::string allowed(Table table, const KeyRow& row) {
       return fmt::format("a number{}, or {}", range(*find_row(table, std::string(row.path) + "[]")),
                          fmt::format("a list of {}", count(row)));
     case kWordOrList: return fmt::format("{}, or {}", fmt::join(split_words(row.words), ", "), list_of(table, row));
+    case kWordOrMap: return fmt::format("one of {}, or a map of keys", fmt::join(split_words(row.words), ", "));
     case kFree: return "a map of the plug-in's keys";
     case kAny: return std::string(row.words);
     case kText: return "text";

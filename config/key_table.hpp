@@ -17,6 +17,7 @@ enum class ValueType {
   kList,          // a row "...[]" declares its elements, min and max their number
   kNumberOrList,  // one number that stands for all, or a list
   kWordOrList,    // one of `words`, or a list
+  kWordOrMap,     // one of `words`, or a map as kMap
   kFree,          // a map that belongs to a plug-in
   kAny,           // whatever the plug-in takes; `words` says what that is. A row "...[]" of texts: a list holds texts
   kText,

@@ -100,6 +100,19 @@ Source read_source(const TreeNode& node, const FileRules& files) {
                     source.boolean("realtime")};
 }
 
+std::optional<MotionGate> read_gate(const Reader& camera) {
+  const TreeNode* const node = camera.node("gate");
+  if (node == nullptr || (node->kind == NodeKind::kScalar && node->text == "none")) return std::nullopt;
+  // Of the word alone, all is as the table has it.
+  const Reader gate(config_keys(), node->kind == NodeKind::kMap ? node : nullptr, "cameras[].gate");
+  const Reader motion = gate.map("motion");
+  MotionGate result;
+  result.threshold = static_cast<int>(motion.integer("threshold"));
+  result.region = motion.points("region");
+  result.longest = gate.duration("longest");
+  return result;
+}
+
 // `files: [a, b]` and `files: a` in a list of grants are "files: a", "files: b". What is neither stays, to be told.
 std::vector<TreeNode> spelled_out(const TreeNode& grant) {
   const TreeNode* const files = grant.entries.size() == 1 ? grant.find("files") : nullptr;
@@ -218,7 +231,8 @@ class Loader {
       const Reader camera(config_keys(), &node, "cameras[]");
       config.cameras.push_back(Camera{node.find("name")->text, read_source(source, files_), source.place,
                                       key + ".source", static_cast<int>(camera.integer("max_megapixels")),
-                                      camera.word("decode", kDecodeModes), camera.word("damaged", kDamagedModes)});
+                                      camera.word("decode", kDecodeModes), camera.word("damaged", kDamagedModes),
+                                      read_gate(camera)});
     });
     each(root, "postprocess", [&](const TreeNode& node, const std::string& key) {
       config.postprocess.push_back(read_postprocessor(node, key));

@@ -59,6 +59,16 @@ class Reader {
     }
     return result;
   }
+  // A list of pairs of numbers; empty where it is not written.
+  [[nodiscard]] std::vector<std::array<double, 2>> points(std::string_view name) const {
+    std::vector<std::array<double, 2>> result;
+    const TreeNode* const list = node(name);
+    if (list == nullptr) return result;
+    for (const TreeNode& point : list->items) {
+      result.push_back({need(parse_number(point.items.at(0).text), name), need(parse_number(point.items.at(1).text), name)});
+    }
+    return result;
+  }
   // Three numbers, or one that stands for all three. Only of keys without a default.
   [[nodiscard]] std::optional<std::array<float, 3>> triple(std::string_view name) const {
     const TreeNode* value = node(name);

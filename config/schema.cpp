@@ -77,6 +77,7 @@ class SchemaWriter {
       case ValueType::kList: return list(row, type);
       case ValueType::kNumberOrList: return {{"anyOf", {element(row, type), list(row, type)}}};
       case ValueType::kWordOrList: return {{"anyOf", {Json{{"enum", split_words(row.words)}}, list(row, type)}}};
+      case ValueType::kWordOrMap: return {{"anyOf", {Json{{"enum", split_words(row.words)}}, container(row, type)}}};
       case ValueType::kFree: return {{"type", {"object", "null"}}};
       case ValueType::kAny: return {{"description", row.words}};
       case ValueType::kText:

@@ -20,6 +20,7 @@ std::string_view to_string(DropReason reason) noexcept {
   switch (reason) {
     case DropReason::kSuperseded: return "superseded";
     case DropReason::kTooOld: return "too_old";
+    case DropReason::kGated: return "gated";
     case DropReason::kSourceError: return "source_error";
     case DropReason::kDeviceError: return "device_error";
     case DropReason::kPluginError: return "plugin_error";

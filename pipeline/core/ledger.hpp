@@ -25,14 +25,15 @@ using capture::CameraIndex;
 enum class DropReason : std::uint8_t {
   kSuperseded,   // a newer frame took its place, or no slot was free
   kTooOld,       // older than max_age before it cost device time
+  kGated,        // the camera's gate saw nothing in it that the frames before had not shown
   kSourceError,  // the source could not fill the slot
   kDeviceError,
   kPluginError,
   kShutdown,
 };
-inline constexpr int kDropReasonCount = 6;
+inline constexpr int kDropReasonCount = 7;
 
-// The names of the metrics lines: superseded, too_old, source_error, device_error, plugin_error, shutdown.
+// The names of the metrics lines: superseded, too_old, gated, source_error, device_error, plugin_error, shutdown.
 [[nodiscard]] std::string_view to_string(DropReason reason) noexcept;
 
 struct Totals {

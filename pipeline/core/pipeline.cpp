@@ -27,6 +27,7 @@ DropReason reason_of(capture::RingDrop why) noexcept {
     case capture::RingDrop::kNotFilled: return DropReason::kSourceError;
     case capture::RingDrop::kClosed: return DropReason::kShutdown;
     case capture::RingDrop::kMoved: return DropReason::kDeviceError;
+    case capture::RingDrop::kGated: return DropReason::kGated;
   }
   return DropReason::kShutdown;
 }
@@ -75,7 +76,8 @@ capture::FrameFates Pipeline::Camera::fates(CameraIndex /*camera*/) const noexce
           dropped(DropReason::kTooOld),
           dropped(DropReason::kSourceError),
           dropped(DropReason::kDeviceError),
-          dropped(DropReason::kPluginError)};
+          dropped(DropReason::kPluginError),
+          dropped(DropReason::kGated)};
 }
 
 Pipeline::Pipeline(const std::vector<LaneSpec>& lanes, PostprocessorChain& postprocessors, const base::Clock& clock,

@@ -49,6 +49,7 @@
 #include "base/mutex.hpp"
 #include "base/semaphore.hpp"
 #include "capture/frame_source.hpp"
+#include "config/config.hpp"
 #include "device/device.hpp"
 #include "infer/engine.hpp"
 #include "pipeline/core/frame_path.hpp"
@@ -75,6 +76,7 @@ struct CameraSpec {
   std::string name;
   bool lossless = false;  // takes pictures as fast as they are used and drops none
   SourceFactory make_source;
+  std::optional<config::MotionGate> gate{};  // none: every frame goes on
 };
 
 // What a lane is made of.

@@ -86,7 +86,7 @@ bool Pipeline::take_frame(Crew& crew, Camera& camera, InFlight& in_flight) {
   in_flight.frame = lease->frame();
   if (!camera.lossless && in_flight.dispatched - in_flight.frame.captured > crew.options.max_age) {
     lease->release();
-    ledger_.dropped(camera.index, DropReason::kTooOld);
+    camera.lost(in_flight.frame.sequence, DropReason::kTooOld);
     closed_one();
     return false;
   }
@@ -119,7 +119,7 @@ void Pipeline::postprocess(Crew& crew, Camera& camera, InFlight& in_flight) {
     if (!crew.lane.lost())
       base::log().error("camera {}: frame {}: {}", camera.spec.name, in_flight.frame.sequence,
                         in_flight.status.message());
-    ledger_.dropped(camera.index, DropReason::kDeviceError);
+    camera.lost(in_flight.frame.sequence, DropReason::kDeviceError);
     return;
   }
   camd_frame frame{};
@@ -133,7 +133,7 @@ void Pipeline::postprocess(Crew& crew, Camera& camera, InFlight& in_flight) {
       base::log().error("camera {}: frame {}: {} (dropped as plugin_error; further failures in a row are only counted)",
                         camera.spec.name, in_flight.frame.sequence, status.message());
     }
-    ledger_.dropped(camera.index, DropReason::kPluginError);
+    camera.lost(in_flight.frame.sequence, DropReason::kPluginError);
     return;
   }
   if (std::exchange(camera.plugin_failing, false)) {

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "capture/motion_gate.hpp"
 #include "pipeline/core/pipeline.hpp"
 
 namespace camd::pipeline {
@@ -18,12 +19,19 @@ namespace camd::pipeline {
 // One camera in its slot. Hears of its ring's frames and its source's states.
 struct Pipeline::Camera final : capture::FrameObserver, capture::SourceListener {
   Camera(Pipeline& its_pipeline, CameraSpec its_spec, CameraIndex its_slot)
-      : pipeline(its_pipeline), spec(std::move(its_spec)), index(its_slot), lossless(spec.lossless) {}
+      : pipeline(its_pipeline), spec(std::move(its_spec)), index(its_slot), lossless(spec.lossless) {
+    if (spec.gate) gate = std::make_unique<capture::MotionGate>(*spec.gate);
+  }
 
   // [source]
   void captured(CameraIndex camera) noexcept override { pipeline.ledger_.captured(camera); }
   // In the ring's lock.
   void dropped(CameraIndex camera, capture::RingDrop why) noexcept override;
+  // [dispatch] [post] A frame that was on its way is not delivered.
+  void lost(std::uint64_t sequence, DropReason why) noexcept {
+    if (gate) gate->lost(sequence);
+    pipeline.ledger_.dropped(index, why);
+  }
   void ready(CameraIndex /*camera*/) noexcept override { pipeline.frame_ready(*this); }
   void state_changed(CameraIndex /*camera*/, capture::SourceState state, const std::string& reason) noexcept override {
     pipeline.state_changed(*this, state, reason);
@@ -38,6 +46,7 @@ struct Pipeline::Camera final : capture::FrameObserver, capture::SourceListener 
   // again: whoever has changed `crew` before waits until `inside` is another one, and may then destroy the crew.
   std::atomic<Crew*> crew{nullptr};
   std::atomic<Crew*> inside{nullptr};
+  std::unique_ptr<capture::FrameGate> gate;  // null: there is none
   std::unique_ptr<capture::FrameRing> ring;
   std::unique_ptr<capture::FrameSource> source;
   // [setup] What the last look at the load saw, and the rate of capture that came of it.

@@ -81,6 +81,7 @@ Pipeline::Next Pipeline::build(const PipelineChange& change) {
     ring.slots = crew.ring_slots[camera->index];
     ring.most_slots = kMostRingSlots;
     ring.policy = camera->lossless ? capture::RingPolicy::kLossless : capture::RingPolicy::kNewestWins;
+    ring.gate = camera->gate.get();
     ring.memory = picture_memory(crew.spec.path.transfer);
     ring.shared = crew.postprocessors.needs().picture_memory;
     camera->ring = std::make_unique<capture::FrameRing>(crew.spec.device, *camera, ring);

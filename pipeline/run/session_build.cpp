@@ -168,7 +168,8 @@ CameraSpec camera_spec(const config::Camera& camera, const base::Clock& clock) {
   return {camera.name, capture::is_lossless(camera),
           [camera, &clock](capture::CameraIndex index, capture::FrameRing& ring, capture::SourceListener& listener) {
             return capture::make_source(camera, index, ring, listener, clock);
-          }};
+          },
+          camera.gate};
 }
 
 StartLine Session::Parts::start_line() const {

@@ -89,6 +89,22 @@ TEST(Starvation, FramesThatAreOnlySupersededAreGivenTheWholeTimeout) {
   EXPECT_FALSE(starvation.wants_another_try());
 }
 
+TEST(Starvation, FramesThatAreGatedAreNoHungerHoweverLongNothingMoves) {
+  Starvation starvation(kTimeout);
+  FrameFates fates{.captured = 50, .delivered = 50};
+  starvation.begin(at(0), fates);
+  for (int i = 1; i < 100; ++i) {
+    ++fates.captured, ++fates.gated;
+    starvation.look(at(0.1 * i), fates, seconds(0));
+  }
+  ++fates.captured, ++fates.too_old;  // what came through at last
+  starvation.look(at(10), fates, seconds(0));
+  EXPECT_FALSE(starvation.starved());
+  fates.captured += 10, fates.too_old += 1, fates.gated += 9;
+  starvation.look(at(12), fates, seconds(0));
+  EXPECT_TRUE(starvation.starved()) << "two seconds after the last time that nothing was wrong";
+}
+
 TEST(Starvation, TriesTheSourceAnewLessAndLessOften) {
   Starvation starvation(kTimeout);
   FrameFates fates;
