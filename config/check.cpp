@@ -361,8 +361,8 @@ void check_gate(const TreeNode& camera, const std::string& key, std::vector<Prob
   const TreeNode* const source = camera.find("source");
   const TreeNode* const realtime = source == nullptr ? nullptr : source->find("realtime");
   if (realtime != nullptr && realtime->text == "false") {
-    problems.push_back({gate->place, key + ".gate",
-                        "drops frames, and realtime: false drops none: leave out one of them"});
+    problems.push_back(
+        {gate->place, key + ".gate", "drops frames, and realtime: false drops none: leave out one of them"});
   }
 }
 

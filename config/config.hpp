@@ -145,8 +145,8 @@ using Source = std::variant<FileSource, V4l2Source, RtspSource, GStreamerSource,
 
 // Lets the frames through whose picture changed (capture/motion_gate.hpp).
 struct MotionGate {
-  int threshold = 4;                                // grey levels
-  std::vector<std::array<double, 2>> region{};      // corners, as shares of the picture; empty: all of it
+  int threshold = 4;                                  // grey levels
+  std::vector<std::array<double, 2>> region{};        // corners, as shares of the picture; empty: all of it
   Duration longest = std::chrono::milliseconds(500);  // pause between two frames that pass
 
   friend bool operator==(const MotionGate&, const MotionGate&) = default;

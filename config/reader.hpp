@@ -65,7 +65,8 @@ class Reader {
     const TreeNode* const list = node(name);
     if (list == nullptr) return result;
     for (const TreeNode& point : list->items) {
-      result.push_back({need(parse_number(point.items.at(0).text), name), need(parse_number(point.items.at(1).text), name)});
+      result.push_back(
+          {need(parse_number(point.items.at(0).text), name), need(parse_number(point.items.at(1).text), name)});
     }
     return result;
   }

@@ -18,7 +18,8 @@ using Json = nlohmann::json;
 constexpr std::array<std::string_view, kStageCount> kStageNames = {"total",      "capture", "queue", "h2d",
                                                                    "preprocess", "infer",   "d2h",   "postprocess"};
 constexpr std::array<std::string_view, kDropReasons> kDropNames = {
-    "superseded", "too_old", "source_error", "device_error", "plugin_error", "shutdown", "other"};
+    "superseded", "too_old", "gated", "source_error", "device_error", "plugin_error", "shutdown", "other"};
+constexpr std::size_t kGated = 2;
 constexpr std::size_t kMaxText = 200;  // bytes of one kept string, before escaping
 constexpr std::int64_t kSchema = 1;
 
@@ -114,10 +115,13 @@ void push_bounded(std::deque<T>& queue, T value, std::size_t limit) {
 
 std::string_view stage_name(std::size_t stage) noexcept { return kStageNames[stage]; }
 std::string_view drop_reason(std::size_t reason) noexcept { return kDropNames[reason]; }
+bool is_loss(std::size_t reason) noexcept { return reason != kGated; }
 
 std::uint64_t Totals::dropped_sum() const noexcept {
   return std::accumulate(dropped.begin(), dropped.end(), std::uint64_t{0});
 }
+
+std::uint64_t Totals::lost_sum() const noexcept { return dropped_sum() - dropped[kGated]; }
 
 bool Model::feed(std::string_view line) {
   const std::size_t first = line.find_first_not_of(" \t\r\n");
@@ -218,7 +222,7 @@ Camera* Model::camera_named(const std::string& name) {
 void Model::take_totals(Camera& camera, const Json& totals) {
   if (!totals.is_object()) return;
   Totals& t = camera.totals;
-  const std::uint64_t before = t.dropped_sum();
+  const std::uint64_t before = t.lost_sum();
   t = {};
   t.captured = count(totals, "captured");
   t.delivered = count(totals, "delivered");
@@ -229,7 +233,7 @@ void Model::take_totals(Camera& camera, const Json& totals) {
       t.dropped[static_cast<std::size_t>(known - kDropNames.begin())] += count(&value);
     }
   }
-  const std::uint64_t after = t.dropped_sum();
+  const std::uint64_t after = t.lost_sum();
   camera.newly_dropped = after > before ? after - before : 0;
 }
 

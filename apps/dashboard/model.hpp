@@ -24,8 +24,10 @@ enum Stage : std::size_t { kTotal, kCapture, kQueue, kH2d, kPreprocess, kInfer, 
 [[nodiscard]] std::string_view stage_name(std::size_t stage) noexcept;
 
 // The reasons of the interface, and "other" for reasons this dashboard does not know yet.
-inline constexpr std::size_t kDropReasons = 7;
+inline constexpr std::size_t kDropReasons = 8;
 [[nodiscard]] std::string_view drop_reason(std::size_t reason) noexcept;
+// False for what a camera's gate holds back on purpose.
+[[nodiscard]] bool is_loss(std::size_t reason) noexcept;
 
 // Percentiles of one stage over one period, in microseconds. Meaningful when count > 0.
 struct Latency {
@@ -44,6 +46,7 @@ struct Totals {
   std::array<std::uint64_t, kDropReasons> dropped{};
 
   [[nodiscard]] std::uint64_t dropped_sum() const noexcept;
+  [[nodiscard]] std::uint64_t lost_sum() const noexcept;  // dropped, and no gate wanted it
   // True when captured == delivered + dropped + in flight, as every line promises.
   [[nodiscard]] bool balanced() const noexcept { return captured == delivered + dropped_sum() + in_flight; }
 };
@@ -67,7 +70,7 @@ struct Camera {
   std::string device;  // empty: not told
   double period_s = 0;
   Totals totals;
-  std::uint64_t newly_dropped = 0;  // since the line before
+  std::uint64_t newly_dropped = 0;  // lost since the line before
   double dropped_lately = 0;        // those of the last lines: each counts four fifths of the one after it
   double fps_captured = -1;         // negative: not told
   double fps_delivered = -1;

@@ -400,7 +400,7 @@ class Painter {
     for (std::size_t i = 0; i < kDropReasons; ++i) {
       if (cam.totals.dropped[i] == 0) continue;
       left.add(first ? "" : dot(), Style::kDim);
-      left.add(fmt::format("{} {}", drop_reason(i), cam.totals.dropped[i]), Style::kWarn);
+      left.add(fmt::format("{} {}", drop_reason(i), cam.totals.dropped[i]), is_loss(i) ? Style::kWarn : Style::kPlain);
       first = false;
     }
     if (first) left.add("none", Style::kGood);
@@ -618,7 +618,7 @@ std::vector<Line> render_summary(const Model& model, int columns) {
                                    sum.captured, sum.delivered, sum.dropped_sum(), sum.in_flight),
                        Style::kBold);
     std::stable_sort(told.begin(), told.end(), [&](std::size_t a, std::size_t b) {
-      return model.cameras()[a].totals.dropped_sum() > model.cameras()[b].totals.dropped_sum();
+      return model.cameras()[a].totals.lost_sum() > model.cameras()[b].totals.lost_sum();
     });
     told.resize(kTold);
     lines.emplace_back(fmt::format("the {} that dropped most:", kTold));

@@ -5,6 +5,7 @@
 #include "capture/frame_source.hpp"
 #include "device/host_device.hpp"
 #include "infer/model_report.hpp"
+#include "pipeline/run/gate_check.hpp"
 #include "pipeline/run/limits.hpp"
 #include "pipeline/run/plugin_check.hpp"
 #include "pipeline/run/session.hpp"
@@ -16,6 +17,7 @@ std::vector<LoadedPlugin> check_config(const config::Reading& reading, const Pat
   for (const config::Camera& camera : reading.config.cameras) {
     mistakes.collect(camera.place, [&camera] { capture::check_source(camera); });
   }
+  check_gates(reading.config, mistakes);
   std::vector<LoadedPlugin> loaded = check_plugins(reading, patience, mistakes);
   if (reading.problems.empty()) {
     mistakes.collect(reading.config.place_of("cameras"), [&] { check_limits(reading.config); });

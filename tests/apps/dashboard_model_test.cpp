@@ -145,6 +145,24 @@ TEST(DashboardModel, DropReasonsItDoesNotKnowStayInTheSum) {
   EXPECT_TRUE(totals.balanced());
 }
 
+TEST(DashboardModel, FramesThatAreGatedAreDroppedAndNotLost) {
+  Model model;
+  const auto feed = [&](int captured, int gated, int superseded) {
+    ASSERT_TRUE(model.feed(fmt::format(
+        R"({{"event":"camera","schema":1,"camera":"door","totals":{{"captured":{},"delivered":3,"in_flight":0,)"
+        R"("dropped":{{"gated":{},"superseded":{}}}}}}})",
+        captured, gated, superseded)));
+  };
+  feed(9, 6, 0);
+  EXPECT_EQ(model.cameras()[0].newly_dropped, 0U);
+  feed(20, 15, 2);
+  const Camera& camera = model.cameras()[0];
+  EXPECT_EQ(camera.newly_dropped, 2U);
+  EXPECT_EQ(camera.totals.dropped_sum(), 17U);
+  EXPECT_EQ(camera.totals.lost_sum(), 2U);
+  EXPECT_TRUE(camera.totals.balanced());
+}
+
 TEST(DashboardModel, NewDropsAreThoseSinceTheLineBefore) {
   Model model;
   model.feed(camera_line("door", 1, "running", 30, 2));

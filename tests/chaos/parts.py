@@ -18,7 +18,7 @@ import threading
 import time
 from pathlib import Path
 
-REASONS = ("superseded", "too_old", "source_error", "device_error", "plugin_error", "shutdown")
+REASONS = ("superseded", "too_old", "gated", "source_error", "device_error", "plugin_error", "shutdown")
 
 
 def now_ns():

@@ -57,6 +57,7 @@ TEST(Difference, NamesWhatEachKeyTouches) {
   EXPECT_THAT(names_with("pipeline.streams=single"), ElementsAre("pipeline"));
   EXPECT_THAT(names_with("metrics.period=2s"), ElementsAre("metrics"));
   EXPECT_THAT(names_with("cameras.door.source.fps=5"), ElementsAre("camera door altered"));
+  EXPECT_THAT(names_with("cameras.door.gate=motion"), ElementsAre("camera door altered"));
 }
 
 TEST(Difference, TellsMemoryOfPicturesFromTheRestOfThePath) {

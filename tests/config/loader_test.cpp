@@ -78,6 +78,30 @@ metrics: {period: 250ms}
   EXPECT_EQ(config.metrics.period, 250ms);
 }
 
+TEST(Config, AGateIsAWordOrAMapAndWhatIsNotSaidHasItsDefault) {
+  const auto gate = [](const std::string& written) {
+    const Config config =
+        load_yaml("model: {path: m}\ncameras: [{name: a, gate: " + written + ", source: {type: test}}]\n");
+    EXPECT_EQ(load_yaml(effective_text(config)).cameras[0].gate, config.cameras[0].gate) << effective_text(config);
+    return config.cameras[0].gate;
+  };
+  EXPECT_EQ(gate("none"), std::nullopt);
+  EXPECT_EQ(gate(""), std::nullopt);
+  EXPECT_EQ(gate("motion"), MotionGate());
+  EXPECT_EQ(gate("{}"), MotionGate());
+  EXPECT_EQ(gate("{motion: }"), MotionGate());
+  EXPECT_EQ(gate("{longest: 1s}"), (MotionGate{4, {}, 1s}));
+  EXPECT_EQ(gate("{motion: {threshold: 9, region: [[0, 0.1], [1, 0], [0.5, 1]]}}"),
+            (MotionGate{9, {{0, 0.1}, {1, 0}, {0.5, 1}}, 500ms}));
+}
+
+TEST(Config, PicturesOfACameraWithAGateAreDecodedOnTheCpu) {
+  Camera camera;
+  EXPECT_EQ(camera.decodes(), DecodeMode::kAuto);
+  camera.gate = MotionGate();
+  EXPECT_EQ(camera.decodes(), DecodeMode::kCpu);
+}
+
 TEST(Config, StructDefaultsEqualTheTables) {
   const Config config = load_yaml(kSmallest);
   const Config initial;

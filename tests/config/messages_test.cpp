@@ -127,6 +127,39 @@ TEST(Config, SuggestsTheWordThatWasMeant) {
       ElementsAre("c.yaml:4:41: cameras.0.source.loop: expected true or false, found yes (did you mean true?)"));
 }
 
+// A camera's gate in the smallest configuration.
+std::string with_gate(const std::string& gate, const std::string& rest = "source: {type: test}") {
+  return "model: {path: m}\ncameras:\n  - name: door\n    gate: " + gate + "\n    " + rest + "\n";
+}
+
+TEST(Config, SaysWhatIsWrongWithAGate) {
+  EXPECT_THAT(problems_of(with_gate("motoin")),
+              ElementsAre("c.yaml:4:11: cameras.0.gate: expected one of none, motion, or a map of keys, found motoin "
+                          "(did you mean motion?)"));
+  EXPECT_THAT(problems_of(with_gate("[motion]")),
+              ElementsAre("c.yaml:4:11: cameras.0.gate: expected one of none, motion, or a map of keys, found a list"));
+  EXPECT_THAT(problems_of(with_gate("{motion: {treshold: 3}, longest: 11s}")),
+              ElementsAre("c.yaml:4:21: cameras.0.gate.motion.treshold: unknown key; known here: threshold, region "
+                          "(did you mean threshold?)",
+                          "c.yaml:4:44: cameras.0.gate.longest: expected a duration from 10ms to 10s, found 11s"));
+  EXPECT_THAT(problems_of(with_gate("{motion: {threshold: 0, region: [[0, 0], [1, 1.5]]}}")),
+              ElementsAre("c.yaml:4:32: cameras.0.gate.motion.threshold: expected an integer from 1 to 255 grey "
+                          "levels, found 0",
+                          "c.yaml:4:43: cameras.0.gate.motion.region: expected a list of 3 to 64 lists of 2 numbers, "
+                          "found 2",
+                          "c.yaml:4:56: cameras.0.gate.motion.region.1.1: expected a number from 0 to 1, found 1.5"));
+}
+
+TEST(Config, RefusesAGateWhereThePictureStaysOnTheGpuAndWhereNoFrameMayBeDropped) {
+  EXPECT_THAT(problems_of(with_gate("motion", "decode: gpu\n    source: {type: file, path: a}")),
+              ElementsAre("c.yaml:4:11: cameras.0.gate: looks at pictures in the CPU's memory, and decode: gpu keeps "
+                          "them out of it: write decode: cpu, or leave out the gate"));
+  EXPECT_THAT(problems_of(with_gate("{longest: 1s}", "source: {type: test, realtime: false}")),
+              ElementsAre("c.yaml:4:11: cameras.0.gate: drops frames, and realtime: false drops none: leave out one of "
+                          "them"));
+  EXPECT_THAT(problems_of(with_gate("none", "decode: gpu\n    source: {type: test, realtime: false}")), ElementsAre());
+}
+
 TEST(Config, RefusesDevicesThatCannotBe) {
   for (const char* device : {"cuda:", "cuda:-1", "cuda:128", "cuda:1x", "CUDA"}) {
     EXPECT_EQ(problems_with(std::string("device: \"") + device + "\"\n").size(), 1U) << device;

@@ -33,16 +33,17 @@ CameraSnapshot door() {
   CameraSnapshot camera;
   camera.camera = "door";
   camera.state = "running";
-  camera.totals = {10, 6, 1, {2, 0, 0, 0, 1, 0}};
+  camera.totals = {13, 6, 1, {2, 0, 3, 0, 0, 1, 0}};
   return camera;
 }
 
 TEST(Prometheus, TellsEveryFrameByItsOutcome) {
   EXPECT_THAT(lines_of({{door()}, {}, {}, {}}, "camd_frames"),
-              ElementsAre("camd_frames_captured_total{camera=\"door\"} 10",
+              ElementsAre("camd_frames_captured_total{camera=\"door\"} 13",
                           "camd_frames_total{camera=\"door\",outcome=\"delivered\"} 6",
                           "camd_frames_total{camera=\"door\",outcome=\"superseded\"} 2",
                           "camd_frames_total{camera=\"door\",outcome=\"too_old\"} 0",
+                          "camd_frames_total{camera=\"door\",outcome=\"gated\"} 3",
                           "camd_frames_total{camera=\"door\",outcome=\"source_error\"} 0",
                           "camd_frames_total{camera=\"door\",outcome=\"device_error\"} 0",
                           "camd_frames_total{camera=\"door\",outcome=\"plugin_error\"} 1",

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 #include <optional>
 #include <thread>
@@ -157,6 +158,44 @@ TEST(SteadyState, AllocatesNothingWhileTwoCamerasSupersedeTheirFrames) {
   EXPECT_EQ(pipeline.wait_for_end(base::TimePoint::max()), EndReason::kFrameLimit);
   pipeline.stop(true);
   EXPECT_GT(pipeline.ledger().totals().dropped_sum(), 0U);
+  ASSERT_TRUE(watcher.report().has_value());
+  EXPECT_EQ(watcher.report()->allocations, 0U) << watcher.report()->where;
+  EXPECT_EQ(device.made(), 0);
+}
+
+TEST(SteadyState, AllocatesNothingWhileAGateHoldsFramesBackAndLetsOthersThrough) {
+  const base::Clock& clock = base::system_clock();
+  const auto host = device::make_host_device(clock);
+  test::CountingDevice device(*host);
+  test::FakeEngine engine(device, [](const infer::PictureView&) -> base::Status { return {}; });
+  PluginHost plugins({}, clock);
+  Watcher watcher(device, 20, 80);
+  watcher.add_to(plugins);
+  test::declare(plugins, engine);
+  FramePathOptions path;
+  path.transfer = Transfer::kMapped;
+  // Three pictures of each kind; the times are made up, half a second and more apart.
+  CameraSpec spec = test::fake_camera("door", [&clock](capture::FrameRing& ring, const std::atomic<bool>& stopping) {
+    const base::PictureLayout layout = base::tight_layout(base::PixelFormat::kNv12, 640, 360);
+    base::TimePoint captured = clock.now() - std::chrono::hours(1);
+    for (int i = 0; !stopping; ++i) {
+      while (!stopping && ring.has_ready()) std::this_thread::yield();
+      std::optional<capture::FillLease> lease = ring.begin();
+      if (!lease) return;
+      std::memset(lease->data(layout), i / 3 % 2 == 0 ? 50 : 60, layout.size_bytes);
+      lease->publish(captured += std::chrono::milliseconds(600), clock.now());
+    }
+  });
+  spec.gate = config::MotionGate();
+  spec.gate->longest = std::chrono::hours(1);
+  PipelineOptions options;
+  options.max_age = std::chrono::hours(2);
+  Pipeline pipeline({{"host", device, engine, path}}, plugins, clock, {spec}, options, nullptr);
+  pipeline.set_frame_limit(90);
+  pipeline.start();
+  EXPECT_EQ(pipeline.wait_for_end(base::TimePoint::max()), EndReason::kFrameLimit);
+  pipeline.stop(true);
+  EXPECT_GE(pipeline.ledger().totals().dropped[static_cast<std::size_t>(DropReason::kGated)], 100U);
   ASSERT_TRUE(watcher.report().has_value());
   EXPECT_EQ(watcher.report()->allocations, 0U) << watcher.report()->where;
   EXPECT_EQ(device.made(), 0);
