@@ -248,6 +248,22 @@ TEST_F(BadInput, EveryProblemOfAConfigurationIsToldInOnePass) {
                     HasSubstr("pipeline.slots"), HasSubstr("200ms"), HasSubstr("widht"), HasSubstr("cameras.1.name")));
 }
 
+TEST_F(BadInput, AGateThatCannotBeIsToldWithItsPlaceOnALineEach) {
+  const std::string gated = "{type: test, width: 320, height: 180, frames: 3}\n    gate: ";
+  const Finished wrong = run_source("{type: test, realtime: false}\n    gate: {motion: {threshold: dark}}");
+  EXPECT_EQ(wrong.code, kConfiguration);
+  EXPECT_THAT(wrong.err,
+              AllOf(HasSubstr("camd.yaml:6:30: cameras.0.gate.motion.threshold: expected an integer from 1 "
+                              "to 255 grey levels, found dark"),
+                    HasSubstr("camd.yaml:6:11: cameras.0.gate: drops frames, and realtime: false drops none")));
+  const Finished forgets = run(config(marker(), gated + "{longest: 3s}", "  - plugin: track\n"));
+  EXPECT_EQ(forgets.code, kConfiguration);
+  EXPECT_THAT(forgets.err, HasSubstr("camd.yaml:8:5: postprocess.0.config.keep: 2 s is less than twice gate.longest of "
+                                     "camera door, 3 s: what stands still would be forgotten between two looks"));
+  EXPECT_EQ(error_lines(forgets.err), 1);
+  EXPECT_EQ(run(config(marker(), gated + "motion", "  - plugin: detections\n  - plugin: track\n")).code, 0);
+}
+
 TEST_F(BadInput, AConfigurationThatIsNoYamlIsToldWithItsPlace) {
   folder_.write("camd.yaml", "cameras: [\n  {name: a\n");
   const Finished done = run_camd({"check", "camd.yaml"}, folder_.path().string());
