@@ -253,7 +253,7 @@ TEST_F(BadInput, AGateThatCannotBeIsToldWithItsPlaceOnALineEach) {
   const Finished wrong = run_source("{type: test, realtime: false}\n    gate: {motion: {threshold: dark}}");
   EXPECT_EQ(wrong.code, kConfiguration);
   EXPECT_THAT(wrong.err,
-              AllOf(HasSubstr("camd.yaml:6:30: cameras.0.gate.motion.threshold: expected an integer from 1 "
+              AllOf(HasSubstr("camd.yaml:6:32: cameras.0.gate.motion.threshold: expected an integer from 1 "
                               "to 255 grey levels, found dark"),
                     HasSubstr("camd.yaml:6:11: cameras.0.gate: drops frames, and realtime: false drops none")));
   const Finished forgets = run(config(marker(), gated + "{longest: 3s}", "  - plugin: track\n"));
