@@ -185,13 +185,20 @@ def run_kind_alone(build, tries, seed, names, minutes, cameras):
         kind.proxy.endless_pause_s = ALONE_ENDLESS_PAUSE_S
         program = bench.build / "bin/camd_sources"
 
+        def served():
+            """Where what is asked needs the true camera: it is there."""
+            if kind.proxy.recorded is None and camera.process.poll() is not None:
+                bench.problem(f"the RTSP camera ended with {camera.process.returncode}")
+                return False
+            return True
+
         def ask(wanted):
             """(the tries, samples, CPU time, what is left)"""
             one = Sources(program, ALONE_PATIENCE_S, ALONE_WAIT_S, {kind.proxy.port: cameras})
             sources.append(one)
             begun, samples = time.monotonic(), []
             kind.tries = 0
-            while one.alive() and kind.tries < wanted and time.monotonic() < begun + seconds:
+            while one.alive() and served() and kind.tries < wanted and time.monotonic() < begun + seconds:
                 time.sleep(ALONE_SAMPLE_S)
                 rss_kib = one.rss_kib()
                 if rss_kib:
