@@ -238,7 +238,9 @@ gboolean on_select_stream(GstElement*, guint, GstCaps* caps, gpointer) {
 // GLib keeps names for ever: two of them for each try at a camera.
 void on_description(GstElement*, GstSDPMessage* description, gpointer) {
   for (guint i = 0; i < gst_sdp_message_medias_len(description); ++i) {
-    auto* const media = const_cast<GstSDPMedia*>(gst_sdp_message_get_media(description, i));
+    // The signal is there so that the description may be changed.
+    auto* const media = const_cast<GstSDPMedia*>(  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+        gst_sdp_message_get_media(description, i));
     for (guint each = gst_sdp_media_attributes_len(media); each > 0; --each) {
       const std::string_view key(gst_sdp_media_get_attribute(media, each - 1)->key);
       if (key == "ssrc" || key == "ssrc-group") (void)gst_sdp_media_remove_attribute(media, each - 1);
