@@ -283,6 +283,7 @@ def forward_requests(connection):
             connection.upstream.sendall(data)
     except OSError:
         pass
+    connection.close()  # a camera that sends nothing just then would be kept for good
 
 
 STREAMS = {

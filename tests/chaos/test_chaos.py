@@ -2,6 +2,7 @@
 """Tests of the chaos harness's own parts: what judges must be right first."""
 
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -17,7 +18,7 @@ import soak
 import tries
 from bench import Case, Result
 from cases_service import CASES
-from parts import Left, Truth, Usage, at_rest, balance, descriptors, percentile, symbolizer_pipes
+from parts import Connection, Left, Truth, Usage, at_rest, balance, descriptors, percentile, symbolizer_pipes
 
 
 class Slope(unittest.TestCase):
@@ -131,6 +132,18 @@ class Parts(unittest.TestCase):
         connection = Connection()
         misdeeds.KINDS["closed at once"](connection)
         self.assertEqual(connection.proxy.tries, 1)
+
+    def test_a_client_that_goes_takes_its_connection_to_the_camera_along(self):
+        client, near = socket.socketpair()
+        far, camera = socket.socketpair()
+        connection = Connection(None, near)
+        connection.upstream = far
+        client.close()
+        misdeeds.forward_requests(connection)
+        camera.settimeout(5)
+        self.assertEqual(camera.recv(1), b"")
+        for one in (near, far, camera):
+            one.close()
 
     def test_a_descriptor_that_is_closed_for_a_moment_is_there_at_rest(self):
         self.assertEqual(at_rest([Usage(80, 19, 25), None, Usage(90, 18, 24)]), Usage(90, 19, 24))
