@@ -41,10 +41,9 @@ bool MotionGate::passes(const Frame& frame) noexcept {
   const bool reopened = reopen_.exchange(false);
   const bool is_change = changed(frame);
   const base::TimePoint now = frame.captured;
-  if (is_change) last_change_ = now;
-  // A clock that goes back has stepped.
-  const bool passes =
-      is_change || reopened || now < passed_ || now - passed_ >= settings_.longest || now - last_change_ < kHold;
+  // A clock that goes back has stepped, which is a change: else the last one would lie ahead, and hold the gate open.
+  if (is_change || now < passed_) last_change_ = now;
+  const bool passes = reopened || now - passed_ >= settings_.longest || now - last_change_ < kHold;
   if (!passes) return false;
   newest_ = 1 - newest_;
   has_passed_ = true;

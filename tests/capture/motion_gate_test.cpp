@@ -227,6 +227,17 @@ TEST(MotionGate, PassesTheNextFrameWhenTheNewestThatPassedWasLost) {
   EXPECT_FALSE(camera.sees(picture));
 }
 
+TEST(MotionGate, ClosesHalfASecondAfterAClockHasGoneBackFarEvenIfAChangeCameJustBefore) {
+  Watched camera;
+  const Picture still;
+  camera.settle(still);
+  EXPECT_TRUE(camera.sees(Picture(200)));  // a change
+  EXPECT_TRUE(camera.sees(Picture(200), -seconds(60)));
+  int passed = 0;
+  for (int i = 0; i < 50; ++i) passed += camera.sees(Picture(200)) ? 1 : 0;  // two seconds
+  EXPECT_EQ(passed, 12);                                                     // those of 40 to 480 ms
+}
+
 TEST(MotionGate, PassesAFrameOfAClockThatHasGoneBack) {
   Watched camera;
   const Picture picture;
