@@ -431,7 +431,10 @@ class Results {
   return (network_y - frame.offset_y) / frame.scale_y;
 }
 
-// Base of plug-ins. A derived class is constructed with (Host host, std::string_view config_json).
+// Base of plug-ins. A derived class is constructed with (Host host, std::string_view config_json). One that keeps
+// nothing from frame to frame has `static constexpr bool kStateless = true`, so that cameras do not wait for one
+// another
+// ("camd.stateless/1").
 class Postprocessor {
  public:
   virtual ~Postprocessor() = default;
@@ -506,6 +509,12 @@ struct Checks : std::false_type {};
 template <class T>
 struct Checks<T, std::void_t<decltype(T::check(std::declval<const Check&>()))>> : std::true_type {};
 
+// Whether T has `static constexpr bool kStateless = true`.
+template <class T, class = void>
+struct Stateless : std::false_type {};
+template <class T>
+struct Stateless<T, std::void_t<decltype(T::kStateless)>> : std::bool_constant<T::kStateless> {};
+
 template <class T>
 struct Adaptor {
   static_assert(std::is_base_of_v<Postprocessor, T>, "a plug-in derives from camd::plugin::Postprocessor");
@@ -564,6 +573,7 @@ struct Adaptor {
     static constexpr camd_plugin_cameras kCameras{sizeof(camd_plugin_cameras), &Adaptor::open_camera,
                                                   &Adaptor::exchange_camera, &Adaptor::close_camera};
     static constexpr camd_plugin_reopen kReopen{sizeof(camd_plugin_reopen), &Adaptor::reopen};
+    static constexpr camd_plugin_stateless kStateless{sizeof(camd_plugin_stateless)};
     // Of a class without a member of its own this is a member of Postprocessor.
     constexpr bool kSamples = !std::is_same_v<decltype(&T::sample), void (Postprocessor::*)()>;
     constexpr bool kReopens = !std::is_same_v<decltype(&T::reopen), void (Postprocessor::*)()>;
@@ -573,6 +583,7 @@ struct Adaptor {
     if (kSamples && name == CAMD_EXTENSION_COUNTERS) return &kCounters;
     if (kReopens && name == CAMD_EXTENSION_REOPEN) return &kReopen;
     if (kHasCameras && name == CAMD_EXTENSION_CAMERAS) return &kCameras;
+    if (Stateless<T>::value && name == CAMD_EXTENSION_STATELESS) return &kStateless;
     return nullptr;
   }
   static std::int32_t destroy(void* instance, camd_error* error) {

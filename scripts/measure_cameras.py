@@ -3,7 +3,7 @@
 
 usage: measure_cameras.py --clip FILE|--rtsp PROGRAM|--test [--model FILE] [--camd PATH] [--cameras N,N,...]
                           [--decode auto|gpu|cpu] [--device NAME,...] [--each] [--transfer MODE] [--seconds S]
-                          [--size WxH] [--fps N] [--as-fast] [--stages] [--threads]
+                          [--settle S] [--size WxH] [--fps N] [--as-fast] [--instances MODE] [--stages] [--threads]
 
   --clip FILE      a video file; every camera plays it in real time, again and again
   --rtsp PROGRAM   instead: camd_rtsp_server, which every camera is connected to over TCP; its pictures are H.264
@@ -19,7 +19,9 @@ usage: measure_cameras.py --clip FILE|--rtsp PROGRAM|--test [--model FILE] [--ca
   --device NAME,.. `device` [cuda]; several: `devices`
   --each           a camd for each of these devices, side by side, which sees that GPU alone; each has so many cameras
   --transfer MODE  `pipeline.transfer` [auto]
-  --seconds S      the length of a run beyond its start [15]; rates and latencies are those of its second half
+  --seconds S      the length of a run beyond its start [15]; rates, latencies and drops are those of its second half
+  --settle S       or of all that comes S seconds after the start
+  --instances MODE `instances` of the plug-in `detections` [shared]
   --stages         on standard error: the latency of each stage, and what camd said of the frames in flight
   --threads        on standard error: the threads by name, where the cameras' own names are left out
 
@@ -62,7 +64,9 @@ def arguments():
     parser.add_argument("--decode", default="auto")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--transfer", default="auto")
+    parser.add_argument("--instances", default="shared")
     parser.add_argument("--seconds", type=float, default=15)
+    parser.add_argument("--settle", type=float)
     parser.add_argument("--stages", action="store_true")
     parser.add_argument("--threads", action="store_true")
     options = parser.parse_args()
@@ -71,7 +75,9 @@ def arguments():
         sys.exit(0)
     if [bool(options.clip), bool(options.rtsp), options.test].count(True) != 1:
         sys.exit("measure_cameras.py: --clip, --rtsp or --test is needed, and one of them alone; see --help")
-    options.postprocess = [{"plugin": "detections"}] if options.model else []
+    options.postprocess = [{"plugin": "detections", "instances": options.instances}] if options.model else []
+    if options.settle is None:
+        options.settle = options.seconds / 2
     return options
 
 
@@ -178,13 +184,13 @@ class Run:
         with open(f"/proc/{self.process.pid}/status", encoding="ascii") as file:
             return next(int(line.split()[1]) for line in file if line.startswith(key + ":"))
 
-    def measure(self, seconds):
+    def measure(self, seconds, settle):
         self.delivering.wait(START_PATIENCE_S)
-        time.sleep(seconds / 2)
+        time.sleep(settle)
         if self.process.poll() is not None:
             return None
         since, cpu, threads = time.monotonic(), self.cpu_s(), self.threads()
-        time.sleep(seconds / 2)
+        time.sleep(seconds - settle)
         if self.process.poll() is not None:
             return None
         until = time.monotonic()
@@ -270,7 +276,7 @@ def measure_all(options):
         else:
             runs = {str(count): Run(options, devices, count)}
         rows = {}
-        side_by_side = [threading.Thread(target=lambda name=name, run=run: rows.update({name: run.measure(options.seconds)}))
+        side_by_side = [threading.Thread(target=lambda name=name, run=run: rows.update({name: run.measure(options.seconds, options.settle)}))
                         for name, run in runs.items()]
         try:
             for thread in side_by_side:

@@ -44,6 +44,7 @@ InProcessPlugin::InProcessPlugin(const camd_plugin& table, std::unique_ptr<Plugi
   cameras_ = functions_of(table_, prefix_, CAMD_EXTENSION_CAMERAS, &camd_plugin_cameras::open,
                           &camd_plugin_cameras::exchange, &camd_plugin_cameras::close);
   reopener_ = functions_of(table_, prefix_, CAMD_EXTENSION_REOPEN, &camd_plugin_reopen::reopen);
+  stateless_ = functions_of<camd_plugin_stateless>(table_, prefix_, CAMD_EXTENSION_STATELESS) != nullptr;
   camd_error error = no_error();
   const auto create = [&] { return table_.create(&host_.table, spec_.config_json.c_str(), &instance_, &error); };
   if (guarded(error, create) != CAMD_OK) {

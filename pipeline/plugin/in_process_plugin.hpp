@@ -44,6 +44,7 @@ class InProcessPlugin final : public PluginInstance {
   [[nodiscard]] void* exchange(std::int32_t index, void* camera) noexcept override;
   [[nodiscard]] std::string close(void* camera) override;
   std::string destroy() noexcept override;
+  [[nodiscard]] bool stateless() const noexcept override { return stateless_; }
   [[nodiscard]] bool bounded() const noexcept override { return false; }
   [[nodiscard]] bool works_on(const FrameEvents& events) const noexcept override {
     return events_.load(std::memory_order_relaxed) == &events;
@@ -95,6 +96,7 @@ class InProcessPlugin final : public PluginInstance {
   const camd_plugin_counters* sampler_ = nullptr;
   const camd_plugin_cameras* cameras_ = nullptr;
   const camd_plugin_reopen* reopener_ = nullptr;
+  bool stateless_ = false;
   bool sample_failing_ = false;                 // [metrics]
   std::atomic<FrameEvents*> events_ = nullptr;  // of the frame that process() is working on
   base::Mutex mutex_;

@@ -145,6 +145,8 @@ class PluginInstance {
   // What could not be finished; empty when all is well. Calls after the first do nothing.
   virtual std::string destroy() noexcept = 0;
 
+  // Whether it says that it keeps nothing from frame to frame (camd.stateless/1).
+  [[nodiscard]] virtual bool stateless() const noexcept { return false; }
   // Whether its calls come back by themselves: a process that takes too long is ended.
   [[nodiscard]] virtual bool bounded() const noexcept = 0;
   // Whether process() is under way, with this frame or with any.

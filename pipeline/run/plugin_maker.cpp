@@ -13,6 +13,7 @@
 #include "config/suggest.hpp"
 #include "pipeline/plugin/in_process_plugin.hpp"
 #include "pipeline/run/camera_instances.hpp"
+#include "pipeline/run/instance_pool.hpp"
 #include "plugins/builtin.hpp"
 
 namespace camd::pipeline {
@@ -70,7 +71,13 @@ LoadedPlugin load_plugin(const std::string& plugin) {
 bool is_python(const std::string& plugin) { return plugin.ends_with(".py"); }
 
 std::shared_ptr<PluginInstance> PluginMaker::make(const PluginSpec& spec) {
-  if (!spec.for_each_camera) return make_one(spec, options_.reloads);
+  if (!spec.for_each_camera) {
+    std::shared_ptr<PluginInstance> first = make_one(spec, options_.reloads);
+    if (!first->stateless()) return first;
+    return std::make_shared<InstancePool>(std::move(first), [maker = shared_from_this(), spec] {
+      return maker->make_one(spec, maker->options_.reloads);
+    });
+  }
   return std::make_shared<CameraInstances>(
       spec, [maker = shared_from_this(), spec](const std::string& camera, bool late) {
         PluginSpec one = spec;

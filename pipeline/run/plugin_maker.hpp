@@ -49,8 +49,8 @@ class PluginMaker : public std::enable_shared_from_this<PluginMaker> {
  public:
   PluginMaker(const base::Clock& clock, PluginHostOptions options) : clock_(clock), options_(std::move(options)) {}
 
-  // [blocks] Throws Error(kPlugin), with the entry's place. For an entry with an instance for each camera this has to
-  // be a shared pointer's.
+  // [blocks] Throws Error(kPlugin), with the entry's place. For an entry with several instances this has to be a
+  // shared pointer's.
   [[nodiscard]] std::shared_ptr<PluginInstance> make(const PluginSpec& spec);
   // [blocks] Asks a plug-in that is to run in a worker about its configuration, in a process that is granted nothing
   // and ends with the answer. Throws Error(kPlugin), without the entry's place.

@@ -23,6 +23,8 @@ namespace {
 
 class Detections final : public camd::plugin::Postprocessor {
  public:
+  static constexpr bool kStateless = true;
+
   Detections(camd::plugin::Host host, std::string_view config_json) : host_(host), config_(config_json) {
     // What is wrong in the configuration alone is said before a model is read.
     static_cast<void>(read_options("{}", config_));

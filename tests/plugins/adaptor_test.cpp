@@ -69,6 +69,14 @@ class Plain final : public camd::plugin::Postprocessor {
 };
 constexpr camd_plugin kPlain = camd::plugin::make_table<Plain>("plain", "1.0", "does nothing");
 
+class Forgetful final : public camd::plugin::Postprocessor {
+ public:
+  static constexpr bool kStateless = true;
+  Forgetful(camd::plugin::Host, std::string_view) {}
+  void process(const camd_frame&, const camd::plugin::Tensors&, camd::plugin::Results&) override {}
+};
+constexpr camd_plugin kForgetful = camd::plugin::make_table<Forgetful>("forgetful", "1.0", "keeps nothing");
+
 constexpr camd_plugin kPuppet = camd::plugin::make_table<Puppet>("puppet", "1.0", "does as it is told");
 
 FakeModel one_output() {
@@ -195,6 +203,13 @@ TEST(Adaptor, TurnsAnExceptionInSampleIntoAnError) {
   const auto* counters = static_cast<const camd_plugin_counters*>(kPuppet.get_extension(CAMD_EXTENSION_COUNTERS));
   EXPECT_EQ(counters->sample(puppet.instance, &puppet.problem), CAMD_ERROR_FAILED);
   EXPECT_EQ(puppet.error(), "no gauge");
+}
+
+TEST(Adaptor, SaysThatAClassKeepsNothingWhereTheClassSaysSo) {
+  EXPECT_EQ(kPlain.get_extension(CAMD_EXTENSION_STATELESS), nullptr);
+  const void* said = kForgetful.get_extension(CAMD_EXTENSION_STATELESS);
+  ASSERT_NE(said, nullptr);
+  EXPECT_EQ(static_cast<const camd_plugin_stateless*>(said)->struct_size, sizeof(camd_plugin_stateless));
 }
 
 TEST(Adaptor, OpensFilesAnewWhereTheClassDoes) {
