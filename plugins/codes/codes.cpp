@@ -214,7 +214,11 @@ class Codes final : public camd::plugin::Postprocessor {
       known->side = codes::mean_side(*corners);
     }
     if (!is_marker) {
-      const std::optional<std::string> text = reader_->qr(picture, *corners);
+      // Of a track by turns, as another frame comes soon: an attempt is cheaper so.
+      const codes::Looks looks = known == nullptr        ? codes::Looks::kAll
+                                 : known->tries % 2 == 1 ? codes::Looks::kUsual
+                                                         : codes::Looks::kOther;
+      const std::optional<std::string> text = reader_->qr(picture, *corners, looks);
       if (text && !text->empty()) note(d, known, *text);
       return;
     }

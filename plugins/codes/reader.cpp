@@ -30,7 +30,7 @@ constexpr std::array<std::pair<const char*, int>, 19> kFamilies = {{
     {"aruco_original", cv::aruco::DICT_ARUCO_ORIGINAL},
 }};
 
-constexpr float kQrMargin = 0.15F;
+constexpr float kQrMargin = 0.15F, kWideQrMargin = 0.3F;
 constexpr float kMarkerMargin = 0.25F;
 constexpr int kCell = 8;  // pixels of a patch for each of a marker's cells
 
@@ -82,21 +82,42 @@ Reader::Reader(const std::vector<std::string>& families) {
   }
 }
 
-std::optional<std::string> Reader::qr(const camd_picture& picture, const Corners& corners) {
-  static const ZXing::DecodeHints hints = ZXing::DecodeHints()
-                                              .setFormats(ZXing::BarcodeFormat::QRCode)
-                                              .setTryHarder(true)
-                                              .setTryRotate(false)
-                                              .setTryDownscale(false);
-  // Two pixels for one of the picture's help where modules are small; large codes lose nothing by being made smaller.
-  const float side = mean_side(corners) * (1.0F + 2.0F * kQrMargin);
-  for (const float scale : {side < 250.0F ? 2.0F : 1.0F, side < 250.0F ? 1.0F : 0.5F}) {
-    cut_patch(picture, corners, std::clamp(static_cast<int>(side * scale), 64, 720), kQrMargin, patch_);
-    const ZXing::Result read =
-        ZXing::ReadBarcode({patch_.data, patch_.cols, patch_.rows, ZXing::ImageFormat::Lum}, hints);
-    if (read.isValid()) return read.text();
+std::optional<std::string> Reader::qr(const camd_picture& picture, const Corners& corners, Looks looks) {
+  const bool is_small = mean_side(corners) * (1.0F + 2.0F * kQrMargin) < 250.0F;
+  std::optional<std::string> text;
+  if (looks != Looks::kOther) {
+    // Two pixels for one of the picture's help where modules are small; large codes lose nothing by being made smaller.
+    text = look(picture, corners, {kQrMargin, is_small ? 2.0F : 1.0F, false});
+    if (!text) text = look(picture, corners, {kQrMargin, is_small ? 1.0F : 0.5F, false});
   }
-  return std::nullopt;
+  if (!text && looks != Looks::kUsual) {
+    // One threshold for the whole patch, where blur leaves small modules grey; and a wide patch, where corners are off.
+    text = look(picture, corners, {kQrMargin, is_small ? 2.0F : 1.0F, true});
+    if (!text) text = look(picture, corners, {kWideQrMargin, is_small ? 3.0F : 1.0F, false, 400});
+  }
+  return text;
+}
+
+std::optional<std::string> Reader::look(const camd_picture& picture, const Corners& corners, const Look& how) {
+  const auto hints =
+      ZXing::DecodeHints()
+          .setFormats(ZXing::BarcodeFormat::QRCode)
+          .setTryHarder(true)
+          .setTryRotate(false)
+          .setTryDownscale(false)
+          .setBinarizer(how.one_threshold ? ZXing::Binarizer::GlobalHistogram : ZXing::Binarizer::LocalAverage);
+  const float whole = 1.0F + 2.0F * how.margin;
+  const int side = std::clamp(static_cast<int>(mean_side(corners) * whole * how.scale), 64, how.most);
+  cut_patch(picture, corners, side, how.margin, patch_);
+  const ZXing::Result read =
+      ZXing::ReadBarcode({patch_.data, patch_.cols, patch_.rows, ZXing::ImageFormat::Lum}, hints);
+  if (!read.isValid()) return std::nullopt;
+  // A smaller code may lie in the margin; its text is not this one's.
+  const ZXing::PointI middle = ZXing::Center(read.position());
+  const float least = how.margin / whole * static_cast<float>(side), most = static_cast<float>(side) - least;
+  const auto is_within = [&](int at) { return static_cast<float>(at) >= least && static_cast<float>(at) <= most; };
+  if (!is_within(middle.x) || !is_within(middle.y)) return std::nullopt;
+  return read.text();
 }
 
 std::optional<MarkerRead> Reader::marker(const camd_picture& picture, const Corners& corners) {

@@ -5,6 +5,7 @@
 //   comes soon. Reading allocates.
 #pragma once
 
+#include <cstdint>
 #include <opencv2/aruco/dictionary.hpp>
 #include <optional>
 #include <string>
@@ -23,13 +24,17 @@ struct MarkerRead {
   int turn = 0;      // the marker's own first corner is corner (turn) of those that it was cut out by
 };
 
+// How a QR code is looked at: as most are read, in two more ways that read some of the others, or in all four.
+enum class Looks : std::uint8_t { kUsual, kOther, kAll };
+
 class Reader {
  public:
   // Throws std::invalid_argument for a name that is none.
   explicit Reader(const std::vector<std::string>& families);
 
   // UTF-8; nothing when it cannot be read. By ZXing.
-  [[nodiscard]] std::optional<std::string> qr(const camd_picture& picture, const Corners& corners);
+  [[nodiscard]] std::optional<std::string> qr(const camd_picture& picture, const Corners& corners,
+                                              Looks looks = Looks::kAll);
   // By the dictionaries of OpenCV's aruco.
   [[nodiscard]] std::optional<MarkerRead> marker(const camd_picture& picture, const Corners& corners);
 
@@ -38,6 +43,13 @@ class Reader {
     std::string name;
     cv::aruco::Dictionary dictionary;
   };
+  struct Look {
+    float margin = 0.0F;  // around the code, as a share of its side
+    float scale = 1.0F;   // pixels of the patch for one of the picture's
+    bool one_threshold = false;
+    int most = 720;  // pixels of the patch's side
+  };
+  [[nodiscard]] std::optional<std::string> look(const camd_picture& picture, const Corners& corners, const Look& how);
   [[nodiscard]] std::optional<MarkerRead> identify(const camd_picture& picture, const Corners& corners);
   [[nodiscard]] bool read_bits(const cv::Mat& patch, int bits, cv::Mat& to) const;
 

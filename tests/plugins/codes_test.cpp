@@ -137,6 +137,32 @@ TEST(CodeReader, ReadsNoMarkerWhereThereIsNone) {
   EXPECT_FALSE(reader.marker(wall.picture(), qr));
 }
 
+TEST(CodeReader, ReadsAQrCodeInTheOtherWaysAsWell) {
+  codes::Reader reader({});
+  Wall wall;
+  const codes::Corners corners = wall.put(qr_image(L"crate 7", 4), 100, 100);
+  EXPECT_EQ(reader.qr(wall.picture(), corners, codes::Looks::kUsual), "crate 7");
+  EXPECT_EQ(reader.qr(wall.picture(), corners, codes::Looks::kOther), "crate 7");
+}
+
+TEST(CodeReader, ReadsAQrCodeWhoseCornersAreAQuarterInsideIt) {
+  codes::Reader reader({});
+  Wall wall;
+  codes::Corners corners = wall.put(qr_image(L"crate 7", 6), 100, 100);
+  const cv::Point2f middle = 0.5F * (corners[0] + corners[2]);
+  for (cv::Point2f& corner : corners) corner = middle + 0.68F * (corner - middle);
+  EXPECT_EQ(reader.qr(wall.picture(), corners, codes::Looks::kUsual), std::nullopt);
+  EXPECT_EQ(reader.qr(wall.picture(), corners), "crate 7");
+}
+
+TEST(CodeReader, TakesNoTextOfASmallerCodeBesideTheOneAskedFor) {
+  codes::Reader reader({});
+  Wall wall;
+  wall.put(qr_image(L"crate 7", 2), 310, 150);
+  const codes::Corners blank = {cv::Point2f(100, 100), {300, 100}, {300, 300}, {100, 300}};
+  EXPECT_EQ(reader.qr(wall.picture(), blank), std::nullopt);
+}
+
 TEST_F(CodesTest, ReadTheTextOfAQrCodeAndTheNumberOfAMarker) {
   start();
   const auto qr = wall_.put(qr_image(L"https://example.org/7", 5), 50, 50);
