@@ -88,6 +88,10 @@ void Motion::shift(float x, float y) noexcept {
   lines_[1].value += y;
 }
 
+void Motion::stop_shrinking() noexcept {
+  for (std::size_t i = 2; i < 4; ++i) lines_[i].velocity = std::max(0.0F, lines_[i].velocity);
+}
+
 Box Motion::box() const noexcept {
   const float width = lines_[2].value, height = lines_[3].value;
   return {lines_[0].value - width / 2, lines_[1].value - height / 2, width, height};

@@ -31,6 +31,8 @@ class Motion {
   void correct(const Box& seen) noexcept;
   // Moves all of it: the camera has turned.
   void shift(float x, float y) noexcept;
+  // Width and height grow on, but shrink no more.
+  void stop_shrinking() noexcept;
   [[nodiscard]] Box box() const noexcept;
 
  private:

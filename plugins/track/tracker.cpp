@@ -180,6 +180,8 @@ void Tracker::update(std::int64_t step_ns, std::vector<Seen>& seen, std::uint64_
     }
     if (track.in_sight) {
       track.in_sight = false;
+      // What goes behind something is seen in part at last; it was the part that shrank.
+      track.motion.stop_shrinking();
       note(Change::kLost, track);
     }
     return false;

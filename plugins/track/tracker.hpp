@@ -1,11 +1,11 @@
 // The tracks of one camera: which box of a frame is which object.
 //
 // BoT-SORT without appearance (Aharon et al., "BoT-SORT: Robust Associations Multi-Pedestrian Tracking", 2022), with
-// three changes that scripts/measure_tracks.py showed to pay. Boxes grow with the time since the frame before, and what
-// is left then is paired with larger boxes once more, both as in C-BIoU (Yang et al., "Hard to Track Objects with
-// Irregular Motions and Similar Appearances?", 2023). And where most tracks are missed at once, the camera has moved:
-// the shift that most of them share is taken out.
-// All times are times, so that frames that were dropped are only a longer step.
+// four changes that scripts/measure_tracks.py showed to pay. A box that is out of sight shrinks no more. Boxes grow
+// with the time since the frame before, and what is left then is paired with larger boxes once more, both as in C-BIoU
+// (Yang et al., "Hard to Track Objects with Irregular Motions and Similar Appearances?", 2023). And where most tracks
+// are missed at once, the camera has moved: the shift that most of them share is taken out. All times are times, so
+// that frames that were dropped are only a longer step.
 //
 // Threads: one caller at a time.
 // Invariants: update() [no-alloc]: all memory is taken by the constructor. The same frames give the same result. At

@@ -170,6 +170,22 @@ TEST(Track, FindsAnObjectAgainThatPassedBehindAPost) {
   }
 }
 
+TEST(Track, FindsAnObjectAgainThatNarrowedAwayBehindAWidePost) {
+  TrackRun run;
+  for (int i = 0; i < 70; ++i) {
+    const float left = 100 + 4 * static_cast<float>(i), right = left + 60;
+    constexpr float kPostLeft = 220, kPostRight = 300;
+    const float from = left < kPostLeft ? left : std::max(left, kPostRight);
+    const float to = left < kPostLeft ? std::min(right, kPostLeft) : right;
+    std::vector<camd_detection> seen;
+    if (to - from >= (left < kPostLeft ? 32 : 48)) {
+      seen = {box_at(from, 100, 60)};
+      seen[0].box[2] = to - from;
+    }
+    EXPECT_THAT(run.at(33 * i, seen), Each(1)) << "frame " << i;
+  }
+}
+
 TEST(Track, LeavesABoxToTheTrackThatIsNearerBeforeOneThatWasLost) {
   TrackRun run;
   run.at(0, {box_at(100, 100)});
