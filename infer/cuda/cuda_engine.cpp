@@ -1,5 +1,4 @@
-// CudaExecution runs a plan for one frame at a time; Planner makes the plan, with as many convolutions in f32 as it
-// needs.
+// CudaExecution runs a plan for one frame at a time.
 #include "infer/cuda/cuda_engine.hpp"
 
 #include <algorithm>
@@ -9,8 +8,8 @@
 #include "infer/cuda/kernels/generic_image.hpp"
 #include "infer/cuda/kernels/stem.hpp"
 #include "infer/cuda/plan/handles.hpp"
-#include "infer/cuda/plan/mixed_precision.hpp"
 #include "infer/cuda/plan/run.hpp"
+#include "infer/cuda/trial.hpp"
 #include "infer/sample.hpp"
 
 namespace camd::infer {
@@ -24,10 +23,6 @@ using cuda::Plan;
 using cuda::Step;
 using device::CudaDevice;
 using device::StreamRef;
-
-void require(const Status& status) {
-  if (!status) throw Error(status.kind(), status.message());
-}
 
 class CudaExecution final : public Execution {
  public:
@@ -250,87 +245,6 @@ class CudaExecution final : public Execution {
   SamplePlan sample_plan_;
 };
 
-// A plan, and its weights in device memory.
-struct LoadedPlan {
-  LoadedPlan(CudaDevice& device, Plan made)
-      : plan(std::move(made)), constants(device.allocate_device(plan.constants.size())) {
-    device::Stream stream = device.make_stream("weights");
-    require(device.copy(constants.data(), plan.constants.data(), plan.constants.size(), device::CopyKind::kHostToDevice,
-                        stream));
-    require(device.synchronize(stream.ref()));
-  }
-  const Plan plan;
-  const device::DeviceBuffer constants;
-};
-
-// Makes an engine's plan in mixed precision: f16, with the first convolutions in f32 where f16 alone is too far off.
-class Planner {
- public:
-  Planner(const Graph& graph, const std::string& path, const TensorSpec& input, const InputOptions& input_options,
-          CudaDevice& device)
-      : graph_(graph), path_(path), input_(input), input_options_(input_options), device_(device) {}
-
-  // [blocks]
-  [[nodiscard]] std::unique_ptr<const LoadedPlan> make(cuda::PlanOptions options) {
-    const auto load = [&] {
-      return std::make_unique<const LoadedPlan>(device_, cuda::make_plan(graph_, options, path_));
-    };
-    const auto convolutions = static_cast<int>(std::count_if(
-        graph_.ops.begin(), graph_.ops.end(), [](const Op& op) { return std::holds_alternative<Conv>(op.operation); }));
-    if (options.type == DataType::kF32 || convolutions == 0) return load();
-    options.type = DataType::kF32;
-    std::unique_ptr<const LoadedPlan> f32 = load(), made;
-    const std::vector<std::vector<float>> want = outputs_of(*f32);
-    options.type = DataType::kF16;
-    float alone = 0;
-    const int in_f32 = cuda::choose_f32_convolutions(convolutions, [&](int n) {
-      options.f32_convolutions = n;
-      made = load();
-      const float distance = cuda::distance(outputs_of(*made), want);
-      base::log().debug("engine cuda: {}: {} convolutions in f32, off by {:.2g}", path_, n, distance);
-      if (n == 0) alone = distance;
-      return distance;
-    });
-    if (in_f32 == 0) return made;
-    base::log().info(
-        "engine cuda: {}: f16 alone would be off by {:.2g} of an output's largest value, so the first {} of "
-        "{} convolutions are computed in f32",
-        path_, alone, in_f32, convolutions);
-    return in_f32 < convolutions ? std::move(made) : std::move(f32);
-  }
-
- private:
-  // The network's outputs for the trial picture. The picture is a quarter as wide and high as the network's input, so
-  // preprocessing enlarges it.
-  [[nodiscard]] std::vector<std::vector<float>> outputs_of(const LoadedPlan& loaded) {
-    CudaExecution execution(device_, loaded.plan, input_, input_options_, loaded.constants);
-    device::Stream stream = device_.make_stream("trial");
-    const int width = std::max(input_options_.width / 4, 1), height = std::max(input_options_.height / 4, 1);
-    const std::vector<std::byte> pixels = cuda::trial_picture(width, height);
-    const device::DeviceBuffer memory = device_.allocate_device(pixels.size());
-    const PictureView picture{memory.data(), base::tight_layout(base::PixelFormat::kBgr, width, height)};
-    require(device_.copy(memory.data(), pixels.data(), pixels.size(), device::CopyKind::kHostToDevice, stream));
-    require(execution.enqueue_preprocess(picture, stream));
-    require(execution.enqueue_network(stream));
-    std::vector<std::vector<float>> outputs;
-    for (std::size_t i = 0; i < loaded.plan.outputs.size(); ++i) {
-      const TensorView output = execution.output(i);
-      const auto count = static_cast<std::size_t>(element_count(output.spec->shape));
-      std::vector<std::byte> bytes(output.spec->size_bytes());
-      require(device_.copy(bytes.data(), output.data, bytes.size(), device::CopyKind::kDeviceToHost, stream));
-      require(device_.synchronize(stream.ref()));
-      outputs.push_back(to_floats(bytes.data(), count, output.spec->type));
-    }
-    return outputs;
-  }
-
-  const Graph& graph_;
-  const std::string& path_;
-  const TensorSpec& input_;
-  const InputOptions& input_options_;
-  CudaDevice& device_;
-};
-
 class CudaEngineImpl final : public CudaEngine {
  public:
   CudaEngineImpl(const Graph& graph, ModelDescription model, TensorSpec input, const EngineOptions& options,
@@ -339,7 +253,7 @@ class CudaEngineImpl final : public CudaEngine {
         model_(std::move(model)),
         input_(std::move(input)),
         input_options_(options.input),
-        loaded_(Planner(graph, model_.path, input_, input_options_, device).make(plan_options(options, device))),
+        loaded_(make_trusted_plan(graph, model_.path, input_options_, plan_options(options, device), device)),
         plan_(loaded_->plan) {
     for (const cuda::PlannedOutput& output : plan_.outputs) outputs_.push_back(output.spec);
     base::log().info("engine cuda: {}: {}", model_.path, plan_.summary());

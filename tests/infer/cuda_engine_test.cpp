@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <filesystem>
+#include <functional>
 
 #include "device/cuda/cuda_device.hpp"
 #if defined(CAMD_CUDA_EMULATION)
@@ -122,6 +123,54 @@ TEST_F(CudaEngineTest, DetectorsOfOddSizesEqualTheReferenceInF16) {
     expect_like_reference(graph, g.random_input(), DataType::kF16, DataType::kF32, kF16Tolerance);
     expect_like_reference(graph, g.random_input(), DataType::kF16, DataType::kF16, kF16Tolerance);
   }
+}
+
+// Channels in pairs that are exactly 0 or 1 nearly everywhere, and a 1x1 convolution that looks at the differences
+// between weights of a pair, which f16 does not know.
+Graph with_one_that_f16_spoils(GraphBuilder& g) {
+  const ValueId first = g.conv(g.input(), 16, 3, 1, 1, {Function::kClip, 0.0F, 1.0F});
+  const ValueId spoilt = g.conv(first, 16, 1, 1, 1, {});
+  const ValueId third = g.conv(spoilt, 16, 3, 1, 1, {});
+  Graph graph = g.finish({g.conv(third, 8, 1, 1, 1, {})});
+  const auto change = [&](std::size_t op, std::size_t input, const std::function<float(std::size_t, float)>& to) {
+    const auto id = static_cast<std::size_t>(graph.ops[op].inputs[input]);
+    Constant values = *graph.values[id].constant;
+    const std::vector<float> old = values.f32;
+    for (std::size_t i = 0; i < old.size(); ++i) values.f32[i] = to(i, old[i]);
+    graph.values[id].constant = std::make_shared<const Constant>(values);
+  };
+  const std::vector<float> filters = graph.value(graph.ops[0].inputs[1]).constant->f32;
+  change(0, 1, [&](std::size_t i, float) { return 3000.0F * filters[i % 27 + i / 54 * 54]; });
+  change(0, 2, [](std::size_t, float) { return 0.0F; });
+  change(1, 1, [](std::size_t i, float w) { return (i % 2 == 0 ? 1.0F : -1.0F) * (1.0F + 4e-4F * std::abs(w)); });
+  change(1, 2, [](std::size_t, float) { return 0.0F; });
+  change(2, 1, [](std::size_t, float w) { return 2000.0F * w; });
+  return graph;
+}
+
+TEST_F(CudaEngineTest, OneConvolutionThatF16SpoilsIsTheOnlyOneInF32) {
+  GraphBuilder g({1, 3, 32, 48}, 7);
+  const Graph graph = with_one_that_f16_spoils(g);
+  const auto made = engine(graph, DataType::kF16);
+  EXPECT_EQ(made->plan().type, DataType::kF16);
+  EXPECT_EQ(made->plan().f32_convolutions, 1);
+  std::vector<std::string> in_f32;
+  for (const cuda::Step& step : made->plan().steps) {
+    const auto* conv = std::get_if<cuda::GenericConvArguments>(&step.arguments);
+    if (conv != nullptr && conv->type == DataType::kF32) in_f32.push_back(step.origin);
+  }
+  EXPECT_EQ(in_f32, (std::vector<std::string>{graph.ops[1].origin}));
+}
+
+// The best of values that lie close to each other are others in f16, in another order: no reason for f32.
+TEST_F(CudaEngineTest, AChoiceBehindAConvolutionDoesNotAskForF32) {
+  GraphBuilder g({1, 3, 16, 16}, 3);
+  const ValueId scores = g.conv(g.conv(g.input(), 8, 3), 4, 1);
+  const ValueId rows = g.op(Reshape{}, {scores}, {1, 1024});
+  const Graph graph = g.finish({g.op(TopK{1, 200, true}, {rows}, {1, 200})});
+  const auto made = engine(graph, DataType::kF16);
+  EXPECT_EQ(made->plan().type, DataType::kF16);
+  EXPECT_EQ(made->plan().f32_convolutions, 0);
 }
 
 TEST_F(CudaEngineTest, DetectorsOfOddSizesEqualTheReferenceInF32) {

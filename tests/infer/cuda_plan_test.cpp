@@ -285,7 +285,8 @@ void let_it_see_edges(Graph& graph, ValueId output) {
 
 // The largest error in f16 of the only output, in shares of its largest value, on a bright smooth picture. Away from
 // the border, where zero padding is an edge larger than all others.
-double error_on_a_smooth_picture(const Graph& graph, std::size_t border, int f32_convolutions = 0) {
+double error_on_a_smooth_picture(const Graph& graph, std::size_t border,
+                                 const std::vector<bool>& f32_convolutions = {}) {
   const Shape& in = graph.shape(graph.input);
   const auto width = static_cast<std::size_t>(in[3]);
   std::vector<float> input(static_cast<std::size_t>(element_count(in)));
@@ -345,21 +346,37 @@ TEST(CudaEmulated, AThirdBlockThatSeesDifferencesGetsThemWhole) {
   EXPECT_LE(error_on_a_smooth_picture(graph, 5), 4e-3);
 }
 
-// Where the border between the two types lies must not matter: before a block, within one, between what is joined,
+// Where the borders between the two types lie must not matter: before a block, within one, between what is joined,
 // added or enlarged.
-TEST(CudaEmulated, DetectorsWithTheirFirstConvolutionsInF32EqualTheReference) {
+TEST(CudaEmulated, DetectorsWithAnyOfTheirConvolutionsInF32EqualTheReference) {
   GraphBuilder g({1, 3, 33, 70}, 70);
   const Graph graph = test::small_detector(g, 4);
   const std::vector<float> input = g.random_input();
-  const auto convolutions = static_cast<int>(std::count_if(
+  const auto convolutions = static_cast<std::size_t>(std::count_if(
       graph.ops.begin(), graph.ops.end(), [](const Op& op) { return std::holds_alternative<Conv>(op.operation); }));
   PlanOptions options = options_of(DataType::kF16);
-  for (int n = 1; n < convolutions; n += 2) {
-    SCOPED_TRACE(n);
-    options.f32_convolutions = n;
+  const auto expect_right = [&](const std::vector<bool>& in_f32) {
+    options.f32_convolutions = in_f32;
     const Plan plan = cuda::make_plan(graph, options, "test");
-    EXPECT_EQ(count<cuda::GenericConvArguments>(plan), n);
+    const auto wanted = static_cast<int>(std::count(in_f32.begin(), in_f32.end(), true));
+    EXPECT_EQ(plan.f32_convolutions, wanted);
+    int of_f32 = 0;
+    for (const Step& step : plan.steps) {
+      const auto* conv = std::get_if<cuda::GenericConvArguments>(&step.arguments);
+      if (conv != nullptr && conv->type == DataType::kF32) ++of_f32;
+    }
+    EXPECT_EQ(of_f32, wanted);
     expect_like_reference(graph, input, options);
+  };
+  for (std::size_t i = 0; i < convolutions; i += 2) {
+    SCOPED_TRACE(i);
+    std::vector<bool> one(convolutions, false), others(convolutions, true), first(convolutions, false);
+    one[i] = true;
+    others[i] = false;
+    std::fill_n(first.begin(), i, true);
+    expect_right(one);
+    expect_right(others);
+    expect_right(first);
   }
 }
 
@@ -370,33 +387,96 @@ TEST(CudaEmulated, ConvolutionsInF32TakeNothingFromWhatTheyHandOn) {
   let_it_see_edges(graph, edges);
   const double alone = error_on_a_smooth_picture(graph, 3);
   EXPECT_GE(alone, 2e-3) << "no stem of stride 2 that would help";
-  EXPECT_LE(error_on_a_smooth_picture(graph, 3, 2), alone / 4);
+  EXPECT_LE(error_on_a_smooth_picture(graph, 3, {true, true}), alone / 4);
 }
 
-TEST(MixedPrecision, IsNotAskedForWhereF16ComesClose) {
-  EXPECT_EQ(cuda::choose_f32_convolutions(50, [](int) { return cuda::kToleratedDistance; }), 0);
+std::vector<bool> chosen(std::size_t count, const std::set<std::size_t>& which) {
+  std::vector<bool> in_f32(count, false);
+  for (const std::size_t i : which) in_f32[i] = true;
+  return in_f32;
 }
 
-TEST(MixedPrecision, TakesTheFirstCountThatComesClose) {
-  std::vector<int> asked;
-  const auto distance_of = [&](int n) {
-    asked.push_back(n);
-    return n < 20 ? 0.1F : cuda::kWantedDistance;
+TEST(MixedPrecision, TakesTheConvolutionsThatDoTheMostHarmAloneWhereverTheyStand) {
+  int asked = 0;
+  const auto distance_of = [&](const std::vector<bool>&) {
+    ++asked;
+    return cuda::kWantedDistance;
   };
-  EXPECT_EQ(cuda::choose_f32_convolutions(50, distance_of), 27);
-  EXPECT_EQ(asked, (std::vector<int>{0, 8, 12, 18, 27}));
+  std::vector<float> alone(20, 0.001F);
+  alone[11] = 0.2F;
+  EXPECT_EQ(cuda::choose_f32_convolutions(alone, chosen(20, {}), distance_of), chosen(20, {11}));
+  alone[3] = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(cuda::choose_f32_convolutions(alone, chosen(20, {}), distance_of), chosen(20, {3, 11}));
+  EXPECT_EQ(cuda::choose_f32_convolutions(alone, chosen(20, {5, 11}), distance_of), chosen(20, {3, 5, 11}));
+  EXPECT_EQ(asked, 3) << "the first choice each time";
+}
+
+TEST(MixedPrecision, TakesMoreUntilTheNetworkComesClose) {
+  std::vector<std::ptrdiff_t> asked;
+  const auto distance_of = [&](const std::vector<bool>& in_f32) {
+    asked.push_back(std::count(in_f32.begin(), in_f32.end(), true));
+    return asked.back() < 12 ? 0.1F : cuda::kWantedDistance;
+  };
+  std::vector<float> alone(50, 0.0F);
+  std::fill_n(alone.begin(), 8, 0.1F);
+  EXPECT_EQ(cuda::choose_f32_convolutions(alone, chosen(50, {}), distance_of),
+            chosen(50, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}));
+  EXPECT_EQ(asked, (std::vector<std::ptrdiff_t>{8, 10, 12}));
 }
 
 TEST(MixedPrecision, TakesAllConvolutionsWhereNoFewerDo) {
-  EXPECT_EQ(cuda::choose_f32_convolutions(20, [](int) { return 1.0F; }), 20);
-  EXPECT_EQ(cuda::choose_f32_convolutions(3, [](int) { return std::numeric_limits<float>::infinity(); }), 3);
+  int asked = 0;
+  const auto distance_of = [&](const std::vector<bool>&) {
+    ++asked;
+    return 1.0F;
+  };
+  EXPECT_EQ(cuda::choose_f32_convolutions(std::vector<float>(90, 1.0F), chosen(90, {}), distance_of),
+            std::vector<bool>(90, true));
+  EXPECT_EQ(asked, 0) << "what is left of any of them is too much";
+  EXPECT_EQ(cuda::choose_f32_convolutions(std::vector<float>(90, 0.0F), chosen(90, {}), distance_of),
+            std::vector<bool>(90, true));
+  EXPECT_EQ(asked, cuda::kMostTries);
+}
+
+TEST(MixedPrecision, ValuesThatAChoiceReadsStandForWhatItMakes) {
+  GraphBuilder g({1, 3, 8, 8});
+  const ValueId scores = g.conv(g.input(), 4, 1);
+  const ValueId places = g.op(TopK{3, 2, true}, {scores}, {1, 4, 8, 2});
+  const ValueId boxes = g.conv(g.input(), 4, 1);
+  const ValueId behind = g.conv(places, 4, 1, 1, 1, {}, boxes);
+  const ValueId beside = g.conv(g.input(), 8, 1);
+  const cuda::TrialGraph trial = cuda::trial_graph(g.finish({behind, beside}));
+  EXPECT_EQ(trial.graph.outputs, (std::vector<ValueId>{beside, scores, boxes}));
+  EXPECT_EQ(trial.unmeasured, chosen(4, {2}));
+  EXPECT_EQ(cuda::trial_graph(g.finish({beside})).graph.outputs, (std::vector<ValueId>{beside}));
+}
+
+TEST(MixedPrecision, ScoresOfAnEmptyPictureCountAsScores) {
+  GraphBuilder g({1, 3, 8, 8});
+  const ValueId score = g.conv(g.input(), 2, 1, 1, 1, {Function::kSigmoid});
+  const ValueId best =
+      g.op(Reduce{Reduce::Kind::kMax, {1}}, {g.binary(Binary::Kind::kMul, score, score)}, {1, 1, 8, 8});
+  const ValueId box = g.conv(g.input(), 4, 1, 1, 1, {});
+  EXPECT_EQ(cuda::probabilities(g.finish({score, best, box})), (std::vector<bool>{true, true, false}));
+  EXPECT_EQ(cuda::distance({{0.0F, 0.01F}}, {{0.0F, 0.02F}}, {{2}}, {true}), 0.01F / cuda::kLeastProbability);
+  EXPECT_EQ(cuda::distance({{0.0F, 0.01F}}, {{0.0F, 0.02F}}, {{2}}, {false}), 0.5F);
+}
+
+TEST(MixedPrecision, AChannelOfScoresCountsBesideOneOfPixels) {
+  EXPECT_EQ(cuda::distance({{500, 640, 1, 0.5F, 0, 0}}, {{500, 640, 1, 0.75F, 0, 0}}, {{1, 2, 3}}), 0.25F);
+  EXPECT_EQ(cuda::distance({{640, 0.5F, 500, 0, 1, 0}}, {{640, 0.75F, 500, 0, 1, 0}}, {{1, 3, 2}}), 0.25F);
 }
 
 TEST(MixedPrecision, DistanceIsOfTheWorstElementInSharesOfItsOutputsLargestValue) {
+  constexpr float kInfinite = std::numeric_limits<float>::infinity();
   const float nan = std::nanf("");
-  EXPECT_EQ(cuda::distance({{1.0F, 8.0F}, {0.5F, 0.25F}}, {{2.0F, -8.0F}, {0.5F, 0.5F}}), 2.0F);
-  EXPECT_EQ(cuda::distance({{8.0F}, {0.5F, 0.25F}}, {{8.0F}, {0.5F, 0.5F}}), 0.5F);
-  EXPECT_EQ(cuda::distance({{nan}}, {{1.0F}}), std::numeric_limits<float>::infinity());
+  EXPECT_EQ(cuda::distance({{1.0F, 8.0F}, {0.5F, 0.25F}}, {{2.0F, -8.0F}, {0.5F, 0.5F}}, {{1, 1, 2}, {1, 1, 1, 2}}),
+            2.0F);
+  EXPECT_EQ(cuda::distance({{8.0F}, {0.5F, 0.25F}}, {{8.0F}, {0.5F, 0.5F}}, {{1}, {1, 1, 1, 2}}), 0.5F);
+  EXPECT_EQ(cuda::distance({{nan}}, {{1.0F}}, {{1}}), kInfinite);
+  EXPECT_EQ(cuda::distance({{kInfinite}}, {{1.0F}}, {{1}}), kInfinite);
+  EXPECT_EQ(cuda::distance({{-kInfinite, nan, 1.0F}}, {{-kInfinite, nan, 1.0F}}, {{1, 1, 1, 3}}), 0.0F)
+      << "no numbers in either";
 }
 
 TEST(MixedPrecision, ItsPictureIsHalfTextureAndQuartersOfGreyAndBlack) {

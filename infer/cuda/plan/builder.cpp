@@ -68,7 +68,8 @@ PlanBuilder::PlanBuilder(Graph graph, const PlanOptions& options, std::string pa
 
 Plan PlanBuilder::build() {
   plan_.type = options_.type;
-  plan_.f32_convolutions = options_.f32_convolutions;
+  plan_.f32_convolutions =
+      static_cast<int>(std::count(options_.f32_convolutions.begin(), options_.f32_convolutions.end(), true));
   plan_.buffers.resize(2);
   plan_.buffers[kConstantsBuffer].kind = BufferKind::kConstants;
   plan_.buffers[kInputBuffer].kind = BufferKind::kInput;
@@ -202,7 +203,10 @@ void PlanBuilder::assign_tensor_slices(const Op& op) {
 
 // ---- Values --------------------------------------------------------------------------------------------------------
 
-DataType PlanBuilder::type_of_op(int index) const { return index < fusion_.f32_ops ? DataType::kF32 : options_.type; }
+DataType PlanBuilder::type_of_op(int index) const {
+  const auto i = static_cast<std::size_t>(index);
+  return i < fusion_.f32_ops.size() && fusion_.f32_ops[i] ? DataType::kF32 : options_.type;
+}
 
 bool PlanBuilder::is_picture(ValueId id) const { return shape(id).size() == 4 && shape(id)[0] == 1; }
 

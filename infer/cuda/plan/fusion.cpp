@@ -100,12 +100,41 @@ class Finder {
   }
 
   void find_f32_ops() {
-    if (options_.f32_convolutions == 0) return;
-    int left = options_.f32_convolutions;
-    const auto ops = static_cast<int>(graph_.ops.size());
-    while (fusion_.f32_ops < ops && (conv(fusion_.f32_ops) == nullptr || left-- > 0)) ++fusion_.f32_ops;
+    const std::vector<bool>& wanted = options_.f32_convolutions;
+    if (std::find(wanted.begin(), wanted.end(), true) == wanted.end()) return;
+    const std::size_t count = graph_.ops.size();
+    fusion_.f32_ops.assign(count, false);
+    std::vector<bool> comes(graph_.values.size(), false);  // values that are made in f32
+    comes[static_cast<std::size_t>(graph_.input)] = true;
+    std::size_t convolution = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const Op& o = graph_.ops[i];
+      bool f32 = false;
+      if (std::holds_alternative<Conv>(o.operation)) {
+        f32 = convolution < wanted.size() && wanted[convolution];
+        ++convolution;
+      } else {
+        for (const ValueId in : o.inputs) f32 = f32 || (in != kNoValue && comes[static_cast<std::size_t>(in)]);
+      }
+      fusion_.f32_ops[i] = f32;
+      comes[static_cast<std::size_t>(o.output)] = f32;
+    }
+    // What nobody wants in f32 need not be.
+    std::vector<bool> read(graph_.values.size(), false);  // values that are read in f32
+    for (const ValueId id : graph_.outputs) read[static_cast<std::size_t>(id)] = true;
+    for (std::size_t i = count; i-- > 0;) {
+      const Op& o = graph_.ops[i];
+      if (!std::holds_alternative<Conv>(o.operation) && !read[static_cast<std::size_t>(o.output)])
+        fusion_.f32_ops[i] = false;
+      if (!fusion_.f32_ops[i]) continue;
+      for (const ValueId in : o.inputs) {
+        if (in != kNoValue) read[static_cast<std::size_t>(in)] = true;
+      }
+    }
   }
-  [[nodiscard]] bool in_f32(int i) const { return i < fusion_.f32_ops; }
+  [[nodiscard]] bool in_f32(int i) const {
+    return !fusion_.f32_ops.empty() && fusion_.f32_ops[static_cast<std::size_t>(i)];
+  }
 
   [[nodiscard]] bool batch_of_one(ValueId id) const {
     const Shape& s = graph_.shape(id);
@@ -177,6 +206,7 @@ class Finder {
     add.output = sum;
     add.origin = op(i).origin;
     graph_.ops.insert(graph_.ops.begin() + i + 1, std::move(add));
+    if (!fusion_.f32_ops.empty()) fusion_.f32_ops.insert(fusion_.f32_ops.begin() + i + 1, false);
     fusion_.sums[sum] = {own, small};
     index();
   }

@@ -32,7 +32,7 @@ struct TileProgramPlan {
 
 // An op is named by its index in Graph::ops.
 struct Fusion {
-  int f32_ops = 0;                              // ops before this one are computed in f32, whatever the plan's type
+  std::vector<bool> f32_ops;                    // for each op, or empty: computed in f32, whatever the plan's type
   int stem = -1;                                // the convolution that reads the picture
   int stem_block = -1;                          // the pointwise op of the block that shares the stem's kernel
   std::map<int, int> depthwise_of;              // pointwise op -> its depthwise op

@@ -1,10 +1,13 @@
-// The picture that f16 and f32 are compared on, and the search for the number of convolutions in f32.
+// The picture and the values that f16 and f32 are compared on, and the choice of convolutions in f32.
 #include "infer/cuda/plan/mixed_precision.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <random>
+
+#include "infer/cuda/plan/packing.hpp"
 
 namespace camd::infer::cuda {
 namespace {
@@ -60,29 +63,182 @@ std::vector<std::byte> trial_picture(int width, int height) {
   return bytes;
 }
 
-float distance(const std::vector<std::vector<float>>& got, const std::vector<std::vector<float>>& want) {
+namespace {
+
+// Its result changes by a step where what it reads changes by nothing much.
+bool chooses(const Operation& operation) {
+  if (std::holds_alternative<TopK>(operation)) return true;
+  if (const auto* binary = std::get_if<Binary>(&operation)) {
+    return binary->kind == Binary::Kind::kEqual || binary->kind == Binary::Kind::kLess ||
+           binary->kind == Binary::Kind::kLessOrEqual;
+  }
+  const auto* unary = std::get_if<Unary>(&operation);
+  if (unary == nullptr) return false;
+  const Function f = unary->function.function;
+  return f == Function::kFloor || f == Function::kCeil || f == Function::kRound || f == Function::kSign ||
+         f == Function::kTruncate;
+}
+
+std::size_t channel_axis(const Shape& shape) {
+  if (shape.size() == 4) return 1;
+  std::size_t axis = 0;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    if (shape[d] > 1 && (shape[axis] <= 1 || shape[d] < shape[axis])) axis = d;
+  }
+  return axis;
+}
+
+float distance(const std::vector<float>& got, const std::vector<float>& want, const Shape& shape, float least_scale) {
+  std::size_t channels = 1, inner = std::max<std::size_t>(want.size(), 1);
+  if (std::count_if(shape.begin(), shape.end(), [](std::int64_t d) { return d > 1; }) > 1) {
+    const std::size_t axis = channel_axis(shape);
+    channels = static_cast<std::size_t>(shape[axis]);
+    inner = 1;
+    for (std::size_t d = axis + 1; d < shape.size(); ++d) inner *= static_cast<std::size_t>(shape[d]);
+  }
+  std::vector<float> largest(channels, 0.0F), far(channels, 0.0F);
+  for (std::size_t k = 0; k < want.size(); ++k) {
+    const std::size_t channel = k / inner % channels;
+    if (got[k] == want[k] || (std::isnan(got[k]) && std::isnan(want[k]))) {
+      if (std::isfinite(want[k])) largest[channel] = std::max(largest[channel], std::abs(want[k]));
+      continue;
+    }
+    if (!std::isfinite(got[k]) || !std::isfinite(want[k])) return std::numeric_limits<float>::infinity();
+    largest[channel] = std::max(largest[channel], std::abs(want[k]));
+    far[channel] = std::max(far[channel], std::abs(got[k] - want[k]));
+  }
+  const float all = channels == 0 ? 0.0F : *std::max_element(largest.begin(), largest.end());
+  const float least = std::max({std::min(all, 1.0F), least_scale, std::numeric_limits<float>::min()});
+  float worst = 0;
+  for (std::size_t c = 0; c < channels; ++c) worst = std::max(worst, far[c] / std::max(largest[c], least));
+  return worst;
+}
+
+}  // namespace
+
+TrialGraph trial_graph(const Graph& graph) {
+  TrialGraph trial{graph, {}};
+  std::vector<bool> behind(graph.values.size(), false);  // a choice
+  std::vector<ValueId> read;                             // by choices and what is behind them
+  for (const Op& op : graph.ops) {
+    bool is_behind = false;
+    for (const ValueId in : op.inputs) {
+      is_behind = is_behind || (in != kNoValue && behind[static_cast<std::size_t>(in)]);
+    }
+    if (std::holds_alternative<Conv>(op.operation)) trial.unmeasured.push_back(is_behind);
+    is_behind = is_behind || chooses(op.operation);
+    behind[static_cast<std::size_t>(op.output)] = is_behind;
+    if (!is_behind) continue;
+    for (const ValueId in : op.inputs) {
+      if (in == kNoValue || in == graph.input || graph.is_constant(in) || behind[static_cast<std::size_t>(in)])
+        continue;
+      if (std::find(read.begin(), read.end(), in) == read.end()) read.push_back(in);
+    }
+  }
+  std::vector<ValueId>& outputs = trial.graph.outputs;
+  const auto is_behind = [&](ValueId id) { return behind[static_cast<std::size_t>(id)]; };
+  outputs.erase(std::remove_if(outputs.begin(), outputs.end(), is_behind), outputs.end());
+  if (outputs.size() == graph.outputs.size()) return trial;
+  for (const ValueId id : read) {
+    if (std::find(outputs.begin(), outputs.end(), id) == outputs.end()) outputs.push_back(id);
+  }
+  return trial;
+}
+
+std::vector<bool> probabilities(const Graph& graph) {
+  std::vector<bool> are(graph.values.size(), false);
+  for (const Op& op : graph.ops) {
+    const auto all = [&](std::size_t count) {
+      for (std::size_t i = 0; i < count; ++i) {
+        if (op.inputs[i] == kNoValue || !are[static_cast<std::size_t>(op.inputs[i])]) return false;
+      }
+      return true;
+    };
+    const auto* unary = std::get_if<Unary>(&op.operation);
+    const auto* softmax = std::get_if<Softmax>(&op.operation);
+    const auto* reduce = std::get_if<Reduce>(&op.operation);
+    const auto* binary = std::get_if<Binary>(&op.operation);
+    const Function f = unary != nullptr ? unary->function.function : op.activation.function;
+    bool is = f == Function::kSigmoid || f == Function::kHardSigmoid || (softmax != nullptr && !softmax->log);
+    const bool moves = std::holds_alternative<Reshape>(op.operation) ||
+                       std::holds_alternative<Transpose>(op.operation) || std::holds_alternative<Slice>(op.operation) ||
+                       std::holds_alternative<Gather>(op.operation) ||
+                       (reduce != nullptr && reduce->kind == Reduce::Kind::kMax);
+    if (moves && all(1)) is = true;
+    if ((std::holds_alternative<Concat>(op.operation) ||
+         (binary != nullptr && binary->kind == Binary::Kind::kMul && f == Function::kNone)) &&
+        all(op.inputs.size())) {
+      is = true;
+    }
+    are[static_cast<std::size_t>(op.output)] = is;
+  }
+  std::vector<bool> outputs;
+  for (const ValueId id : graph.outputs) outputs.push_back(are[static_cast<std::size_t>(id)]);
+  return outputs;
+}
+
+Graph with_rounded_weights(const Graph& graph) {
+  Graph rounded = graph;
+  for (Op& op : rounded.ops) {
+    const auto* conv = std::get_if<Conv>(&op.operation);
+    if (conv == nullptr || !graph.is_constant(op.inputs[1])) continue;
+    Value weights = graph.value(op.inputs[1]);
+    Constant halves = *weights.constant;
+    halves.f32 = round_keeping_sums(std::move(halves.f32), conv->kernel.y * conv->kernel.x);
+    weights.constant = std::make_shared<const Constant>(std::move(halves));
+    op.inputs[1] = static_cast<ValueId>(rounded.values.size());
+    rounded.values.push_back(std::move(weights));
+  }
+  return rounded;
+}
+
+float distance(const std::vector<std::vector<float>>& got, const std::vector<std::vector<float>>& want,
+               const std::vector<Shape>& shapes, const std::vector<bool>& probabilities) {
   float worst = 0;
   for (std::size_t i = 0; i < want.size(); ++i) {
-    float largest = std::numeric_limits<float>::min(), far = 0;
-    for (std::size_t k = 0; k < want[i].size(); ++k) {
-      largest = std::max(largest, std::abs(want[i][k]));
-      const float off = std::abs(got[i][k] - want[i][k]);
-      if (std::isnan(off)) return std::numeric_limits<float>::infinity();
-      far = std::max(far, off);
-    }
-    worst = std::max(worst, far / largest);
+    const bool is_probability = i < probabilities.size() && probabilities[i];
+    worst = std::max(worst, distance(got[i], want[i], shapes[i], is_probability ? kLeastProbability : 0.0F));
   }
   return worst;
 }
 
-int choose_f32_convolutions(int convolutions, const std::function<float(int n)>& distance_of) {
-  constexpr int kFirst = 8;
-  if (distance_of(0) <= kToleratedDistance) return 0;
-  // Each time half as many again: a network's costs are in its first layers, and each try costs some of the start.
-  for (int n = kFirst; n < convolutions; n += n / 2) {
-    if (distance_of(n) <= kWantedDistance) return n;
+std::vector<float> of_convolutions(const Graph& graph, const Plan& plan, const std::vector<float>& steps) {
+  std::vector<float> values;
+  std::size_t step = 0;
+  for (const Op& op : graph.ops) {
+    if (!std::holds_alternative<Conv>(op.operation)) continue;
+    std::size_t at = step;
+    const auto is_its = [&](const Step& s) {
+      const auto* conv = std::get_if<GenericConvArguments>(&s.arguments);
+      return conv != nullptr && !conv->transposed && s.origin == op.origin;
+    };
+    while (at < plan.steps.size() && !is_its(plan.steps[at])) ++at;
+    values.push_back(at < plan.steps.size() ? steps[at] : 0.0F);
+    if (at < plan.steps.size()) step = at + 1;
   }
-  return convolutions;
+  return values;
+}
+
+std::vector<bool> choose_f32_convolutions(const std::vector<float>& alone, const std::vector<bool>& given,
+                                          const std::function<float(const std::vector<bool>& in_f32)>& distance_of) {
+  const std::size_t count = alone.size();
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!given[i]) order.push_back(i);
+  }
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return alone[a] > alone[b]; });
+  // What is left of independent errors, if the first n of the order are taken away.
+  std::vector<double> left(order.size() + 1, 0.0);
+  for (std::size_t n = order.size(); n-- > 0;) left[n] = std::hypot(left[n + 1], static_cast<double>(alone[order[n]]));
+  std::size_t n = 1;
+  while (n < order.size() && left[n] > static_cast<double>(kWantedDistance)) ++n;
+  for (int tries = 0; tries < kMostTries && n < order.size(); ++tries) {
+    std::vector<bool> in_f32 = given;
+    for (std::size_t i = 0; i < n; ++i) in_f32[order[i]] = true;
+    if (distance_of(in_f32) <= kWantedDistance) return in_f32;
+    n += std::max<std::size_t>(1, n / 4);
+  }
+  return std::vector<bool>(count, true);
 }
 
 }  // namespace camd::infer::cuda

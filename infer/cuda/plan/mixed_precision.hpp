@@ -1,6 +1,6 @@
-// Mixed precision: which of a network's first convolutions are computed in f32, so that f16 does for the rest. Some
-// networks amplify the rounding of their first layers a thousandfold. When an engine is made, it computes one picture
-// in f16 and in f32 and compares the outputs (docs/adr/0016-f16-as-far-as-it-goes.md).
+// Mixed precision: which of a network's convolutions are computed in f32, so that f16 does for the rest. Some networks
+// amplify what f16 rounds in some of their layers a thousandfold. When an engine is made, it computes one picture
+// in f16 and in f32 and compares the outputs (infer/cuda/trial.hpp, docs/adr/0039-f16-by-layer.md).
 //
 // Threads: functions of their arguments, [any]; called while an engine is made. No GPU is needed.
 #pragma once
@@ -9,6 +9,9 @@
 #include <functional>
 #include <vector>
 
+#include "infer/cuda/plan/plan.hpp"
+#include "infer/graph/graph.hpp"
+
 namespace camd::infer::cuda {
 
 // The picture that is computed: BGR, [height][width][3], the same at each call. Its upper half is texture of all sizes.
@@ -16,19 +19,45 @@ namespace camd::infer::cuda {
 // the same at every pixel and add up in the next layer.
 [[nodiscard]] std::vector<std::byte> trial_picture(int width, int height);
 
-// The largest difference of an element, as a share of the largest wanted value of its output; infinite where an element
-// is not a number.
-[[nodiscard]] float distance(const std::vector<std::vector<float>>& got, const std::vector<std::vector<float>>& want);
+// The graph that is compared. An output behind a choice (TopK, a comparison, a number made whole) is another one
+// as soon as two values come in another order, however close they are. So what choices and the operators behind them
+// read from in front stands for it.
+struct TrialGraph {
+  Graph graph;
+  // For each convolution: it stands behind a choice, where nothing is compared, and is computed in f32.
+  std::vector<bool> unmeasured;
+};
+[[nodiscard]] TrialGraph trial_graph(const Graph& graph);
 
-// Shares of an output's largest value. Up to kToleratedDistance the network is computed in f16 alone. Beyond,
-// convolutions in f32 must bring the distance down to kWantedDistance. Frames of cameras were 0.5 to 1.4 times as far
-// off as this picture.
+// The graph with its convolutions' weights as f16 has them.
+[[nodiscard]] Graph with_rounded_weights(const Graph& graph);
+
+// The largest difference of an element, as a share of the largest wanted value of its channel, infinite where only one
+// of both is a number. Channels are the second of four dimensions, else the shortest one of more than one. So scores
+// count as much as the pixels of boxes that lie in one output with them. A channel whose values stay below 1 counts as
+// if it reached 1, or what its output reaches where that is less: f16 is not asked for more of scores than of others.
+[[nodiscard]] float distance(const std::vector<std::vector<float>>& got, const std::vector<std::vector<float>>& want,
+                             const std::vector<Shape>& shapes, const std::vector<bool>& probabilities = {});
+// For each of the graph's outputs, whether a sigmoid or a Softmax made its values. They count as if they reached
+// kLeastProbability, however empty the picture: kToleratedDistance is then 0.01 of a score.
+inline constexpr float kLeastProbability = 0.25F;
+[[nodiscard]] std::vector<bool> probabilities(const Graph& graph);
+
+// Up to kToleratedDistance the network is computed in f16 alone. Beyond, convolutions in f32 must bring the distance
+// down to kWantedDistance. Frames of cameras were at most 1.4 times as far off as this picture: 0.02 is promised.
 inline constexpr float kToleratedDistance = 0.04F;
-inline constexpr float kWantedDistance = 0.01F;
+inline constexpr float kWantedDistance = 0.014F;
 
-// How many convolutions are computed in f32, of `convolutions`. `distance_of(n)` tells how far the network is off with
-// its first n in f32; it is called for 0, then for more and more. The result is its last n, or `convolutions`, which
-// leaves nothing for f16.
-[[nodiscard]] int choose_f32_convolutions(int convolutions, const std::function<float(int n)>& distance_of);
+// What was measured for a plan's steps, for each of the graph's convolutions; 0 for one that has no step of its own.
+[[nodiscard]] std::vector<float> of_convolutions(const Graph& graph, const Plan& plan, const std::vector<float>& steps);
+
+// For each convolution, whether it is computed in f32. `alone`: how far the network is off if this convolution alone is
+// computed in f16. `given` are in f32 anyway. `distance_of` tells how far the network is off with these in f32; it is
+// called at most kMostTries times. The result is what it was called with last, or all convolutions, which leaves
+// nothing for f16.
+inline constexpr int kMostTries = 7;
+[[nodiscard]] std::vector<bool> choose_f32_convolutions(
+    const std::vector<float>& alone, const std::vector<bool>& given,
+    const std::function<float(const std::vector<bool>& in_f32)>& distance_of);
 
 }  // namespace camd::infer::cuda

@@ -35,9 +35,10 @@ struct PlanOptions {
   DataType output_type = DataType::kF32;              // of the network's outputs: kF32 or kF16
   std::size_t shared_bytes = std::size_t{48} * 1024;  // shared memory that a block may have on this GPU
   bool fuse = true;                                   // false: one step for each operator, generic kernels only
-  // Mixed precision: the first so many convolutions, and all operators before the last of them, are computed in f32 by
-  // generic kernels. For networks that amplify the rounding of their first layers (mixed_precision.hpp).
-  int f32_convolutions = 0;
+  // Mixed precision: for each of the graph's convolutions, in their order, whether generic kernels compute it in f32.
+  // Other operators are computed in f32 where they hand what comes in f32 on to such a convolution or to an output.
+  // Empty: none. For networks that amplify what f16 rounds in some of their layers (mixed_precision.hpp).
+  std::vector<bool> f32_convolutions;
   // How dense convolutions of f32 are computed (GenericConvArguments).
   int products = 3;
   // At most so many steps run beside each other. With four, libcuda allocates at every launch of their graph
@@ -91,7 +92,7 @@ struct PlannedOutput {
 
 struct Plan {
   DataType type = DataType::kF16;
-  int f32_convolutions = 0;  // PlanOptions::f32_convolutions
+  int f32_convolutions = 0;  // how many PlanOptions::f32_convolutions names
   std::vector<std::byte> constants;
   std::vector<Buffer> buffers;
   std::size_t arena_bytes = 0;

@@ -1,0 +1,26 @@
+// The trial at start: which of a network's convolutions have to be computed in f32, so that f16 does for the rest
+// (docs/adr/0039-f16-by-layer.md). The GPU computes one made picture in f32 and in f16. Where f16 is too far off, it
+// computes it in f32 once for each convolution, with what that one reads, weighs and makes rounded to f16. That tells
+// which ones do the harm.
+//
+// Threads: called while an engine is made, by one thread.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "device/cuda/cuda_device.hpp"
+#include "infer/cuda/loaded_plan.hpp"
+#include "infer/engine.hpp"
+#include "infer/graph/graph.hpp"
+
+namespace camd::infer {
+
+// [setup] [blocks] An engine's plan of `options.type`, with as few convolutions in f32 as it needs. `path` is for the
+// log; `input` has its size. Throws what make_plan() throws, and Error(kDevice).
+[[nodiscard]] std::unique_ptr<const LoadedPlan> make_trusted_plan(const Graph& graph, const std::string& path,
+                                                                  const InputOptions& input,
+                                                                  const cuda::PlanOptions& options,
+                                                                  device::CudaDevice& device);
+
+}  // namespace camd::infer

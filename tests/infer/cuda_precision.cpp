@@ -1,0 +1,124 @@
+// How far engine `cuda` in f16 is off from f32, on pictures; and what it chose to compute in f32.
+//   precision_infer_cuda MODEL.onnx [rgb] [top-left] [scale=N] PICTURE.ppm...
+// A tool for docs/experiments.md. Built as precision_infer_cuda_emulated as well, for machines without a GPU: slow.
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "base/log.hpp"
+#include "device/cuda/cuda_device.hpp"
+#include "infer/cuda/cuda_engine.hpp"
+#include "infer/half.hpp"
+#if defined(CAMD_CUDA_EMULATION)
+#include "tests/device/emulated_gpu.hpp"
+#endif
+
+namespace {
+
+using namespace camd;
+using device::CopyKind;
+
+void require(const base::Status& status) {
+  if (!status) throw base::Error(status.kind(), status.message());
+}
+
+struct Picture {
+  int width = 0, height = 0;
+  std::vector<std::byte> bgr;
+};
+
+Picture read_ppm(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string magic;
+  Picture p;
+  int most = 0;
+  file >> magic >> p.width >> p.height >> most;
+  file.get();
+  if (!file || magic != "P6" || most != 255) throw std::runtime_error(path + " is no binary PPM of 8 bits");
+  p.bgr.resize(static_cast<std::size_t>(p.width) * static_cast<std::size_t>(p.height) * 3);
+  file.read(reinterpret_cast<char*>(p.bgr.data()), static_cast<std::streamsize>(p.bgr.size()));
+  if (!file) throw std::runtime_error(path + " ends early");
+  for (std::size_t i = 0; i < p.bgr.size(); i += 3) std::swap(p.bgr[i], p.bgr[i + 2]);
+  return p;
+}
+
+std::vector<std::vector<float>> outputs_of(device::CudaDevice& gpu, infer::Engine& engine, const Picture& picture) {
+  const auto execution = engine.make_execution();
+  const device::Stream stream = gpu.make_stream("picture");
+  const device::DeviceBuffer memory = gpu.allocate_device(picture.bgr.size());
+  require(gpu.copy(memory.data(), picture.bgr.data(), picture.bgr.size(), CopyKind::kHostToDevice, stream));
+  const auto layout = base::tight_layout(base::PixelFormat::kBgr, picture.width, picture.height);
+  require(execution->enqueue_preprocess({memory.data(), layout}, stream));
+  require(execution->enqueue_network(stream));
+  std::vector<std::vector<float>> outputs;
+  for (std::size_t i = 0; i < engine.outputs().size(); ++i) {
+    const infer::TensorView view = execution->output(i);
+    std::vector<std::byte> bytes(view.spec->size_bytes());
+    require(gpu.copy(bytes.data(), view.data, bytes.size(), CopyKind::kDeviceToHost, stream));
+    require(gpu.synchronize(stream.ref()));
+    const auto count = static_cast<std::size_t>(infer::element_count(view.spec->shape));
+    outputs.push_back(infer::to_floats(bytes.data(), count, view.spec->type));
+  }
+  return outputs;
+}
+
+int run(int argc, char** argv) {
+  infer::EngineOptions options;
+  options.kind = infer::EngineKind::kCuda;
+  std::vector<std::string> pictures;
+  for (int i = 2; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word == "rgb") {
+      options.input.color = infer::ColorOrder::kRgb;
+    } else if (word == "top-left") {
+      options.input.resize = infer::ResizeMode::kLetterboxTopLeft;
+    } else if (word.rfind("scale=", 0) == 0) {
+      options.input.scale.fill(std::stof(word.substr(6)));
+    } else {
+      pictures.push_back(word);
+    }
+  }
+  base::set_log_level("debug");
+#if defined(CAMD_CUDA_EMULATION)
+  const auto gpu = std::make_unique<camd::test::EmulatedGpu>(base::system_clock());
+#else
+  const auto gpu = device::make_cuda_device(0);
+#endif
+  const auto f16 = infer::make_engine(argv[1], options, *gpu);
+  options.compute_type = infer::DataType::kF32;
+  const auto f32 = infer::make_engine(argv[1], options, *gpu);
+  for (const std::string& path : pictures) {
+    const Picture picture = read_ppm(path);
+    const auto got = outputs_of(*gpu, *f16, picture), want = outputs_of(*gpu, *f32, picture);
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      double largest = 0, far = 0;
+      for (std::size_t k = 0; k < want[i].size(); ++k) {
+        largest = std::max(largest, static_cast<double>(std::abs(want[i][k])));
+        far = std::max(far, static_cast<double>(std::abs(got[i][k] - want[i][k])));
+      }
+      std::printf("%s: output %s: largest %.4g, off by %.3g, share %.3g\n", path.c_str(),
+                  f32->outputs()[i].name.c_str(), largest, far, far / largest);
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2) {
+    std::fprintf(stderr, "usage: precision_infer_cuda MODEL.onnx [rgb] [top-left] [scale=N] PICTURE.ppm...\n");
+    return 2;
+  }
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}
