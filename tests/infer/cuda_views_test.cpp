@@ -176,6 +176,26 @@ TEST(CudaViews, AttentionEqualsTheReference) {
   expect_reference(g.finish({g.conv(back, 8, 1, 1, 1, {})}), g.random_input());
 }
 
+// Tiles of 32 that the sizes do not fill, factors that lie either way, and sums of a few and of many products.
+TEST(CudaViews, ProductsOfMatricesOfOddSizesEqualTheReference) {
+  for (const auto& [rows, inner] : {std::pair<std::int64_t, std::int64_t>{37, 41}, {70, 8}, {8, 100}, {9, 7}}) {
+    GraphBuilder g({1, 2, rows, inner});
+    const ValueId x = g.input();
+    const ValueId turned = g.op(Transpose{{0, 1, 3, 2}}, {x}, {1, 2, inner, rows});
+    const ValueId square = g.op(MatMul{}, {x, turned}, {1, 2, rows, rows});
+    const ValueId bias = g.constant({inner});
+    const ValueId back = g.op(MatMul{}, {square, x, bias}, {1, 2, rows, inner}, {Function::kSigmoid});
+    const ValueId by_columns = g.op(MatMul{}, {turned, x}, {1, 2, inner, inner});
+    const Graph graph = g.finish({square, back, by_columns});
+    const std::vector<float> input = g.random_input();
+    const std::vector<Constant> want = run_reference(graph, input);
+    const auto got = test::run_emulated(plan_of(graph, DataType::kF32), input);
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      EXPECT_LE(relative_error(got[i], want[i].f32), 1e-6F) << rows << "x" << inner << ", output " << i;
+    }
+  }
+}
+
 // Lines longer than those in which each element counts.
 class LongTopK : public testing::TestWithParam<std::pair<std::int64_t, bool>> {};
 

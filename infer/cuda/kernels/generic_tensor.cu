@@ -1,4 +1,4 @@
-// Kernels on tensors of any rank, layout and type, one thread for each output element.
+// Kernels on tensors of any rank, layout and type, mostly one thread for each output element.
 #include "infer/cuda/kernels/generic_tensor.hpp"
 
 #include "infer/cuda/kernels/activation.cuh"
@@ -221,6 +221,84 @@ CAMD_KERNEL(kThreads, 1) matmul_kernel(const MatMulArguments p) {
   store(p.y, y, activate_any(p.activation, sum));
 }
 
+constexpr int kTile = 32;  // rows, columns and products of a tile
+constexpr int kTilePitch = kTile + 1;
+constexpr int kTileThreads = 256;
+constexpr int kTileShare = kTile * kTile / kTileThreads;  // elements of a tile for each thread
+
+// One block for 32 rows and 32 columns of y. Both factors pass through shared memory, 32 products at a time, read in
+// the order in which they lie; the next ones are fetched meanwhile. Sums are those of matmul_kernel(), in the same
+// order.
+CAMD_KERNEL(kTileThreads, 1) matmul_tile_kernel(const MatMulArguments p) {
+  CAMD_SHARED(memory);
+  auto* const left = reinterpret_cast<float*>(memory);  // [product][row]
+  float* const right = left + kTile * kTilePitch;       // [product][column]
+  let_next_kernel_start();
+  wait_for_previous_kernel();
+  const int thread = static_cast<int>(threadIdx.x), lane = thread % kTile, slow = thread / kTile;
+  const std::int64_t rows = p.shape[p.rank - 2], columns = p.shape[p.rank - 1];
+  const std::int64_t across = (columns + kTile - 1) / kTile, down = (rows + kTile - 1) / kTile;
+  std::int64_t rest = static_cast<std::int64_t>(blockIdx.x);
+  const std::int64_t column0 = rest % across * kTile;
+  rest /= across;
+  const std::int64_t row0 = rest % down * kTile;
+  rest /= down;
+  std::int64_t a0 = 0, b0 = 0, y0 = 0, bias0 = 0;
+  std::int64_t a_row = 0, b_column = 0, y_row = 0, y_column = 0, bias_row = 0, bias_column = 0;
+  for (int d = kMaxRank - 1; d >= 0; --d) {
+    if (d >= p.rank) continue;
+    if (d == p.rank - 1) {
+      b_column = p.b.strides[d], y_column = p.y.strides[d], bias_column = p.bias.strides[d];
+    } else if (d == p.rank - 2) {
+      a_row = p.a.strides[d], y_row = p.y.strides[d], bias_row = p.bias.strides[d];
+    } else {
+      const std::int64_t index = rest % p.shape[d];
+      rest /= p.shape[d];
+      a0 += index * p.a.strides[d];
+      b0 += index * p.b.strides[d];
+      y0 += index * p.y.strides[d];
+      bias0 += index * p.bias.strides[d];
+    }
+  }
+  const bool a_by_products = p.a_k_stride == 1, b_by_products = p.b_k_stride == 1;
+  float next_left[kTileShare], next_right[kTileShare], sums[kTileShare];
+  for (int i = 0; i < kTileShare; ++i) sums[i] = 0.0F;
+  const auto fetch = [&](std::int64_t k0) {
+    for (int i = 0; i < kTileShare; ++i) {
+      const int other = slow + i * (kTileThreads / kTile);
+      const std::int64_t a_k = k0 + (a_by_products ? lane : other), row = row0 + (a_by_products ? other : lane);
+      const std::int64_t b_k = k0 + (b_by_products ? lane : other), column = column0 + (b_by_products ? other : lane);
+      next_left[i] = a_k < p.k && row < rows ? load(p.a, a0 + row * a_row + a_k * p.a_k_stride) : 0.0F;
+      next_right[i] = b_k < p.k && column < columns ? load(p.b, b0 + column * b_column + b_k * p.b_k_stride) : 0.0F;
+    }
+  };
+  fetch(0);
+  for (std::int64_t k0 = 0; k0 < p.k; k0 += kTile) {
+    for (int i = 0; i < kTileShare; ++i) {
+      const int other = slow + i * (kTileThreads / kTile);
+      left[a_by_products ? lane * kTilePitch + other : other * kTilePitch + lane] = next_left[i];
+      right[b_by_products ? lane * kTilePitch + other : other * kTilePitch + lane] = next_right[i];
+    }
+    block_sync();
+    if (k0 + kTile < p.k) fetch(k0 + kTile);
+    const int count = p.k - k0 < kTile ? static_cast<int>(p.k - k0) : kTile;
+    for (int k = 0; k < count; ++k) {
+      const float factor = right[k * kTilePitch + lane];
+      for (int i = 0; i < kTileShare; ++i)
+        sums[i] = fmaf(left[k * kTilePitch + slow + i * (kTileThreads / kTile)], factor, sums[i]);
+    }
+    block_sync();
+  }
+  const std::int64_t column = column0 + lane;
+  for (int i = 0; i < kTileShare; ++i) {
+    const std::int64_t row = row0 + slow + i * (kTileThreads / kTile);
+    if (row >= rows || column >= columns) continue;
+    float sum = sums[i];
+    if (p.bias.data != nullptr) sum += load(p.bias, bias0 + row * bias_row + column * bias_column);
+    store(p.y, y0 + row * y_row + column * y_column, activate_any(p.activation, sum));
+  }
+}
+
 }  // namespace
 
 int move(const MoveArguments& p, const LaunchContext& context) {
@@ -246,6 +324,14 @@ int reduce(const ReduceArguments& p, const LaunchContext& context) {
 }
 
 int matmul(const MatMulArguments& p, const LaunchContext& context) {
+  constexpr std::int64_t kWorthATile = 8;
+  if (p.rank >= 2 && p.shape[p.rank - 2] >= kWorthATile && p.shape[p.rank - 1] >= kWorthATile && p.k >= kWorthATile) {
+    const auto tiles = [](std::int64_t size) { return (size + kTile - 1) / kTile; };
+    std::int64_t blocks = tiles(p.shape[p.rank - 2]) * tiles(p.shape[p.rank - 1]);
+    for (int d = 0; d + 2 < p.rank; ++d) blocks *= p.shape[d];
+    const dim3 grid(static_cast<unsigned>(blocks), 1, 1);
+    return launch(matmul_tile_kernel, grid, kTileThreads, 2 * kTile * kTilePitch * sizeof(float), context, p);
+  }
   return launch(matmul_kernel, blocks_for(count_of(p.shape, p.rank)), kThreads, 0, context, p);
 }
 
