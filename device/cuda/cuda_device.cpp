@@ -278,16 +278,23 @@ class CudaDeviceImpl final : public CudaDevice, public MemoryExporter {
   [[nodiscard]] bool supports_signals() const noexcept override { return write_value_ != nullptr; }
 
   [[nodiscard]] Signal make_signal() override {
-    DeviceBuffer word = allocate_device(sizeof(unsigned));
+    select_for_setup();
+    unsigned* word = nullptr;
+    const auto take = [&] {
+      cudaError_t error = cudaSuccess;
+      word = signal_words_.take(error);
+      return error;
+    };
+    setup(call("cudaMalloc", take), "allocating a signal");
+    auto state = std::make_unique<CudaSignal>(signal_words_, word);
     // On a stream, and waited for: streams of this device do not wait for the default stream, so a clearing there could
     // come behind the first raise() and undo it.
     const Stream stream = make_stream("signal");
-    setup(call("cudaMemsetAsync",
-               [&] { return cudaMemsetAsync(word.data(), 0, sizeof(unsigned), native_stream(stream)); }),
+    setup(call("cudaMemsetAsync", [&] { return cudaMemsetAsync(word, 0, sizeof(unsigned), native_stream(stream)); }),
           "clearing a signal");
     setup(call("cudaStreamSynchronize", [&] { return cudaStreamSynchronize(native_stream(stream)); }),
           "clearing a signal");
-    return Signal(std::make_unique<CudaSignal>(std::move(word)));
+    return Signal(std::move(state));
   }
 
   Status raise(Signal& signal, StreamRef stream) override {
@@ -533,6 +540,8 @@ class CudaDeviceImpl final : public CudaDevice, public MemoryExporter {
     if (works) return;
     (void)cudaGetLastError();
     write_value_ = nullptr;
+    base::log().info(
+        "GPU {}: its driver refuses writes by a stream: a frame's graph starts when its picture has arrived", index_);
   }
 
   std::unique_ptr<EventState> make_event_state(unsigned flags) {
@@ -557,6 +566,7 @@ class CudaDeviceImpl final : public CudaDevice, public MemoryExporter {
   std::vector<VideoSupport> video_support_;  // constant once it was asked
 
   std::atomic<std::size_t> allocated_{0};
+  SignalWords signal_words_{index_, allocated_};
   StickyFailure failure_;
 };
 

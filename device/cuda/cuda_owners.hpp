@@ -7,10 +7,13 @@
 #include <cuda_runtime_api.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <utility>
+#include <vector>
 
+#include "base/mutex.hpp"
 #include "device/device.hpp"
 #include "device/exported_memory.hpp"
 
@@ -116,13 +119,66 @@ class ExportedMemory final : public MemoryState {
 };
 
 // A word of device memory: 0, or 1 when raised.
-class CudaSignal final : public SignalState {
+// The words that signals are. They are cudaMalloc()'s own: the driver refuses to let a stream write into memory from a
+// pool (CUDA_ERROR_INVALID_VALUE). Freeing such memory waits for all of the GPU, so what was taken stays until the end.
+// [any] Outlives the signals.
+class SignalWords {
  public:
-  explicit CudaSignal(DeviceBuffer word) : word_(std::move(word)) {}
-  [[nodiscard]] unsigned* word() const noexcept { return reinterpret_cast<unsigned*>(word_.data()); }
+  SignalWords(int index, std::atomic<std::size_t>& total) : index_(index), total_(total) {}
+  ~SignalWords() {
+    (void)cudaSetDevice(index_);
+    for (void* block : blocks_) (void)cudaFree(block);
+    total_ -= blocks_.size() * kBlock;
+  }
+  SignalWords(const SignalWords&) = delete;
+  SignalWords& operator=(const SignalWords&) = delete;
+
+  // A word that nobody has, on the current GPU; null and an error where there is no memory. What it holds is not set.
+  [[nodiscard]] unsigned* take(cudaError_t& error) {
+    const base::MutexLock lock(mutex_);
+    error = cudaSuccess;
+    if (free_.empty()) {
+      void* block = nullptr;
+      error = cudaMalloc(&block, kBlock);
+      if (error != cudaSuccess) return nullptr;
+      blocks_.push_back(block);
+      total_ += kBlock;
+      free_.reserve(blocks_.size() * kBlock / kApart);
+      for (std::size_t at = 0; at < kBlock; at += kApart) {
+        free_.push_back(reinterpret_cast<unsigned*>(static_cast<std::byte*>(block) + at));
+      }
+    }
+    unsigned* const word = free_.back();
+    free_.pop_back();
+    return word;
+  }
+  void give(unsigned* word) noexcept {
+    const base::MutexLock lock(mutex_);
+    free_.push_back(word);  // has room
+  }
 
  private:
-  DeviceBuffer word_;
+  static constexpr std::size_t kBlock = 4096;
+  static constexpr std::size_t kApart = 32;  // a sector of the cache: a word that is waited for shares none
+
+  const int index_;
+  std::atomic<std::size_t>& total_;
+  base::Mutex mutex_;
+  std::vector<void*> blocks_ CAMD_GUARDED_BY(mutex_);
+  std::vector<unsigned*> free_ CAMD_GUARDED_BY(mutex_);
+};
+
+class CudaSignal final : public SignalState {
+ public:
+  CudaSignal(SignalWords& words, unsigned* word) : words_(words), word_(word) {}
+  ~CudaSignal() override { words_.give(word_); }
+  CudaSignal(const CudaSignal&) = delete;
+  CudaSignal& operator=(const CudaSignal&) = delete;
+  [[nodiscard]] unsigned* word() const noexcept { return word_; }
+
+ private:
+  SignalWords& words_;
+  unsigned* const word_;
 };
 
 }  // namespace camd::device

@@ -163,6 +163,27 @@ TEST_F(CudaDeviceTest, LaunchesAndAllocatesWhileAnotherLibraryCaptures) {
   (void)::dlclose(driver);
 }
 
+// A driver that lets streams write words of 64 bits lets them write words of 32.
+TEST_F(CudaDeviceTest, HasSignalsWhereTheDriverSaysThatStreamsCanWrite) {
+  void* const driver = ::dlopen("libcuda.so.1", RTLD_NOW);
+  ASSERT_NE(driver, nullptr);
+  const auto attribute = reinterpret_cast<int (*)(int*, int, int)>(::dlsym(driver, "cuDeviceGetAttribute"));
+  ASSERT_NE(attribute, nullptr);
+  constexpr int kCanUse64BitStreamMemOps = 122;
+  int can = 0;
+  ASSERT_EQ(attribute(&can, kCanUse64BitStreamMemOps, 0), 0);
+  (void)::dlclose(driver);
+  if (can == 0) GTEST_SKIP() << "this driver has no writes by a stream";
+  EXPECT_TRUE(device_->supports_signals());
+}
+
+TEST_F(CudaDeviceTest, ASignalThatHasGoneLeavesItsWordToTheNextOne) {
+  if (!device_->supports_signals()) GTEST_SKIP() << "this driver has no writes by a stream";
+  const std::size_t before = device_->allocated_bytes();
+  for (int i = 0; i < 1000; ++i) (void)device_->make_signal();
+  EXPECT_EQ(device_->allocated_bytes(), before);
+}
+
 TEST_F(CudaDeviceTest, AGraphThatAwaitsASignalReadsWhatWasUploadedBeforeItWasRaised) {
   if (!device_->supports_signals()) GTEST_SKIP() << "this driver has no writes by a stream";
   test::run_a_graph_that_awaits_its_upload(*device_);
