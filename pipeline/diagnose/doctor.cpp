@@ -14,6 +14,7 @@
 #include "base/error.hpp"
 #include "capture/gst_elements.hpp"
 #include "device/make_device.hpp"
+#include "pipeline/diagnose/board.hpp"
 #include "pipeline/diagnose/model_findings.hpp"
 #include "pipeline/run/plugin_host.hpp"
 #include "plugins/builtin.hpp"
@@ -38,6 +39,7 @@ void examine_machine(std::vector<Finding>& findings) {
                                                 static_cast<double>(limit.rlim_cur) / kMebibyte),
                         ""});
   }
+  for (Finding& finding : examine_board("/")) findings.push_back(std::move(finding));
 }
 
 Finding decoders_of(device::Device& gpu, const std::string& name) {

@@ -62,7 +62,7 @@ class Fake final : public PluginInstance {
 };
 
 struct Pool {
-  explicit Pool(std::vector<const char*> cameras, std::function<void(Fake&)> inside = {})
+  explicit Pool(std::vector<const char*> cameras, const std::function<void(Fake&)>& inside = {})
       : names(std::move(cameras)), pool(make(inside), [this, inside] { return make(inside); }) {
     camd_model model{};
     model.struct_size = sizeof(model);
