@@ -346,9 +346,10 @@ constexpr std::array kConfigKeys = {
            .type = kWord,
            .fallback = "shared",
            .words = "shared|camera",
-           .help = "shared: one instance for all cameras, or a few that any frame may go to where the plug-in keeps "
-                   "nothing from frame to frame. camera: each has its own, and with isolation: process its own process, "
-                   "unless worker: names one. A fault then costs frames of one camera alone."},
+           .help =
+               "shared: one instance for all cameras, or a few that any frame may go to where the plug-in keeps "
+               "nothing from frame to frame. camera: each has its own, and with isolation: process its own process, "
+               "unless worker: names one. A fault then costs frames of one camera alone."},
     KeyRow{.path = "postprocess[].worker",
            .type = kName,
            .example = "mine",

@@ -374,10 +374,10 @@ typedef struct camd_plugin_cameras {
   int32_t (*close)(void* instance, void* camera, camd_error* error);
 } camd_plugin_cameras;
 
-/* ---- camd.stateless/1: cameras that do not wait for one another. Calls of one instance never overlap, so while it works
- * on a frame of one camera, frames of the others wait. A plug-in that keeps nothing from one frame to the next says so:
- * where it runs in camd's own process, camd then makes a few instances of the entry and gives a frame to any that is
- * free. Their counters add up. The plug-in leaves the same results whichever instance has a frame. */
+/* ---- camd.stateless/1: cameras that do not wait for one another. Calls of one instance never overlap, so while it
+ * works on a frame of one camera, frames of the others wait. A plug-in that keeps nothing from one frame to the next
+ * says so: where it runs in camd's own process, camd then makes a few instances of the entry and gives a frame to any
+ * that is free. Their counters add up. The plug-in leaves the same results whichever instance has a frame. */
 
 #define CAMD_EXTENSION_STATELESS "camd.stateless/1"
 
