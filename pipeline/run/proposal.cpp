@@ -63,7 +63,7 @@ bool are_class_names(const std::vector<std::string>& names) {
   const std::set<std::string> unique(names.begin(), names.end());
   return !names.empty() && unique.size() == names.size() &&
          std::all_of(names.begin(), names.end(), [](const std::string& name) {
-           const bool plain = std::all_of(name.begin(), name.end(), [](char c) { return c >= ' ' || c < 0; });
+           const bool plain = std::all_of(name.begin(), name.end(), [](unsigned char c) { return c >= ' '; });
            return !name.empty() && name.size() < CAMD_CLASS_NAME_BYTES && plain;
          });
 }

@@ -1,0 +1,20 @@
+# Builds for 64-bit ARM on another machine, with Debian's packages in the folder that CAMD_ARM64_SYSROOT in the
+# environment names (scripts/arm64_sysroot.sh). What was built runs under qemu-user.
+set(CMAKE_SYSTEM_NAME Linux)
+set(CMAKE_SYSTEM_PROCESSOR aarch64)
+set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)
+set(CMAKE_SYSROOT $ENV{CAMD_ARM64_SYSROOT})
+set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc-12)
+set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++-12)
+set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64-static -L $ENV{CAMD_ARM64_SYSROOT})
+set(CMAKE_FIND_ROOT_PATH $ENV{CAMD_ARM64_SYSROOT})
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
+set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
+set(ENV{PKG_CONFIG_SYSROOT_DIR} $ENV{CAMD_ARM64_SYSROOT})
+set(ENV{PKG_CONFIG_LIBDIR} $ENV{CAMD_ARM64_SYSROOT}/usr/lib/aarch64-linux-gnu/pkgconfig:$ENV{CAMD_ARM64_SYSROOT}/usr/share/pkgconfig)
+# Libraries that libraries need.
+set(CMAKE_EXE_LINKER_FLAGS_INIT -Wl,-rpath-link,$ENV{CAMD_ARM64_SYSROOT}/usr/lib/aarch64-linux-gnu)
+set(CMAKE_SHARED_LINKER_FLAGS_INIT ${CMAKE_EXE_LINKER_FLAGS_INIT})
+set(CMAKE_MODULE_LINKER_FLAGS_INIT ${CMAKE_EXE_LINKER_FLAGS_INIT})
