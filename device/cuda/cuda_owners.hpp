@@ -119,7 +119,7 @@ class ExportedMemory final : public MemoryState {
 };
 
 // A word of device memory: 0, or 1 when raised.
-// The words that signals are. They are cudaMalloc()'s own: the driver refuses to let a stream write into memory from a
+// The words that signals are. They are cudaMalloc()'s own: drivers refused to let a stream write into memory from a
 // pool (CUDA_ERROR_INVALID_VALUE). Freeing such memory waits for all of the GPU, so what was taken stays until the end.
 // [any] Outlives the signals.
 class SignalWords {

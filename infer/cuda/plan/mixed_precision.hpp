@@ -46,7 +46,7 @@ inline constexpr float kLeastProbability = 0.25F;
 // Up to kToleratedDistance the network is computed in f16 alone. Beyond, convolutions in f32 must bring the distance
 // down to kWantedDistance. Frames of cameras were at most 1.4 times as far off as this picture: 0.02 is promised.
 inline constexpr float kToleratedDistance = 0.04F;
-inline constexpr float kWantedDistance = 0.014F;
+inline constexpr float kWantedDistance = 0.01F;
 
 // What was measured for a plan's steps, for each of the graph's convolutions; 0 for one that has no step of its own.
 [[nodiscard]] std::vector<float> of_convolutions(const Graph& graph, const Plan& plan, const std::vector<float>& steps);
