@@ -3,7 +3,7 @@
 
 usage: measure_cameras.py --clip FILE|--rtsp PROGRAM|--test [--model FILE] [--camd PATH] [--cameras N,N,...]
                           [--decode auto|gpu|cpu] [--device NAME,...] [--each] [--transfer MODE] [--seconds S]
-                          [--settle S] [--size WxH] [--fps N] [--as-fast] [--instances MODE] [--stages] [--threads]
+                          [--settle S] [--size WxH] [--fps N] [--as-fast] [--instances MODE] [--stages] [--threads] [--slow MS]
 
   --clip FILE      a video file; every camera plays it in real time, again and again
   --rtsp PROGRAM   instead: camd_rtsp_server, which every camera is connected to over TCP; its pictures are H.264
@@ -24,6 +24,8 @@ usage: measure_cameras.py --clip FILE|--rtsp PROGRAM|--test [--model FILE] [--ca
   --instances MODE `instances` of the plug-in `detections` [shared]
   --stages         on standard error: the latency of each stage, and what camd said of the frames in flight
   --threads        on standard error: the threads by name, where the cameras' own names are left out
+  --slow MS        on standard error: each second in which a frame took longer: when that was on the monotonic clock and since
+                   the start, of how many cameras, the slowest one and what it waited in, and what was dropped
 
 "metrics" is the CPU time of the thread that writes the metrics lines, one a camera and second. "ended after" is the
 time from SIGTERM to the end of the process.
@@ -69,6 +71,7 @@ def arguments():
     parser.add_argument("--settle", type=float)
     parser.add_argument("--stages", action="store_true")
     parser.add_argument("--threads", action="store_true")
+    parser.add_argument("--slow", type=float)
     options = parser.parse_args()
     if options.help:
         print(__doc__.strip())
@@ -235,6 +238,31 @@ class Run:
         return row
 
 
+def slow_seconds(lines, began, limit_us):
+    """A line for each second in which a frame took longer. `lines`: by camera, as Run has them."""
+    seconds = {}
+    for of_camera in lines.values():
+        for (_, before), (at, line) in zip(of_camera, of_camera[1:]):
+            second = seconds.setdefault(line["mono_ns"] // 10**9, {"at": at, "cameras": 0, "slowest": None, "dropped": 0})
+            second["dropped"] += sum(line["totals"]["dropped"].values()) - sum(before["totals"]["dropped"].values())
+            latency = line["latency_us"]
+            if latency["total"]["max"] <= limit_us:
+                continue
+            second["cameras"] += 1
+            if second["slowest"] is None or latency["total"]["max"] > second["slowest"]["total"]["max"]:
+                second["slowest"] = latency
+    told = []
+    for mono_s, second in sorted(seconds.items()):
+        if second["slowest"] is None:
+            continue
+        stages = {stage: of_stage["max"] for stage, of_stage in second["slowest"].items() if stage != "total"}
+        stage = max(stages, key=stages.get)
+        told.append(f"slow: second {mono_s}, {second['at'] - began:.0f} s after the start: {second['cameras']} of {len(lines)} cameras, "
+                    f"{second['slowest']['total']['max'] / 1000:.1f} ms the slowest, of it {stage} {stages[stage] / 1000:.1f}; "
+                    f"{second['dropped']} dropped")
+    return told
+
+
 def card_mib():
     try:
         text = subprocess.run(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"],
@@ -306,6 +334,8 @@ def report(options, name, run, row):
           f"| {row['ended']:.1f} | {run.process.returncode} |", flush=True)
     if options.threads:
         print("threads:", ", ".join(f"{number} {name}" for name, number in row["names"].most_common()), file=sys.stderr)
+    if options.slow is not None:
+        print("\n".join(slow_seconds(run.lines, run.began, 1000 * options.slow)), file=sys.stderr)
     if options.stages:
         print("stages us, p50/p99/worst:", row["stages"], file=sys.stderr)
         print("".join(line for line in run.errors if "in flight" in line), end="", file=sys.stderr, flush=True)

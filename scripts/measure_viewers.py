@@ -24,7 +24,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from turns import Awake, halves, percentile, ratio_of
+from turns import Awake, halves, pairs_of, percentile, ratio_of
 
 
 def config_of(cameras: int, fps: float, source: Path, found: Path) -> str:
@@ -128,6 +128,7 @@ def main() -> None:
             line += f"   {name} {percentile(flat, part):7.2f} ms"
             if kind != "nobody":
                 line += " {:.2f} times ({:.2f} to {:.2f})".format(*ratio_of(mine, latency["nobody"], part))
+                line += "; of the rounds, the middle half {0:.2f} to {2:.2f}, median {1:.2f}".format(*pairs_of(mine, latency["nobody"], part))
         print(line)
     print(f"{options.rounds} rounds; {options.viewers} viewers took {pictures_seen} pictures and {events_seen} events")
     final = [row for row in rows if row["event"] == "stop"][0]["totals"]

@@ -22,6 +22,12 @@ def ratio_of(with_it, without, part):
     return one(pairs), drawn[10], drawn[-11]
 
 
+def pairs_of(with_it, without, part):
+    """The ratios of the percentiles, each turn's by that of those it is paired with: lower quartile, median, upper quartile."""
+    ratios = [percentile(a, part) / percentile(b, part) for a, b in zip(with_it, without)]
+    return tuple(percentile(ratios, quarter) for quarter in (0.25, 0.5, 0.75))
+
+
 def halves(cores):
     """This process's processors in two sets that share no core; the first has so many cores, half of all for 0."""
     allowed = sorted(os.sched_getaffinity(0))

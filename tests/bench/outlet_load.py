@@ -15,7 +15,7 @@ nothing, put in and taken out in the same way: what the measurement itself does 
 itself, with their hyperthreads; the other sides and this program have the other half.
 
 Each frame has the times of the first and the last plug-in, so that a frame's latency falls into the outlet's call and the rest. The
-intervals hold 95 of 100 ratios of rounds drawn anew (bootstrap).
+intervals hold 95 of 100 ratios of rounds drawn anew (bootstrap). Behind them is what the rounds' own ratios are.
 
 BUILD is a build's folder, or a bundle (scripts/bundle.sh). --prepare FOLDER puts there what a machine without cc, mosquitto and
 librdkafka needs for --many and --servers, from those of this machine.
@@ -41,7 +41,7 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(SOURCE / "tests/chaos"), str(SOURCE / "scripts")]
 from parts import tiny_model, wait_until  # noqa: E402
-from turns import Awake, halves, percentile, ratio_of  # noqa: E402
+from turns import Awake, halves, pairs_of, percentile, ratio_of  # noqa: E402
 
 PLUGIN = r"""
 #include <stdio.h>
@@ -252,7 +252,7 @@ def figures(frames, turns, rows):
                         for part, value in (("p50", 0.5), ("p99", 0.99))}
         if name != "outlet's call":
             for part, value in (("p50", 0.5), ("p99", 0.99)):
-                result[name][part] += ratio_of(parts[1], parts[0], value)
+                result[name][part] += ratio_of(parts[1], parts[0], value) + pairs_of(parts[1], parts[0], value)
     sent = taken = 0
     for _, [(begin, end)] in turns:
         mine = {}
@@ -274,7 +274,8 @@ def tell(name, one):
             without, with_it, *ratio = one[what][part]
             line = f"  {what:14} {part}  {without:8.1f} us without {with_it:8.1f} us with"
             if ratio:
-                line += f"   {ratio[0]:.2f} times ({ratio[1]:.2f} to {ratio[2]:.2f})"
+                line += (f"   {ratio[0]:.2f} times ({ratio[1]:.2f} to {ratio[2]:.2f}); of the rounds, the middle half "
+                         f"{ratio[3]:.2f} to {ratio[5]:.2f}, median {ratio[4]:.2f}")
             print(line)
 
 
