@@ -88,6 +88,7 @@ class GraphBuilder {
     return op(Binary{kind}, {a, b}, shape(a), f);
   }
 
+  [[nodiscard]] Graph& graph() { return graph_; }
   Graph finish(const std::vector<ValueId>& outputs) {
     graph_.outputs = outputs;
     return graph_;

@@ -61,7 +61,7 @@ TEST(View, AReshapeJoinsAndCutsDimensionsThatLieBehindEachOther) {
 
 TEST(View, AReshapeAcrossDimensionsThatLieApartIsNone) {
   const Form image = cuda::image_form(3, DataType::kF16, {1, 64, 20, 30}, 64);
-  EXPECT_FALSE(cuda::reshape_view(image, {1, 64, 20, 30}, {1, 64 * 600}).has_value());
+  EXPECT_FALSE(cuda::reshape_view(image, {1, 64, 20, 30}, {1, 38400}).has_value());
   EXPECT_FALSE(cuda::reshape_view(image, {1, 64, 20, 30}, {1, 128, 300}).has_value());
 }
 
@@ -148,6 +148,20 @@ TEST(CudaViews, LevelsThatAreFlattenedAndJoinedAreWrittenWhereTheyBelong) {
   EXPECT_EQ(steps_of<cuda::SoftmaxArguments>(plan), 1);
   EXPECT_EQ(steps_of<cuda::BinaryArguments>(plan), 2);
   expect_reference(graph, g.random_input());
+}
+
+// As YOLO's necks: what is enlarged and a finer level joined, and one convolution reads them.
+TEST(CudaViews, AnEnlargedPartOfAConcatenationIsReadSmall) {
+  for (const int n : {32, 40}) {  // 40: behind the first part a program cannot put the second
+    GraphBuilder g({1, 3, 48, 64});
+    const ValueId fine = g.conv(g.conv(g.input(), 16, 3, 2), 48, 3, 2);
+    const ValueId coarse = g.conv(fine, n, 3, 2);
+    const ValueId joined = g.concat({g.enlarge(coarse, 12, 16), fine});
+    const ValueId neck = g.conv(joined, 32, 1);
+    const Graph graph = g.finish({g.conv(neck, 8, 3, 1, 1, {}), g.conv(coarse, 8, 1, 1, 1, {})});
+    EXPECT_EQ(steps_of<cuda::ResizeArguments>(plan_of(graph, DataType::kF16)), n % 16 == 0 ? 0 : 1);
+    expect_reference(graph, g.random_input());
+  }
 }
 
 TEST(CudaViews, SoftmaxesOfLongAndShortLinesEqualTheReference) {

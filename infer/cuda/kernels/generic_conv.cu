@@ -186,6 +186,56 @@ depthwise_kernel(const GenericConvArguments p) {
   finish4<T>(p, sum, oy, ox, c);
 }
 
+// In large images a thread makes 4 channels of kRun pixels side by side: their windows share most of what they read.
+constexpr int kRun = 4;
+template <typename T, int kSide, int kStride>
+CAMD_KERNEL(kDepthwiseThreads, 1)
+depthwise_runs_kernel(const GenericConvArguments p) {
+  constexpr int kColumns = (kRun - 1) * kStride + kSide;
+  const int groups = padded(p.y.c) / 4, runs = (p.y.w + kRun - 1) / kRun;
+  const int i = static_cast<int>(blockIdx.x) * kDepthwiseThreads + static_cast<int>(threadIdx.x);
+  const int c = i % groups * 4, run = i / groups;
+  const int oy = run / runs, ox = (run - oy * runs) * kRun;
+  const int top = oy * kStride - p.pad_top, left = ox * kStride - p.pad_left;
+  const int weight_pitch = columns_of(p);
+  wait_for_previous_kernel();
+  let_next_kernel_start();
+  if (oy >= p.y.h) return;
+  float sum[kRun][4] = {};
+#pragma unroll
+  for (int ky = 0; ky < kSide; ++ky) {
+    const int y = top + ky;
+    const bool row_inside = y >= 0 && y < p.x.h;
+    float v[kColumns][4];
+#pragma unroll
+    for (int k = 0; k < kColumns; ++k) {
+      const int x = left + k;
+      load4_if(row_inside && x >= 0 && x < p.x.w, v[k], at<T>(p.x, y, x, c));
+    }
+#pragma unroll
+    for (int kx = 0; kx < kSide; ++kx) {
+      float w[4];
+      load4(w, p.weights + (ky * kSide + kx) * weight_pitch + c);
+#pragma unroll
+      for (int r = 0; r < kRun; ++r) {
+#pragma unroll
+        for (int n = 0; n < 4; ++n) sum[r][n] = fmaf(v[r * kStride + kx][n], w[n], sum[r][n]);
+      }
+    }
+  }
+#pragma unroll
+  for (int r = 0; r < kRun; ++r) {
+    if (ox + r < p.y.w) finish4<T>(p, sum[r], oy, ox + r, c);
+  }
+}
+
+template <typename T, int kSide, int kStride>
+int depthwise_runs(const GenericConvArguments& p, const LaunchContext& context) {
+  const int threads = p.y.h * ((p.y.w + kRun - 1) / kRun) * ((p.y.c + 7) / 8 * 2);
+  const dim3 grid(static_cast<unsigned>((threads + kDepthwiseThreads - 1) / kDepthwiseThreads), 1, 1);
+  return launch(depthwise_runs_kernel<T, kSide, kStride>, grid, kDepthwiseThreads, 0, context, p);
+}
+
 template <typename T, int kSide>
 int depthwise(const GenericConvArguments& p, const LaunchContext& context) {
   const auto blocks = [](int count, int size) { return static_cast<unsigned>((count + size - 1) / size); };
@@ -262,6 +312,17 @@ int of_type(const GenericConvArguments& p, const LaunchContext& context) {
   if (kind == GenericConvKind::kDense) {
     if (p.x.c <= 8) return p.y.c <= 16 ? dense<T, 16, 8>(p, context) : dense<T, 32, 8>(p, context);
     return p.y.c <= 16 ? dense<T, 16, 16>(p, context) : dense<T, 32, 16>(p, context);
+  }
+  // Where there are threads enough to fill a GPU.
+  constexpr std::int64_t kManyPixels = std::int64_t{1} << 16;
+  const std::int64_t four_channels = static_cast<std::int64_t>(p.y.h) * p.y.w * ((p.y.c + 7) / 8 * 2);
+  if (kind == GenericConvKind::kDepthwise && four_channels >= kManyPixels && four_channels < (1 << 30) &&
+      p.dilation == Pair2{1, 1} && p.stride.y == p.stride.x) {
+    const bool three = p.kernel == Pair2{3, 3}, five = p.kernel == Pair2{5, 5};
+    if (three && p.stride.y == 1) return depthwise_runs<T, 3, 1>(p, context);
+    if (three && p.stride.y == 2) return depthwise_runs<T, 3, 2>(p, context);
+    if (five && p.stride.y == 1) return depthwise_runs<T, 5, 1>(p, context);
+    if (five && p.stride.y == 2) return depthwise_runs<T, 5, 2>(p, context);
   }
   if (kind == GenericConvKind::kDepthwise && p.kernel.y * p.kernel.x <= kDepthwiseTaps) {
     if (p.kernel.y == 3 && p.kernel.x == 3) return depthwise<T, 3>(p, context);

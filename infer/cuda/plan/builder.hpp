@@ -84,6 +84,8 @@ class PlanBuilder {
   void emit_tensor_core_conv(const std::vector<int>& members);
   void emit_generic_conv(const Op& op, const GenericConvArguments& geometry);
   void emit_expectation(const Op& softmax, const Op& conv);
+  void emit_max_pools(const MaxPools& pools);
+  void emit_attention(const Op& op, const Attention& attention);
   // The arguments for a Softmax, without `y`.
   [[nodiscard]] SoftmaxArguments softmax_arguments(const Op& op);
   void finish_outputs();
@@ -113,6 +115,9 @@ class PlanBuilder {
   // Memory for a value that an op is to make, as an image where that is wanted and possible; inside of the Concat that
   // reads it, if there is one.
   [[nodiscard]] Strided make_strided(ValueId id, bool as_image);
+  // Memory for a value that an op is to make, laid out as the last of the reshapes and transpositions that alone read
+  // it shall have it: then none of them copies.
+  [[nodiscard]] Strided make_for_movements(ValueId id);
   // The value broadcast to shape `to`, as numpy does.
   [[nodiscard]] Strided broadcast(ValueId id, const Shape& to);
 

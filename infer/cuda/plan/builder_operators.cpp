@@ -364,13 +364,29 @@ void PlanBuilder::emit_tensor_core_conv(const std::vector<int>& members) {
 
 // ---- Images --------------------------------------------------------------------------------------------------------
 
-void PlanBuilder::emit(const Op& op, const Pool& pool, int) {
+void PlanBuilder::emit(const Op& op, const Pool& pool, int index) {
+  if (const auto pools = fusion_.max_pools.find(index); pools != fusion_.max_pools.end())
+    return emit_max_pools(pools->second);
   PoolArguments a;
   a.x = image(op.inputs[0]);
   a.type = type_;
   a.pool = pool;
   a.y = make_image(op.output, true);
   add_step(a, op.origin);
+}
+
+void PlanBuilder::emit_max_pools(const MaxPools& pools) {
+  MaxPoolsArguments a;
+  a.x = image(pools.x);
+  a.type = type_;
+  std::string origin;
+  for (std::size_t i = 0; i < pools.ops.size(); ++i) {
+    const Op& op = graph_.ops[static_cast<std::size_t>(pools.ops[i])];
+    a.radius[a.count] = pools.radius[i];
+    a.y[a.count++] = make_image(op.output, true);
+    origin += (i == 0 ? "" : " + ") + op.origin;
+  }
+  add_step(a, origin);
 }
 
 void PlanBuilder::emit(const Op& op, const Resize& resize, int) {
@@ -521,7 +537,9 @@ void PlanBuilder::emit(const Op& op, const Reduce& reduce, int) {
   add_step(a, op.origin);
 }
 
-void PlanBuilder::emit(const Op& op, const MatMul&, int) {
+void PlanBuilder::emit(const Op& op, const MatMul&, int index) {
+  if (const auto attention = fusion_.attention_of.find(index); attention != fusion_.attention_of.end())
+    return emit_attention(op, attention->second);
   const Shape& out = shape(op.output);
   const Shape& left = shape(op.inputs[0]);
   const std::size_t rank = out.size();

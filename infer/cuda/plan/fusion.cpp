@@ -2,6 +2,8 @@
 #include "infer/cuda/plan/fusion.hpp"
 
 #include <algorithm>
+#include <numeric>
+#include <optional>
 
 #include "infer/cuda/kernels/activation.hpp"
 #include "infer/cuda/kernels/tiles.hpp"
@@ -21,16 +23,20 @@ class Finder {
     index();
     if (options_.type != DataType::kF16) {
       find_expectations();
+      find_max_pools();
       return std::move(fusion_);
     }
     find_f32_ops();
     find_enlarged_residuals();
     find_expectations();
+    find_attentions();
+    find_max_pools();
     find_stem();
     find_separables();
     find_stem_block();
     find_pairs();
     find_heads();
+    find_enlargements();
     find_programs();
     find_siblings();
     return std::move(fusion_);
@@ -99,6 +105,165 @@ class Finder {
     }
   }
 
+  // The pixels that a max pool looks at on each side, where its image keeps its size; else -1.
+  [[nodiscard]] int radius_of(int i) const {
+    const auto* pool = std::get_if<Pool>(&op(i).operation);
+    if (pool == nullptr || pool->kind != Pool::Kind::kMax || !single_picture(i)) return -1;
+    const int radius = pool->kernel.y / 2;
+    const Pads around{radius, radius, radius, radius};
+    if (pool->kernel != Pair2{2 * radius + 1, 2 * radius + 1} || pool->stride != Pair2{1, 1} ||
+        pool->dilation != Pair2{1, 1} || pool->pads != around || op(i).activation.function != Function::kNone) {
+      return -1;
+    }
+    return graph_.shape(op(i).inputs[0]) == graph_.shape(op(i).output) ? radius : -1;
+  }
+  // A pool of a pool with such windows is a pool with a larger one.
+  void find_max_pools() {
+    struct Found {
+      ValueId x;
+      int radius;
+    };
+    std::map<int, Found> found;                                  // of each such pool, as one pool of x
+    std::map<std::pair<ValueId, bool>, std::vector<int>> pools;  // of a value, in its type
+    for (int i = 0; i < static_cast<int>(graph_.ops.size()); ++i) {
+      const int radius = radius_of(i);
+      if (radius < 0) continue;
+      Found own{op(i).inputs[0], radius};
+      const auto before = found.find(maker(own.x));
+      if (before != found.end() && in_f32(before->first) == in_f32(i))
+        own = {before->second.x, before->second.radius + radius};
+      found[i] = own;
+      const Shape& s = graph_.shape(own.x);
+      constexpr std::int64_t kMostPixels = 1 << 20;
+      if (s[2] * s[3] > kMostPixels ||
+          max_pools_bytes(static_cast<int>(s[2]), static_cast<int>(s[3])) > options_.shared_bytes) {
+        continue;
+      }
+      auto& together = pools[{own.x, in_f32(i)}];
+      if (together.size() < kMostMaxPools) together.push_back(i);
+    }
+    for (auto& [key, ops] : pools) {
+      const int first = ops.front();
+      fusion_.absorbed.insert(ops.begin() + 1, ops.end());
+      std::stable_sort(ops.begin(), ops.end(), [&](int a, int b) { return found.at(a).radius < found.at(b).radius; });
+      MaxPools& all = fusion_.max_pools[first];
+      all.x = key.first;
+      all.ops = ops;
+      for (const int i : ops) all.radius.push_back(found.at(i).radius);
+    }
+  }
+
+  // What makes the value, where nothing else reads it and the operator does no more than its kind says.
+  [[nodiscard]] int only_for(ValueId id) const {
+    const int make = maker(id);
+    if (make < 0 || uses(id) != 1 || is_output(id) || in_f32(make)) return -1;
+    return op(make).activation.function == Function::kNone ? make : -1;
+  }
+  [[nodiscard]] bool plain_product(int i) const {
+    const Op& o = op(i);
+    return std::holds_alternative<MatMul>(o.operation) && (o.inputs.size() < 3 || o.inputs[2] == kNoValue) &&
+           o.activation.function == Function::kNone && !in_f32(i);
+  }
+  [[nodiscard]] std::optional<float> number(ValueId id) const {
+    if (!graph_.is_constant(id) || element_count(graph_.shape(id)) != 1) return {};
+    const Constant& c = *graph_.value(id).constant;
+    if (c.type != DataType::kF32) return {};
+    return c.f32[0];
+  }
+
+  void find_attentions() {
+    for (int i = 0; i < static_cast<int>(graph_.ops.size()); ++i) {
+      if (!plain_product(i)) continue;
+      for (const bool v_first : {false, true}) {
+        std::vector<int> between;  // the operators from the probabilities back to the scores
+        std::optional<Attention> found = attention_before(i, v_first, between);
+        if (!found) continue;
+        for (const int side : {0, 1}) take_factor(*found, side, between);
+        fusion_.attention_of[i] = *found;
+        fusion_.absorbed.insert(between.begin(), between.end());
+        break;
+      }
+    }
+  }
+  // A factor in front of the scores' product is a factor of the scores.
+  void take_factor(Attention& found, int side, std::vector<int>& between) {
+    int reader = found.scores, input = side;
+    int at = only_for(op(reader).inputs[static_cast<std::size_t>(input)]);
+    if (at >= 0 && std::holds_alternative<Transpose>(op(at).operation)) {
+      reader = at;
+      input = 0;
+      at = only_for(op(at).inputs[0]);
+    }
+    const auto* binary = at < 0 ? nullptr : std::get_if<Binary>(&op(at).operation);
+    if (binary == nullptr || graph_.shape(op(at).inputs[0]) != graph_.shape(op(at).output)) return;
+    const std::optional<float> factor = number(op(at).inputs[1]);
+    if (!factor || (binary->kind != Binary::Kind::kMul && binary->kind != Binary::Kind::kDiv)) return;
+    found.scale = binary->kind == Binary::Kind::kMul ? found.scale * *factor : found.scale / *factor;
+    op(reader).inputs[static_cast<std::size_t>(input)] = op(at).inputs[0];
+    between.push_back(at);
+    index();
+  }
+  [[nodiscard]] std::optional<Attention> attention_before(int product, bool v_first, std::vector<int>& between) const {
+    Attention found;
+    found.v_first = v_first;
+    int at = only_for(op(product).inputs[v_first ? 1 : 0]);
+    if (at < 0) return {};
+    const auto rank = graph_.shape(op(at).output).size();
+    if (rank < 2) return {};
+    if (v_first) {
+      const auto* transpose = std::get_if<Transpose>(&op(at).operation);
+      if (transpose == nullptr) return {};
+      std::vector<int> swapped(rank);
+      std::iota(swapped.begin(), swapped.end(), 0);
+      std::swap(swapped[rank - 2], swapped[rank - 1]);
+      if (transpose->permutation != swapped) return {};
+      between.push_back(at);
+      at = only_for(op(at).inputs[0]);
+    }
+    const auto* softmax = at < 0 ? nullptr : std::get_if<Softmax>(&op(at).operation);
+    if (softmax == nullptr || softmax->log || softmax->axis != static_cast<int>(rank) - 1) return {};
+    between.push_back(at);
+    at = only_for(op(at).inputs[0]);
+    // Behind the product a scale, behind that a bias; either may be missing.
+    bool scaled = false;
+    for (; at >= 0 && !std::holds_alternative<MatMul>(op(at).operation); at = only_for(op(at).inputs[0])) {
+      const auto* binary = std::get_if<Binary>(&op(at).operation);
+      if (binary == nullptr || scaled || graph_.shape(op(at).inputs[0]) != graph_.shape(op(at).output)) return {};
+      const ValueId other = op(at).inputs[1];
+      const std::optional<float> factor = number(other);
+      if (binary->kind == Binary::Kind::kMul && factor) {
+        found.scale = *factor;
+        scaled = true;
+      } else if (binary->kind == Binary::Kind::kDiv && factor) {
+        found.scale = 1.0F / *factor;
+        scaled = true;
+      } else if (binary->kind == Binary::Kind::kAdd && found.bias == kNoValue) {
+        found.bias = other;
+      } else {
+        return {};
+      }
+      between.push_back(at);
+    }
+    if (at < 0 || !plain_product(at)) return {};
+    between.push_back(at);
+    found.scores = at;
+    return fits(product, found) ? std::optional(found) : std::nullopt;
+  }
+  [[nodiscard]] bool fits(int product, const Attention& found) const {
+    const Shape& out = graph_.shape(op(product).output);
+    const Shape& scores = graph_.shape(op(found.scores).output);
+    const std::size_t rank = scores.size();
+    if (out.size() != rank || rank > kMaxRank || !std::equal(out.begin(), out.end() - 2, scores.begin())) return false;
+    const std::int64_t depth = graph_.shape(op(found.scores).inputs[0]).back();
+    const std::int64_t width = out[rank - (found.v_first ? 2 : 1)];
+    std::int64_t batch = 1;
+    for (std::size_t d = 0; d + 2 < rank; ++d) batch *= scores[d];
+    constexpr std::int64_t kMostRows = 1 << 20, kMostBatch = 65535;  // of a grid
+    if (depth < 1 || depth > kMostAttentionDepth || width < 1 || width > kMostAttentionDepth) return false;
+    if (batch > kMostBatch || scores[rank - 2] > kMostRows || scores[rank - 1] > kMostRows) return false;
+    return attention_memory(static_cast<int>(depth), static_cast<int>(width)).total() <= options_.shared_bytes;
+  }
+
   void find_f32_ops() {
     const std::vector<bool>& wanted = options_.f32_convolutions;
     if (std::find(wanted.begin(), wanted.end(), true) == wanted.end()) return;
@@ -165,22 +330,38 @@ class Finder {
       if (resize == nullptr || !batch_of_one(op(make).inputs[0])) continue;
       const Shape& from = graph_.shape(op(make).inputs[0]);
       const Shape& to = graph_.shape(op(make).output);
-      // conv() reads row y * from / to: the same as the table, or not fused.
-      const auto same = [](const ResizeAxis& axis, std::int64_t in, std::int64_t out) {
-        if (axis.taps != 1) return false;
-        for (std::int64_t j = 0; j < out; ++j) {
-          const auto at = static_cast<std::size_t>(j);
-          if (axis.index[at] != j * in / out || axis.weight[at] != 1.0F) return false;
-        }
-        return true;
-      };
-      if (!same(resize->y, from[2], to[2]) || !same(resize->x, from[3], to[3])) continue;
+      if (!repeats(*resize, from, to)) continue;
       if (adds_nothing_behind(i) && read_by_one_convolution(op(i).output)) {
         sum_where_it_is_read(i, op(make).inputs[0]);
       } else {
         fusion_.enlarged_residual[i] = op(make).inputs[0];
         fusion_.absorbed.insert(make);
       }
+    }
+  }
+  // Row y of the result is row y * from / to, and columns likewise: as kernels read what is enlarged.
+  [[nodiscard]] static bool repeats(const Resize& resize, const Shape& from, const Shape& to) {
+    const auto same = [](const ResizeAxis& axis, std::int64_t in, std::int64_t out) {
+      if (axis.taps != 1) return false;
+      for (std::int64_t j = 0; j < out; ++j) {
+        const auto at = static_cast<std::size_t>(j);
+        if (axis.index[at] != j * in / out || axis.weight[at] != 1.0F) return false;
+      }
+      return true;
+    };
+    return same(resize.y, from[2], to[2]) && same(resize.x, from[3], to[3]);
+  }
+  // Enlarged images that a concatenation alone reads: a program that reads the concatenation may load the small ones.
+  void find_enlargements() {
+    for (int i = 0; i < static_cast<int>(graph_.ops.size()); ++i) {
+      const auto* resize = std::get_if<Resize>(&op(i).operation);
+      if (resize == nullptr || in_f32(i) || !single_picture(i) || uses(op(i).output) != 1 || is_output(op(i).output))
+        continue;
+      const auto& all = readers_[static_cast<std::size_t>(op(i).output)];
+      const auto* concat = all.empty() ? nullptr : std::get_if<Concat>(&op(all[0]).operation);
+      if (concat == nullptr || concat->axis != 1 || in_f32(all[0])) continue;
+      if (op(i).activation.function != Function::kNone) continue;
+      if (repeats(*resize, graph_.shape(op(i).inputs[0]), graph_.shape(op(i).output))) fusion_.enlargements.insert(i);
     }
   }
   [[nodiscard]] bool adds_nothing_behind(int i) const {

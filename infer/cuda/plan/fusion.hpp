@@ -30,6 +30,21 @@ struct TileProgramPlan {
   TileLayout layout;
 };
 
+// softmax(scale * q k^T + bias) v. Each of the values keeps the layout that its operator has.
+struct Attention {
+  int scores = -1;  // the MatMul of q and k
+  ValueId bias = kNoValue;
+  float scale = 1.0F;
+  bool v_first = false;  // the second MatMul is v times the transposed probabilities
+};
+
+// Max pools whose windows lie around the same pixels of one value, the smallest first.
+struct MaxPools {
+  ValueId x = kNoValue;
+  std::vector<int> ops;
+  std::vector<int> radius;
+};
+
 // An op is named by its index in Graph::ops.
 struct Fusion {
   std::vector<bool> f32_ops;                    // for each op, or empty: computed in f32, whatever the plan's type
@@ -37,11 +52,14 @@ struct Fusion {
   int stem_block = -1;                          // the pointwise op of the block that shares the stem's kernel
   std::map<int, int> depthwise_of;              // pointwise op -> its depthwise op
   std::map<int, int> expectation_of;            // 1x1 convolution to one channel -> the Softmax that it weighs
+  std::map<int, MaxPools> max_pools;            // first op -> all pools of its max_pools(), itself included
+  std::map<int, Attention> attention_of;        // MatMul of the probabilities and v -> what is in front of it
   std::set<int> absorbed;                       // ops that the kernel of another op computes
   std::set<ValueId> pairs;                      // images of pairs of f16 (SeparableArguments)
   std::map<int, std::vector<int>> siblings;     // first op -> all convolutions of its conv(), itself included
   std::map<int, std::vector<int>> head_groups;  // first op -> 1x1 convolutions of one input that make network outputs
   std::map<int, int> head_of;                   // each of them -> the first
+  std::set<int> enlargements;                   // Resizes that a program may do while it loads part of a Concat
   std::map<int, ValueId> enlarged_residual;     // convolution -> the small image that is enlarged to its residual
   // Sum -> the two values that it adds; the second is enlarged to the first. The sum is computed where it is read.
   std::map<ValueId, std::pair<ValueId, ValueId>> sums;

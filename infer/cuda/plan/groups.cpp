@@ -74,6 +74,7 @@ class Grouper {
     const auto* concat = std::get_if<Concat>(&op(i).operation);
     return concat != nullptr && concat->axis == 1 && graph_.shape(op(i).output).size() == 4;
   }
+  [[nodiscard]] bool is_enlargement(int i) const { return fusion_.enlargements.count(i) != 0; }
   [[nodiscard]] int maker(ValueId id) const { return maker_[static_cast<std::size_t>(id)]; }
   [[nodiscard]] const std::vector<int>& readers(ValueId id) const { return readers_[static_cast<std::size_t>(id)]; }
 
@@ -129,7 +130,12 @@ class Grouper {
       for (const ValueId in : op(i).inputs) {
         const auto channels = static_cast<int>(graph_.shape(in)[1]);
         if (first % 16 != 0 || maker(in) < 0) return {};
-        if (inside(maker(in))) {
+        if (inside(maker(in)) && is_enlargement(maker(in))) {
+          const ValueId small = op(maker(in)).inputs[0];
+          if (channels % 16 != 0 || maker(small) < 0 || inside(maker(small))) return {};
+          made.group.parts.push_back({image, first, channels});
+          made.part_values.push_back(small);
+        } else if (inside(maker(in))) {
           if (uses_[static_cast<std::size_t>(in)] != 1) return {};
           where[in] = {image, first};
         } else {
@@ -330,12 +336,17 @@ class Grouper {
     }
     for (int i = 0; i < count(); ++i) {
       if (!is_concat(i)) continue;
-      std::set<int> units;
+      std::set<int> units, read_it;
+      bool enlarges = false;
       for (const ValueId in : op(i).inputs) {
-        if (maker(in) >= 0) units.insert(unit_of_[static_cast<std::size_t>(maker(in))]);
+        const bool enlarged = maker(in) >= 0 && is_enlargement(maker(in));
+        enlarges = enlarges || enlarged;
+        if (maker(in) >= 0 && !enlarged) units.insert(unit_of_[static_cast<std::size_t>(maker(in))]);
       }
       const std::set<int> makers = units;
-      for (const int reader : readers(op(i).output)) units.insert(unit_of_[static_cast<std::size_t>(reader)]);
+      for (const int reader : readers(op(i).output)) read_it.insert(unit_of_[static_cast<std::size_t>(reader)]);
+      if (enlarges) join(read_it);
+      units.insert(read_it.begin(), read_it.end());
       if (units.size() < 2) continue;
       join(units);
       for (const int without : makers) {
@@ -348,7 +359,7 @@ class Grouper {
       const int own = unit_of_[static_cast<std::size_t>(seed[0])];
       std::vector<int> rest;
       for (const int i : units_[static_cast<std::size_t>(own)].ops) {
-        if (!is_concat(i) && !std::binary_search(seed.begin(), seed.end(), i)) rest.push_back(i);
+        if (!is_concat(i) && !is_enlargement(i) && !std::binary_search(seed.begin(), seed.end(), i)) rest.push_back(i);
       }
       if (rest.empty()) continue;
       rest = with_concats(rest);
@@ -366,7 +377,8 @@ class Grouper {
     return found;
   }
 
-  // These operators, and the concatenations that only they read and that read one of them.
+  // These operators, the concatenations that only they read and that read one of them or an enlargement, and the
+  // enlargements that those read.
   [[nodiscard]] std::vector<int> with_concats(std::vector<int> ops) const {
     std::sort(ops.begin(), ops.end());
     const std::vector<int> both = ops;
@@ -376,15 +388,23 @@ class Grouper {
       const auto& all = readers(op(i).output);
       const auto& in = op(i).inputs;
       if (!all.empty() && std::all_of(all.begin(), all.end(), inside) &&
-          std::any_of(in.begin(), in.end(), [&](ValueId id) { return inside(maker(id)); })) {
+          std::any_of(in.begin(), in.end(),
+                      [&](ValueId id) { return inside(maker(id)) || is_enlargement(maker(id)); })) {
         ops.push_back(i);
       }
+    }
+    std::sort(ops.begin(), ops.end());
+    const std::vector<int> all = ops;
+    for (const int i : fusion_.enlargements) {
+      const int reader = readers(op(i).output)[0];
+      if (std::binary_search(all.begin(), all.end(), reader) && !std::binary_search(all.begin(), all.end(), i))
+        ops.push_back(i);
     }
     std::sort(ops.begin(), ops.end());
     return ops;
   }
 
-  // The units that a change replaces, and the operators that it leaves alone: concatenations.
+  // The units that a change replaces, and the operators that it leaves alone: concatenations, enlargements.
   struct Replaced {
     std::set<int> units;
     std::vector<int> alone;
@@ -429,9 +449,9 @@ class Grouper {
       ++alive;
     }
     for (const int i : replaced.alone) {
-      if (!is_concat(i)) return kImpossible;
+      if (!is_concat(i) && !is_enlargement(i)) return kImpossible;
       unit_of[static_cast<std::size_t>(i)] = static_cast<int>(cycles.size());
-      cycles.push_back(0.0);
+      cycles.push_back(is_concat(i) ? 0.0 : kUsualCycles);
       ++alive;
     }
     return length(unit_of, cycles, work, alive);

@@ -60,6 +60,10 @@ class PointerVisitor {
     reads(a.x.data);
     writes(a.y.data);
   }
+  void operator()(MaxPoolsArguments& a) {
+    reads(a.x.data);
+    for (int i = 0; i < a.count; ++i) writes(a.y[i].data);
+  }
   void operator()(ResizeArguments& a) {
     reads(a.x.data, a.rows, a.row_weights, a.columns, a.column_weights);
     writes(a.y.data);
@@ -83,6 +87,10 @@ class PointerVisitor {
   void operator()(MatMulArguments& a) {
     reads(a.a.data, a.b.data, a.bias.data);
     writes(a.y.data);
+  }
+  void operator()(AttentionArguments& a) {
+    reads(a.q.at.data, a.k.at.data, a.v.at.data, a.bias.at.data);
+    writes(a.y.at.data);
   }
   void operator()(TopKArguments& a) {
     reads(a.x);

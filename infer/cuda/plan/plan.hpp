@@ -17,10 +17,12 @@
 #include <variant>
 #include <vector>
 
+#include "infer/cuda/kernels/attention.hpp"
 #include "infer/cuda/kernels/conv.hpp"
 #include "infer/cuda/kernels/generic_conv.hpp"
 #include "infer/cuda/kernels/generic_image.hpp"
 #include "infer/cuda/kernels/generic_tensor.hpp"
+#include "infer/cuda/kernels/max_pools.hpp"
 #include "infer/cuda/kernels/selection.hpp"
 #include "infer/cuda/kernels/separable.hpp"
 #include "infer/cuda/kernels/stem.hpp"
@@ -66,10 +68,10 @@ struct Buffer {
 inline constexpr int kConstantsBuffer = 0;
 inline constexpr int kInputBuffer = 1;
 
-using Arguments =
-    std::variant<SeparableArguments, TileProgramArguments, ConvArguments, StemArguments, GenericConvArguments,
-                 PoolArguments, ResizeArguments, MoveArguments, BinaryArguments, SoftmaxArguments, ReduceArguments,
-                 MatMulArguments, TopKArguments, PickArguments, CumSumArguments, GridSampleArguments, SelectArguments>;
+using Arguments = std::variant<SeparableArguments, TileProgramArguments, ConvArguments, StemArguments,
+                               GenericConvArguments, PoolArguments, MaxPoolsArguments, ResizeArguments, MoveArguments,
+                               BinaryArguments, SoftmaxArguments, ReduceArguments, MatMulArguments, AttentionArguments,
+                               TopKArguments, PickArguments, CumSumArguments, GridSampleArguments, SelectArguments>;
 
 inline constexpr double kUsualCycles = 6000;  // of a step whose time is not estimated
 

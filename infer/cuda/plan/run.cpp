@@ -12,12 +12,14 @@ struct Runner {
   int operator()(const StemArguments& a) const { return stem(a, context); }
   int operator()(const GenericConvArguments& a) const { return generic_conv(a, context); }
   int operator()(const PoolArguments& a) const { return pool(a, context); }
+  int operator()(const MaxPoolsArguments& a) const { return max_pools(a, context); }
   int operator()(const ResizeArguments& a) const { return resize(a, context); }
   int operator()(const MoveArguments& a) const { return move(a, context); }
   int operator()(const BinaryArguments& a) const { return binary(a, context); }
   int operator()(const SoftmaxArguments& a) const { return softmax(a, context); }
   int operator()(const ReduceArguments& a) const { return reduce(a, context); }
   int operator()(const MatMulArguments& a) const { return matmul(a, context); }
+  int operator()(const AttentionArguments& a) const { return attention(a, context); }
   int operator()(const TopKArguments& a) const { return top_k(a, context); }
   int operator()(const PickArguments& a) const { return pick(a, context); }
   int operator()(const CumSumArguments& a) const { return cumulative_sum(a, context); }
@@ -32,12 +34,14 @@ struct Namer {
   const char* operator()(const StemArguments&) const { return "stem"; }
   const char* operator()(const GenericConvArguments&) const { return "generic_conv"; }
   const char* operator()(const PoolArguments&) const { return "pool"; }
+  const char* operator()(const MaxPoolsArguments&) const { return "max_pools"; }
   const char* operator()(const ResizeArguments&) const { return "resize"; }
   const char* operator()(const MoveArguments&) const { return "move"; }
   const char* operator()(const BinaryArguments&) const { return "binary"; }
   const char* operator()(const SoftmaxArguments&) const { return "softmax"; }
   const char* operator()(const ReduceArguments&) const { return "reduce"; }
   const char* operator()(const MatMulArguments&) const { return "matmul"; }
+  const char* operator()(const AttentionArguments&) const { return "attention"; }
   const char* operator()(const TopKArguments&) const { return "top_k"; }
   const char* operator()(const PickArguments&) const { return "pick"; }
   const char* operator()(const CumSumArguments&) const { return "cumsum"; }

@@ -113,7 +113,11 @@ class Layouter {
       }
       order_.push_back(i);
     }
-    for (const TilePart& part : group_.parts) uses_[static_cast<std::size_t>(part.image)].written = 0;
+    for (const TilePart& part : group_.parts) {
+      ImageUse& joined = uses_[static_cast<std::size_t>(part.image)];
+      joined.loaded = false;  // part by part, not as a whole
+      joined.written = 0;
+    }
     std::stable_sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) { return phase_[a] < phase_[b]; });
     for (std::size_t v = 0; v < group_.images.size(); ++v) {
       if (uses_[v].loaded) loaded_.push_back(static_cast<int>(v));

@@ -1,0 +1,238 @@
+// Attention as one kernel.
+//
+// A block makes 16 queries of one head. It walks over the keys, 128 at a time; each warp takes 16 of them. A warp keeps
+// a running maximum, a running sum and its own sums of the values. At the end the warps' shares are added.
+//
+// Limited by: latency. A head has few queries and few keys; what it reads stays in the L2.
+#include "infer/cuda/kernels/attention.hpp"
+
+#include "infer/cuda/kernels/launch.cuh"
+#include "infer/cuda/kernels/strided.cuh"
+
+namespace camd::infer::cuda {
+namespace {
+
+constexpr int kThreads = kAttentionWarps * 32;
+constexpr int kQueries = kAttentionQueries;
+constexpr int kKeys = kAttentionKeys;
+
+// How a matrix reaches shared memory.
+enum class Way : int {
+  kPieces,  // f16, 16 bytes at a time
+  kAlong,   // one element after the other, along rows
+  kAcross,  // one element after the other, along columns
+};
+struct Ways {
+  Way q, k, v;
+};
+
+// Rows [first, first + rows) of a matrix that has `all` rows of `columns` elements, as f16. What is missing is zero, up
+// to a multiple of 16 columns.
+CAMD_DEVICE void stage(unsigned char* to, int row_bytes, const Divider& by_pieces, const StridedMatrices& from,
+                       std::int64_t base, Way way, int first, int rows, int all, int columns) {
+  const int thread = static_cast<int>(threadIdx.x);
+  const int padded = (row_bytes - 16) / 2;
+  if (way == Way::kPieces) {
+    const int pieces = padded / 8, row_stride = static_cast<int>(from.row), there = all - first;
+    const auto* const source = static_cast<const __half*>(from.at.data) + base + first * from.row;
+#pragma unroll 4
+    for (int i = thread; i < rows * pieces; i += kThreads) {
+      const int row = divide(i, by_pieces), piece = i - row * pieces;
+      copy16_async(to + row * row_bytes + piece * 16, source + row * row_stride + piece * 8,
+                   row < there && piece * 8 < columns);
+    }
+    return;
+  }
+  for (int i = thread; i < rows * padded; i += kThreads) {
+    const int row = way == Way::kAlong ? i / padded : i % rows;
+    const int column = way == Way::kAlong ? i - row * padded : i / rows;
+    const bool inside = first + row < all && column < columns;
+    const float value = inside ? load(from.at, base + (first + row) * from.row + column * from.element) : 0.0F;
+    *reinterpret_cast<__half*>(to + row * row_bytes + column * 2) = __float2half_rn(value);
+  }
+}
+
+// kDepth and kWidth: steps of 16 elements for which there are registers.
+template <int kDepth, int kWidth>
+CAMD_KERNEL(kThreads, 1)
+attention_kernel(const AttentionArguments p, const AttentionMemory s, const Ways ways) {
+  CAMD_SHARED(memory);
+  unsigned char* const halves = memory + s.query_bytes;
+  const int half_bytes = s.key_bytes + s.value_bytes;
+  wait_for_previous_kernel();
+  let_next_kernel_start();
+
+  std::int64_t rest = static_cast<std::int64_t>(blockIdx.y), q0 = 0, k0 = 0, v0 = 0, bias0 = 0, y0 = 0;
+  for (int d = kMaxRank - 1; d >= 0; --d) {
+    if (d >= p.rank) continue;
+    const std::int64_t index = rest % p.shape[d];
+    rest /= p.shape[d];
+    q0 += index * p.q.at.strides[d];
+    k0 += index * p.k.at.strides[d];
+    v0 += index * p.v.at.strides[d];
+    bias0 += index * p.bias.at.strides[d];
+    y0 += index * p.y.at.strides[d];
+  }
+  const int query0 = static_cast<int>(blockIdx.x) * kQueries;
+  const auto fetch = [&](int chunk) {
+    unsigned char* const keys = halves + (chunk & 1) * half_bytes;
+    stage(keys, s.depth_row, s.by_depth, p.k, k0, ways.k, chunk * kKeys, kKeys, p.keys, p.depth);
+    stage(keys + s.key_bytes, s.width_row, s.by_width, p.v, v0, ways.v, chunk * kKeys, kKeys, p.keys, p.width);
+  };
+  stage(memory, s.depth_row, s.by_depth, p.q, q0, ways.q, query0, kQueries, p.queries, p.depth);
+  fetch(0);
+  copy_commit();
+
+  const int lane = lane_index(), warp = warp_index();
+  const int depth_steps = (p.depth + 15) / 16, width_steps = (p.width + 15) / 16;
+  const int chunks = (p.keys + kKeys - 1) / kKeys;
+  unsigned q[kDepth][4];
+  float sums[2 * kWidth][4] = {};
+  // Of rows lane / 4 and lane / 4 + 8.
+  float largest[2] = {-INFINITY, -INFINITY}, total[2] = {0.0F, 0.0F};
+#pragma unroll 1
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    if (chunk + 1 < chunks) fetch(chunk + 1);
+    copy_commit();
+    copy_wait_but<1>();
+    block_sync();
+    if (chunk == 0) {
+#pragma unroll
+      for (int i = 0; i < kDepth; ++i) {
+        if (i < depth_steps)
+          load_matrices(q[i], shared_address(memory) + (lane & 15) * s.depth_row + i * 32 + (lane >> 4) * 16);
+      }
+    }
+    const int key0 = chunk * kKeys + warp * 16;
+    if (key0 < p.keys) {
+      const unsigned char* const keys = halves + (chunk & 1) * half_bytes + warp * 16 * s.depth_row;
+      const unsigned char* const values = halves + (chunk & 1) * half_bytes + s.key_bytes + warp * 16 * s.width_row;
+      float scores[2][4] = {};
+      const SharedAddress key_row =
+          shared_address(keys) + ((lane >> 4) * 8 + (lane & 7)) * s.depth_row + ((lane >> 3) & 1) * 16;
+#pragma unroll
+      for (int i = 0; i < kDepth; ++i) {
+        if (i >= depth_steps) continue;
+        unsigned k[4];
+        load_matrices(k, key_row + i * 32);
+        multiply_add(scores[0], q[i], k[0], k[1]);
+        multiply_add(scores[1], q[i], k[2], k[3]);
+      }
+      unsigned probabilities[4];
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int query = query0 + (lane >> 2) + half * 8;
+        float own[4], most = largest[half];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const int key = key0 + (i >> 1) * 8 + (lane & 3) * 2 + (i & 1);
+          own[i] = scores[i >> 1][half * 2 + (i & 1)] * p.scale;
+          if (p.bias.at.data != nullptr && key < p.keys && query < p.queries)
+            own[i] += load(p.bias.at, bias0 + query * p.bias.row + key * p.bias.element);
+          if (key >= p.keys) own[i] = -INFINITY;
+          most = fmaxf(most, own[i]);
+        }
+        most = fmaxf(most, exchange_lanes(most, 1));
+        most = fmaxf(most, exchange_lanes(most, 2));
+        const float base = most == -INFINITY ? 0.0F : most;  // every key so far is masked
+        const float shrink = __expf(largest[half] - base);
+        largest[half] = most;
+        float sum = 0.0F;
+#pragma unroll
+        for (float& value : own) {
+          value = __expf(value - base);
+          sum += value;
+        }
+        sum += exchange_lanes(sum, 1);
+        sum += exchange_lanes(sum, 2);
+        total[half] = total[half] * shrink + sum;
+#pragma unroll
+        for (float(&of_columns)[4] : sums) {
+          of_columns[half * 2] *= shrink;
+          of_columns[half * 2 + 1] *= shrink;
+        }
+        probabilities[half] = pack_halfs(own[0], own[1]);
+        probabilities[2 + half] = pack_halfs(own[2], own[3]);
+      }
+      const SharedAddress value_row =
+          shared_address(values) + (((lane >> 3) & 1) * 8 + (lane & 7)) * s.width_row + (lane >> 4) * 16;
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) {
+        if (i >= width_steps) continue;
+        unsigned v[4];
+        load_matrices_transposed(v, value_row + i * 32);
+        multiply_add(sums[2 * i], probabilities, v[0], v[1]);
+        multiply_add(sums[2 * i + 1], probabilities, v[2], v[3]);
+      }
+    }
+    block_sync();  // the half just read is filled in the next round
+  }
+
+  // The warps' shares, [warp][query][share_row].
+  auto* const shares = reinterpret_cast<float*>(halves);
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    float* const row = shares + (warp * kQueries + (lane >> 2) + half * 8) * s.share_row;
+#pragma unroll
+    for (int i = 0; i < 2 * kWidth; ++i) {
+      if (i >= 2 * width_steps) continue;
+      row[i * 8 + (lane & 3) * 2] = sums[i][half * 2];
+      row[i * 8 + (lane & 3) * 2 + 1] = sums[i][half * 2 + 1];
+    }
+    if ((lane & 3) == 0) {
+      row[width_steps * 16] = largest[half];
+      row[width_steps * 16 + 1] = total[half];
+    }
+  }
+  block_sync();
+  const bool along = p.y.element <= p.y.row;
+  for (int i = static_cast<int>(threadIdx.x); i < kQueries * p.width; i += kThreads) {
+    const int query = along ? i / p.width : i % kQueries;
+    const int column = along ? i - query * p.width : i / kQueries;
+    if (query0 + query >= p.queries) continue;
+    const float* const row = shares + query * s.share_row;
+    const int next_warp = kQueries * s.share_row;
+    float most = -INFINITY;
+#pragma unroll
+    for (int w = 0; w < kAttentionWarps; ++w) most = fmaxf(most, row[w * next_warp + width_steps * 16]);
+    float sum = 0.0F, all = 0.0F;
+#pragma unroll
+    for (int w = 0; w < kAttentionWarps; ++w) {
+      const float own = row[w * next_warp + width_steps * 16];
+      const float weight = own == -INFINITY ? 0.0F : __expf(own - most);
+      all += weight * row[w * next_warp + width_steps * 16 + 1];
+      sum += weight * row[w * next_warp + column];
+    }
+    store(p.y.at, y0 + (query0 + query) * p.y.row + column * p.y.element, sum / all);
+  }
+}
+
+constexpr std::int64_t kFarthestRow = 1 << 20;  // offsets in a block are 32 bits
+
+Way way_of(const StridedMatrices& m, int rank, int columns) {
+  bool pieces = m.at.type == DataType::kF16 && m.element == 1 && columns % 8 == 0 && m.row % 8 == 0 &&
+                m.row < kFarthestRow && reinterpret_cast<std::uintptr_t>(m.at.data) % 16 == 0;
+  for (int d = 0; d < rank; ++d) pieces = pieces && m.at.strides[d] % 8 == 0;
+  if (pieces) return Way::kPieces;
+  return m.element <= m.row ? Way::kAlong : Way::kAcross;
+}
+
+template <int kDepth, int kWidth>
+int run(const AttentionArguments& p, const LaunchContext& context) {
+  const AttentionMemory memory = attention_memory(p.depth, p.width);
+  const Ways ways{way_of(p.q, p.rank, p.depth), way_of(p.k, p.rank, p.depth), way_of(p.v, p.rank, p.width)};
+  const dim3 grid(static_cast<unsigned>((p.queries + kQueries - 1) / kQueries),
+                  static_cast<unsigned>(count_of(p.shape, p.rank)), 1);
+  return launch(attention_kernel<kDepth, kWidth>, grid, kThreads, memory.total(), context, p, memory, ways);
+}
+
+}  // namespace
+
+int attention(const AttentionArguments& p, const LaunchContext& context) {
+  if (p.depth <= 32 && p.width <= 32) return run<2, 2>(p, context);
+  if (p.depth <= 32 && p.width <= 64) return run<2, 4>(p, context);
+  if (p.depth <= 64 && p.width <= 64) return run<4, 4>(p, context);
+  return run<8, 8>(p, context);
+}
+
+}  // namespace camd::infer::cuda
