@@ -60,6 +60,9 @@ bool is_ours(const void* address) {
 #if defined(__x86_64__)
     frames[static_cast<std::size_t>(count++)] = reinterpret_cast<void*>(  // NOLINT(performance-no-int-to-ptr)
         static_cast<const ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP]);
+#elif defined(__aarch64__)
+    frames[static_cast<std::size_t>(count++)] = reinterpret_cast<void*>(  // NOLINT(performance-no-int-to-ptr)
+        static_cast<const ucontext_t*>(context)->uc_mcontext.pc);
 #else
     (void)context;
 #endif

@@ -400,6 +400,8 @@ class CudaDeviceImpl final : public CudaDevice, public MemoryExporter {
   static void relax() noexcept {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("isb");  // `yield` does nothing on most processors
 #else
     std::this_thread::yield();
 #endif

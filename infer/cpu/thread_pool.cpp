@@ -10,6 +10,8 @@ namespace {
 void pause() noexcept {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb");  // `yield` does nothing on most processors; this one waits for some tens of cycles
 #endif
 }
 
