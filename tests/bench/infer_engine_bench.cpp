@@ -1,5 +1,6 @@
 // Google Benchmark: one run of a network on the host engines, without preprocessing.
-// Model: CAMD_BENCH_MODEL, or the reference detector when started from the repository's root.
+// Model: CAMD_BENCH_MODEL, or the reference detector when started from the repository's root. CAMD_BENCH_RUNS: so many
+// runs an iteration (1), for scripts/peers/onnxruntime_arm64.py, which counts instructions and has no clock.
 #include <benchmark/benchmark.h>
 
 #include <cstdlib>
@@ -26,9 +27,13 @@ void BM_Network(benchmark::State& state) {
   const auto execution = engine->make_execution();
   std::memset(execution->input().data, 0, engine->input().size_bytes());
   const auto stream = device->make_stream("compute");
+  const char* const runs = std::getenv("CAMD_BENCH_RUNS");
+  const int count = runs != nullptr ? std::atoi(runs) : 1;
   for (auto _ : state) {
-    (void)execution->enqueue_network(stream);
-    (void)device->synchronize(stream);
+    for (int i = 0; i < count; ++i) {
+      (void)execution->enqueue_network(stream);
+      (void)device->synchronize(stream);
+    }
   }
 }
 BENCHMARK(BM_Network)

@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""Instructions of a network on 64-bit ARM, camd's CPU engine beside ONNX Runtime's, counted under qemu-user; one thread each.
+
+  python3 scripts/peers/onnxruntime_arm64.py FOLDER [--cpu cortex-a76] [--bench build/arm64/bin/bench_infer] MODEL...
+
+FOLDER: is made; ARM's Python from Debian and ONNX Runtime's wheel from PyPI go there, nothing is installed.
+Printed: millions of instructions for one run, the difference of 1 and 3 runs by two. Needs qemu-user (which takes plug-ins; qemu-user-static
+takes none), CAMD_ARM64_SYSROOT (docs/arm64.md) and a build with CAMD_BUILD_BENCHMARKS.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+VERSION = "1.31.1"
+NUMPY = "2.2.6"
+RUN = """
+import sys, numpy as np, onnxruntime as ort
+options = ort.SessionOptions()
+options.intra_op_num_threads = options.inter_op_num_threads = 1
+session = ort.InferenceSession(sys.argv[1], options, providers=["CPUExecutionProvider"])
+spec = session.get_inputs()[0]
+shape = [int(n) for n in sys.argv[3].split("x")]
+picture = np.random.default_rng(1).uniform(0, 255, shape).astype(np.float32)
+for _ in range(int(sys.argv[2])): session.run(None, {spec.name: picture})
+"""
+OPEN_SIZES = {"retinaface_mnet25": "1x3x320x320", "FastestDet": "1x3x352x352"}
+# ONNX Runtime asks the machine which processor it has, and fails over that of the machine that emulates.
+CPUINFO = """processor\t: 0
+Features\t: fp asimd evtstrm aes pmull sha1 sha2 crc32 atomics fphp asimdhp cpuid asimdrdm lrcpc dcpop asimddp
+CPU implementer\t: 0x41
+CPU architecture: 8
+CPU variant\t: 0x4
+CPU part\t: 0xd0b
+CPU revision\t: 1
+"""
+
+
+def call(*command: str | Path) -> None:
+    subprocess.run([str(part) for part in command], check=True, stdout=subprocess.DEVNULL)
+
+
+def prepare(folder: Path) -> None:
+    """ARM's Python with ONNX Runtime in FOLDER/root, and the plug-in."""
+    root = folder / "root"
+    if not (root / "usr/bin/python3.11").exists():
+        state = folder / "apt"
+        for part in ("lists/partial", "cache/archives/partial"):
+            (state / part).mkdir(parents=True, exist_ok=True)
+        (state / "status").touch()
+        options = ["-q", "-o", "APT::Architecture=arm64", "-o", "APT::Architectures=arm64", "-o", f"Dir::State={state}",
+                   "-o", f"Dir::State::status={state}/status", "-o", f"Dir::Cache={state}/cache",
+                   "-o", "Debug::NoLocking=true"]
+        call("apt-get", *options, "update")
+        call("apt-get", *options, "install", "-y", "--no-install-recommends", "--download-only", "python3.11", "libstdc++6")
+        for package in (state / "cache/archives").glob("*.deb"):
+            call("dpkg-deb", "-x", package, root)
+    modules = root / "usr/lib/python3/dist-packages"
+    if not (modules / "onnxruntime").exists():
+        call(sys.executable, "-m", "pip", "install", "-q", "--target", modules, "--only-binary=:all:", "--no-deps",
+             "--platform", "manylinux_2_28_aarch64", "--platform", "manylinux_2_17_aarch64", "--platform", "any",
+             "--python-version", "3.11", "--implementation", "cp", f"onnxruntime=={VERSION}", f"numpy=={NUMPY}")
+    (root / "proc").mkdir(exist_ok=True)
+    (root / "proc/cpuinfo").write_text(CPUINFO)
+    (folder / "run.py").write_text(RUN)
+    call("gcc", "-O2", "-shared", "-fPIC", "-o", folder / "count.so", Path(__file__).with_name("count_instructions.c"))
+
+
+def count(folder: Path, cpu: str, root: Path, command: list[str], **environment: str) -> int:
+    ran = subprocess.run(["qemu-aarch64", "-cpu", cpu, "-plugin", str(folder / "count.so"), "-L", str(root), *command],
+                         capture_output=True, text=True, check=False, env={**os.environ, **environment})
+    found = re.search(r"^instructions: (\d+)$", ran.stderr, re.MULTILINE)
+    if ran.returncode != 0 or not found:
+        sys.exit(f"{' '.join(command)}\nended with {ran.returncode}:\n{ran.stderr[-2000:]}")
+    return int(found.group(1))
+
+
+def onnxruntime(folder: Path, cpu: str, model: str, shape: str) -> float:
+    root = folder / "root"
+    few, many = (count(folder, cpu, root, [str(root / "usr/bin/python3.11"), str(folder / "run.py"), model, str(n), shape],
+                       PYTHONPATH=str(root / "usr/lib/python3/dist-packages")) for n in (1, 3))
+    return (many - few) / 2e6
+
+
+def bench(folder: Path, cpu: str, program: str, model: str) -> float:
+    """With a least time of nothing, a benchmark does one iteration; CAMD_BENCH_RUNS says how many runs that has."""
+    sysroot = Path(os.environ["CAMD_ARM64_SYSROOT"])
+    few, many = (count(folder, cpu, sysroot, [program, "--benchmark_filter=BM_Network/3/1/", "--benchmark_min_time=1e-9"],
+                       CAMD_BENCH_MODEL=model, CAMD_BENCH_RUNS=str(n)) for n in (1, 3))
+    return (many - few) / 2e6
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, metavar="FOLDER")
+    parser.add_argument("models", nargs="*", metavar="MODEL")
+    parser.add_argument("--cpu", default="cortex-a76")
+    parser.add_argument("--bench", default="build/arm64/bin/bench_infer")
+    arguments = parser.parse_args()
+    prepare(arguments.folder)
+    print(f"{arguments.cpu}, onnxruntime {VERSION}; millions of instructions a run\n{'model':28} {'camd':>9} {'onnxruntime':>12} {'ratio':>6}")
+    for model in arguments.models:
+        shape = OPEN_SIZES.get(Path(model).stem) or model_shape(arguments.folder, model)
+        ours = bench(arguments.folder, arguments.cpu, arguments.bench, model)
+        theirs = onnxruntime(arguments.folder, arguments.cpu, model, shape)
+        print(f"{Path(model).name:28} {ours:9.1f} {theirs:12.1f} {theirs / ours:6.2f}", flush=True)
+
+
+def model_shape(folder: Path, model: str) -> str:
+    root = folder / "root"
+    asked = ("import sys, onnxruntime; "
+             "print('x'.join(map(str, onnxruntime.InferenceSession(sys.argv[1]).get_inputs()[0].shape)))")
+    return subprocess.run(["qemu-aarch64", "-L", str(root), str(root / "usr/bin/python3.11"), "-c", asked, model],
+                          capture_output=True, text=True, check=True,
+                          env={**os.environ, "PYTHONPATH": str(root / "usr/lib/python3/dist-packages")}).stdout.strip()
+
+
+if __name__ == "__main__":
+    main()
