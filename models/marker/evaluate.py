@@ -46,6 +46,7 @@ class Truth:
     corners: np.ndarray  # f32 [n, 4, 2]
     classes: np.ndarray  # i64 [n]
     wanted: np.ndarray  # bool [n]
+    shown: np.ndarray  # bool [n]; false where less than a grey level of the code's pattern is left, see contrast_left()
 
 
 @dataclass
@@ -100,19 +101,41 @@ def corner_error(points: np.ndarray, corners: np.ndarray, class_id: int) -> tupl
     return float(error), right
 
 
+def flattened(image: np.ndarray, corners: np.ndarray) -> np.ndarray:
+    """What lies in a quadrilateral, f32 [48, 48] grey levels; -1e4 where that is outside of the picture."""
+    side, fine = 48, 3
+    edge = side * fine - 0.5
+    square = np.array([[-0.5, -0.5], [edge, -0.5], [edge, edge], [-0.5, edge]], np.float32)
+    turn = cv2.getPerspectiveTransform(corners.astype(np.float32), square)
+    grey = image.astype(np.float32).mean(axis=2)
+    patch = cv2.warpPerspective(grey, turn, (side * fine, side * fine), borderMode=cv2.BORDER_CONSTANT, borderValue=-1e4)
+    return patch.reshape(side, fine, side, fine).mean(axis=(1, 3))
+
+
+def contrast_left(scene: np.ndarray, before: np.ndarray, picture: np.ndarray, after: np.ndarray) -> float:
+    """How much of a code's pattern in the scene is left in the view of it: the standard deviation, in grey levels of 256, of
+    that part of the picture that goes with the scene. Exposure and blur can wipe a code out; noise that they leave is no code."""
+    a, b = flattened(scene, before), flattened(picture, after)
+    seen = (a > -1) & (b > -1)
+    if not seen.any():
+        return 0.0
+    a, b = a[seen] - a[seen].mean(), b[seen]
+    return float((a * (b - b.mean())).mean() / max(1e-6, a.std()))
+
+
 class Curve:
     """Average precision of one class at one IoU, area under the interpolated precision-recall curve."""
 
-    def __init__(self, class_id: int, limit: float):
-        self.class_id, self.limit, self.total = class_id, limit, 0
+    def __init__(self, class_id: int, limit: float, shown_only: bool = False):
+        self.class_id, self.limit, self.shown_only, self.total = class_id, limit, shown_only, 0
         self.hits: list[tuple[float, bool]] = []
 
     def add(self, got: Detections, truth: Truth) -> None:
         mine = got.classes == self.class_id
         boxes, scores = got.boxes[mine], got.scores[mine]
         present = truth.classes == self.class_id
-        wanted = boxes_of(truth.corners[present & truth.wanted])
-        spare = boxes_of(truth.corners[present & ~truth.wanted])
+        asked = truth.wanted & truth.shown if self.shown_only else truth.wanted
+        wanted, spare = boxes_of(truth.corners[present & asked]), boxes_of(truth.corners[present & ~asked])
         self.total += len(wanted)
         overlap, taken = iou_matrix(boxes, wanted), np.zeros(len(wanted), bool)
         excused = (iou_matrix(boxes, spare) > 0.1).any(axis=1) if len(spare) else np.zeros(len(boxes), bool)
@@ -157,19 +180,22 @@ def validation_pictures(scenes: int, width: int, height: int, make: Callable[...
             for i in range(len(made)):
                 there = batch.classes[i] >= 0
                 picture = (batch.image[i].permute(1, 2, 0).numpy() * 255).round().astype(np.uint8)
-                yield picture, Truth(batch.corners[i][there].numpy(), batch.classes[i][there].numpy(), batch.wanted[i][there].numpy())
+                where = batch.corners[i].numpy()
+                left = [contrast_left(made[i].image, made[i].corners[g], picture, where[g]) for g in np.nonzero(there.numpy())[0]]
+                yield picture, Truth(where[there], batch.classes[i][there].numpy(), batch.wanted[i][there].numpy(), np.array(left) >= 1)
 
 
 def check_synthetic(detector: Detector, scenes: int, bounds: Bounds) -> None:
     names = detector.card["classes"]
     curves = {limit: [Curve(c, limit) for c in range(len(names))] for limit in (0.5, 0.75)}
+    shown = [Curve(c, 0.5, shown_only=True) for c in range(len(names))]
     errors: list[list[float]] = [[] for _ in names]
     right: list[list[bool]] = [[] for _ in names]
     rows: list[tuple[float, bool]] = []  # corner error; does the picture's edge cut the code?
     wanted = found = 0
     for picture, truth in validation_pictures(scenes, detector.width, detector.height):
         got = detector.detect(picture, LOWEST_SCORE)
-        for curve in curves[0.5] + curves[0.75]:
+        for curve in curves[0.5] + curves[0.75] + shown:
             curve.add(got, truth)
         sure = got.scores >= detector.card["score"]
         overlap = iou_matrix(got.boxes, boxes_of(truth.corners)) * (got.classes[:, None] == truth.classes[None]) * sure[:, None]
@@ -186,6 +212,8 @@ def check_synthetic(detector: Detector, scenes: int, bounds: Bounds) -> None:
             rows.append((error, bool(((truth.corners[g] < 0) | (truth.corners[g] > (w - 1, h - 1))).any())))
     bounds.note("synthetic: codes", wanted)
     bounds.at_least("synthetic: AP50", float(np.mean([c.value() for c in curves[0.5]])), 0.97)
+    bounds.note("synthetic: codes of which a grey level is left", sum(c.total for c in shown))
+    bounds.note("synthetic: AP50 of codes of which a grey level is left", float(np.mean([c.value() for c in shown])))
     bounds.at_least("synthetic: AP75", float(np.mean([c.value() for c in curves[0.75]])), 0.85)
     bounds.note("synthetic: recall at the card's score", found / max(1, wanted))
     bounds.at_most("synthetic: median corner error / side", float(np.median(sum(errors, []))), 0.02)
