@@ -45,6 +45,26 @@ CAMD_DEVICE float activate_any(const Activation& activation, float v) {
   return v;
 }
 
+CAMD_DEVICE_CALL float activate_rarely(const Activation& activation, float v) { return activate_any(activation, v); }
+// activate_any() of several values. The function is chosen once; values stay in registers.
+template <int kCount>
+CAMD_DEVICE void activate_each(const Activation& activation, float (&v)[kCount]) {
+  const auto all = [&v](auto function) {
+#pragma unroll
+    for (float& value : v) value = function(value);
+  };
+  switch (activation.function) {
+    case Function::kNone: break;
+    case Function::kRelu: all([](float x) { return fmaxf(x, 0.0F); }); break;
+    case Function::kLeakyRelu: all([&](float x) { return x < 0.0F ? x * activation.a : x; }); break;
+    case Function::kClip: all([&](float x) { return fminf(fmaxf(x, activation.a), activation.b); }); break;
+    case Function::kSigmoid: all([](float x) { return sigmoid(x); }); break;
+    case Function::kSilu: all([](float x) { return x * sigmoid(x); }); break;
+    case Function::kHardSwish: all([](float x) { return x * fminf(fmaxf(x / 6.0F + 0.5F, 0.0F), 1.0F); }); break;
+    default: all([&](float x) { return activate_rarely(activation, x); }); break;
+  }
+}
+
 // An activation as the tensor-core kernels apply it: bounds, then the function if it is `special`, which is if it is
 // more than bounds. Most networks only bound their values; that costs two instructions.
 struct Bounds {

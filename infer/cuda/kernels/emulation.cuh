@@ -25,6 +25,7 @@
 
 #define CAMD_KERNEL(threads, blocks) void
 #define CAMD_DEVICE inline
+#define CAMD_DEVICE_CALL [[maybe_unused]] static
 #define CAMD_GRID_CONSTANT
 #define CAMD_SHARED(name) unsigned char* const name = ::camd::infer::cuda::emulation::shared_memory()
 #define threadIdx (::camd::infer::cuda::emulation::thread_index())

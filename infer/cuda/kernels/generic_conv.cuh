@@ -35,13 +35,15 @@ template <typename T>
 CAMD_DEVICE void finish4(const GenericConvArguments& p, float (&sum)[4], int y, int x, int c) {
   float other[4];
   load4(other, p.bias + c);
+#pragma unroll
   for (int i = 0; i < 4; ++i) sum[i] += other[i];
-  if (p.residual.data != nullptr) load4(other, at<T>(p.residual, y, x, c));
-  for (int i = 0; i < 4; ++i) {
-    if (p.activation_first) sum[i] = activate_any(p.activation, sum[i]);
-    if (p.residual.data != nullptr) sum[i] += other[i];
-    if (!p.activation_first) sum[i] = activate_any(p.activation, sum[i]);
+  if (p.activation_first) activate_each(p.activation, sum);
+  if (p.residual.data != nullptr) {
+    load4(other, at<T>(p.residual, y, x, c));
+#pragma unroll
+    for (int i = 0; i < 4; ++i) sum[i] += other[i];
   }
+  if (!p.activation_first) activate_each(p.activation, sum);
   store4(at<T>(p.y, y, x, c), sum);
 }
 

@@ -19,6 +19,7 @@
 
 #define CAMD_KERNEL(threads, blocks) __global__ void __launch_bounds__(threads, blocks)
 #define CAMD_DEVICE __device__ __forceinline__
+#define CAMD_DEVICE_CALL static __device__ __noinline__  // called, so that rare code is not copied to where it is used
 #define CAMD_GRID_CONSTANT __grid_constant__
 #define CAMD_SHARED(name) extern __shared__ __align__(16) unsigned char name[]
 
