@@ -19,6 +19,9 @@ using base::Status;
 using capture::CameraIndex;
 using capture::SourceState;
 
+// How often it is looked whether a device is lost that no frame tells of.
+constexpr base::Duration kLookAtDevices = std::chrono::milliseconds(200);
+
 bool is_final(SourceState state) noexcept { return state == SourceState::kEnded || state == SourceState::kFailed; }
 
 DropReason reason_of(capture::RingDrop why) noexcept {
@@ -292,7 +295,7 @@ EndReason Pipeline::wait_for_end(base::TimePoint deadline) {
   for (;;) {
     look_after_lanes();
     MutexLock lock(mutex_);
-    const auto lost = [](const Crew* crew) { return crew->lane.lost(); };
+    const auto lost = [](const Crew* crew) { return crew->lost(); };
     if (!lanes_.empty() && std::all_of(lanes_.begin(), lanes_.end(), lost)) return EndReason::kDeviceLost;
     if (end_requested_) return EndReason::kRequested;
     const Totals totals = ledger_.totals();
@@ -310,7 +313,7 @@ EndReason Pipeline::wait_for_end(base::TimePoint deadline) {
     if (clock_.now() >= deadline) return EndReason::kTimeout;
     const bool to_leave =
         std::any_of(lanes_.begin(), lanes_.end(), [&](const Crew* crew) { return lost(crew) && !crew->left; });
-    if (!to_leave) (void)clock_.wait_until(changed_, mutex_, std::min(deadline, looked_ + kLookAtLoad));
+    if (!to_leave) (void)clock_.wait_until(changed_, mutex_, std::min(deadline, clock_.now() + kLookAtDevices));
   }
 }
 

@@ -98,17 +98,21 @@ bool Pipeline::take_frame(Crew& crew, Camera& camera, InFlight& in_flight) {
 // ---- [completion]
 
 void Pipeline::complete(Crew& crew, InFlight& in_flight) {
-  if (!crew.lane.complete(in_flight)) return;
-  base::log().error("device {} lost: {}", crew.spec.name, in_flight.status.message());
+  if (crew.lane.complete(in_flight)) crew.tell_lost(*this, in_flight.status);
+}
+
+void Pipeline::Crew::tell_lost(Pipeline& of, const Status& failure) {
+  if (told_lost.exchange(true)) return;
+  base::log().error("device {} lost: {}", spec.name, failure.message());
   {
-    const base::MutexLock lock(mutex_);
+    const base::MutexLock lock(of.mutex_);
     // What waits in the rings goes to the others. Where there are none, it is accounted for here.
-    const bool others = std::any_of(shown_lanes_.begin(), shown_lanes_.end(),
-                                    [](const auto& shown) { return !shown.first->lane.lost(); });
-    if (others) crew.lane.jobs().hold(true);
+    const bool others = std::any_of(of.shown_lanes_.begin(), of.shown_lanes_.end(),
+                                    [](const auto& shown) { return !shown.first->lost(); });
+    if (others) lane.jobs().hold(true);
   }
-  if (listener_ != nullptr) listener_->device_lost(crew.spec.name, in_flight.status.message());
-  changed();
+  if (of.listener_ != nullptr) of.listener_->device_lost(spec.name, failure.message());
+  of.changed();
 }
 
 // ---- [post]
@@ -116,7 +120,7 @@ void Pipeline::complete(Crew& crew, InFlight& in_flight) {
 void Pipeline::postprocess(Crew& crew, Camera& camera, InFlight& in_flight) {
   if (!in_flight.status.ok()) {
     // A lost device is reported once, in [completion]; here a single frame could not be run.
-    if (!crew.lane.lost())
+    if (!crew.lost())
       base::log().error("camera {}: frame {}: {}", camera.spec.name, in_flight.frame.sequence,
                         in_flight.status.message());
     camera.lost(in_flight.frame.sequence, DropReason::kDeviceError);

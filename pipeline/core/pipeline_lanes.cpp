@@ -101,9 +101,13 @@ void Pipeline::settle_now() {
 
 void Pipeline::look_after_lanes() {
   if (state() != PipelineState::kRunning) return;
+  // Pictures that a lost device should have decoded never come as far as complete().
+  for (Crew* const crew : lanes_) {
+    if (const base::Status status = crew->spec.device.status(); !status.ok()) crew->tell_lost(*this, status);
+  }
   if (lanes_.size() > 1) {
     if (!moving_.empty()) settle_now();
-    const auto lost = [](const Crew* crew) { return crew->lane.lost(); };
+    const auto lost = [](const Crew* crew) { return crew->lost(); };
     const bool any = std::any_of(lanes_.begin(), lanes_.end(), lost);
     if (any && !std::all_of(lanes_.begin(), lanes_.end(), lost)) {
       evacuate();
@@ -146,7 +150,7 @@ bool Pipeline::on_its_way(CameraIndex slot) const {
 // What placement asks for. `cameras` and `loads` have the same order; cameras on their way are not movable.
 void Pipeline::loads_now(std::vector<LaneLoad>& of_lanes, std::vector<Camera*>& cameras,
                          std::vector<CameraLoad>& of_cameras) const {
-  for (const Crew* crew : lanes_) of_lanes.push_back({crew->seconds_per_frame, !crew->lane.lost()});
+  for (const Crew* crew : lanes_) of_lanes.push_back({crew->seconds_per_frame, !crew->lost()});
   for (const auto& camera : cameras_) {
     if (!camera) continue;
     const auto lane = std::find(lanes_.begin(), lanes_.end(), camera->crew.load());
@@ -244,7 +248,7 @@ std::vector<LaneView> Pipeline::lanes() const {
   for (const auto& [crew, shown] : shown_lanes_) {
     LaneView& view = views.emplace_back(shown);
     const device::Device& device = crew->spec.device;
-    view.lost = crew->lane.lost();
+    view.lost = crew->lost();
     // Host memory is the process's own, which rss_bytes tells.
     const bool again = std::find(told.begin(), told.end(), &device) != told.end();
     if (!again && !device.info().works_in_host_memory) view.memory_bytes = device.allocated_bytes();

@@ -68,6 +68,11 @@ struct Pipeline::Crew {
         options(change.options),
         lane(its_spec.device, its_spec.engine, change.postprocessors, clock, of_lane) {}
 
+  // [any] Whether the device is lost, as far as anybody has noticed.
+  [[nodiscard]] bool lost() const noexcept { return told_lost.load() || lane.lost(); }
+  // [completion] [setup] The first call tells everybody.
+  void tell_lost(Pipeline& of, const base::Status& failure);
+
   const LaneSpec spec;
   PostprocessorChain& postprocessors;
   const PipelineOptions options;
@@ -80,6 +85,7 @@ struct Pipeline::Crew {
   double seconds_per_frame = 0;  // 0: not known
   double busy = 0;               // part of the time in which the device had a frame
   double completed_rate = 0;
+  std::atomic<bool> told_lost{false};
   bool left = false;  // the device is lost and its cameras were told to go
 };
 

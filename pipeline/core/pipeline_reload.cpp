@@ -137,7 +137,7 @@ void Pipeline::place_cameras(Next& next) const {
 PipelineChange Pipeline::as_it_is() const {
   PipelineChange change{{}, lanes_.front()->postprocessors, lanes_.front()->options, {}, {}, {}};
   for (const Crew* crew : lanes_) {
-    if (!crew->lane.lost()) change.lanes.push_back(crew->spec);
+    if (!crew->lost()) change.lanes.push_back(crew->spec);
   }
   if (change.lanes.empty()) change.lanes.push_back(lanes_.front()->spec);
   return change;

@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "base/sha256.hpp"
 #include "config/model_card.hpp"
 #include "device/make_device.hpp"
 #include "infer/engine.hpp"
@@ -38,6 +39,14 @@ const std::vector<Strategy>& strategies() {
       {"graph-direct", {StreamStrategy::kPerFrame, Transfer::kDirect, false, true}},
   };
   return all;
+}
+
+std::string digest(const std::vector<std::vector<std::byte>>& outputs) {
+  std::string bytes;
+  for (const std::vector<std::byte>& of_picture : outputs) {
+    bytes.append(reinterpret_cast<const char*>(of_picture.data()), of_picture.size());
+  }
+  return base::sha256(bytes);
 }
 
 // Reads every output on the host, and does nothing with it.
@@ -135,6 +144,7 @@ BenchResult run_bench(const BenchOptions& options) {
     if (reference.empty()) {
       reference = outputs;
       reference_name = strategy.name;
+      result.outputs_sha256 = digest(outputs);
     } else if (outputs != reference) {
       throw Error(ErrorKind::kInternal, fmt::format("the outputs of {} and {} differ", strategy.name, reference_name));
     }
@@ -172,6 +182,7 @@ std::string bench_table(const BenchResult& result) {
                     pair(row.times.d2h), row.fps, row.times.h2d_bytes, row.times.d2h_bytes,
                     with_plugin ? fmt::format(" {:>17} {:>12}", pair(row.times.postprocess), row.bytes_copied) : "");
   }
+  if (!result.outputs_sha256.empty()) text += fmt::format("outputs, SHA-256: {}\n", result.outputs_sha256);
   return text;
 }
 
@@ -203,6 +214,7 @@ std::string bench_json(const BenchResult& result) {
   Json json{{"device", result.device}, {"engine", result.engine},
             {"model", result.model},   {"input", {result.width, result.height}},
             {"format", result.format}, {"pace_fps", result.pace_fps}};
+  if (!result.outputs_sha256.empty()) json["outputs_sha256"] = result.outputs_sha256;
   if (!result.plugin.empty()) {
     json["plugin"] = result.plugin;
     json["isolation"] = result.isolated ? "process" : "none";

@@ -49,6 +49,9 @@ struct BenchResult {
   double pace_fps = 0;
   std::string plugin;     // empty: none
   bool isolated = false;  // it has a process of its own
+  // Of all outputs of the probe's pictures, which are the same for every strategy. Where two devices have the same,
+  // they compute the same bit by bit. Empty: nothing was measured.
+  std::string outputs_sha256;
   std::vector<BenchRow> rows;
 };
 

@@ -62,6 +62,9 @@ struct SessionOptions {
   RestartPolicy restart{};      // of plug-ins' processes
   SideService* side = nullptr;  // outlives the session
   FrameTap* tap = nullptr;      // outlives the session
+  // [setup] Makes the device of a word of the configuration, and throws as device::make_device() does, which it is
+  // where this is empty. For tests: a device that can be lost.
+  std::function<std::unique_ptr<device::Device>(const std::string& word)> make_device;
 };
 
 // How far what runs has come.

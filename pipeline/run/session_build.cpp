@@ -66,7 +66,10 @@ std::unique_ptr<infer::Engine> engine_of(const config::Config& config, device::D
 }
 
 // The devices that a configuration names, without engines yet. A device that is named twice has two lanes.
-std::vector<LaneParts> lanes_of(const config::Config& config) {
+std::vector<LaneParts> lanes_of(const config::Config& config, const SessionOptions& options) {
+  const auto make = [&options](const std::string& word) {
+    return options.make_device ? options.make_device(word) : device::make_device(word);
+  };
   const bool several = config.all_devices || !config.devices.empty();
   std::vector<std::string> words;
   for (const config::DeviceChoice& device : config.devices) words.push_back(config::to_string(device));
@@ -78,7 +81,7 @@ std::vector<LaneParts> lanes_of(const config::Config& config) {
     const auto same = std::find(made.begin(), made.end(), words[i]);
     LaneParts lane;
     try {
-      lane.device = same == made.end() ? std::shared_ptr(device::make_device(words[i]))
+      lane.device = same == made.end() ? std::shared_ptr(make(words[i]))
                                        : lanes[static_cast<std::size_t>(same - made.begin())].device;
     } catch (const Error& error) {
       rethrow_at(config, !several ? "device" : config.all_devices ? "devices" : fmt::format("devices.{}", i), error);
@@ -293,7 +296,7 @@ std::unique_ptr<Session::Parts> Session::build(config::Reading reading, const Ru
   if (!same_engine) report = check_model(wanted, mistakes);
   mistakes.raise();
   mistakes.collect(wanted.place_of("model.path"), [&] {
-    next->lanes = same_device ? run->lanes_left() : lanes_of(wanted);
+    next->lanes = same_device ? run->lanes_left() : lanes_of(wanted, options_);
     for (LaneParts& lane : next->lanes) {
       const device::DeviceInfo& info = lane.device->info();
       if (report) lane.engine_memory = engine_memory(wanted.model, *report, info);

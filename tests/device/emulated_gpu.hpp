@@ -32,8 +32,10 @@ namespace camd::test {
 
 class EmulatedGpu : public device::CudaDevice, public device::MemoryExporter {
  public:
-  explicit EmulatedGpu(const base::Clock& clock) : host_(device::make_host_device(clock, with_threads())) {
+  explicit EmulatedGpu(const base::Clock& clock, int index = 0)
+      : host_(device::make_host_device(clock, with_threads())) {
     info_ = host_->info();
+    info_.index = index;
     info_.kind = device::DeviceKind::kCuda;
     info_.name = "emulated GPU";
     info_.works_in_host_memory = false;

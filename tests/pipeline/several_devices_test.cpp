@@ -279,6 +279,37 @@ TEST(SeveralDevices, ACameraThatIsDecodedOnALostCardIsOpenedAnewOnTheOther) {
   EXPECT_EQ(pipeline.ledger().totals().in_flight, 0);
 }
 
+TEST(SeveralDevices, ACardThatIsLostWhileItHasNoFrameIsLeftAsWell) {
+  TwoGpus rig;
+  std::atomic<int> opened{0};
+  const auto three_then_none = [&](capture::FrameRing& ring, const std::atomic<bool>& stopping) {
+    for (int i = 0; i < 3; ++i) {
+      (void)test::publish_frame(ring, rig.clock.now());
+      while (!stopping && !ring.closed() && ring.has_ready()) std::this_thread::yield();
+    }
+    while (!stopping && !ring.closed()) std::this_thread::yield();
+  };
+  std::vector<CameraSpec> cameras = cameras_of(1, steady(rig.clock));
+  cameras.push_back(
+      {"decoded", false, [&](CameraIndex index, capture::FrameRing& ring, capture::SourceListener& listener) {
+         const bool first = opened++ == 0;
+         return std::make_unique<OnDevice>(index, ring, listener,
+                                           first ? test::FakeSource::Body(three_then_none) : steady(rig.clock));
+       }});
+  Pipeline& pipeline = rig.make(std::move(cameras));
+  pipeline.start();
+  rig.look_after();
+  while (pipeline.ledger().totals(1).delivered < 3) std::this_thread::yield();
+  rig.gpus[1].lose(base::Status(base::ErrorKind::kDeviceLost, "fell off the bus"));
+  rig.seen.wait_for_more(2, 5);
+  EXPECT_EQ(rig.end(), EndReason::kRequested);
+  EXPECT_EQ(opened, 2);
+  EXPECT_EQ(pipeline.camera_lane(1), "cuda:0");
+  pipeline.stop(true);
+  const base::MutexLock lock(rig.listener.mutex);
+  EXPECT_THAT(rig.listener.lost, ElementsAre("cuda:1: fell off the bus"));
+}
+
 TEST(SeveralDevices, AReloadAfterALossGoesOnWithTheCardsThatAreLeft) {
   TwoGpus rig;
   Pipeline& pipeline = rig.make(cameras_of(4, steady(rig.clock)));

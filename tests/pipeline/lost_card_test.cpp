@@ -1,0 +1,269 @@
+// One of two cards is lost under a whole session: its cameras deliver again on the other one, and every metrics line
+// balances. On two GPUs, and with CAMD_CUDA_EMULATION on two emulated ones.
+//
+// An error of CUDA holds for the whole process. So a card is lost by what camd hears of it: from a moment on each CUDA
+// call for cuda:1 answers with the error of a card whose memory is broken, and is not made.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/mutex.hpp"
+#include "config/loader.hpp"
+#include "device/cuda/cuda_device.hpp"
+#include "device/make_device.hpp"
+#include "pipeline/run/card_keys.hpp"
+#include "pipeline/run/session.hpp"
+#include "tests/capture/clips.hpp"
+#include "tests/support/paths.hpp"
+#if defined(CAMD_CUDA_EMULATION)
+#include "tests/device/emulated_gpu.hpp"
+#include "tests/device/fake_nvdec.hpp"
+#include "tests/infer/onnx_builder.hpp"
+#endif
+
+namespace camd::pipeline {
+namespace {
+
+using capture::testing::ClipOptions;
+using nlohmann::json;
+using ::testing::IsEmpty;
+
+#if defined(CAMD_CUDA_EMULATION)
+constexpr int kCameras = 4;
+constexpr const char* kTransfer = "pinned";  // to measure all of them takes the emulation long
+constexpr int kFps = 10;
+constexpr const char* kSize = "width: 64, height: 48";
+constexpr const char* kChain = "";
+#else
+constexpr int kCameras = 16;
+constexpr const char* kTransfer = "auto";
+constexpr int kFps = 30;
+constexpr const char* kSize = "width: 1280, height: 720";
+constexpr const char* kChain = "  - {plugin: detections}\n";
+#endif
+
+// Two cards, the second of which can be lost.
+class Cards {
+ public:
+  // Why this machine has none; empty: it has.
+  [[nodiscard]] static std::string missing() {
+#if defined(CAMD_CUDA_EMULATION)
+    return "";
+#else
+    const device::GpuCount gpus = device::count_gpus();
+    if (gpus.count >= 2) return "";
+    return gpus.count == 0 ? gpus.reason : "this machine has one GPU, and two are needed";
+#endif
+  }
+#if defined(CAMD_CUDA_EMULATION)
+  Cards() { test::FakeNvdec::instance().reset(); }
+  std::unique_ptr<device::Device> make(const std::string& word) {
+    auto made = std::make_unique<test::EmulatedGpu>(base::system_clock(), word == "cuda:1" ? 1 : 0);
+    made->decode_with(test::FakeNvdec::library());
+    if (word == "cuda:1") second_ = made.get();
+    return made;
+  }
+  void lose_second() { second_->lose(base::Status(base::ErrorKind::kDeviceLost, "fell off the bus")); }
+
+ private:
+  test::EmulatedGpu* second_ = nullptr;
+#else
+  std::unique_ptr<device::Device> make(const std::string& word) {
+    if (word != "cuda:1") return device::make_device(word);
+    device::CudaDeviceOptions options;
+    options.fault = [](const char*, void* self) noexcept {
+      constexpr int kEccUncorrectable = 214;  // cudaErrorECCUncorrectable
+      return static_cast<Cards*>(self)->lost_ ? kEccUncorrectable : 0;
+    };
+    options.fault_argument = this;
+    return device::make_cuda_device(1, options);
+  }
+  void lose_second() { lost_ = true; }
+
+ private:
+  std::atomic<bool> lost_{false};
+#endif
+};
+
+// What the metrics lines say.
+class Lines {
+ public:
+  void take(std::string_view text) {
+    const json line = json::parse(text);
+    const base::MutexLock lock(mutex_);
+    ++count_;
+    if (line.at("event") == "camera") {
+      check(line.at("totals"), text);
+      cameras_[line.at("camera")] = line;
+    } else if (line.at("event") == "stop") {
+      check(line.at("totals"), text);
+      for (const json& camera : line.at("cameras")) check(camera.at("totals"), text);
+      stop_ = line;
+    }
+    more_.notify_all();
+  }
+  // Until every camera has delivered `frames` more; on that device, unless it is empty.
+  void wait_for_more(int frames, const std::string& device = "") {
+    const base::MutexLock lock(mutex_);
+    const std::map<std::string, json> before = cameras_;
+    const auto enough = [&](const auto& of) CAMD_REQUIRES(mutex_) {
+      const auto found = before.find(of.first);
+      const std::int64_t was = found == before.end() ? 0 : delivered(found->second);
+      return delivered(of.second) >= was + frames && (device.empty() || of.second.at("device") == device);
+    };
+    while (cameras_.size() < kCameras || !std::all_of(cameras_.begin(), cameras_.end(), enough)) more_.wait(mutex_);
+  }
+  [[nodiscard]] std::vector<std::string> cameras_on(const std::string& device) {
+    const base::MutexLock lock(mutex_);
+    std::vector<std::string> names;
+    for (const auto& [name, line] : cameras_) {
+      if (line.at("device") == device) names.push_back(name);
+    }
+    return names;
+  }
+  [[nodiscard]] json stop() {
+    const base::MutexLock lock(mutex_);
+    return stop_;
+  }
+  [[nodiscard]] std::vector<std::string> unbalanced() {
+    const base::MutexLock lock(mutex_);
+    return unbalanced_;
+  }
+  [[nodiscard]] int count() {
+    const base::MutexLock lock(mutex_);
+    return count_;
+  }
+
+ private:
+  static std::int64_t delivered(const json& line) { return line.at("totals").at("delivered"); }
+  void check(const json& totals, std::string_view line) CAMD_REQUIRES(mutex_) {
+    std::int64_t sum = totals.at("delivered").get<std::int64_t>() + totals.at("in_flight").get<std::int64_t>();
+    for (const auto& [reason, count] : totals.at("dropped").items()) sum += count.get<std::int64_t>();
+    if (totals.at("captured") != sum || totals.at("in_flight") < 0) unbalanced_.emplace_back(line);
+  }
+
+  base::Mutex mutex_;
+  base::CondVar more_;
+  int count_ CAMD_GUARDED_BY(mutex_) = 0;
+  std::map<std::string, json> cameras_ CAMD_GUARDED_BY(mutex_);  // the newest of each
+  json stop_ CAMD_GUARDED_BY(mutex_);
+  std::vector<std::string> unbalanced_ CAMD_GUARDED_BY(mutex_);
+};
+
+class LostCard : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (const std::string missing = Cards::missing(); !missing.empty()) GTEST_SKIP() << missing;
+  }
+  // Loses cuda:1 under cameras of this source, and tells how long they were away.
+  void lose_under(const std::string& source, const std::string& decode) {
+    write_config(source, decode);
+    SessionOptions options;
+    options.make_device = [this](const std::string& word) { return cards_.make(word); };
+    const std::string config = (folder_ / "c.yaml").string();
+    Session session([&] { return config::read(config, {}, {.card_keys = card_keys()}); }, options, base::system_clock(),
+                    [this](std::string_view line) { lines_.take(line); });
+    session.start();
+    std::thread run([&] { ended_ = session.wait(base::TimePoint::max()); });
+    lines_.wait_for_more(10);
+    const std::vector<std::string> moved = lines_.cameras_on("cuda:1");
+    const std::int64_t lost_ns = base::to_ns(base::system_clock().now());
+    cards_.lose_second();
+    lines_.wait_for_more(20, "cuda:0");
+    session.request_end();
+    run.join();
+    EXPECT_EQ(ended_, EndReason::kRequested);
+    EXPECT_EQ(session.stop(ended_), 0);
+    EXPECT_EQ(moved.size(), kCameras / 2U);
+    EXPECT_THAT(lines_.unbalanced(), IsEmpty());
+    tell(moved, lost_ns);
+  }
+
+  capture::testing::TemporaryFolder folder_;
+
+ private:
+  // The reference detector; under emulation a frame of it takes seconds, so there one layer.
+  std::string model() {
+#if defined(CAMD_CUDA_EMULATION)
+    infer::test::OnnxBuilder layer;
+    layer.input("x", {1, 3, 8, 8}).weight("w", {1, 3, 1, 1}, {0.2F, 0.5F, 0.3F}).node("Conv", {"x", "w"}, {"y"});
+    layer.output("y", {1, 1, 8, 8});
+    std::ofstream(folder_ / "layer.onnx", std::ios::binary) << layer.bytes();
+    return (folder_ / "layer.onnx").string();
+#else
+    return test::source_dir() + "/models/marker-640x360.onnx";
+#endif
+  }
+  void write_config(const std::string& source, const std::string& decode) {
+    std::ofstream file(folder_ / "c.yaml");
+    file << "devices: [cuda:0, cuda:1]\nmodel: {path: " << model() << "}\n"
+         << "metrics: {period: 50ms}\npipeline: {transfer: " << kTransfer << "}\ncameras:\n";
+    for (int i = 0; i < kCameras; ++i) {
+      file << "  - {name: c" << i << ", decode: " << decode << ", source: " << source << "}\n";
+    }
+    file << "postprocess:\n"
+         << kChain << "  - {plugin: jsonl, config: {path: " << (folder_ / "d.jsonl").string() << "}}\n";
+  }
+  // A frame of a camera that moved which was captured after the loss can only be of the other card.
+  void tell(const std::vector<std::string>& moved, std::int64_t lost_ns) {
+    std::map<std::string, std::int64_t> again_ns, sequence;
+    std::ifstream file(folder_ / "d.jsonl");
+    for (std::string text; std::getline(file, text);) {
+      const json line = json::parse(text);
+      const std::string camera = line.at("camera");
+      if (const auto [at, first] = sequence.emplace(camera, line.at("seq")); !first) {
+        EXPECT_LT(at->second, line.at("seq").get<std::int64_t>()) << camera << " is out of order";
+        at->second = line.at("seq");
+      }
+      const std::int64_t captured = line.at("captured_mono_ns");
+      if (captured > lost_ns) {
+        again_ns.emplace(camera, captured + line.at("latency_us").get<std::int64_t>() * 1000 - lost_ns);
+      }
+    }
+    std::vector<double> away_ms;
+    for (const std::string& camera : moved) away_ms.push_back(static_cast<double>(again_ns.at(camera)) / 1e6);
+    std::sort(away_ms.begin(), away_ms.end());
+    const json totals = lines_.stop().at("totals");
+    EXPECT_EQ(totals.at("in_flight"), 0);
+    std::printf(
+        "cuda:1 lost under %zu of %d cameras: they deliver again on cuda:0 after %.1f ms (the first) to %.1f ms (the "
+        "last); frames captured %lld, delivered %lld, dropped %s; %d metrics lines, all balanced\n",
+        moved.size(), kCameras, away_ms.front(), away_ms.back(), totals.at("captured").get<long long>(),
+        totals.at("delivered").get<long long>(), totals.at("dropped").dump().c_str(), lines_.count());
+  }
+
+  Cards cards_;
+  Lines lines_;
+  EndReason ended_{};
+};
+
+TEST_F(LostCard, LeavesItsCamerasToTheOtherAndEveryLineBalances) {
+  lose_under(std::string("{type: test, ") + kSize + ", fps: " + std::to_string(kFps) + "}", "auto");
+}
+
+TEST_F(LostCard, CamerasThatItDecodesAreDecodedByTheOther) {
+#if defined(CAMD_CUDA_EMULATION)
+  GTEST_SKIP() << "an emulated GPU has no context, by which a source knows that its pictures lie on the device";
+#endif
+  const auto clip = folder_ / "clip.mp4";
+  const ClipOptions options{.frames = 3 * kFps,
+                            .width = 640,
+                            .height = 360,
+                            .fps = kFps,
+                            .encoder = "x264enc bframes=0 key-int-max=5 speed-preset=ultrafast ! h264parse ! mp4mux"};
+  CAMD_CLIP_OR_SKIP(clip, options);
+  lose_under("{type: file, path: " + clip.string() + ", loop: true}", "gpu");
+}
+
+}  // namespace
+}  // namespace camd::pipeline
