@@ -101,8 +101,13 @@ void Pipeline::settle_now() {
 
 void Pipeline::look_after_lanes() {
   if (state() != PipelineState::kRunning) return;
-  // Pictures that a lost device should have decoded never come as far as complete().
+  // Pictures that a lost device should have decoded never come as far as complete(). A frame that is under way does,
+  // and nobody may be told before the device has let it go.
   for (Crew* const crew : lanes_) {
+    const auto under_way = [&](const auto& camera) {
+      return camera && camera->crew.load() == crew && crew->lane.jobs().busy(camera->index);
+    };
+    if (std::any_of(cameras_.begin(), cameras_.end(), under_way)) continue;
     if (const base::Status status = crew->spec.device.status(); !status.ok()) crew->tell_lost(*this, status);
   }
   if (lanes_.size() > 1) {
