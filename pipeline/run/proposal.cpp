@@ -143,6 +143,9 @@ std::optional<Proposal> propose_card(const config::Model& given) {
   nlohmann::json known = nlohmann::json::object();
   if (!metadata.classes.empty()) known["classes"] = metadata.classes;
   if (metadata.keypoints) known["keypoints"] = *metadata.keypoints;
+  // A mask's coefficients stand where keypoints would.
+  if (metadata.task == "segment" && !metadata.classes.empty()) known["keypoints"] = 0;
+  if (metadata.task == "obb") known["oriented"] = true;
   const auto host = device::make_device("host");
   infer::EngineOptions options = engine_options(model);
   options.kind = infer::EngineKind::kAuto;
@@ -167,8 +170,8 @@ std::optional<Proposal> propose_card(const config::Model& given) {
   proposal.reasons.push_back(fmt::format("its outputs look like {}: {}", layout.of, layout.config));
   proposal.reasons.push_back(fmt::format("such detectors are fed with {}", layout.input));
   proposal.card = as_lines(layout.config);
-  if (metadata.keypoints && layout.config.find("keypoints") == std::string::npos) {
-    proposal.card += fmt::format("keypoints: {}\n", *metadata.keypoints);
+  if (known.contains("keypoints") && layout.config.find("keypoints") == std::string::npos) {
+    proposal.card += fmt::format("keypoints: {}\n", known["keypoints"].get<int>());
   }
   if (!metadata.classes.empty()) {
     proposal.card += "classes: " + text_of(metadata.classes) + "\n";
@@ -176,7 +179,8 @@ std::optional<Proposal> propose_card(const config::Model& given) {
                                            metadata.classes.size() == 1 ? "" : "es"));
   }
   proposal.card += fmt::format("input: {{{}}}\n", layout.input);
-  if (!metadata.task.empty() && metadata.task != "detect" && metadata.task != "pose") {
+  const std::set<std::string> read = {"", "detect", "pose", "obb"};
+  if (read.count(metadata.task) == 0) {
     proposal.reasons.push_back(fmt::format(
         "its exporter says that its task is '{}', of which camd reads the boxes alone", metadata.task.substr(0, 32)));
   }

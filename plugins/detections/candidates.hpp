@@ -14,6 +14,10 @@ struct Box {  // network pixels
   float x0 = 0.0F, y0 = 0.0F, x1 = 0.0F, y1 = 0.0F;
 };
 
+struct Point {  // network pixels
+  float x = 0.0F, y = 0.0F;
+};
+
 struct Candidate {
   float score = 0.0F;
   std::int32_t class_id = 0;
@@ -49,5 +53,7 @@ class Candidates {
 
 // Intersection over union of two boxes with positive area.
 [[nodiscard]] float overlap(const Box& a, const Box& b) noexcept;
+// The same of two rectangles that are turned, each as its four corners in order around it.
+[[nodiscard]] float overlap_of_corners(const Point* a, const Point* b) noexcept;
 
 }  // namespace camd::plugins

@@ -2,6 +2,7 @@
 #include "plugins/detections/decoder.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -21,6 +22,21 @@ std::vector<int> Decoder::used_outputs() const {
     }
   }
   return used;
+}
+
+void Decoder::corners_of(Point centre, float width, float height, float angle, Point* corners) noexcept {
+  const float cosine = std::cos(angle), sine = std::sin(angle);
+  constexpr float kSigns[4][2] = {{-0.5F, -0.5F}, {0.5F, -0.5F}, {0.5F, 0.5F}, {-0.5F, 0.5F}};
+  for (int i = 0; i < 4; ++i) {
+    const float x = kSigns[i][0] * width, y = kSigns[i][1] * height;
+    corners[i] = {centre.x + x * cosine - y * sine, centre.y + x * sine + y * cosine};
+  }
+}
+
+Box Decoder::enclosing(const Point* corners) noexcept {
+  const auto x = std::minmax({corners[0].x, corners[1].x, corners[2].x, corners[3].x});
+  const auto y = std::minmax({corners[0].y, corners[1].y, corners[2].y, corners[3].y});
+  return {x.first, y.first, x.second, y.second};
 }
 
 HeadRules usual_rules(const Options& options, std::vector<int> anchors) {
@@ -54,6 +70,10 @@ std::unique_ptr<Decoder> make_decoder(Layout layout, const camd_model& model, co
     case Layout::kYolox: return make_yolox(model, options);
     case Layout::kNanodet: return make_nanodet(model, options);
     case Layout::kFastestdet: return make_fastestdet(model, options);
+    case Layout::kFastestv2: return make_fastestv2(model, options);
+    case Layout::kCenternet: return make_centernet(model, options);
+    case Layout::kCenterface: return make_centerface(model, options);
+    case Layout::kMediapipe: return make_mediapipe(model, options);
     case Layout::kRows: return make_rows(model, options);
   }
   throw std::invalid_argument("no such layout");

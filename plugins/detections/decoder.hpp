@@ -18,10 +18,6 @@
 
 namespace camd::plugins {
 
-struct Point {  // network pixels
-  float x = 0.0F, y = 0.0F;
-};
-
 class Decoder {
  public:
   virtual ~Decoder() = default;
@@ -54,6 +50,8 @@ class Decoder {
   }
 
   [[nodiscard]] int keypoint_count() const noexcept { return keypoint_count_; }
+  // Boxes that are turned: box() is what encloses one, and the keypoints are its four corners, in order around it.
+  [[nodiscard]] bool oriented() const noexcept { return oriented_; }
   [[nodiscard]] const Scores& scores() const noexcept { return scores_; }
   // One for each stride; layouts without strides have one whose cells are the rows of their list.
   [[nodiscard]] const std::vector<Level>& levels() const noexcept { return levels_; }
@@ -126,7 +124,12 @@ class Decoder {
 
   std::vector<Level> levels_;
   Scores scores_;
+  // A box turned by `angle` radians from the x to the y axis: its corners, and what encloses them.
+  static void corners_of(Point centre, float width, float height, float angle, Point* corners) noexcept;
+  static Box enclosing(const Point* corners) noexcept;
+
   int keypoint_count_ = 0;         // from the `kps` heads
+  bool oriented_ = false;          // then keypoint_count_ is 4
   int point_values_ = 2;           // of each keypoint: 3 where a visibility follows its place
   std::vector<int> more_outputs_;  // that are read beside the heads'
 };
@@ -145,6 +148,10 @@ class Decoder {
 [[nodiscard]] std::unique_ptr<Decoder> make_yolox(const camd_model& model, const Options& options);
 [[nodiscard]] std::unique_ptr<Decoder> make_nanodet(const camd_model& model, const Options& options);
 [[nodiscard]] std::unique_ptr<Decoder> make_fastestdet(const camd_model& model, const Options& options);
+[[nodiscard]] std::unique_ptr<Decoder> make_fastestv2(const camd_model& model, const Options& options);
+[[nodiscard]] std::unique_ptr<Decoder> make_centernet(const camd_model& model, const Options& options);
+[[nodiscard]] std::unique_ptr<Decoder> make_centerface(const camd_model& model, const Options& options);
+[[nodiscard]] std::unique_ptr<Decoder> make_mediapipe(const camd_model& model, const Options& options);
 [[nodiscard]] std::unique_ptr<Decoder> make_rows(const camd_model& model, const Options& options);
 
 }  // namespace camd::plugins

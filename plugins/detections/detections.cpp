@@ -47,8 +47,13 @@ class Detections final : public camd::plugin::Postprocessor {
     }
     tensors_.emplace(model, decoder_->used_outputs());
     for (const int output : tensors_->used()) needs.output(output, CAMD_NEED_HOST);
-    nms_ = options.nms.value_or(options.layout == Layout::kRows ? 1.0F : 0.4F);
+    // Where the graph, or the map itself, has chosen the boxes, all of them stay.
+    const bool chosen = options.layout == Layout::kRows || options.layout == Layout::kCenternet;
+    nms_ = options.nms.value_or(chosen ? 1.0F : 0.4F);
     blend_ = options.blend;
+    if (decoder_->oriented() && blend_ < 1.0F) {
+      throw std::invalid_argument("config.blend: boxes that are turned have no mean, leave it out");
+    }
     max_ = options.max;
     needs.detections(max_);
     kept_.reserve(static_cast<std::size_t>(max_));
@@ -66,9 +71,7 @@ class Detections final : public camd::plugin::Postprocessor {
       const Box box = decoder_->box(*tensors_, candidate);
       // False for NaN as well.
       if (!(box.x1 > box.x0 && box.y1 > box.y0) || !std::isfinite(box.x0 + box.y0 + box.x1 + box.y1)) continue;
-      const auto same = std::find_if(kept_.begin(), kept_.end(), [&](const Kept& k) {
-        return k.best.class_id == candidate.class_id && overlap(k.first, box) > nms_;
-      });
+      const auto same = same_object(candidate, box);
       if (same != kept_.end()) {
         if (overlap(same->first, box) > blend_) blend(*same, candidate, box);
       } else if (kept_.size() < static_cast<std::size_t>(max_)) {
@@ -111,6 +114,21 @@ class Detections final : public camd::plugin::Postprocessor {
     const float x = origin->x - keypoint.x, y = origin->y - keypoint.y;
     const float area = (first.x1 - first.x0) * (first.y1 - first.y0);
     return std::max(kLeast, std::exp(-(x * x + y * y) / (2.0F * kDeviation * kDeviation * area)));
+  }
+
+  // The kept one that hides the candidate.
+  std::vector<Kept>::iterator same_object(const Candidate& candidate, const Box& box) {
+    Points corners;
+    const bool turned = decoder_->oriented() && nms_ < 1.0F;
+    if (turned) decoder_->keypoints(*tensors_, candidate, corners.data());
+    return std::find_if(kept_.begin(), kept_.end(), [&](const Kept& k) {
+      if (k.best.class_id != candidate.class_id) return false;
+      // Those whose enclosing boxes are apart are apart.
+      if (turned && k.first.x0 < box.x1 && box.x0 < k.first.x1 && k.first.y0 < box.y1 && box.y0 < k.first.y1) {
+        return overlap_of_corners(k.points.data(), corners.data()) > nms_;
+      }
+      return !turned && overlap(k.first, box) > nms_;
+    });
   }
 
   // False when a keypoint is not a number.

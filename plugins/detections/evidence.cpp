@@ -180,19 +180,31 @@ std::optional<ScoreForm> score_form(const Decoder& decoder, const TensorSet& ten
   return form_of(score_ranges(decoder, tensors));
 }
 
+bool has_angles(const Decoder& decoder, const TensorSet& tensors) {
+  Range angles;
+  for_each_anchor(decoder, [&](const Level& level, const Candidate& c) {
+    const Head& head = level.head(Role::kAngle);
+    if (head.bound()) angles.add(tensors.data(head.output)[head.at(c.cell, c.anchor)]);
+  });
+  return !angles.empty() && !angles.is_probability();
+}
+
 std::optional<std::string> objection(const Decoder& decoder, const Options& options, const camd_model& model,
                                      const TensorSet& tensors, float most) {
   const auto width = static_cast<float>(model.input.shape[3]), height = static_cast<float>(model.input.shape[2]);
   Boxes boxes = look_at_boxes(decoder, tensors, width, height);
   const bool rows = options.layout == Layout::kRows;
-  const bool list = rows || (options.layout == Layout::kSsd && options.boxes != BoxForm::kPriors);
+  const bool list = rows || (options.layout == Layout::kSsd && options.boxes != BoxForm::kPriors &&
+                             options.boxes != BoxForm::kPriorsYx);
   const bool relative = list && options.relative.value_or(!rows);
   if (boxes.share(boxes.far) > most) {
     return relative ? "its boxes reach " + number(boxes.reach / std::max(width, height)) +
                           ": they are pixels, not parts of the picture"
                     : std::string("most of its boxes lie far outside the picture");
   }
-  if (boxes.share(boxes.turned) > most) return "most of its boxes end before they begin";
+  // A map holds sizes where objects are; elsewhere it may hold anything.
+  if (options.layout != Layout::kCenternet && boxes.share(boxes.turned) > most)
+    return "most of its boxes end before they begin";
   // Pixels near the upper left corner, all of them: parts of the picture were taken for pixels.
   constexpr float kSmall = 4.0F;
   if (((list && !relative) || options.decoded) && boxes.count > 0 && boxes.reach <= kSmall &&

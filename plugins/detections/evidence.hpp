@@ -25,4 +25,7 @@ namespace camd::plugins {
 // What the scores are by their range, whatever `options.scores` of the decoder says; nothing when they are no scores.
 [[nodiscard]] std::optional<ScoreForm> score_form(const Decoder& decoder, const TensorSet& tensors);
 
+// Whether what the decoder takes for angles can be nothing else: some lie below 0 or above 1.
+[[nodiscard]] bool has_angles(const Decoder& decoder, const TensorSet& tensors);
+
 }  // namespace camd::plugins

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <optional>
 #include <stdexcept>
+#include <utility>
 
 #include "plugins/json_object.hpp"
 
@@ -90,20 +91,6 @@ bool allowed(const RoleRule& rule, int channels) {
   if (channels < rule.least || channels % rule.multiple_of != 0) return false;
   return rule.channels.empty() ||
          std::find(rule.channels.begin(), rule.channels.end(), channels) != rule.channels.end();
-}
-
-// What an output's name says about its role: exporters name them in many ways, these parts are common.
-bool hints_at(const std::string& name, Role role) {
-  static const std::array<std::vector<std::string>, kRoleCount> parts = {
-      std::vector<std::string>{"cls", "class", "score", "conf", "prob"}, std::vector<std::string>{"obj"},
-      std::vector<std::string>{"box", "reg", "loc", "dis_pred", "dist", "delta"},
-      std::vector<std::string>{"kps", "land", "ldmk", "lmk", "point", "pts"}};
-  std::string lower = name;
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  const auto& words = parts[static_cast<std::size_t>(role)];
-  return std::any_of(words.begin(), words.end(),
-                     [&](const std::string& part) { return lower.find(part) != std::string::npos; });
 }
 
 // One way to read one output: `role` at `level` (or all levels), with its heads.
@@ -269,7 +256,7 @@ void bind_roles(const camd_model& model, const Options& options, const HeadRules
   settle(readings);
   for (std::size_t r = 0; r < rules.roles.size(); ++r) {
     const RoleRule& rule = rules.roles[r];
-    const std::string role(to_string(rule.role));
+    const std::string role(to_string(rule.role)), quoted = "'" + role + "'";
     const bool wanted = rule.required || !options.outputs[static_cast<std::size_t>(rule.role)].empty();
     const auto of = [&](int level) {
       std::vector<const Reading*> found;
@@ -279,12 +266,14 @@ void bind_roles(const camd_model& model, const Options& options, const HeadRules
       return found;
     };
     const auto too_many = [&](const std::vector<const Reading*>& found, const std::string& where) {
-      std::string text = "'" + role + "'" + where + " could be";
+      std::string text = quoted;
+      text.append(where).append(" could be");
       for (const Reading* reading : found) {
         text += ' ';
         text += describe_output(model, reading->output);
       }
-      attempt.problems.push_back(text + ": say which in `outputs: {" + role + ": ...}`");
+      text.append(": say which in `outputs: {").append(role).append(": ...}`");
+      attempt.problems.push_back(std::move(text));
     };
     if (const auto found = of(kAllLevels); found.size() == 1) {
       for (std::size_t l = 0; l < attempt.levels.size(); ++l) attempt.levels[l].head(rule.role) = found[0]->heads[l];
@@ -302,8 +291,10 @@ void bind_roles(const camd_model& model, const Options& options, const HeadRules
         attempt.levels[l].head(rule.role) = found[0]->heads[0];
         ++bound;
       } else if (found.empty() && wanted) {
-        attempt.problems.push_back("no output for '" + role + "'" + where + ", wanted " +
-                                   wanted_shape(rule, attempt.levels[l]) + " or the same flattened");
+        std::string text = "no output for ";
+        text.append(quoted).append(where).append(", wanted ");
+        text.append(wanted_shape(rule, attempt.levels[l])).append(" or the same flattened");
+        attempt.problems.push_back(std::move(text));
       }
     }
     if (!wanted && bound < attempt.levels.size()) {
@@ -355,6 +346,28 @@ int find_output(const camd_model& model, const std::string& name) {
   const auto near = nearest(name, known);
   throw std::invalid_argument("undeclared output '" + name + "'" + (near ? " (did you mean '" + *near + "'?)" : "") +
                               ": the model's outputs are " + describe_outputs(model));
+}
+
+std::optional<Head> head_of_level(const camd_model& model, int output, const Level& level) {
+  std::optional<Head> head = fit_level(shape_of(model.outputs[output]), level);
+  if (head) head->output = output;
+  return head;
+}
+
+bool hints_at(const std::string& name, Role role) {
+  static const std::array<std::vector<std::string>, kRoleCount> parts = {
+      std::vector<std::string>{"cls", "class", "score", "conf", "prob"},
+      std::vector<std::string>{"obj"},
+      std::vector<std::string>{"box", "reg", "loc", "dis_pred", "dist", "delta"},
+      std::vector<std::string>{"kps", "land", "ldmk", "lmk", "point", "pts"},
+      std::vector<std::string>{"offset"},
+      std::vector<std::string>{"angle", "theta"}};
+  std::string lower = name;
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const auto& words = parts[static_cast<std::size_t>(role)];
+  return std::any_of(words.begin(), words.end(),
+                     [&](const std::string& part) { return lower.find(part) != std::string::npos; });
 }
 
 std::vector<Level> bind_heads(const camd_model& model, const Options& options, const HeadRules& rules) {

@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -67,6 +68,12 @@ struct HeadRules {
 [[nodiscard]] std::string describe_outputs(const camd_model& model);
 // Index of the output of that name, or throws std::invalid_argument ("undeclared output ...", did you mean).
 [[nodiscard]] int find_output(const camd_model& model, const std::string& name);
+
+// `output` as the values of one level; `channels` of what it gives is the number of values per anchor. Nothing when the
+// shape is another.
+[[nodiscard]] std::optional<Head> head_of_level(const camd_model& model, int output, const Level& level);
+// Whether an output's name says that it holds `role`: exporters name them in many ways, some parts are common.
+[[nodiscard]] bool hints_at(const std::string& name, Role role);
 
 // Finds the outputs of all roles at every stride; those that are not `required` may stay unbound. Throws
 // std::invalid_argument with the first problem.

@@ -61,7 +61,7 @@ constexpr std::array kKeys = {
             .example = "2",
             .min = "1",
             .max = "64",
-            .help = "For layout scrfd."},
+            .help = "For layout scrfd, and for yolox with decoded."},
     CardKey{.path = "anchor_offset",
             .type = CardKeyType::kNumber,
             .example = "0.5",
@@ -104,14 +104,15 @@ constexpr std::array kKeys = {
             .example = "[x0, y0, x1, y1, score, class]",
             .min = "1",
             .max = "64",
-            .help = "What the values of a row of layout rows are: x0, y0, x1, y1, cx, cy, w, h, score, class, skip. "
-                    "Keypoints follow."},
+            .help =
+                "What the values of a row of layout rows are: x0, y0, x1, y1, cx, cy, w, h, score, class, angle, skip. "
+                "Keypoints follow."},
     CardKey{.path = "row[]", .type = CardKeyType::kText},
     CardKey{.path = "boxes",
             .type = CardKeyType::kWord,
             .example = "corners",
-            .words = "corners|corners_yx|centre|priors",
-            .help = "How layout ssd writes its boxes."},
+            .words = "corners|corners_yx|centre|priors|priors_yx",
+            .help = "How layout ssd writes its boxes; priors_yx also for layout anchors."},
     CardKey{.path = "relative",
             .type = CardKeyType::kBool,
             .example = "true",
@@ -119,11 +120,16 @@ constexpr std::array kKeys = {
     CardKey{.path = "decoded",
             .type = CardKeyType::kBool,
             .example = "true",
-            .help = "Boxes of layout yolox are in network pixels already."},
+            .help = "Boxes of layout yolox, or distances of layout scrfd, are in network pixels already."},
+    CardKey{
+        .path = "oriented",
+        .type = CardKeyType::kBool,
+        .example = "true",
+        .help = "Behind the classes of layout ssd stands an angle in radians. The keypoints are the box's corners."},
     CardKey{.path = "outputs",
             .type = CardKeyType::kAny,
             .example = "{cls: [cls_8, cls_16], box: [box_8, box_16]}",
-            .words = "a map of cls, obj, box and kps to output names, one for each stride",
+            .words = "a map of cls, obj, box, kps, offset and angle to output names, one for each stride",
             .help = "Which output is which, where it cannot be seen from names and shapes."},
 };
 

@@ -2,6 +2,7 @@
 // MultiBox Detector", 2016, section 2.2; Deng et al., "RetinaFace", 2019, for the keypoints):
 //   anchor centre a = (cell + offset) * stride + shift
 //   cx = ax + d0 * v0 * w_a    w = w_a * exp(d2 * v1)    keypoint x = ax + l * v0 * w_a
+// With `boxes: priors_yx` y and height stand first (EfficientDet, TensorFlow).
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -21,7 +22,8 @@ class Anchors final : public Decoder {
         offset_(options.anchor_offset.value_or(0.5F)),
         shift_(options.anchor_shift),
         variance_centre_(options.variances ? (*options.variances)[0] : 0.1F),
-        variance_size_(options.variances ? (*options.variances)[1] : 0.2F) {
+        variance_size_(options.variances ? (*options.variances)[1] : 0.2F),
+        x_(options.boxes == BoxForm::kPriorsYx ? 1 : 0) {
     // Background and objects of RetinaFace's original: [background a0, background a1, object a0, object a1].
     for (Level& level : levels_) {
       Head& cls = level.head(Role::kCls);
@@ -34,10 +36,10 @@ class Anchors final : public Decoder {
   [[nodiscard]] Box box(const TensorSet& tensors, const Candidate& c) const override {
     const Anchor a = anchor(c);
     const Values d = values(tensors, Role::kBox, c);
-    const float x = a.x + d[0] * variance_centre_ * a.size.width;
-    const float y = a.y + d[1] * variance_centre_ * a.size.height;
-    const float half_width = 0.5F * a.size.width * bounded_exp(d[2] * variance_size_);
-    const float half_height = 0.5F * a.size.height * bounded_exp(d[3] * variance_size_);
+    const float x = a.x + d[x_] * variance_centre_ * a.size.width;
+    const float y = a.y + d[1 - x_] * variance_centre_ * a.size.height;
+    const float half_width = 0.5F * a.size.width * bounded_exp(d[2 + x_] * variance_size_);
+    const float half_height = 0.5F * a.size.height * bounded_exp(d[3 - x_] * variance_size_);
     return {x - half_width, y - half_height, x + half_width, y + half_height};
   }
 
@@ -69,6 +71,7 @@ class Anchors final : public Decoder {
 
   std::vector<std::vector<AnchorSize>> anchors_;  // by level
   float offset_, shift_, variance_centre_, variance_size_;
+  int x_;  // 1: y stands before x, as TensorFlow's detectors have it
 };
 
 }  // namespace

@@ -37,12 +37,9 @@ class FastestDet final : public Decoder {
   }
 
  private:
-  // Of the best class. The classes of logits share one softmax; the largest is taken out before exp().
+  // Of the best class. The classes of logits share one softmax.
   [[nodiscard]] float probability(const float* values, std::int64_t step, const Scores::Best& best) const noexcept {
-    if (!logits_) return scores_.probability(best.raw);
-    float sum = 0.0F;
-    for (int k = 0; k < scores_.classes(); ++k) sum += std::exp(values[k * step] - best.raw);
-    return 1.0F / sum;
+    return logits_ ? scores_.softmax_of_best(values, step, best) : scores_.probability(best.raw);
   }
 
   bool logits_;

@@ -1,6 +1,8 @@
 // Layout `rows`: boxes that the graph has chosen already, a row for each: [1,N,6] or [N,6] (YOLOv10, YOLO26 and exports
 // with their own suppression), [N,7] (YOLOv7), with keypoints behind; `row` says what the values are. Or three tensors:
-// boxes [N,4], scores [N] and numbers of classes [N] (torchvision, TensorFlow). Rows with a score below 0 are empty.
+// boxes [N,4], scores [N] and numbers of classes [N] (torchvision, TensorFlow). Or two: [N,5] and numbers of classes
+// [N] (MMDetection). A row with an angle is a box that is turned (YOLO26's oriented boxes). Rows with a score below 0
+// are empty.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -28,7 +30,8 @@ struct Table {
   std::array<Column, 4> box;
   BoxForm form = BoxForm::kCorners;
   Column score, class_id;
-  Column points;  // of the first keypoint
+  std::optional<Column> angle;  // of a box that is turned
+  Column points;                // of the first keypoint
   int keypoints = 0, point_values = 2;
 };
 
@@ -39,6 +42,10 @@ class Rows final : public Decoder {
     keypoint_count_ = table.keypoints;
     point_values_ = table.point_values;
     more_outputs_.push_back(table.class_id.output);
+    if (table.angle) {
+      oriented_ = true;
+      keypoint_count_ = 4;
+    }
   }
 
   void scan(const TensorSet& tensors, Candidates& candidates) override {
@@ -54,6 +61,11 @@ class Rows final : public Decoder {
   [[nodiscard]] Box box(const TensorSet& tensors, const Candidate& c) const override {
     const float class_id = at(tensors, table_.class_id, c, 0);
     if (class_id != std::round(class_id)) return {0, 0, -1, -1};  // the values are others than `row` says
+    if (oriented()) {
+      std::array<Point, 4> corners;
+      keypoints(tensors, c, corners.data());
+      return enclosing(corners.data());
+    }
     std::array<float, 4> d;
     for (std::size_t k = 0; k < d.size(); ++k) d[k] = at(tensors, table_.box[k], c, 0);
     switch (table_.form) {
@@ -66,10 +78,16 @@ class Rows final : public Decoder {
   }
 
   [[nodiscard]] bool holds(const TensorSet& tensors, const Candidate& c) const override {
-    return at(tensors, table_.score, c, 0) >= 0.0F;
+    return at(tensors, table_.score, c, 0) > 0.0F;  // exporters fill up with zeros, camd with -1
   }
 
   void keypoints(const TensorSet& tensors, const Candidate& c, Point* points) const override {
+    if (oriented()) {
+      const auto side = [&](std::size_t k) { return at(tensors, table_.box[k], c, 0); };
+      corners_of({side(0) * width_, side(1) * height_}, side(2) * width_, side(3) * height_,
+                 at(tensors, *table_.angle, c, 0), points);
+      return;
+    }
     for (int k = 0; k < keypoint_count(); ++k) {
       const int first = k * point_values_;
       points[k] = {at(tensors, table_.points, c, first) * width_, at(tensors, table_.points, c, first + 1) * height_};
@@ -109,7 +127,10 @@ std::optional<Table> in_one(const camd_model& model, int i, const Options& optio
   const int wanted =
       options.keypoints.value_or(rest % 3 == 0 ? static_cast<int>(rest / 3) : static_cast<int>(rest / 2));
   if (wanted > CAMD_MAX_KEYPOINTS) return std::nullopt;  // such as [84,8400], whose rows are no boxes
-  if (wanted == 0 ? rest != 0 : rest != 2 * wanted && rest != 3 * wanted) return std::nullopt;
+  // With `keypoints: 0` what follows is something else, such as a mask's coefficients.
+  if (wanted == 0 ? rest != 0 && !options.keypoints
+                  : rest != std::int64_t{2} * wanted && rest != std::int64_t{3} * wanted)
+    return std::nullopt;
   table.keypoints = wanted;
   table.point_values = wanted == 0 ? 2 : static_cast<int>(rest / wanted);
   table.points = {i, width, s[1]};
@@ -135,7 +156,32 @@ std::optional<Table> in_one(const camd_model& model, int i, const Options& optio
   if (!score || !number) throw std::invalid_argument("`row` must name score and class");
   table.score = *score;
   table.class_id = *number;
+  table.angle = column(RowValue::kAngle);
+  if (table.angle && (table.form != BoxForm::kCentre || table.keypoints > 0)) {
+    throw std::invalid_argument(
+        "`angle` in `row` needs cx, cy, w and h, and no keypoints: those are the box's corners");
+  }
   return table;
+}
+
+// Corners and score in one tensor, classes in another (MMDetection's exports: dets [1,N,5], labels [1,N]).
+std::optional<Table> in_two(const camd_model& model, const Options& options) {
+  const auto& names = options.outputs[static_cast<std::size_t>(Role::kCls)];
+  for (int b = 0; b < model.output_count; ++b) {
+    const Shape boxes = shape_of(model.outputs[b], 2);
+    if (boxes.empty() || boxes[1] != 5 || boxes[0] < 2) continue;
+    for (int i = 0; i < model.output_count; ++i) {
+      const Shape s = shape_of(model.outputs[i], 1);
+      if (s.empty() || s[0] != boxes[0] || (!names.empty() && names.front() != model.outputs[i].name)) continue;
+      Table table;
+      table.rows = boxes[0];
+      for (std::size_t k = 0; k < 4; ++k) table.box[k] = {b, static_cast<std::int64_t>(k), 5};
+      table.score = {b, 4, 5};
+      table.class_id = {i, 0, 1};
+      return table;
+    }
+  }
+  return std::nullopt;
 }
 
 // Boxes, scores and classes in tensors of their own, told apart by their names.
@@ -184,13 +230,18 @@ Head head_of(const Column& column, int channels) {
 }  // namespace
 
 std::unique_ptr<Decoder> make_rows(const camd_model& model, const Options& options) {
-  std::optional<Table> table = options.row.empty() ? in_three(model, options) : std::nullopt;
+  std::optional<Table> table;
+  if (options.row.empty()) {
+    table = in_three(model, options);
+    if (!table) table = in_two(model, options);
+  }
   for (int i = 0; i < model.output_count && !table; ++i) table = in_one(model, i, options);
   if (!table || table->rows > INT32_MAX) {
     const std::size_t width = options.row.empty() ? 6 : options.row.size();
-    throw std::invalid_argument("no output of chosen boxes, wanted [1,N," + std::to_string(width) +
-                                "] or boxes [N,4], scores [N] and labels [N]; the model's outputs are " +
-                                describe_outputs(model));
+    throw std::invalid_argument(
+        "no output of chosen boxes, wanted [1,N," + std::to_string(width) +
+        "], [N,5] and labels [N], or boxes [N,4], scores [N] and labels [N]; the model's outputs are " +
+        describe_outputs(model));
   }
   Level level;
   level.width = static_cast<int>(table->rows);

@@ -1,6 +1,7 @@
 // Layout `scrfd`: distances from the cell's point to the four sides, in strides (Guo et al., "Sample and Computation
 // Redistribution for Efficient Face Detection", 2021; deepinsight/insightface, detection/scrfd):
 //   point p = (cell + offset) * stride   x0 = px - d0 * stride   x1 = px + d2 * stride   keypoint x = px + k * stride
+// With `decoded: true` the distances are in network pixels, as RTMDet's heads give them.
 #include <optional>
 #include <utility>
 
@@ -11,15 +12,16 @@ namespace {
 
 class Scrfd final : public Decoder {
  public:
-  Scrfd(std::vector<Level> levels, Scores scores, float offset)
-      : Decoder(std::move(levels), std::move(scores)), offset_(offset) {}
+  Scrfd(std::vector<Level> levels, Scores scores, float offset, bool decoded)
+      : Decoder(std::move(levels), std::move(scores)), offset_(offset), decoded_(decoded) {}
 
   [[nodiscard]] Box box(const TensorSet& tensors, const Candidate& c) const override {
     const GridCell at = cell_of(c);
     const auto stride = static_cast<float>(at.level.stride);
     const float x = (at.column + offset_) * stride, y = (at.row + offset_) * stride;
     const Values d = values(tensors, Role::kBox, c);
-    return {x - d[0] * stride, y - d[1] * stride, x + d[2] * stride, y + d[3] * stride};
+    const float unit = decoded_ ? 1.0F : stride;
+    return {x - d[0] * unit, y - d[1] * unit, x + d[2] * unit, y + d[3] * unit};
   }
 
   void keypoints(const TensorSet& tensors, const Candidate& c, Point* points) const override {
@@ -30,6 +32,7 @@ class Scrfd final : public Decoder {
 
  private:
   float offset_;
+  bool decoded_;
 };
 
 }  // namespace
@@ -40,7 +43,8 @@ std::unique_ptr<Decoder> make_scrfd(const camd_model& model, const Options& opti
   no_background.background = false;
   auto levels = bind_heads(model, options, usual_rules(no_background, {options.anchors_per_cell.value_or(2)}));
   Scores scores(no_background, levels.front().head(Role::kCls).channels, false);
-  return std::make_unique<Scrfd>(std::move(levels), std::move(scores), options.anchor_offset.value_or(0.0F));
+  return std::make_unique<Scrfd>(std::move(levels), std::move(scores), options.anchor_offset.value_or(0.0F),
+                                 options.decoded);
 }
 
 }  // namespace camd::plugins

@@ -2,8 +2,10 @@
 // `centre`), or still relative to priors (`boxes: priors`: the formulas of layout `anchors`, with all strides in one
 // tensor; Liu et al., "SSD: Single Shot MultiBox Detector", 2016). Score 0 of each row is the background.
 // One tensor with four box values and the classes in each row ([1,N,4+C] or [1,4+C,N]) is taken as well: YOLOv8 and its
-// kind are `boxes: centre, relative: false`.
+// kind are `boxes: centre, relative: false`. With `oriented: true` the angle by which the box is turned follows, in
+// radians from the x to the y axis ([1,4+C+1,N]: YOLO's oriented boxes); its corners are the keypoints.
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -18,6 +20,10 @@ class Ssd final : public Decoder {
  public:
   Ssd(std::vector<Level> levels, Scores scores, BoxForm form, float width, float height, std::optional<int> keypoints)
       : Decoder(std::move(levels), std::move(scores)), form_(form), width_(width), height_(height) {
+    if (levels_.front().head(Role::kAngle).bound()) {
+      oriented_ = true;
+      keypoint_count_ = 4;
+    }
     const Head& kps = levels_.front().head(Role::kKps);
     if (!kps.bound() || !keypoints || *keypoints == 0) return;
     point_values_ = kps.channels / *keypoints;
@@ -25,6 +31,11 @@ class Ssd final : public Decoder {
   }
 
   [[nodiscard]] Box box(const TensorSet& tensors, const Candidate& c) const override {
+    if (oriented()) {
+      std::array<Point, 4> corners;
+      keypoints(tensors, c, corners.data());
+      return enclosing(corners.data());
+    }
     const Values d = values(tensors, Role::kBox, c);
     switch (form_) {
       case BoxForm::kCornersYx: return {d[1] * width_, d[0] * height_, d[3] * width_, d[2] * height_};
@@ -36,6 +47,12 @@ class Ssd final : public Decoder {
   }
 
   void keypoints(const TensorSet& tensors, const Candidate& c, Point* points) const override {
+    if (oriented()) {
+      const Values d = values(tensors, Role::kBox, c);
+      corners_of({d[0] * width_, d[1] * height_}, d[2] * width_, d[3] * height_, values(tensors, Role::kAngle, c)[0],
+                 points);
+      return;
+    }
     const Values l = values(tensors, Role::kKps, c);
     for (int k = 0; k < keypoint_count(); ++k) {
       const int at = k * point_values_;
@@ -64,7 +81,10 @@ std::optional<BoxList> box_list(const camd_tensor_spec& spec) {
 }  // namespace
 
 std::unique_ptr<Decoder> make_ssd(const camd_model& model, const Options& options) {
-  if (options.boxes == BoxForm::kPriors) {
+  if (options.oriented && (options.boxes != BoxForm::kCentre || options.keypoints.value_or(0) > 0)) {
+    throw std::invalid_argument("`oriented: true` needs `boxes: centre` and no keypoints: those are the box's corners");
+  }
+  if (options.boxes == BoxForm::kPriors || options.boxes == BoxForm::kPriorsYx) {
     if (options.anchors.empty()) {
       throw std::invalid_argument("`boxes: priors` needs `anchors`, one list per stride, and `strides`");
     }
@@ -81,7 +101,7 @@ std::unique_ptr<Decoder> make_ssd(const camd_model& model, const Options& option
   std::string problem = "no output of boxes, wanted [1,N,4]; the model's outputs are " + describe_outputs(model);
   for (int i = 0; i < model.output_count; ++i) {
     const auto list = box_list(model.outputs[i]);
-    if (!list || list->alone != any_alone || list->count > INT32_MAX) continue;
+    if (!list || list->alone != any_alone || list->count < 1 || list->count > INT32_MAX) continue;
     std::array<std::int64_t, 4> shape = {1, 3, 1, list->count};
     camd_model row = model;
     row.input.ndim = 4;
@@ -91,16 +111,28 @@ std::unique_ptr<Decoder> make_ssd(const camd_model& model, const Options& option
     std::vector<Level> levels;
     // Keypoints behind the classes of a row have a visibility each (YOLO's poses), or none.
     const bool in_rows = !list->alone && options.keypoints.value_or(0) > 0;
-    for (const int values : in_rows ? std::vector<int>{3, 2} : std::vector<int>{2}) {
+    // With named classes and `keypoints: 0` something else may follow, such as a mask's coefficients.
+    const bool more = !list->alone && options.keypoints == 0 && !options.classes.empty() && !options.oriented;
+    for (const int values : in_rows || more ? std::vector<int>{3, 2} : std::vector<int>{2}) {
       try {
         HeadRules rules = usual_rules(options, {1});
+        if (more && values == 3) {
+          rules.roles.front().channels = {static_cast<int>(options.classes.size())};
+          rules.roles.push_back({Role::kKps, {}, 1, true, 1});
+        }
         if (!list->alone) rules.fused = {Role::kBox, Role::kCls};
+        if (more && values == 3) rules.fused.push_back(Role::kKps);
+        if (options.oriented) {
+          rules.roles.push_back({Role::kAngle, {1}, 1, true, 1});
+          rules.fused.push_back(Role::kAngle);
+        }
         if (in_rows) {
           rules.fused.push_back(Role::kKps);
           rules.roles.back().channels = {values * *options.keypoints};
           if (options.classes.empty()) rules.roles.front().channels = {1};
         }
         levels = bind_heads(row, one, rules);
+        if (more) levels.front().head(Role::kKps) = Head{};
         break;
       } catch (const std::invalid_argument& e) {
         problem = e.what();

@@ -2,6 +2,7 @@
 #include "plugins/detections/options.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "plugins/camd_plugin.h"
@@ -99,7 +100,8 @@ void read_outputs(JsonObject& in, Options& options) {
   if (value == nullptr) return;
   if (!value->is_object()) {
     in.fail("outputs",
-            "must map cls, obj, box, kps to output names, e.g. {cls: [cls_8, cls_16], box: [box_8, box_16]}");
+            "must map cls, obj, box, kps, offset, angle to output names, e.g. {cls: [cls_8, cls_16], box: [box_8, "
+            "box_16]}");
     return;
   }
   JsonObject roles("config.outputs", *value);
@@ -109,7 +111,7 @@ void read_outputs(JsonObject& in, Options& options) {
   in.fail("outputs", roles);
 }
 
-constexpr std::array<std::pair<std::string_view, RowValue>, 11> kRowValues = {{{"x0", RowValue::kX0},
+constexpr std::array<std::pair<std::string_view, RowValue>, 12> kRowValues = {{{"x0", RowValue::kX0},
                                                                                {"y0", RowValue::kY0},
                                                                                {"x1", RowValue::kX1},
                                                                                {"y1", RowValue::kY1},
@@ -119,6 +121,7 @@ constexpr std::array<std::pair<std::string_view, RowValue>, 11> kRowValues = {{{
                                                                                {"h", RowValue::kHeight},
                                                                                {"score", RowValue::kScore},
                                                                                {"class", RowValue::kClass},
+                                                                               {"angle", RowValue::kAngle},
                                                                                {"skip", RowValue::kSkip}}};
 
 void read_row(JsonObject& in, Options& options) {
@@ -129,7 +132,8 @@ void read_row(JsonObject& in, Options& options) {
     const auto known =
         std::find_if(kRowValues.begin(), kRowValues.end(), [&](const auto& value) { return value.first == word; });
     if (known == kRowValues.end()) {
-      in.fail("row", "holds '" + word + "', which is none of x0, y0, x1, y1, cx, cy, w, h, score, class and skip");
+      in.fail("row",
+              "holds '" + word + "', which is none of x0, y0, x1, y1, cx, cy, w, h, score, class, angle and skip");
       return;
     }
     options.row.push_back(known->second);
@@ -153,10 +157,9 @@ void apply(JsonObject& in, Options& options);
 void read_layout(JsonObject& in, Options& options) {
   const auto layout = in.text("layout");
   if (!layout) return;
-  for (const KnownLayout& known : known_layouts()) {
-    if (known.name != *layout) continue;
-    JsonObject keys("layout " + *layout, known.keys);
-    apply(keys, options);
+  const auto& known = known_layouts();
+  if (std::any_of(known.begin(), known.end(), [&](const KnownLayout& k) { return k.name == *layout; })) {
+    apply_known_layout(*layout, options);
     return;
   }
   const std::vector<std::string>& kinds = layout_kinds();
@@ -204,21 +207,53 @@ void apply(JsonObject& in, Options& options) {
                      : *v == "percent" ? ScoreForm::kPercent
                                        : ScoreForm::kProbability;
   }
-  if (const auto v = in.one_of("boxes", {"corners", "corners_yx", "centre", "priors"})) {
+  if (const auto v = in.one_of("boxes", {"corners", "corners_yx", "centre", "priors", "priors_yx"})) {
     options.boxes = *v == "corners"      ? BoxForm::kCorners
                     : *v == "corners_yx" ? BoxForm::kCornersYx
                     : *v == "centre"     ? BoxForm::kCentre
-                                         : BoxForm::kPriors;
+                    : *v == "priors"     ? BoxForm::kPriors
+                                         : BoxForm::kPriorsYx;
   }
   if (const auto v = in.boolean("relative")) options.relative = *v;
   if (const auto v = in.boolean("decoded")) options.decoded = *v;
+  if (const auto v = in.boolean("oriented")) options.oriented = *v;
+}
+
+// EfficientDet's anchors (Tan et al., "EfficientDet", 2020; google/automl, efficientdet/tf2/anchors.py): three sizes
+// from four strides on, each in three shapes.
+std::string efficientdet_keys() {
+  json keys = {{"layout", "anchors"},
+               {"boxes", "priors_yx"},
+               {"variances", {1, 1}},
+               {"scores", "logits"},
+               {"background", false}};
+  for (int stride = 8; stride <= 128; stride *= 2) {
+    json of_stride = json::array();
+    for (int octave = 0; octave < 3; ++octave) {
+      const double side = 4.0 * stride * std::exp2(octave / 3.0);
+      for (const auto& [x, y] : {std::pair{1.0, 1.0}, {1.4, 0.7}, {0.7, 1.4}})
+        of_stride.push_back({side * x, side * y});
+    }
+    keys["strides"].push_back(stride);
+    keys["anchors"].push_back(of_stride);
+  }
+  return keys.dump();
 }
 
 }  // namespace
 
+void apply_known_layout(std::string_view name, Options& options) {  // NOLINT(misc-no-recursion): as apply()
+  for (const KnownLayout& known : known_layouts()) {
+    if (known.name != name) continue;
+    JsonObject keys("layout " + std::string(name), std::string_view(known.keys));
+    apply(keys, options);
+  }
+}
+
 const std::vector<std::string>& layout_kinds() {
-  static const std::vector<std::string> kinds = {"anchors", "scrfd",   "yunet",      "ssd",
-                                                 "yolox",   "nanodet", "fastestdet", "rows"};
+  static const std::vector<std::string> kinds = {"anchors",   "scrfd",      "yunet",      "ssd",
+                                                 "yolox",     "nanodet",    "fastestdet", "yolo-fastestv2",
+                                                 "centernet", "centerface", "mediapipe",  "rows"};
   return kinds;
 }
 
@@ -232,10 +267,11 @@ const std::vector<std::string>& layout_names() {
 }
 
 const std::vector<KnownLayout>& known_layouts() {
-  constexpr std::string_view kAnchored = R"({"layout":"yolox","decoded":true,"anchors_per_cell":3})";
-  constexpr std::string_view kFree = R"({"layout":"ssd","boxes":"centre","relative":false})";
-  constexpr std::string_view kCorners = R"({"layout":"ssd","relative":false})";
-  constexpr std::string_view kQueries = R"({"layout":"ssd","boxes":"centre","scores":"logits"})";
+  constexpr const char* kAnchored = R"({"layout":"yolox","decoded":true,"anchors_per_cell":3})";
+  constexpr const char* kFree = R"({"layout":"ssd","boxes":"centre","relative":false})";
+  constexpr const char* kCorners = R"({"layout":"ssd","relative":false})";
+  constexpr const char* kQueries = R"({"layout":"ssd","boxes":"centre","scores":"logits"})";
+  constexpr const char* kTurned = R"({"layout":"ssd","boxes":"centre","relative":false,"oriented":true})";
   static const std::vector<KnownLayout> known = {
       {"yolov3", kAnchored},
       {"yolov5", kAnchored},
@@ -251,6 +287,9 @@ const std::vector<KnownLayout>& known_layouts() {
       {"yolov8-pose", R"({"layout":"ssd","boxes":"centre","relative":false,"keypoints":17})"},
       {"yolo11-pose", R"({"layout":"ssd","boxes":"centre","relative":false,"keypoints":17})"},
       {"yolo26-pose", R"({"layout":"rows","keypoints":17})"},
+      {"yolov8-obb", kTurned},
+      {"yolo11-obb", kTurned},
+      {"yolo26-obb", R"({"layout":"rows","row":["cx","cy","w","h","score","class","angle"]})"},
       {"yolonas", kCorners},
       {"ppyoloe", kCorners},
       {"damoyolo", kCorners},
@@ -259,6 +298,10 @@ const std::vector<KnownLayout>& known_layouts() {
       {"dfine", kQueries},
       {"deim", kQueries},
       {"rfdetr", kQueries},
+      {"rtmdet", R"({"layout":"rows"})"},
+      {"efficientdet", efficientdet_keys()},
+      {"blazeface", R"({"layout":"mediapipe","scores":"logits"})"},
+      {"blazepalm", R"({"layout":"mediapipe","scores":"logits"})"},
   };
   return known;
 }
@@ -272,14 +315,19 @@ std::string_view to_string(Layout layout) noexcept {
     case Layout::kYolox: return "yolox";
     case Layout::kNanodet: return "nanodet";
     case Layout::kFastestdet: return "fastestdet";
+    case Layout::kFastestv2: return "yolo-fastestv2";
+    case Layout::kCenternet: return "centernet";
+    case Layout::kCenterface: return "centerface";
+    case Layout::kMediapipe: return "mediapipe";
     case Layout::kRows: return "rows";
   }
   return "?";
 }
 
 Layout parse_layout(std::string_view name) noexcept {
-  for (const Layout layout : {Layout::kScrfd, Layout::kYunet, Layout::kSsd, Layout::kYolox, Layout::kNanodet,
-                              Layout::kFastestdet, Layout::kRows}) {
+  for (const Layout layout :
+       {Layout::kScrfd, Layout::kYunet, Layout::kSsd, Layout::kYolox, Layout::kNanodet, Layout::kFastestdet,
+        Layout::kFastestv2, Layout::kCenternet, Layout::kCenterface, Layout::kMediapipe, Layout::kRows}) {
     if (name == to_string(layout)) return layout;
   }
   return Layout::kAnchors;
@@ -291,6 +339,8 @@ std::string_view to_string(Role role) noexcept {
     case Role::kObj: return "obj";
     case Role::kBox: return "box";
     case Role::kKps: return "kps";
+    case Role::kOffset: return "offset";
+    case Role::kAngle: return "angle";
   }
   return "?";
 }

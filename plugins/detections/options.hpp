@@ -16,7 +16,20 @@
 
 namespace camd::plugins {
 
-enum class Layout : std::uint8_t { kAnchors, kScrfd, kYunet, kSsd, kYolox, kNanodet, kFastestdet, kRows };
+enum class Layout : std::uint8_t {
+  kAnchors,
+  kScrfd,
+  kYunet,
+  kSsd,
+  kYolox,
+  kNanodet,
+  kFastestdet,
+  kFastestv2,
+  kCenternet,
+  kCenterface,
+  kMediapipe,
+  kRows
+};
 
 [[nodiscard]] std::string_view to_string(Layout layout) noexcept;
 [[nodiscard]] const std::vector<std::string>& layout_kinds();       // "anchors", ...
@@ -24,22 +37,35 @@ enum class Layout : std::uint8_t { kAnchors, kScrfd, kYunet, kSsd, kYolox, kNano
 [[nodiscard]] Layout parse_layout(std::string_view name) noexcept;  // `name` is one of layout_kinds()
 
 // What one value of an output tensor says.
-enum class Role : std::uint8_t { kCls, kObj, kBox, kKps };
-inline constexpr std::size_t kRoleCount = 4;
+enum class Role : std::uint8_t { kCls, kObj, kBox, kKps, kOffset, kAngle };
+inline constexpr std::size_t kRoleCount = 6;
 [[nodiscard]] std::string_view to_string(Role role) noexcept;  // the key in `outputs:`
 
 // What one value of a row of layout `rows` is.
-enum class RowValue : std::uint8_t { kX0, kY0, kX1, kY1, kCentreX, kCentreY, kWidth, kHeight, kScore, kClass, kSkip };
+enum class RowValue : std::uint8_t {
+  kX0,
+  kY0,
+  kX1,
+  kY1,
+  kCentreX,
+  kCentreY,
+  kWidth,
+  kHeight,
+  kScore,
+  kClass,
+  kAngle,
+  kSkip
+};
 
 // Names that people know detectors by, and the keys that each stands for, as JSON.
 struct KnownLayout {
   std::string_view name;
-  std::string_view keys;
+  std::string keys;
 };
 [[nodiscard]] const std::vector<KnownLayout>& known_layouts();
 
-// How `ssd` boxes are written.
-enum class BoxForm : std::uint8_t { kCorners, kCornersYx, kCentre, kPriors };
+// How `ssd` boxes are written. kPriors, and kPriorsYx with y before x: relative to anchors, as in layout `anchors`.
+enum class BoxForm : std::uint8_t { kCorners, kCornersYx, kCentre, kPriors, kPriorsYx };
 
 // What a score's value is. kLogits: camd takes the sigmoid, or the softmax where there is a background.
 enum class ScoreForm : std::uint8_t { kProbability, kPercent, kLogits };
@@ -73,9 +99,13 @@ struct Options {
   std::vector<RowValue> row;          // rows: what the values of a row are; empty: x0, y0, x1, y1, score, class
   BoxForm boxes = BoxForm::kCorners;  // ssd
   std::optional<bool> relative;       // ssd: boxes in 0..1 of the input rather than network pixels
-  bool decoded = false;               // yolox: boxes are network pixels already
+  bool decoded = false;               // yolox: boxes are network pixels already; scrfd: distances are
+  bool oriented = false;              // ssd: an angle behind the classes of each row
   std::array<std::vector<std::string>, kRoleCount> outputs;  // by role: one name, or one per stride
 };
+
+// Reads what the detector's name stands for over `options`. `name` is one of known_layouts().
+void apply_known_layout(std::string_view name, Options& options);
 
 // Reads `config_json` over `card_json`. Throws std::invalid_argument with everything that is wrong. Unknown keys are
 // errors in the configuration; the card is shared with others and may hold more.

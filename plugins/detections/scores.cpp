@@ -13,6 +13,7 @@ Scores::Scores(const Options& options, int channels, bool background_by_default)
   background_ = options.background.value_or(names_.empty() ? background_by_default && channels > 1
                                                            : channels == static_cast<int>(names_.size()) + 1);
   const int classes = channels - (background_ ? 1 : 0);
+  if (classes < 1) throw std::invalid_argument("the model's scores have no class beside the background");
   first_ = background_ && !options.background_last ? 1 : 0;
   background_at_ = options.background_last ? classes : 0;
   if (names_.empty()) {

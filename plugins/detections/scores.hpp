@@ -62,6 +62,13 @@ class Scores {
     return {best, values[best * step]};
   }
 
+  // The best class's share of the softmax over all classes; the largest is taken out before exp().
+  [[nodiscard]] float softmax_of_best(const float* values, std::int64_t step, const Best& best) const noexcept {
+    float sum = 0.0F;
+    for (int k = 0; k < classes(); ++k) sum += std::exp(values[k * step] - best.raw);
+    return 1.0F / sum;
+  }
+
   // Makes a candidate where the probability passes.
   void offer(float probability, int class_id, int level, std::int64_t anchor, std::int64_t cell,
              Candidates& candidates) {

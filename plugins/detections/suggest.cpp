@@ -27,12 +27,25 @@ struct Form {
   std::optional<int> keypoints{};
   std::vector<RowValue> row{};
   const char* input = "color: rgb, scale: 0.00392157";  // how such detectors are fed
+  const char* name = "";                                // of known_layouts(), which then says all the rest
+  bool oriented = false;                                // an angle behind the classes
+
+  // Boxes that are turned.
+  [[nodiscard]] bool turned() const {
+    return oriented || std::find(row.begin(), row.end(), RowValue::kAngle) != row.end();
+  }
 };
 
 constexpr const char* kBytes = "color: bgr, scale: 1";
 constexpr const char* kTopLeftBytes = "color: bgr, scale: 1, position: top_left";
 constexpr const char* kNanodetInput =
     "color: bgr, mean: [103.53, 116.28, 123.675], scale: [0.0174292, 0.0175070, 0.0171248], resize: stretch";
+constexpr const char* kRtmdetInput =
+    "color: bgr, mean: [103.53, 116.28, 123.675], scale: [0.0174292, 0.0175070, 0.0171248], position: top_left";
+constexpr const char* kEfficientdetInput =
+    "color: rgb, mean: [123.675, 116.28, 103.53], scale: [0.0171248, 0.0175070, 0.0174292], position: top_left";
+constexpr const char* kCenternetInput =
+    "color: bgr, mean: [104.04, 113.985, 119.85], scale: [0.0135696, 0.0143123, 0.0141064]";
 
 Form fed(Form form, const char* input) {
   form.input = input;
@@ -40,6 +53,16 @@ Form fed(Form form, const char* input) {
 }
 Form with_keypoints(Form form, int keypoints) {
   form.keypoints = keypoints;
+  return form;
+}
+Form named(Layout layout, const char* name, const char* of, const char* input) {
+  Form form{layout, of};
+  form.name = name;
+  form.input = input;
+  return form;
+}
+Form oriented(Form form) {
+  form.oriented = true;
   return form;
 }
 Form in_rows(const char* of, const char* keys, std::vector<RowValue> row) {
@@ -74,6 +97,9 @@ const std::vector<Form>& forms() {
                       3},
                      4),
       in_rows("boxes that the graph has chosen, as YOLOv10's and YOLO26's", "", {}),
+      in_rows("oriented boxes that YOLO26's graph has chosen", "row: [cx, cy, w, h, score, class, angle]",
+              {V::kCentreX, V::kCentreY, V::kWidth, V::kHeight, V::kScore, V::kClass, V::kAngle}),
+      named(Layout::kRows, "rtmdet", "boxes that MMDetection's graph has chosen, as RTMDet's", kRtmdetInput),
       in_rows("boxes that YOLOv7's graph has chosen", "row: [skip, x0, y0, x1, y1, class, score]",
               {V::kSkip, V::kX0, V::kY0, V::kX1, V::kY1, V::kClass, V::kScore}),
       in_rows("boxes that PaddleDetection's graph has chosen", "row: [class, score, x0, y0, x1, y1]",
@@ -86,10 +112,28 @@ const std::vector<Form>& forms() {
       fed({Layout::kSsd, "DETR; YOLOv8 to 26 in parts of the picture", "boxes: centre", BoxForm::kCentre},
           "color: rgb, scale: 0.00392157, resize: stretch"),
       {Layout::kSsd, "YOLOv8 to 26", "boxes: centre, relative: false", BoxForm::kCentre, false},
+      oriented({Layout::kSsd, "YOLO's oriented boxes", "boxes: centre, relative: false, oriented: true",
+                BoxForm::kCentre, false}),
       fed({Layout::kNanodet, "NanoDet"}, kNanodetInput),
       fed({Layout::kNanodet, "NanoDet-Plus", "anchor_offset: 0", BoxForm::kCorners, {}, false, {}, 0.0F},
           kNanodetInput),
       fed({Layout::kFastestdet, "FastestDet"}, "color: bgr, scale: 0.00392157, resize: stretch"),
+      fed({Layout::kFastestv2, "Yolo-FastestV2"}, "color: bgr, scale: 0.00392157, resize: stretch"),
+      fed({Layout::kScrfd, "heads of MMYOLO's RTMDet", "anchors_per_cell: 1", BoxForm::kCorners, {}, false, 1},
+          kRtmdetInput),
+      fed({Layout::kScrfd,
+           "heads of MMDetection's RTMDet",
+           "anchors_per_cell: 1, decoded: true",
+           BoxForm::kCorners,
+           {},
+           true,
+           1},
+          kRtmdetInput),
+      named(Layout::kAnchors, "efficientdet", "EfficientDet", kEfficientdetInput),
+      fed({Layout::kCenternet, "CenterNet"}, kCenternetInput),
+      fed({Layout::kCenterface, "CenterFace"}, "color: rgb, scale: 1"),
+      fed(with_keypoints({Layout::kMediapipe, "MediaPipe's faces"}, 6), "color: rgb, mean: 127.5, scale: 0.00784314"),
+      with_keypoints({Layout::kMediapipe, "MediaPipe's palms"}, 7),
   };
   return kForms;
 }
@@ -104,14 +148,26 @@ Options with(const Options& given, const Form& form) {
   options.anchor_offset = form.anchor_offset ? form.anchor_offset : given.anchor_offset;
   options.scores = ScoreForm::kProbability;
   options.row = form.row;
+  options.oriented = form.oriented;
+  if (form.name[0] != '\0') {
+    apply_known_layout(form.name, options);
+    options.scores = ScoreForm::kProbability;
+  }
   if (form.keypoints) options.keypoints = form.keypoints;
   return options;
 }
 
 std::string config_text(const Form& form, ScoreForm scores) {
   std::string text = "layout: " + std::string(to_string(form.layout));
+  ScoreForm implied = ScoreForm::kProbability;
+  if (form.name[0] != '\0') {
+    Options options;
+    apply_known_layout(form.name, options);
+    implied = options.scores;
+    text = "layout: " + std::string(form.name);
+  }
   if (form.keys[0] != '\0') text += ", " + std::string(form.keys);
-  if (scores != ScoreForm::kProbability) text += ", scores: " + std::string(to_string(scores));
+  if (scores != implied) text += ", scores: " + std::string(to_string(scores));
   return text;
 }
 
@@ -171,11 +227,25 @@ void drop_unlikely(std::vector<Fit>& fits, const Options& given) {
     if (!fit.is_rows()) return false;
     const int keypoints = fit.decoder->keypoint_count();
     return three || fit.decoder->levels().front().cells() > kMostChosen ||
-           (keypoints > 0 && keypoints != given.keypoints.value_or(kPersonKeypoints));
+           (keypoints > 0 && !fit.form->turned() && keypoints != given.keypoints.value_or(kPersonKeypoints));
   };
   fits.erase(std::remove_if(fits.begin(), fits.end(), no_rows), fits.end());
+  const bool fastestv2 = std::any_of(fits.begin(), fits.end(), [](const Fit& fit) {
+    return fit.form->layout == Layout::kFastestv2 && !(fit.fused() && fit.channels_first());
+  });
+  const bool efficientdet = std::any_of(fits.begin(), fits.end(),
+                                        [](const Fit& fit) { return fit.form->name == std::string("efficientdet"); });
   const bool one = has(fits, Layout::kYolox, std::nullopt);
   const auto unlikely = [&](const Fit& fit) {
+    // MMDetection's choice is in two tensors, and no other is.
+    if (fit.is_rows() && given.oriented && !fit.form->turned()) return true;
+    if (fit.is_rows() && given.keypoints && fit.form->turned()) return true;
+    if (fit.is_rows()) return (fit.outputs.size() == 2) != (fit.form->name[0] != '\0');
+    if (given.oriented && fit.form->layout == Layout::kSsd) return !fit.form->oriented;
+    // Any map of the same cells would do; the exported graph puts the channels last.
+    if (fit.form->layout == Layout::kFastestv2) return !fastestv2;
+    if (fastestv2 && (fit.form->layout == Layout::kYolox || fit.form->layout == Layout::kNanodet)) return true;
+    if (efficientdet && fit.form->layout == Layout::kNanodet) return true;
     if (fit.form->layout == Layout::kNanodet) return fit.fused() != fit.form->anchor_offset.has_value();
     if (!fit.fused()) return false;
     constexpr int kCoco = 80;
@@ -190,14 +260,16 @@ void drop_unlikely(std::vector<Fit>& fits, const Options& given) {
 
 // Forms that differ in how boxes are written have the same shapes: without values, the usual one of each layout.
 // `objectness`: the rows would do for YOLOX as well.
-bool is_usual(const Fit& fit, bool objectness) {
+bool is_usual(const Fit& fit, bool objectness, bool turned) {
   const Form& form = *fit.form;
+  if (form.turned() != turned) return false;
   switch (form.layout) {
     case Layout::kSsd:
       if (!fit.fused()) return form.boxes == BoxForm::kCorners && !form.relative;
       return form.boxes == BoxForm::kCentre && form.relative == false && !(objectness && !fit.channels_first());
     case Layout::kYolox: return !form.keypoints && (form.anchors_per_cell || !form.decoded);
     case Layout::kRows: return form.row.size() != 6 && !form.relative;
+    case Layout::kScrfd: return !form.decoded;
     default: return true;
   }
 }
@@ -220,12 +292,14 @@ std::vector<LayoutSuggestion> fitting_layouts(const camd_model& model, const Opt
   for (const Fit& fit : fits) {
     ScoreForm scores = ScoreForm::kProbability;
     if (values == nullptr) {
-      if (!is_usual(fit, objectness)) continue;
+      if (!is_usual(fit, objectness, options.oriented)) continue;
     } else {
       const auto tensors = tensor_set(model, *fit.decoder, *values);
       const std::optional<ScoreForm> seen = score_form(*fit.decoder, *tensors);
       if (!seen) continue;
       scores = *seen;
+      // An angle between the scores' bounds, everywhere, is one more class.
+      if (fit.form->oriented && !options.oriented && !has_angles(*fit.decoder, *tensors)) continue;
       Options tried = with(options, *fit.form);
       tried.scores = scores;
       if (objection(*fit.decoder, tried, model, *tensors, kFew)) continue;
@@ -243,13 +317,14 @@ std::string suggestion_text(const camd_model& model, const std::vector<LayoutSug
                             const OutputValues* values) {
   if (!suggestions.empty()) {
     std::vector<std::string> words;
+    words.reserve(suggestions.size());
     for (const LayoutSuggestion& s : suggestions) words.push_back("{" + s.config + "} (" + s.of + ")");
     return "the model's outputs look like " + joined(words);
   }
   std::vector<Fit> fits = fits_by_shape(model, Options{});
   drop_unlikely(fits, Options{});
   for (const Fit& fit : fits) {
-    if (values == nullptr || !is_usual(fit, false)) continue;
+    if (values == nullptr || !is_usual(fit, false, false)) continue;
     const Options options = with(Options{}, *fit.form);
     const auto why = objection(*fit.decoder, options, model, *tensor_set(model, *fit.decoder, *values), kFew);
     if (!why) continue;
@@ -269,7 +344,7 @@ std::string doubt(const camd_model& model, const Options& options, const OutputV
     why = "on a picture of noise " + *seen;
   } else {
     const bool one_list =
-        options.layout == Layout::kSsd && options.boxes != BoxForm::kPriors && decoder->used_outputs().size() == 1;
+        options.layout == Layout::kSsd && options.anchors.empty() && decoder->used_outputs().size() == 1;
     if (!one_list || !has(fits_by_shape(model, options), Layout::kYolox, 3)) return {};
     why = "it has three rows for each cell, whose fifth value is an objectness";
   }

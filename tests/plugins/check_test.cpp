@@ -79,11 +79,12 @@ class Check : public ::testing::Test {
 TEST_F(Check, TellsAllMistakesOfDetectionsAtOnceWithTheirKeys) {
   EXPECT_THAT(
       Told("detections", R"({"nms":2,"scroe":0.5,"outputs":{"clz":["a"],"box":7},"score":{"a":9},"max":1.5})").lines,
-      ElementsAre("score.a: must be a number in 0..1", "outputs.box: must be a list of texts, not 7",
-                  "outputs.clz is none of cls obj box kps", "nms: must be a number in 0..1, not 2",
-                  "max: must be a whole number in 1..4096, not 1.5",
-                  "scroe is none of layout row background score classes anchors outputs nms blend max strides "
-                  "anchors_per_cell anchor_offset anchor_shift variances keypoints scores boxes relative decoded"));
+      ElementsAre(
+          "score.a: must be a number in 0..1", "outputs.box: must be a list of texts, not 7",
+          "outputs.clz is none of cls obj box kps offset angle", "nms: must be a number in 0..1, not 2",
+          "max: must be a whole number in 1..4096, not 1.5",
+          "scroe is none of layout row background score classes anchors outputs nms blend max strides "
+          "anchors_per_cell anchor_offset anchor_shift variances keypoints scores boxes relative decoded oriented"));
   EXPECT_THAT(Told("detections", "{}").lines, IsEmpty());
 }
 

@@ -351,6 +351,23 @@ TEST_F(Detections, RefusesClassNamesThatDoNotFitTheModel) {
   EXPECT_THAT(error_, HasSubstr("output [1,84,7]"));
 }
 
+TEST_F(Detections, RefusesScoresThatHoldTheBackgroundAlone) {
+  FakeModel model(64, 64);
+  model.output("boxes", {1, 9, 4});
+  model.output("scores", {1, 9, 1});
+  EXPECT_FALSE(start(model, R"({"layout":"ssd","background":true})"));
+  EXPECT_THAT(error_, HasSubstr("the model's scores have no class beside the background"));
+}
+
+TEST_F(Detections, RefusesListsWithoutARow) {
+  FakeModel model(64, 64);
+  model.output("boxes", {1, 0, 4});
+  model.output("scores", {1, 0, 3});
+  EXPECT_FALSE(start(model, R"({"layout":"ssd"})"));
+  EXPECT_THAT(error_,
+              HasSubstr("no output of boxes, wanted [1,N,4]; the model's outputs are boxes [1,0,4], scores [1,0,3]"));
+}
+
 TEST_F(Detections, SuggestsLayoutsWhereNoneIsNamed) {
   FakeModel model = yunet();
   EXPECT_FALSE(start(model, "{}"));
@@ -363,13 +380,15 @@ TEST_F(Detections, SuggestsLayoutsWhereNoneIsNamed) {
 TEST_F(Detections, NamesEveryWrongKeyBeforeItSeesAModel) {
   EXPECT_EQ(run_.create(R"({"layout":"anchor","score":1.5,"nmss":0.4,"classes":["a","a"],"anchors":[16],"blend":2})"),
             CAMD_ERROR_CONFIG);
-  EXPECT_EQ(run_.error(),
-            "config.layout: 'anchor' is none of anchors, scrfd, yunet, ssd, yolox, nanodet, fastestdet, rows, nor a "
-            "detector that camd knows (did you mean 'anchors'?); config.score: must be a number in 0..1, not 1.5; "
-            "config.classes: 'a' stands there twice; "
-            "config.anchors: must be one list per stride of sides or [width, height] in network pixels, e.g. "
-            "[[16, 32], [64, 128]]; config.blend: must be a number in 0..1, not 2; config.nmss: unknown key (did you "
-            "mean 'nms'?)");
+  EXPECT_EQ(
+      run_.error(),
+      "config.layout: 'anchor' is none of anchors, scrfd, yunet, ssd, yolox, nanodet, fastestdet, yolo-fastestv2, "
+      "centernet, centerface, mediapipe, rows, nor a "
+      "detector that camd knows (did you mean 'anchors'?); config.score: must be a number in 0..1, not 1.5; "
+      "config.classes: 'a' stands there twice; "
+      "config.anchors: must be one list per stride of sides or [width, height] in network pixels, e.g. "
+      "[[16, 32], [64, 128]]; config.blend: must be a number in 0..1, not 2; config.nmss: unknown key (did you "
+      "mean 'nms'?)");
 }
 
 TEST_F(Detections, RefusesAThresholdForAClassThatIsNotThere) {

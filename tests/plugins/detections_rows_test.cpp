@@ -63,20 +63,57 @@ TEST_F(Detections, ReadsChosenBoxesFromTensorsOfTheirOwn) {
   EXPECT_STREQ(found[0].class_name, "dog");
 }
 
+TEST_F(Detections, ReadsBoxesWithScoresAndClassesInATensorOfTheirOwn) {
+  FakeModel model(64, 64);
+  model.output("dets", {1, 2, 5}).values = {8, 8, 24, 24, 0.9F, 0, 0, 4, 4, 0.1F};
+  model.output("labels", {1, 2}).values = {1, 0};
+  ASSERT_TRUE(start(model, R"({"layout":"rtmdet","classes":["cat","dog"]})")) << error_;
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  expect_box(found[0], 8, 8, 16, 16);
+  EXPECT_STREQ(found[0].class_name, "dog");
+}
+
+TEST_F(Detections, LeavesMasksBehindRowsUnreadWhereNoKeypointsAreWanted) {
+  FakeModel model(64, 64);
+  FakeTensor& rows = model.output("output0", {1, 1, 9});
+  set_row(rows, 0, {8, 8, 24, 24, 0.9F, 1, 5, 6, 7});
+  ASSERT_TRUE(start(model, R"({"layout":"rows","keypoints":0})")) << error_;
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].keypoint_count, 0);
+}
+
+TEST_F(Detections, LeavesMasksBehindNamedClassesUnreadWhereNoKeypointsAreWanted) {
+  FakeModel model(64, 64);
+  FakeTensor& t = model.output("output0", {1, 4 + 2 + 3, 84});
+  const float row[9] = {16, 16, 8, 8, 0.9F, 0.1F, -5, 6, 7};
+  for (std::int64_t c = 0; c < 9; ++c) at(t, c, 7) = row[c];
+  ASSERT_TRUE(start(model, R"({"layout":"yolo11","keypoints":0,"classes":["cat","dog"]})")) << error_;
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  expect_box(found[0], 12, 12, 8, 8);
+  EXPECT_STREQ(found[0].class_name, "cat");
+  EXPECT_EQ(found[0].keypoint_count, 0);
+}
+
 TEST_F(Detections, RefusesRowsThatAreNone) {
   FakeModel model(64, 64);
   model.output("output0", {1, 84, 100});
   ASSERT_FALSE(start(model, R"({"layout":"rows"})"));
-  EXPECT_THAT(error_,
-              HasSubstr("layout 'rows': no output of chosen boxes, wanted [1,N,6] or boxes [N,4], scores [N] and "
-                        "labels [N]; the model's outputs are output0 [1,84,100]"));
+  EXPECT_THAT(
+      error_,
+      HasSubstr(
+          "layout 'rows': no output of chosen boxes, wanted [1,N,6], [N,5] and labels [N], or boxes [N,4], scores "
+          "[N] and labels [N]; the model's outputs are output0 [1,84,100]"));
 }
 
 TEST_F(Detections, RefusesWordsOfARowAndABackgroundThatItDoesNotKnow) {
   EXPECT_EQ(run_.create(R"({"layout":"rows","row":["x0","y0","x1","y1","sure","class"],"background":"first"})"),
             CAMD_ERROR_CONFIG);
   EXPECT_STREQ(run_.error().c_str(),
-               "config.row: holds 'sure', which is none of x0, y0, x1, y1, cx, cy, w, h, score, class and skip; "
+               "config.row: holds 'sure', which is none of x0, y0, x1, y1, cx, cy, w, h, score, class, angle and "
+               "skip; "
                "config.background: must be true, false or last");
 }
 

@@ -67,7 +67,7 @@ TEST_P(Golden, AgreesWithNumpy) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(AllLayouts, Golden, ::testing::Range(0, 9));
+INSTANTIATE_TEST_SUITE_P(AllLayouts, Golden, ::testing::Range(0, 15));
 
 }  // namespace
 }  // namespace camd::plugins::testing

@@ -178,6 +178,68 @@ TEST(LayoutSuggestions, NameTheLayoutOfEachFamilyByShapesAlone) {
   EXPECT_THAT(by_shape(person), ElementsAre("layout: ssd, boxes: centre, relative: false"));
 }
 
+// Outputs of random values from `low` to `high` each.
+struct Filled {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  float low, high;
+};
+FakeModel model_of(std::int64_t side, const std::vector<Filled>& outputs) {
+  FakeModel model(side, side);
+  Random random;
+  for (const Filled& filled : outputs) {
+    for (float& value : model.output(filled.name, filled.shape).values) value = random.from(filled.low, filled.high);
+  }
+  return model;
+}
+
+TEST(LayoutSuggestions, NameYoloFastestv2) {
+  FakeModel model = model_of(352, {{"a", {1, 22, 22, 95}, 0, 1}, {"b", {1, 11, 11, 95}, 0, 1}});
+  EXPECT_THAT(by_values(model), ElementsAre("layout: yolo-fastestv2"));
+}
+
+TEST(LayoutSuggestions, NameCenternetAndCenterface) {
+  FakeModel centernet =
+      model_of(64, {{"hm", {1, 80, 16, 16}, -5, 1}, {"wh", {1, 2, 16, 16}, -1, 5}, {"reg", {1, 2, 16, 16}, 0, 1}});
+  EXPECT_THAT(by_values(centernet), ElementsAre("layout: centernet, scores: logits"));
+  FakeModel centerface = model_of(64, {{"537", {1, 1, 16, 16}, 0, 1},
+                                       {"538", {1, 2, 16, 16}, 0, 2},
+                                       {"539", {1, 2, 16, 16}, 0, 1},
+                                       {"540", {1, 10, 16, 16}, 0, 1}});
+  EXPECT_THAT(by_values(centerface), ElementsAre("layout: centerface"));
+}
+
+TEST(LayoutSuggestions, NameMediapipesFacesAndPalmsByTheirKeypoints) {
+  FakeModel faces = model_of(128, {{"regressors", {1, 896, 16}, 1, 30}, {"classificators", {1, 896, 1}, -9, 2}});
+  EXPECT_THAT(by_values(faces), ElementsAre("layout: mediapipe, scores: logits"));
+  FakeModel palms = model_of(192, {{"a", {1, 2016, 18}, 1, 30}, {"b", {1, 2016, 1}, -9, 2}});
+  EXPECT_THAT(by_values(palms), ElementsAre("layout: mediapipe, scores: logits"));
+}
+
+TEST(LayoutSuggestions, NameEfficientdetByItsFiveLevels) {
+  std::vector<Filled> outputs;
+  for (const std::int64_t n : {16, 8, 4, 2, 1})
+    outputs.push_back({"class_" + std::to_string(n), {1, 810, n, n}, -9, 1});
+  for (const std::int64_t n : {16, 8, 4, 2, 1}) outputs.push_back({"box_" + std::to_string(n), {1, 36, n, n}, -1, 1});
+  FakeModel model = model_of(128, outputs);
+  EXPECT_THAT(by_values(model), ElementsAre("layout: efficientdet"));
+}
+
+TEST(LayoutSuggestions, NameBoxesThatMmdetectionHasChosen) {
+  FakeModel model = model_of(64, {{"dets", {1, 9, 5}, 0, 0}, {"labels", {1, 9}, 0, 0}});
+  EXPECT_THAT(by_values(model), ElementsAre("layout: rtmdet"));
+}
+
+TEST(LayoutSuggestions, TellAnAngleFromAClassByItsValuesOrByTheExportersWord) {
+  FakeModel model = detector(Rows::kAnchorsLast, 1, 3);
+  EXPECT_THAT(by_values(model), ElementsAre("layout: ssd, boxes: centre, relative: false"));
+  EXPECT_THAT(by_values(model, R"({"oriented":true})"),
+              ElementsAre("layout: ssd, boxes: centre, relative: false, oriented: true"));
+  FakeTensor& output = model.outputs[0];
+  for (std::size_t i = 6 * 84; i < 7 * 84; ++i) output.values[i] = 3.0F * output.values[i] - 0.7F;
+  EXPECT_THAT(by_values(model), ElementsAre("layout: ssd, boxes: centre, relative: false, oriented: true"));
+}
+
 TEST(LayoutSuggestions, KeepSsdBesideWhatElseFits) {
   FakeModel lists = list(Boxes::kCorners, 1, 0, 0.9F, 168);  // two anchors for each of 84 cells
   EXPECT_THAT(by_shape(lists), ElementsAre("layout: anchors", "layout: scrfd", "layout: ssd"));
@@ -230,7 +292,7 @@ TEST(LayoutSuggestions, SayOfOtherModelsThatNoLayoutReadsThem) {
   other.output("prob", {1, 1000});
   EXPECT_EQ(suggestion_text(other.model(), {}, nullptr),
             "the model's outputs, prob [1,1000], look like no layout that camd knows (anchors, scrfd, yunet, ssd, "
-            "yolox, nanodet, fastestdet, rows)");
+            "yolox, nanodet, fastestdet, yolo-fastestv2, centernet, centerface, mediapipe, rows)");
 }
 
 TEST(LayoutSuggestions, SayWhyTheLayoutOfTheShapesDoesNotReadTheValues) {

@@ -249,8 +249,103 @@ def fastestdet() -> dict:
     return case("fastestdet", config, [("758", [1, 8, h, w], -1.0, 1.0)], 9, decode)
 
 
+def fastestv2() -> dict:
+    sides = {16: ((12.64, 19.39), (37.88, 51.48), (55.71, 138.31)),
+             32: ((126.91, 78.23), (131.57, 214.55), (279.92, 258.87))}  # fmt: skip
+
+    def decode(t, threshold):
+        b, p = [], []
+        for s, a in sides.items():
+            v = t[f"out_{s}"].reshape(-1, 12 + 3 + 4)
+            reg, obj, cls = v[:, :12].reshape(-1, 4), v[:, 12:15].reshape(-1, 1), np.repeat(v[:, 15:], 3, axis=0)
+            c = (grid(s, 3) + reg[:, :2] * 2 - 0.5) * s
+            b.append(from_centre(c, (reg[:, 2:] * 2) ** 2 * np.tile(np.array(a), (len(v), 1))))
+            p.append(obj * cls * (cls == cls.max(-1, keepdims=True)))
+        return select(np.concatenate(b), np.concatenate(p), None, threshold)
+
+    outputs = [(f"out_{s}", [1, *cells(s), 19], 0.0, 1.0) for s in sides]
+    return case("yolo-fastestv2", {"layout": "yolo-fastestv2", "score": 0.8}, outputs, 10, decode)
+
+
+def centernet() -> dict:
+    h, w = HEIGHT // 4, WIDTH // 4
+
+    def decode(t, threshold):
+        hm = t["hm"][0]
+        around = np.pad(hm, ((0, 0), (1, 1), (1, 1)), constant_values=-np.inf)
+        peak = np.max([around[:, y : y + h, x : x + w] for y in range(3) for x in range(3)], axis=0)
+        p = sigmoid(np.where(hm == peak, hm, -np.inf)).reshape(3, -1).T
+        c = (grid(4) + rows(t["reg"], 2)) * 4
+        return select(from_centre(c, rows(t["wh"], 2) * 4), p, None, threshold)
+
+    outputs = [("hm", [1, 3, h, w], -6.0, 3.0), ("wh", [1, 2, h, w], 0.5, 12.0), ("reg", [1, 2, h, w], 0.0, 1.0)]
+    return case("centernet", {"layout": "centernet", "scores": "logits", "score": 0.5}, outputs, 11, decode)
+
+
+def centerface() -> dict:
+    h, w = HEIGHT // 4, WIDTH // 4
+
+    def decode(t, threshold):
+        size, off = np.exp(rows(t["538"], 2)[:, ::-1]) * 4, rows(t["539"], 2)[:, ::-1]
+        boxes = from_centre((grid(4) + off + 0.5) * 4, size)
+        points = rows(t["540"], 10).reshape(-1, 5, 2)[:, :, ::-1] * size[:, None] + boxes[:, None, :2]
+        return select(boxes, rows(t["537"], 1), points, threshold)
+
+    outputs = [("537", [1, 1, h, w], -0.5, 1.0), ("538", [1, 2, h, w], 0.0, 3.0), ("539", [1, 2, h, w], -0.5, 0.5),
+               ("540", [1, 10, h, w], 0.0, 1.0)]  # fmt: skip
+    return case("centerface", {"layout": "centerface", "classes": ["face"], "score": 0.9}, outputs, 12, decode)
+
+
+def mediapipe() -> dict:
+    c = np.concatenate([(grid(8, 2) + 0.5) * 8, (grid(16, 6) + 0.5) * 16])
+
+    def decode(t, threshold):
+        d = t["regressors"][0]
+        boxes = from_centre(c + d[:, :2], d[:, 2:4])
+        return select(boxes, sigmoid(t["classificators"][0]), c[:, None] + d[:, 4:].reshape(-1, 6, 2), threshold)
+
+    outputs = [("regressors", [1, len(c), 16], -8.0, 40.0), ("classificators", [1, len(c), 1], -6.0, 3.0)]
+    return case("mediapipe", {"layout": "blazeface", "classes": ["face"], "score": 0.8}, outputs, 13, decode)
+
+
+def efficientdet() -> dict:
+    strides = (8, 16, 32, 64, 128)
+    shapes = [(4 * 2 ** (o / 3) * x, 4 * 2 ** (o / 3) * y) for o in range(3) for x, y in ((1, 1), (1.4, 0.7), (0.7, 1.4))]
+
+    def decode(t, threshold):
+        b, p = [], []
+        for s in strides:
+            c = (grid(s, 9) + 0.5) * s
+            size = np.tile(np.array(shapes) * s, (int(np.prod(cells(s))), 1))
+            d = rows(t[f"box_{s}"], 4)
+            b.append(from_centre(c + d[:, 1::-1] * size, np.exp(d[:, :1:-1]) * size))
+            p.append(sigmoid(rows(t[f"cls_{s}"], 2)))
+        return select(np.concatenate(b), np.concatenate(p), None, threshold)
+
+    outputs = [(f"cls_{s}", [1, 18, *cells(s)], -6.0, 3.0) for s in strides]
+    outputs += [(f"box_{s}", [1, 36, *cells(s)], -1.0, 0.5) for s in strides]
+    return case("efficientdet", {"layout": "efficientdet", "score": 0.8}, outputs, 14, decode)
+
+
+def rtmdet() -> dict:
+    outputs = [(f"cls_{s}", [1, 3, *cells(s)], -6.0, 3.0) for s in (8, 16, 32)]
+    outputs += [(f"bbox_{s}", [1, 4, *cells(s)], 1.0, 60.0) for s in (8, 16, 32)]
+
+    def decode(t, threshold):
+        b, p = [], []
+        for s in (8, 16, 32):
+            d = rows(t[f"bbox_{s}"], 4)
+            b.append(np.concatenate([grid(s) * s - d[:, :2], grid(s) * s + d[:, 2:]], -1))
+            p.append(sigmoid(rows(t[f"cls_{s}"], 3)))
+        return select(np.concatenate(b), np.concatenate(p), None, threshold)
+
+    config = {"layout": "scrfd", "anchors_per_cell": 1, "decoded": True, "scores": "logits", "score": 0.9}
+    return case("heads of rtmdet", config, outputs, 15, decode)
+
+
 def main() -> None:
-    cases = [anchors(), pairs(), scrfd(), yunet(), ssd(), priors(), yolox(), nanodet(), fastestdet()]
+    cases = [anchors(), pairs(), scrfd(), yunet(), ssd(), priors(), yolox(), nanodet(), fastestdet(), fastestv2(),
+             centernet(), centerface(), mediapipe(), efficientdet(), rtmdet()]  # fmt: skip
     path = Path(__file__).with_name("golden.json")
     text = ",\n".join(json.dumps(c) for c in cases)
     path.write_text(f'{{"height": {HEIGHT}, "width": {WIDTH}, "cases": [\n{text}\n]}}\n')
