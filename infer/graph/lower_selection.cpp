@@ -215,7 +215,12 @@ void triangle(Lowering& l) {
   const ValueId x = l.input(0);
   const Shape in = l.shape(x);
   l.require(in.size() >= 2 && in.size() <= 8, "its input is no matrix");
-  const std::int64_t k = l.has_input(1) ? l.integers_input(1, "k").at(0) : 0;
+  std::int64_t k = 0;
+  if (l.has_input(1)) {
+    const Integers& given = l.integers_input(1, "k");
+    l.require(given.size() == 1, "its k is not one number");
+    k = given[0];
+  }
   const bool upper = l.integer("upper", 1) != 0;
   const std::int64_t rows = in[in.size() - 2], columns = in.back();
   Constant mask{DataType::kI64, {rows, columns}, {}, {}};

@@ -119,6 +119,9 @@ class TailEngine final : public Engine {
       const auto declared = std::find_if(model_.outputs.begin(), model_.outputs.end(),
                                          [&](const TensorSpec& spec) { return spec.name == tail().makes()[o]; });
       Shape room = trials[0][o]->shape;
+      // A row's width, which is as the trials have it even where the file leaves it open.
+      const auto first = static_cast<std::size_t>(
+          std::find_if(room.begin(), room.end(), [](std::int64_t size) { return size != 1; }) - room.begin());
       for (std::size_t d = 0; d < room.size(); ++d) {
         bool differs = room[d] == 0;
         for (const Values& trial : trials) {
@@ -128,7 +131,8 @@ class TailEngine final : public Engine {
           differs = differs || trial[o]->shape[d] != trials[0][o]->shape[d];
           room[d] = std::max(room[d], trial[o]->shape[d]);
         }
-        const bool open = declared->shape.size() == room.size() && declared->shape[d] < 0 && room[d] != 1;
+        const bool width = d + 1 == room.size() && d > first;
+        const bool open = declared->shape.size() == room.size() && declared->shape[d] < 0 && room[d] != 1 && !width;
         if (differs || open) room[d] = std::max(room[d], kTailRows);
       }
       if (element_count(room) > kMaxFoldedElements) {

@@ -148,6 +148,12 @@ TEST(Indexing, IndicesOutsideAreRefusedByNode) {
   EXPECT_THAT(refusal(b, {1, 2, 3}), HasSubstr("GatherND (node 'pick'): its index 7 is outside 1"));
 }
 
+TEST(Indexing, ADiagonalThatIsNotOneNumberIsRefusedByNode) {
+  OnnxBuilder b;
+  b.input("x", {1, 2, 3}).integers("k", {0}, {}).node("Trilu", {"x", "k"}, {"y"}, "cut").output("y", {});
+  EXPECT_THAT(refusal(b, {1, 2, 3}), HasSubstr("Trilu (node 'cut'): its k is not one number"));
+}
+
 TEST(Control, TheBranchThatAShapeChoosesIsLoweredAndTheOtherIsNotLookedAt) {
   OnnxBuilder b;
   b.input("x", {1, 2}).node("Shape", {"x"}, {"s"}).integers("two", {}, {2}).integers("at", {}, {1});

@@ -96,6 +96,14 @@ TEST_F(TailEngineTest, PutsOutNothingForAPictureWithNothing) {
   EXPECT_TRUE(std::all_of(pixels.begin(), pixels.end(), [](float v) { return v == -1; }));
 }
 
+TEST_F(TailEngineTest, GivesRoomForMoreRowsButNotForWiderOnesWhereTheFileLeavesBothOpen) {
+  OnnxBuilder b;
+  b.input("x", {1, 3, 2, 4}).weight("half", {}, {0.5F});
+  b.node("Greater", {"x", "half"}, {"bright"}).node("NonZero", {"bright"}, {"places"});
+  b.node("Transpose", {"places"}, {"rows"}).ints("perm", {1, 0}).output("rows", {-1, -1});
+  EXPECT_EQ(to_string(engine(b)->outputs()[0].shape), "[1024,4]");
+}
+
 // Boxes, scores, a choice among them, and the chosen ones.
 TEST_F(TailEngineTest, ChoosesBoxesAsTheGraphSays) {
   OnnxBuilder b;
