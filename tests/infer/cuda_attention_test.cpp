@@ -96,6 +96,18 @@ TEST(CudaAttention, TakesTheFactorOfTheQueriesAlong) {
   expect_like_reference(g, graph, f16(), 1e-2F);
 }
 
+TEST(CudaAttention, ItsResultIsCopiedWhereAPictureCannotBeAViewOfIt) {
+  GraphBuilder g({1, 3, 30, 26});
+  Graph graph = of_a_picture(g, 2, 32, 64);
+  const auto picture = std::find_if(graph.ops.rbegin(), graph.ops.rend(),
+                                    [](const Op& op) { return std::holds_alternative<Reshape>(op.operation); });
+  graph.values[static_cast<std::size_t>(picture->output)].shape = {1, 64, 15, 26};
+  graph.ops.back().operation = Unary{{Function::kRelu}};
+  graph.ops.back().inputs.resize(1);
+  graph.values[static_cast<std::size_t>(graph.ops.back().output)].shape = {1, 64, 15, 26};
+  expect_like_reference(g, graph, f16(), 1e-2F);
+}
+
 TEST(CudaAttention, TakesDepthsThatAreNoMultipleOfEight) {
   GraphBuilder g({1, 3, 12, 10});
   const Graph graph = of_a_picture(g, 3, 5, 24);

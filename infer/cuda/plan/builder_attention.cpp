@@ -75,7 +75,8 @@ Strided PlanBuilder::make_for_movements(ValueId id) {
     } else {
       const std::optional<Form> view = reshape_view(form, shape(movement->output), to);
       if (!view) {
-        // It will be copied: the memory stays for that.
+        // It will be copied. Nothing writes the form that was tried.
+        forms_[static_cast<std::size_t>(last)].pop_back();
         return make_strided(id, false);
       }
       form = *view;
