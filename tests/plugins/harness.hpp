@@ -164,12 +164,14 @@ class Instance {
     frame.scale_x = frame.scale_y = 1.0F;
   }
   ~Instance() {
-    if (instance != nullptr) static_cast<void>(table->destroy(instance, &problem));
+    if (instance != nullptr) static_cast<void>(destroy());
   }
   Instance(const Instance&) = delete;
   Instance& operator=(const Instance&) = delete;
 
+  // A second call takes the place of what the first one made.
   std::int32_t create(const std::string& config) {
+    if (instance != nullptr) static_cast<void>(destroy());
     problem = {};
     return table->create(&host.host, config.c_str(), &instance, &problem);
   }
