@@ -16,7 +16,8 @@ from backgrounds import Rng, colour
 from codes import QR, Code, CodeBank
 
 WIDTH, HEIGHT = 1280, 720
-MAX_CODES = 24  # codes a scene can hold
+MAX_CODES = 33  # codes a scene can hold: a board's 16, and 17 of their own
+_MOST_FAR_CODES = 24
 _MAX_TEXTURE = 900  # px
 
 
@@ -359,12 +360,13 @@ class _Table:
                 _occlude(rng, image, quad)
         if rng.random() < 0.35:
             image = _shadows(rng, image)
-        kept = self.kept[:MAX_CODES]
+        if len(self.kept) > MAX_CODES:  # one that is drawn and not told would count as a false alarm, and be taught as one
+            raise ValueError(f"a scene has {len(self.kept)} codes, MAX_CODES is {MAX_CODES}")
         return Scene(
             image,
-            np.array([quad for _, quad in kept], np.float32).reshape(-1, 4, 2),
-            np.array([code.class_id for code, _ in kept], np.int64),
-            np.array([code.size for code, _ in kept], np.float32),
+            np.array([quad for _, quad in self.kept], np.float32).reshape(-1, 4, 2),
+            np.array([code.class_id for code, _ in self.kept], np.int64),
+            np.array([code.size for code, _ in self.kept], np.float32),
         )
 
 
@@ -390,7 +392,7 @@ def make_far_scene(rng: Rng, bank: CodeBank, held_out: bool) -> Scene:
     table = _Table(rng, held_out)
     table.place_negatives(int(rng.integers(0, 6)), 20, 250, backgrounds.ALL_NEGATIVES)
     table.place_negatives(int(rng.integers(0, 8)), 12, 60, backgrounds.ALL_NEGATIVES, fine=2)
-    for _ in range(int(rng.integers(6, MAX_CODES + 1))):
+    for _ in range(int(rng.integers(6, _MOST_FAR_CODES + 1))):
         code = bank.draw(rng)
         lowest = max(17.0, 0.65 * code.size)
         side = float(np.exp(rng.uniform(np.log(lowest), np.log(max(64.0, 1.9 * code.size)))))

@@ -229,15 +229,22 @@ def _bars(dice: Dice, image: Tensor) -> tuple[Tensor, Tensor]:
     return image, torch.stack((bar, w - bar), dim=1)
 
 
-def _visible_share(corners: Tensor, x_range: Tensor, height: int) -> Tensor:
-    """Share of each quadrilateral inside the picture, from an 8x8 grid of its points."""
+def _grid(corners: Tensor) -> Tensor:
+    """8x8 points of each quadrilateral, [..., 4, 2] to [..., 8, 8, 2]."""
     t = (torch.arange(8, device=corners.device) + 0.5) / 8
     top = corners[..., 0, None, :] + (corners[..., 1, None, :] - corners[..., 0, None, :]) * t[:, None]
     bottom = corners[..., 3, None, :] + (corners[..., 2, None, :] - corners[..., 3, None, :]) * t[:, None]
-    points = top[..., None, :] + (bottom - top)[..., None, :] * t[:, None]  # [B, G, 8, 8, 2]
-    x, y = points.unbind(dim=-1)
+    return top[..., None, :] + (bottom - top)[..., None, :] * t[:, None]
+
+
+def _visible_share(drawn: Tensor, moved: Tensor, scene: tuple[int, int], x_range: Tensor, height: int) -> Tensor:
+    """Share of each quadrilateral that the view shows: inside the view, as it has `moved` there, and inside the scene, where
+    it was `drawn`. Beyond the scene's edge nothing was drawn."""
+    x, y = _grid(drawn).unbind(dim=-1)
+    inside = (x > -0.5) & (x < scene[1] - 0.5) & (y > -0.5) & (y < scene[0] - 0.5)
+    x, y = _grid(moved).unbind(dim=-1)
     low, high = x_range[:, 0, None, None, None], x_range[:, 1, None, None, None]
-    inside = (x >= low) & (x < high) & (y >= 0) & (y < height)
+    inside &= (x >= low) & (x < high) & (y >= 0) & (y < height)
     return inside.float().mean(dim=(-1, -2))
 
 
@@ -298,7 +305,7 @@ def make_views(
     big_enough = (sides >= min_side) & (module >= min_module)
     if teaching:  # a finder pattern has seven modules; with more blur than that neither it nor the frame is left
         big_enough &= (sides >= 6 * softness[:, None]) & (7 * module >= 2.2 * softness[:, None])
-    seen = _visible_share(moved, x_range, height)
+    seen = _visible_share(corners, moved, tuple(scenes.shape[-2:]), x_range, height)
     wanted = big_enough & (seen >= MIN_VISIBLE) & (classes >= 0)
     # What has left the picture for good must not shield its place from the loss.
     classes = torch.where(seen > 0.02, classes, torch.full_like(classes, -1))
