@@ -118,7 +118,8 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera> {
 
   // Where it is not known yet which decoders it will get, it may.
   [[nodiscard]] bool makes_pictures_on_device() const noexcept {
-    return camera_.decodes() != config::DecodeMode::kCpu && ring_.device().native_context() != nullptr;
+    if (camera_.decodes() == config::DecodeMode::kCpu) return false;
+    return direct_ || ring_.device().native_context() != nullptr;
   }
 
   bool join(Duration patience) noexcept {
@@ -168,6 +169,7 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera> {
     const config::DecodeMode mode = refusal_.empty() ? camera_.decodes() : config::DecodeMode::kCpu;
     Decoding decoding = decoding_of(camera_, mode, ring_.device());
     decoding.threads = decoder_threads(cameras_open, std::thread::hardware_concurrency());
+    direct_ = decoding.direct;
     BuiltPipeline built = build_pipeline(camera_, held_, decoding);
     pictures_.open(built.pipeline.get(), built.compressed, decoding.on_device());
     missing_.clear();
@@ -468,7 +470,8 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera> {
   const config::Camera camera_;
   const CameraIndex index_;
   FrameRing& ring_;
-  const unsigned held_;  // buffers that camd keeps at once
+  const unsigned held_;              // buffers that camd keeps at once
+  std::atomic<bool> direct_{false};  // the device decodes what GStreamer reads
   SourceListener& listener_;
   const base::Clock& clock_;
   GstPictures pictures_;

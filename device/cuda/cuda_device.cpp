@@ -464,19 +464,7 @@ class CudaDeviceImpl final : public CudaDevice, public MemoryExporter {
     return captures;
   }
 
-  // cudaSetDevice is a thread's setting; asking for the same one again costs some 20 ns.
-  cudaError_t select_gpu() const noexcept {
-    mind_own_captures();
-    return cudaSetDevice(index_);
-  }
-  // While another thread captures in CUDA's global mode, as NVIDIA's decoder does when it is made, a thread's launches
-  // and allocations fail as if its own stream were captured. Not in this mode, which is a thread's setting, too.
-  static void mind_own_captures() noexcept {
-    static thread_local bool done = false;
-    if (std::exchange(done, true)) return;
-    cudaStreamCaptureMode mode = cudaStreamCaptureModeThreadLocal;
-    (void)cudaThreadExchangeStreamCaptureMode(&mode);
-  }
+  cudaError_t select_gpu() const noexcept { return device::select_gpu(index_); }
   void select_for_setup() { setup(select_gpu(), "cudaSetDevice"); }
 
   void setup(cudaError_t error, const std::string& what) const {

@@ -19,13 +19,25 @@
 
 namespace camd::device {
 
+// Both are a thread's settings; asking for the same GPU again costs some 20 ns. The mode: while another thread captures
+// in CUDA's global mode, as NVIDIA's decoder does when it is made, a thread's launches, allocations and waits fail as
+// if its own stream were captured, and may break that capture off. Not in this mode.
+inline cudaError_t select_gpu(int index) noexcept {
+  static thread_local bool minds_own_captures = false;
+  if (!std::exchange(minds_own_captures, true)) {
+    cudaStreamCaptureMode mode = cudaStreamCaptureModeThreadLocal;
+    (void)cudaThreadExchangeStreamCaptureMode(&mode);
+  }
+  return cudaSetDevice(index);
+}
+
 // Frees what `release` frees; errors do not matter any more when an owner goes.
 template <typename Base, typename Handle, cudaError_t (*release)(Handle)>
 class Owned final : public Base {
  public:
   Owned(int index, Handle handle) : index_(index), handle_(handle) {}
   ~Owned() override {
-    (void)cudaSetDevice(index_);
+    (void)select_gpu(index_);
     (void)release(handle_);
   }
   Owned(const Owned&) = delete;
@@ -46,7 +58,7 @@ class CudaStream final : public StreamState {
  public:
   CudaStream(int index, cudaStream_t stream) : index_(index), stream_(stream) {}
   ~CudaStream() override {
-    (void)cudaSetDevice(index_);
+    (void)select_gpu(index_);
     (void)cudaStreamSynchronize(stream_);
     (void)cudaStreamDestroy(stream_);
   }
@@ -80,7 +92,7 @@ class DeviceMemory final : public MemoryState {
     total_ += size_bytes_;
   }
   ~DeviceMemory() override {
-    (void)cudaSetDevice(index_);
+    (void)select_gpu(index_);
     (void)(stream_ != nullptr ? cudaFreeAsync(data_, stream_) : cudaFree(data_));
     total_ -= size_bytes_;
   }
@@ -104,7 +116,7 @@ class ExportedMemory final : public MemoryState {
   }
   ~ExportedMemory() override {
     forget_exported(data_);
-    (void)cudaSetDevice(index_);
+    (void)select_gpu(index_);
     (void)cudaFree(data_);
     total_ -= size_bytes_;
   }
@@ -126,7 +138,7 @@ class SignalWords {
  public:
   SignalWords(int index, std::atomic<std::size_t>& total) : index_(index), total_(total) {}
   ~SignalWords() {
-    (void)cudaSetDevice(index_);
+    (void)select_gpu(index_);
     for (void* block : blocks_) (void)cudaFree(block);
     total_ -= blocks_.size() * kBlock;
   }

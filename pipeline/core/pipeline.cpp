@@ -375,6 +375,7 @@ void Pipeline::state_changed(const Camera& camera, SourceState state, const std:
     CameraStatus& status = slots_[camera.index].status;
     before = status.state;
     if (is_final(state) && !is_final(before)) --live_sources_;
+    if (is_final(before) && !is_final(state)) ++live_sources_;  // opened anew on another device
     status = {state, reason};
     changed_.notify_all();
   }

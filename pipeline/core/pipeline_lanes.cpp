@@ -52,12 +52,13 @@ bool Pipeline::go_on(Moving& moving) {
     moving.to->lane.jobs().adopt(moving.slot);
     moving.adopted = true;
     if (moving.open_anew) {
+      {
+        const MutexLock lock(mutex_);
+        slots_[camera.index].show(nullptr);
+      }
+      camera.source = nullptr;  // before the ring opens: a source that goes closes it
+      camera.ring->reopen();
       try {
-        camera.ring->reopen();
-        {
-          const MutexLock lock(mutex_);
-          slots_[camera.index].show(nullptr);
-        }
         camera.source = camera.spec.make_source(camera.index, *camera.ring, camera);
         show_source(camera.index, camera.source.get());
         camera.source->start();

@@ -211,7 +211,10 @@ class FakeSource final : public capture::FrameSource {
       if (!stopping_) listener_.state_changed(camera_, capture::SourceState::kEnded, "body returned");
     });
   }
-  void request_stop() noexcept override { stopping_ = true; }
+  void request_stop() noexcept override {
+    stopping_ = true;
+    ring_.close(true);
+  }
   bool join(base::Duration /*patience*/) noexcept override {
     if (thread_.joinable()) thread_.join();
     return true;
