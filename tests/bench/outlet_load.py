@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """10,000 messages a second into each outlet, in turns with none: what that does to the pipeline's latency.
 
-usage: outlet_load.py BUILD [--rounds 15] [--turn 2.0] [--outlets nothing,mqtt,webhook,kafka] [--cores N]
-                       [--awake] [--many FILE] [--servers FOLDER]
+usage: outlet_load.py BUILD [--rounds 15] [--turn 2.0] [--outlets nothing,mqtt,webhook,kafka] [--cores N] [--fps 40]
+                       [--short SECONDS] [--awake] [--many FILE] [--servers FOLDER]
 
 Eight cameras of 64x48 at 40 frames a second through a network of one layer; a plug-in adds 31 events to each frame, so that with
 `publish: frame` an outlet gets 32 messages a frame, 10,240 a second. The other side is on this machine: mosquitto, a web server
@@ -17,12 +17,16 @@ itself, with their hyperthreads; the other sides and this program have the other
 Each frame has the times of the first and the last plug-in, so that a frame's latency falls into the outlet's call and the rest. The
 intervals hold 95 of 100 ratios of rounds drawn anew (bootstrap). Behind them is what the rounds' own ratios are.
 
+--short: as many rounds as fit into so many seconds, of one turn of each outlet, two of `nothing` and none without. The first `nothing` is
+what the others of its round are compared with, `nothing again` too. An outlet that cannot be had is named and left out.
+
 BUILD is a build's folder, or a bundle (scripts/bundle.sh). --prepare FOLDER puts there what a machine without cc, mosquitto and
 librdkafka needs for --many and --servers, from those of this machine.
 """
 
 import argparse
 import array
+import bisect
 import http.server
 import json
 import os
@@ -147,12 +151,15 @@ class Servers:
         self._start([mosquitto, "-c", work / "mosquitto.conf"], env=environment)
         self._start([sys.executable, __file__, "--hook", str(self.http)])
         kafka = self._start([sys.executable, SOURCE / "tests/daemon/kafka_mock.py"], env=environment, stdout=subprocess.PIPE)
-        self.kafka = int(kafka.stdout.readline())
-        for port in (self.mqtt, self.http):
-            def answers(port=port):
-                with socket.socket() as one:
-                    return one.connect_ex(("127.0.0.1", port)) == 0
-            assert wait_until(answers, 20), f"nothing listens on {port}"
+        self.kafka = int(kafka.stdout.readline() or 0)
+
+    def missing(self):
+        """The outlets whose other side does not answer."""
+        def answers(port):
+            with socket.socket() as one:
+                return one.connect_ex(("127.0.0.1", port)) == 0
+        ports = {"mqtt": self.mqtt, "webhook": self.http, "kafka": self.kafka}
+        return [one for one, port in ports.items() if not port or not wait_until(lambda port=port: answers(port), 10)]
 
     def _start(self, command, **options):
         self._processes.append(subprocess.Popen(command, stderr=subprocess.DEVNULL, **options))
@@ -189,9 +196,9 @@ def prepare(folder):
 class Camd:
     """A camd that runs with and without the outlet, in turns."""
 
-    def __init__(self, program, folder, many, cores):
+    def __init__(self, program, folder, many, cores, fps):
         self._config, self.times = folder / "camd.yaml", folder / "times"
-        cameras = "".join(f"  - {{name: c{i}, source: {{type: test, width: 64, height: 48, fps: 40}}}}\n" for i in range(8))
+        cameras = "".join(f"  - {{name: c{i}, source: {{type: test, width: 64, height: 48, fps: {fps}}}}}\n" for i in range(8))
         self._plain = (f"device: host\nmodel: {{path: {folder}/tiny.onnx}}\nmetrics: {{period: 250ms}}\n"
                        f"pipeline: {{max_age: 1h}}\ncameras:\n{cameras}postprocess:\n  - {{plugin: {many}, isolation: none}}\n")
         self._mark = f"  - {{plugin: {many}, isolation: none, config: {{role: mark}}}}\n"
@@ -221,7 +228,7 @@ class Camd:
         self._wait(lambda: sum(line["event"] == "reload" for line in self.lines) > reloads)
         last = [line for line in self.lines if line["event"] == "reload"][-1]
         if last["result"] != "accepted":
-            sys.exit(str(last["errors"]))
+            raise ValueError(str(last["errors"]))
         time.sleep(0.6)
         begin = time.monotonic_ns()
         time.sleep(seconds - 0.6)
@@ -233,26 +240,33 @@ class Camd:
         if self._process.wait(20) != 0:
             sys.exit("".join(self._log[-10:]))
         times = array.array("q", self.times.read_bytes())
-        return list(zip(*(times[i::4] for i in range(4))))
+        return sorted(zip(*(times[i::4] for i in range(4))))
 
 
-def figures(frames, turns, rows):
-    """What became of an outlet's turns: [(without, with)], one for each round; each is a list of (begin, end)."""
+def figures(frames, turns, rows, short):
+    """What became of an outlet's turns: [(without, with)], one for each round; each is a list of (begin, end). `short`: without the
+    ratios of all frames, whose intervals take seconds."""
+    begun = [frame[0] for frame in frames]
     total, call, rest = ({kind: [] for kind in (0, 1)} for _ in range(3))
     for pair in turns:
         for kind, spans in enumerate(pair):
-            mine = [frame for frame in frames if any(begin <= frame[0] < end for begin, end in spans)]
+            mine = [frame for begin, end in spans
+                    for frame in frames[bisect.bisect_left(begun, begin):bisect.bisect_left(begun, end)]]
             total[kind].append([(last - captured) / 1000 for captured, _, _, last in mine])
             call[kind].append([(last - added) / 1000 for _, _, added, last in mine])
             rest[kind].append([(last - captured - (last - added)) / 1000 for captured, _, added, last in mine])
+    result = {"frames": [sum(map(len, total[kind])) for kind in (0, 1)], "turns": {}}
+    for name, parts in (("total", total), ("outlet's call", call), ("rest", rest)):
+        ends = [[percentile(turn, 0.99) for turn in parts[kind]] for kind in (0, 1)]
+        result["turns"][name] = [[percentile(end, quarter) for quarter in (0.25, 0.5, 0.75)] for end in ends]
     flat = lambda parts: [value for part in parts for value in part]
-    result = {"frames": [len(flat(total[kind])) for kind in (0, 1)]}
     for name, parts in (("total", total), ("outlet's call", call), ("rest", rest)):
         result[name] = {part: [percentile(flat(parts[kind]), value) for kind in (0, 1)]
                         for part, value in (("p50", 0.5), ("p99", 0.99))}
         if name != "outlet's call":
             for part, value in (("p50", 0.5), ("p99", 0.99)):
-                result[name][part] += ratio_of(parts[1], parts[0], value) + pairs_of(parts[1], parts[0], value)
+                result[name][part] += pairs_of(parts[1], parts[0], value)
+                result[name][part] += () if short else ratio_of(parts[1], parts[0], value)
     sent = taken = 0
     for _, [(begin, end)] in turns:
         mine = {}
@@ -266,16 +280,52 @@ def figures(frames, turns, rows):
     return result
 
 
-def tell(name, one):
-    print(f"{name}: {one['rounds']} rounds, {one['frames'][0]} frames without and {one['frames'][1]} with; "
+def rounds(camd, outlets, turns, told):
+    """Fills `turns`. All outlets in each round, so that what changes with time meets all of them. Returns the turns without."""
+    dice, plain = random.Random(1), []
+    for _ in range(told.rounds):
+        without = []
+        for one in dice.sample(sorted(turns), len(turns)):
+            without.append(camd.turn("", told.turn))
+            turns[one].append((without, [camd.turn(outlets[one], told.turn)]))
+        plain += without
+    return plain
+
+
+def short_rounds(camd, outlets, turns, told):
+    """As rounds(), with `nothing` in the place of turns without, until the time is over."""
+    dice, plain, end = random.Random(1), [], time.monotonic() + told.short
+    kinds = ["nothing", *turns]
+    while time.monotonic() + (told.turn + 0.4) * len(kinds) < end:
+        spans = {}
+        for one in dice.sample(kinds, len(kinds)):
+            try:
+                spans[one] = camd.turn(outlets[one], told.turn)
+            except ValueError as refused:
+                print(f"{one}: {refused}", flush=True)
+                kinds.remove(one)
+        for one in turns:
+            if one in spans:
+                turns[one].append(([spans["nothing"]], [spans[one]]))
+        plain.append(spans["nothing"])
+    return plain
+
+
+def tell(name, one, other):
+    print(f"{name}: {one['rounds']} rounds, {one['frames'][0]} frames {other} and {one['frames'][1]} with; "
           f"{one['sent/s']:.0f} messages a second acknowledged, {one['dropped']} dropped")
+    for what, quarters in one["turns"].items():
+        print(f"  {what:14} p99 of a turn, the middle one and the middle half, us: " +
+              ", ".join(f"{quarter[1]:.1f} ({quarter[0]:.1f} to {quarter[2]:.1f}) {side}"
+                        for quarter, side in zip(quarters, (other, "with"))))
     for what in ("total", "outlet's call", "rest"):
         for part in ("p50", "p99"):
             without, with_it, *ratio = one[what][part]
-            line = f"  {what:14} {part}  {without:8.1f} us without {with_it:8.1f} us with"
+            line = f"  {what:14} {part}  {without:8.1f} us {other} {with_it:8.1f} us with"
+            if len(ratio) > 3:
+                line += f"   {ratio[3]:.2f} times ({ratio[4]:.2f} to {ratio[5]:.2f});"
             if ratio:
-                line += (f"   {ratio[0]:.2f} times ({ratio[1]:.2f} to {ratio[2]:.2f}); of the rounds, the middle half "
-                         f"{ratio[3]:.2f} to {ratio[5]:.2f}, median {ratio[4]:.2f}")
+                line += f" of the rounds, the middle half {ratio[0]:.2f} to {ratio[2]:.2f} times, median {ratio[1]:.2f}"
             print(line)
 
 
@@ -288,6 +338,8 @@ def main():
     parser.add_argument("--turn", type=float, default=2.0, help="seconds")
     parser.add_argument("--outlets", default="nothing,mqtt,webhook,kafka")
     parser.add_argument("--cores", type=int, default=0, help="for camd; half of all unless told otherwise")
+    parser.add_argument("--fps", type=float, default=40, help="frames a second of each camera")
+    parser.add_argument("--short", type=float, default=0, metavar="SECONDS", help="for all rounds, each of one turn of each outlet")
     parser.add_argument("--awake", action="store_true", help="keeps the processors from falling asleep")
     parser.add_argument("--many", type=Path, help="the plug-in that adds events, where there is no cc")
     parser.add_argument("--servers", type=Path, help="mosquitto and librdkafka with their libraries")
@@ -313,16 +365,16 @@ def main():
             "webhook": f"  - plugin: webhook\n    config: {{url: 'http://127.0.0.1:{servers.http}/', batch: 1000, {common}}}\n",
             "kafka": f"  - plugin: kafka\n    config: {{brokers: '127.0.0.1:{servers.kafka}', topic: t, {common}}}\n",
         }
-        turns = {one: [] for one in told.outlets.split(",")}
+        missing = servers.missing()
+        turns = {one: [] for one in told.outlets.split(",") if one not in missing}
+        if told.short:
+            outlets["nothing again"] = outlets["nothing"].replace("role: nothing", "role: nothing again")
+            turns["nothing again"] = turns.pop("nothing", [])
+        for one in missing:
+            print(f"{one}: its other side does not answer", flush=True)
         try:
-            camd = Camd(str(told.build / "bin/camd"), folder, many, ours)
-            dice, plain = random.Random(1), []
-            for _ in range(told.rounds):  # all outlets in each round, so that what changes with time meets all of them
-                without = []
-                for one in dice.sample(sorted(turns), len(turns)):
-                    without.append(camd.turn("", told.turn))
-                    turns[one].append((without, [camd.turn(outlets[one], told.turn)]))
-                plain += without
+            camd = Camd(str(told.build / "bin/camd"), folder, many, ours, told.fps)
+            plain = (short_rounds if told.short else rounds)(camd, outlets, turns, told)
             frames = camd.end()
         finally:
             servers.end()
@@ -334,8 +386,10 @@ def main():
     print("without an outlet, medians of the periods, us: " +
           ", ".join(f"{stage} p50 {p50:.0f} p99 {p99:.0f}" for stage, (p50, p99) in stages.items()))
     for one, mine in turns.items():
+        if not mine:
+            continue
         rows = [line for line in camd.lines if line["event"] == "outlet" and line["name"] == one]
-        tell(one, dict(figures(frames, mine, rows), rounds=told.rounds))
+        tell(one, dict(figures(frames, mine, rows, told.short), rounds=len(mine)), "`nothing`" if told.short else "without")
     return None
 
 
