@@ -5,6 +5,14 @@
 #include "infer/cpu/build_picture.hpp"
 
 namespace camd::infer::cpu {
+namespace {
+
+// Of a product: its right side is copied where that pays for itself, and a thread's copy is at most 512 KiB.
+constexpr std::int64_t kMostCopiedRows = 4096;
+constexpr std::int64_t kFewestRowsToCopy = 32;
+
+}  // namespace
+
 void build_softmax(Builder& builder, const Op& op, const Softmax& softmax) {
   auto step = std::make_unique<SoftmaxStep>();
   step->kernels = &builder.kernels();
@@ -58,6 +66,7 @@ void build_matmul(Builder& builder, const Op& op) {
   step->out = builder.write_plain(op.output);
   step->bands = number(std::clamp(m / 4, std::int64_t{1}, std::int64_t{2} * builder.threads()));
   step->items = step->batch * step->bands;
+  if (k <= kMostCopiedRows && m >= kFewestRowsToCopy) step->scratch = matmul_scratch(step->k);
   builder.add(std::move(step), &op, step->a, step->b, step->bias, step->out);
 }
 

@@ -107,9 +107,10 @@ struct Kernels {
   // Like binary, with eight numbers of `b` repeated for every pixel; swapped: b op a.
   void (*binary_lanes)(Binary::Kind, const float* a, const float* b, bool swapped, float* out, std::size_t pixels,
                        const Activation&) noexcept;
-  // Rows [m0, m1) of out[M,N] = f(a[M,K] * b[K,N] + bias); bias may be null, its strides 0 or those of the output.
+  // Rows [m0, m1) of out[M,N] = f(a[M,K] * b[K,N] + bias); bias may be null, its strides 0 or those of the output;
+  // `scratch` holds matmul_scratch() floats or is null.
   void (*matmul)(const float* a, const float* b, const float* bias, std::size_t bias_row, int bias_step, float* out,
-                 int m0, int m1, int k, int n, const Activation&) noexcept;
+                 int m0, int m1, int k, int n, const Activation&, float* scratch) noexcept;
   // out[c * out_row + r] = in[r * in_row + c]
   void (*transpose)(const float* in, std::size_t in_row, float* out, std::size_t out_row, int rows,
                     int columns) noexcept;
@@ -124,6 +125,11 @@ struct Kernels {
 
 // Forced inline: it is also compiled with wider instruction sets.
 [[nodiscard, gnu::always_inline]] inline int blocks(int channels) noexcept { return (channels + kLanes - 1) / kLanes; }
+
+// Floats of scratch that matmul uses: two of the widest registers for each row of b.
+[[nodiscard, gnu::always_inline]] constexpr std::size_t matmul_scratch(int k) noexcept {
+  return static_cast<std::size_t>(k) * 4 * kLanes;
+}
 
 // Floats of scratch that conv_planar needs.
 [[nodiscard]] std::size_t conv_planar_scratch(const ConvArguments& arguments) noexcept;

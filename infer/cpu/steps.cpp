@@ -19,15 +19,15 @@ void clear_halo(const Blocked& p, const Pads& halo, int block, int y0, int y1) n
   if (left + right > 0) {
     for (int y = y0; y < y1; ++y) {
       float* const row = block_row(p, block, y);
-      std::memset(row - left, 0, left * sizeof(float));
-      std::memset(row + inside, 0, right * sizeof(float));
+      std::fill_n(row - left, left, 0.0F);
+      std::fill_n(row + inside, right, 0.0F);
     }
   }
   if (y0 == 0 && halo.top > 0) {
-    std::memset(p.data + at(block) * p.block - at(halo.top) * p.row - left, 0, at(halo.top) * p.row * sizeof(float));
+    std::fill_n(p.data + at(block) * p.block - at(halo.top) * p.row - left, at(halo.top) * p.row, 0.0F);
   }
   if (y1 == p.height && halo.bottom > 0) {
-    std::memset(block_row(p, block, p.height) - left, 0, at(halo.bottom) * p.row * sizeof(float));
+    std::fill_n(block_row(p, block, p.height) - left, at(halo.bottom) * p.row, 0.0F);
   }
 }
 
@@ -311,7 +311,8 @@ void MatMulStep::run(int item, const Memory& memory) const noexcept {
   const int which = item / bands;
   const Band rows = band(m, bands, item % bands);
   kernels->matmul(memory.at(a) + which * a_batch, memory.at(b) + which * b_batch, memory.at(bias), bias_row, bias_step,
-                  memory.at(out) + at(which) * at(m) * at(n), rows.begin, rows.end, k, n, function);
+                  memory.at(out) + at(which) * at(m) * at(n), rows.begin, rows.end, k, n, function,
+                  scratch > 0 ? memory.scratch : nullptr);
   if (requantize.scale == 0) return;
   kernels->requantize(memory.at(out) + (at(which) * at(m) + at(rows.begin)) * at(n), at(rows.end - rows.begin) * at(n),
                       requantize);
@@ -343,9 +344,13 @@ void SelectionStep::work(const Scatter& o, const Band& part, const Memory& memor
 
 void SelectionStep::work(const GridSample& o, const Band& part, const Memory& memory) const noexcept {
   const GridPlane plane{shape[2], shape[3], out_shape[2] * out_shape[3]};
-  for (std::int64_t p = part.begin; p < part.end; ++p) {
-    grid_sample(o, plane, memory.at(in[0]) + p * plane.height * plane.width,
-                memory.at(in[1]) + p / shape[1] * plane.points * 2, memory.at(out) + p * plane.points);
+  // The planes of a picture together: they share its grid.
+  for (std::int64_t p = part.begin; p < part.end;) {
+    const std::int64_t picture = p / shape[1];
+    const std::int64_t count = std::min<std::int64_t>(part.end, (picture + 1) * shape[1]) - p;
+    grid_sample(o, plane, memory.at(in[0]) + p * plane.height * plane.width, count,
+                memory.at(in[1]) + picture * plane.points * 2, memory.at(out) + p * plane.points);
+    p += count;
   }
 }
 

@@ -9,6 +9,7 @@
 #include "infer/graph/movement_pass.hpp"
 #include "infer/graph/quantized_pass.hpp"
 #include "infer/graph/rewriting.hpp"
+#include "infer/graph/stack_pass.hpp"
 
 namespace camd::infer {
 namespace {
@@ -93,16 +94,27 @@ void fold_padding(Graph& graph) {
     if (p < 0) continue;
     const Op& before = graph.ops[at(p)];
     const auto* pad = std::get_if<Pad>(&before.operation);
-    if (pad == nullptr || pad->mode != Pad::Mode::kConstant || pad->value != 0.0F || pad->before.size() != 4) continue;
+    if (pad == nullptr || pad->mode != Pad::Mode::kConstant || pad->before.size() != 4) continue;
     if (pad->before[0] + pad->after[0] + pad->before[1] + pad->after[1] != 0) continue;
     const auto number = [](std::int64_t v) { return static_cast<int>(v); };
     const Pads more{number(pad->before[2]), number(pad->before[3]), number(pad->after[2]), number(pad->after[3])};
+    auto* pool = std::get_if<Pool>(&op.operation);
+    if (pool != nullptr && pool->kind == Pool::Kind::kMax && pad->value <= std::numeric_limits<float>::lowest()) {
+      // No window may lie in the padding alone: only there would the number be seen.
+      const bool reaches = std::max(pool->pads.top + more.top, pool->pads.bottom + more.bottom) < pool->kernel.y &&
+                           std::max(pool->pads.left + more.left, pool->pads.right + more.right) < pool->kernel.x;
+      if (!reaches || std::min({more.top, more.left, more.bottom, more.right}) < 0) continue;
+      pool->pads = {pool->pads.top + more.top, pool->pads.left + more.left, pool->pads.bottom + more.bottom,
+                    pool->pads.right + more.right};
+      op.inputs[0] = before.inputs[0];
+      continue;
+    }
+    if (pad->value != 0.0F) continue;
     if (auto* conv = std::get_if<Conv>(&op.operation)) {
       conv->pads = {conv->pads.top + more.top, conv->pads.left + more.left, conv->pads.bottom + more.bottom,
                     conv->pads.right + more.right};
       op.inputs[0] = before.inputs[0];
-    } else if (auto* pool = std::get_if<Pool>(&op.operation);
-               pool != nullptr && pool->kind == Pool::Kind::kAverage && pool->pads == Pads{}) {
+    } else if (pool != nullptr && pool->kind == Pool::Kind::kAverage && pool->pads == Pads{}) {
       pool->pads = more;
       pool->count_pads = true;  // the zeros counted as elements of the padded picture
       op.inputs[0] = before.inputs[0];
@@ -328,6 +340,7 @@ void run_passes(Graph& graph, const LowerOptions& options) {
   remove_unused(graph);
   if (!options.optimize) return;
   simplify_movement(graph);
+  if (unstack_reductions(graph)) simplify_movement(graph);
   fold_padding(graph);
   remove_unused(graph);
   if (options.fuse_activation) simplify_quantization(graph);

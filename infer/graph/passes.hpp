@@ -13,7 +13,8 @@ void run_passes(Graph& graph, const LowerOptions& options);
 
 // Multiplication and addition per channel after a Conv, ConvTranspose or MatMul go into its weight and bias.
 void fold_channel_arithmetic(Graph& graph);
-// Zero padding goes into the convolution or average pooling that reads it.
+// Zero padding goes into the convolution or average pooling that reads it, padding by the lowest number into the max
+// pooling.
 void fold_padding(Graph& graph);
 // x*sigmoid(x), x*clip(x+3, 0, 6)/6 and their like become one function.
 void recognise_functions(Graph& graph);

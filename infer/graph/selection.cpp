@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <iterator>
 #include <numeric>
 
 #include "infer/graph/selection_math.hpp"
@@ -10,6 +12,19 @@ namespace camd::infer {
 namespace {
 
 constexpr std::size_t kMostDimensions = 8;
+
+// The four pixels around a point of a grid, as selection::pixel_position() has them, and how far between them it lies.
+struct Corners {
+  std::array<std::int64_t, 4> at;
+  float tx, ty;
+};
+
+Corners corners_of(const GridSample& o, const GridPlane& s, float gx, float gy) noexcept {
+  const float x = selection::grid_place(o, gx, s.width), y = selection::grid_place(o, gy, s.height);
+  const float x0 = std::floor(x), y0 = std::floor(y);
+  const auto position = [&](float row, float column) { return selection::pixel_position(o, s, row, column); };
+  return {{position(y0, x0), position(y0, x0 + 1), position(y0 + 1, x0), position(y0 + 1, x0 + 1)}, x - x0, y - y0};
+}
 
 }  // namespace
 
@@ -86,8 +101,34 @@ void cumulative_sum(const CumSum& o, const float* x, float* out, std::int64_t si
   }
 }
 
-void grid_sample(const GridSample& o, const GridPlane& s, const float* plane, const float* grid, float* out) noexcept {
-  for (std::int64_t p = 0; p < s.points; ++p) out[p] = selection::grid_pixel(o, s, plane, grid[2 * p], grid[2 * p + 1]);
+void grid_sample(const GridSample& o, const GridPlane& s, const float* planes, std::int64_t count, const float* grid,
+                 float* out) noexcept {
+  const std::int64_t plane = s.height * s.width;
+  if (o.mode != GridSample::Mode::kLinear) {
+    for (std::int64_t c = 0; c < count; ++c) {
+      for (std::int64_t p = 0; p < s.points; ++p) {
+        out[c * s.points + p] = selection::grid_pixel(o, s, planes + c * plane, grid[2 * p], grid[2 * p + 1]);
+      }
+    }
+    return;
+  }
+  // Where a point lies is the same in all channels, and it takes longer to find than the pixels there.
+  std::array<Corners, 128> corners;  // NOLINT(cppcoreguidelines-pro-type-member-init): written before it is read
+  for (std::int64_t first = 0; first < s.points; first += std::ssize(corners)) {
+    const std::int64_t some = std::min<std::int64_t>(std::ssize(corners), s.points - first);
+    for (std::int64_t i = 0; i < some; ++i) {
+      corners[static_cast<std::size_t>(i)] = corners_of(o, s, grid[2 * (first + i)], grid[2 * (first + i) + 1]);
+    }
+    for (std::int64_t c = 0; c < count; ++c) {
+      const float* const from = planes + c * plane;
+      float* const to = out + c * s.points + first;
+      const auto pixel = [from](std::int64_t at) { return at < 0 ? 0.0F : from[at]; };
+      for (std::int64_t i = 0; i < some; ++i) {
+        const Corners& p = corners[static_cast<std::size_t>(i)];
+        to[i] = selection::between(p.tx, p.ty, pixel(p.at[0]), pixel(p.at[1]), pixel(p.at[2]), pixel(p.at[3]));
+      }
+    }
+  }
 }
 
 SelectShape select_shape(const Shape& condition, const Shape& a, const Shape& b, const Shape& out) {

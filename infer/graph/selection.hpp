@@ -35,11 +35,12 @@ void scatter(const Scatter& o, const PickShape& s, const float* x, const float* 
 // Along one line.
 void cumulative_sum(const CumSum& o, const float* x, float* out, std::int64_t size, std::int64_t stride) noexcept;
 
-// One output channel of one picture: plane [height,width], grid and out [points].
+// Channels of one picture: planes [count,height,width], grid [points,2], out [count,points].
 struct GridPlane {
   std::int64_t height = 1, width = 1, points = 1;
 };
-void grid_sample(const GridSample& o, const GridPlane& s, const float* plane, const float* grid, float* out) noexcept;
+void grid_sample(const GridSample& o, const GridPlane& s, const float* planes, std::int64_t count, const float* grid,
+                 float* out) noexcept;
 
 // y[i] = condition ? a : b over `shape`, by strides of each operand (0 where it repeats). At most 8 dimensions.
 struct SelectShape {

@@ -71,18 +71,22 @@ CAMD_SELECTION float bounded(float v, std::int64_t size) noexcept {
   return v > 0 ? (v < last ? v : last) : 0.0F;
 }
 
-// A pixel, or what the padding says where there is none.
-CAMD_SELECTION float pixel(const GridSample& o, const GridPlane& s, const float* plane, float y, float x) noexcept {
+// Where in its plane the pixel lies that the padding says; -1: none, it counts as zero.
+CAMD_SELECTION std::int64_t pixel_position(const GridSample& o, const GridPlane& s, float y, float x) noexcept {
   if (o.padding == GridSample::Padding::kReflection) {
     y = reflected(y, s.height, o.align_corners);
     x = reflected(x, s.width, o.align_corners);
   }
   if (o.padding == GridSample::Padding::kZeros &&
       !(y >= 0 && x >= 0 && y < static_cast<float>(s.height) && x < static_cast<float>(s.width))) {
-    return 0.0F;
+    return -1;
   }
-  return plane[static_cast<std::int64_t>(bounded(y, s.height)) * s.width +
-               static_cast<std::int64_t>(bounded(x, s.width))];
+  return static_cast<std::int64_t>(bounded(y, s.height)) * s.width + static_cast<std::int64_t>(bounded(x, s.width));
+}
+
+CAMD_SELECTION float pixel(const GridSample& o, const GridPlane& s, const float* plane, float y, float x) noexcept {
+  const std::int64_t position = pixel_position(o, s, y, x);
+  return position < 0 ? 0.0F : plane[position];
 }
 
 // Weights of the four pixels around `t` in [0, 1), with a = -0.75.
@@ -96,27 +100,31 @@ CAMD_SELECTION void cubic_weights(float t, float (&weights)[4]) noexcept {
   weights[3] = outer(2 - t);
 }
 
+// The place in pixels along one side, moved inside as the padding says.
+CAMD_SELECTION float grid_place(const GridSample& o, float g, std::int64_t size) noexcept {
+  const float place = denormalized(g, size, o.align_corners);
+  if (o.mode == GridSample::Mode::kCubic) return place;
+  if (o.padding == GridSample::Padding::kBorder) return bounded(place, size);
+  return o.padding == GridSample::Padding::kReflection ? reflected(place, size, o.align_corners) : place;
+}
+
+// Between two pixels, and between two rows of them.
+CAMD_SELECTION float between(float tx, float ty, float a, float b, float c, float d) noexcept {
+  return (1 - ty) * ((1 - tx) * a + tx * b) + ty * ((1 - tx) * c + tx * d);
+}
+
 CAMD_SELECTION float grid_pixel(const GridSample& o, const GridPlane& s, const float* plane, float gx,
                                 float gy) noexcept {
-  float x = denormalized(gx, s.width, o.align_corners);
-  float y = denormalized(gy, s.height, o.align_corners);
-  if (o.mode != GridSample::Mode::kCubic) {
-    if (o.padding == GridSample::Padding::kBorder) {
-      x = bounded(x, s.width);
-      y = bounded(y, s.height);
-    } else if (o.padding == GridSample::Padding::kReflection) {
-      x = reflected(x, s.width, o.align_corners);
-      y = reflected(y, s.height, o.align_corners);
-    }
-  }
+  const float x = grid_place(o, gx, s.width);
+  const float y = grid_place(o, gy, s.height);
   if (o.mode == GridSample::Mode::kNearest) {
     return pixel(o, s, plane, std::nearbyint(y), std::nearbyint(x));
   }
   const float x0 = std::floor(x), y0 = std::floor(y);
   const float tx = x - x0, ty = y - y0;
   if (o.mode == GridSample::Mode::kLinear) {
-    return (1 - ty) * ((1 - tx) * pixel(o, s, plane, y0, x0) + tx * pixel(o, s, plane, y0, x0 + 1)) +
-           ty * ((1 - tx) * pixel(o, s, plane, y0 + 1, x0) + tx * pixel(o, s, plane, y0 + 1, x0 + 1));
+    return between(tx, ty, pixel(o, s, plane, y0, x0), pixel(o, s, plane, y0, x0 + 1), pixel(o, s, plane, y0 + 1, x0),
+                   pixel(o, s, plane, y0 + 1, x0 + 1));
   }
   float wx[4], wy[4];
   cubic_weights(tx, wx);

@@ -198,6 +198,59 @@ TEST(Graph, ZeroPaddingGoesIntoConvolutionAndAveragePooling) {
   expect_same_as_unoptimized(b);
 }
 
+TEST(Graph, PaddingByTheLowestNumberGoesIntoMaxPooling) {
+  OnnxBuilder b = conv_head("c", 3);
+  b.integers("p", {8}, {0, 0, 0, 0, 0, 0, 1, 1}).weight("lowest", {}, {-std::numeric_limits<float>::infinity()});
+  b.node("Pad", {"c", "p", "lowest"}, {"q"})
+      .node("MaxPool", {"q"}, {"y"})
+      .ints("kernel_shape", {3, 3})
+      .ints("strides", {2, 2});
+  b.output("y", {});
+  const Graph graph = lower(b);
+  EXPECT_EQ(kinds(graph), "Conv Pool");
+  EXPECT_EQ(std::get<Pool>(graph.ops[1].operation).pads, (Pads{0, 0, 1, 1}));
+  expect_same_as_unoptimized(b);
+}
+
+TEST(Graph, PaddingByZeroStaysBesideMaxPoolingBecauseItCanBeTheLargest) {
+  OnnxBuilder b = conv_head("c", 3);
+  b.integers("p", {8}, {0, 0, 0, 0, 0, 0, 1, 1});
+  b.node("Pad", {"c", "p"}, {"q"}).node("MaxPool", {"q"}, {"y"}).ints("kernel_shape", {3, 3}).ints("strides", {2, 2});
+  b.output("y", {});
+  EXPECT_EQ(kinds(lower(b)), "Conv Pad Pool");
+  expect_same_as_unoptimized(b);
+}
+
+TEST(Graph, SumOfAWeightedStackBecomesAdditionsOfPictures) {
+  OnnxBuilder b = conv_head("c", 3);
+  b.integers("last", {1}, {4}).weight("shares", {2}, {0.25F, 0.75F});
+  b.node("Sigmoid", {"c"}, {"s"}).node("Unsqueeze", {"c", "last"}, {"c5"}).node("Unsqueeze", {"s", "last"}, {"s5"});
+  b.node("Concat", {"c5", "s5"}, {"stack"}).integer("axis", 4).node("Mul", {"stack", "shares"}, {"m"});
+  b.node("ReduceSum", {"m", "last"}, {"y"}).integer("keepdims", 0).output("y", {});
+  EXPECT_EQ(kinds(lower(b)), "Conv Unary Binary Binary Binary");
+  expect_same_as_unoptimized(b);
+}
+
+TEST(Graph, LargestOfAStackBecomesMaximaOfItsParts) {
+  OnnxBuilder b = conv_head("c", 3);
+  b.integers("second", {1}, {1}).node("Sigmoid", {"c"}, {"s"}).node("Tanh", {"c"}, {"t"});
+  for (const char* part : {"c", "s", "t"}) b.node("Unsqueeze", {part, "second"}, {std::string(part) + "5"});
+  b.node("Concat", {"c5", "s5", "t5"}, {"stack"}).integer("axis", 1);
+  b.node("ReduceMax", {"stack"}, {"y"}).ints("axes", {1}).integer("keepdims", 0).output("y", {});
+  EXPECT_EQ(kinds(lower(b)), "Conv Unary Unary Binary Binary");
+  expect_same_as_unoptimized(b);
+}
+
+TEST(Graph, AStackThatIsReadTwiceStays) {
+  OnnxBuilder b = conv_head("c", 3);
+  b.integers("last", {1}, {4}).node("Sigmoid", {"c"}, {"s"});
+  b.node("Unsqueeze", {"c", "last"}, {"c5"}).node("Unsqueeze", {"s", "last"}, {"s5"});
+  b.node("Concat", {"c5", "s5"}, {"stack"}).integer("axis", 4);
+  b.node("ReduceSum", {"stack", "last"}, {"y"}).integer("keepdims", 0).output("y", {}).output("stack", {});
+  EXPECT_EQ(kinds(lower(b)), "Conv Unary Reshape Reshape Concat Reduce Reshape");
+  expect_same_as_unoptimized(b);
+}
+
 TEST(Graph, ChannelShuffleBecomesOneGather) {
   OnnxBuilder b = conv_head("c", 6);
   b.integers("five", {5}, {1, 2, 3, 8, 8}).integers("four", {4}, {1, 6, 8, 8});
