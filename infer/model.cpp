@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "infer/onnx/file.hpp"
+#include "infer/onnx/input.hpp"
 
 namespace camd::infer {
 namespace {
@@ -71,7 +72,9 @@ ModelDescription describe_model(const OnnxFile& file) {
     description.parameter_count += count;
   }
   for (const auto& input : graph.input()) {
-    if (weights.count(input.name()) == 0) description.inputs.push_back(spec_of(file, input, "input"));
+    if (weights.count(input.name()) > 0) continue;
+    const bool filled = size_input(input, {1, 3, 1, 1}).has_value();
+    (filled ? description.size_inputs : description.inputs).push_back(spec_of(file, input, "input"));
   }
   if (description.inputs.empty()) {
     throw base::Error(base::ErrorKind::kModel, fmt::format("{}: the model has no input", file.path));

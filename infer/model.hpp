@@ -23,10 +23,11 @@ struct ModelDescription {
   std::string sha256;  // lower-case hex of the file
   std::string producer;
   int ir_version = 0;
-  int opset = 0;                    // of ai.onnx
-  std::vector<TensorSpec> inputs;   // the graph's inputs minus its initializers (ONNX IR < 4 lists weights as inputs)
-  std::vector<TensorSpec> outputs;  // in the graph's order
-  std::vector<OperatorUse> operators;  // sorted by type
+  int opset = 0;                   // of ai.onnx
+  std::vector<TensorSpec> inputs;  // the graph's inputs minus its initializers (ONNX IR < 4 lists weights as inputs)
+  std::vector<TensorSpec> size_inputs;  // those of them that camd fills itself (infer/onnx/input.hpp), not in `inputs`
+  std::vector<TensorSpec> outputs;      // in the graph's order
+  std::vector<OperatorUse> operators;   // sorted by type
   std::int64_t parameter_count = 0;
 };
 

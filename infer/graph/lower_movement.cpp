@@ -92,7 +92,7 @@ void range(Lowering& l) {
   bool integer = true;
   for (std::size_t i = 0; i < 3; ++i) {
     const Constant* c = l.constant_input(i);
-    l.require(c != nullptr && element_count(c->shape) == 1, "its bounds must be known beforehand");
+    if (c == nullptr || element_count(c->shape) != 1) l.refuse("its bounds must be known beforehand");
     integer = integer && c->type == DataType::kI64;
     bounds[i] = c->type == DataType::kI64 ? static_cast<double>(c->i64[0]) : static_cast<double>(c->f32[0]);
   }
@@ -269,7 +269,7 @@ void slice(Lowering& l) {
     const std::int64_t size = in[d];
     constexpr std::int64_t kFar = std::int64_t{1} << 40;
     const std::int64_t stride = std::clamp(steps[i], -kFar, kFar);
-    l.require(stride != 0, "its step is 0");
+    if (stride == 0) l.refuse("its step is 0");
     // onnx.ai/onnx/operators/onnx__Slice.html: negative positions count from the end, then both are clamped.
     const std::int64_t from = std::clamp(starts[i], -kFar, kFar);
     const std::int64_t until = std::clamp(ends[i], -kFar, kFar);
@@ -299,7 +299,8 @@ void pad(Lowering& l) {
     pads = l.integers_input(1, "pads");
     if (l.has_input(2)) {
       const Constant* value = l.constant_input(2);
-      l.require(value != nullptr && element_count(value->shape) == 1, "its value must be one number known beforehand");
+      if (value == nullptr || element_count(value->shape) != 1)
+        l.refuse("its value must be one number known beforehand");
       pad.value = value->type == DataType::kF32 ? value->f32[0] : static_cast<float>(value->i64[0]);
     }
     if (l.has_input(3)) {
@@ -330,11 +331,13 @@ void pad(Lowering& l) {
               "its pads are out of range");
     start[d] = std::max<std::int64_t>(-before, 0);
     cut[d] -= start[d] + std::max<std::int64_t>(-after, 0);
-    l.require(cut[d] > 0, "its pads cut everything");
+    // An input with no elements, where nothing was found, is padded as well.
+    l.require(cut[d] >= 0, "its pads cut more than there is");
     pad.before[d] = std::max<std::int64_t>(before, 0);
     pad.after[d] = std::max<std::int64_t>(after, 0);
     l.require(pad.mode != Pad::Mode::kReflect || (pad.before[d] < cut[d] && pad.after[d] < cut[d]),
               "its reflected pads are as large as its input");
+    l.require(pad.mode != Pad::Mode::kEdge || cut[d] > 0, "its input has no edge");
     to[d] = cut[d] + pad.before[d] + pad.after[d];
   }
   if (cut != l.shape(x)) x = l.slice(x, start, Integers(rank, 1), cut);

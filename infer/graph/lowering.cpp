@@ -70,8 +70,17 @@ const std::map<std::string_view, HandlerEntry>& handlers() {
   return kHandlers;
 }
 
-Lowering::Lowering(const OnnxFile& file, const TensorSpec& input) : file_(file), input_(input), opset_(file.opset()) {
-  for (const auto& tensor : file.proto.graph().initializer()) initializers_.emplace(tensor.name(), &tensor);
+Lowering::Lowering(const OnnxFile& file, TensorSpec input)
+    : file_(file), input_(std::move(input)), opset_(file.opset()) {
+  const onnx::GraphProto& graph = file.proto.graph();
+  for (const auto& tensor : graph.initializer()) initializers_.emplace(tensor.name(), &tensor);
+  for (const auto& declared : graph.input()) {
+    if (initializers_.count(declared.name()) > 0 || input_.shape.size() != 4) continue;
+    auto size = size_input(declared, input_.shape);
+    if (!size) continue;
+    sizes_.push_back(std::make_unique<onnx::TensorProto>(std::move(*size)));
+    initializers_.emplace(declared.name(), sizes_.back().get());
+  }
 }
 
 // ---- Names and values
@@ -180,6 +189,7 @@ std::vector<int> Lowering::axes_from(int first, int rank) {
 
 std::vector<int> Lowering::axes(const std::vector<std::int64_t>& given, int rank) const {
   std::vector<int> result;
+  result.reserve(given.size());
   for (const std::int64_t a : given) result.push_back(axis(a, rank));
   std::sort(result.begin(), result.end());
   require(std::adjacent_find(result.begin(), result.end()) == result.end(), "an axis is given twice");
@@ -349,6 +359,8 @@ ValueId Lowering::transpose(ValueId x, std::vector<int> permutation) {
 }
 
 ValueId Lowering::slice(ValueId x, std::vector<std::int64_t> start, std::vector<std::int64_t> step, Shape to) {
+  // No part of it: the same for every picture. Exporters slice columns that a network may have, and this one has not.
+  if (element_count(to) == 0) return constant(Constant{is_whole(x) ? DataType::kI64 : DataType::kF32, to, {}, {}});
   return emit(Slice{std::move(start), std::move(step)}, {x}, std::move(to));
 }
 
@@ -442,7 +454,7 @@ std::vector<bool> Lowering::begin() {
   const onnx::GraphProto& graph = file_.proto.graph();
   graph_.input = add_value({input_.name, input_.shape, nullptr});
   names_.emplace(input_.name, graph_.input);
-  const std::vector<bool> needed = needed_nodes(graph);
+  std::vector<bool> needed = needed_nodes(graph);
   count_reads(needed);
   for (const auto& declared : graph.input()) {
     if (declared.name() == input_.name && takes_pixels_last(declared_shape(declared)) && input_.shape.size() == 4 &&

@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,7 +24,7 @@ namespace camd::infer {
 
 class Lowering {
  public:
-  Lowering(const OnnxFile& file, const TensorSpec& input);
+  Lowering(const OnnxFile& file, TensorSpec input);
   [[nodiscard]] Graph run();
   // As lowered_shapes().
   [[nodiscard]] LoweredShapes shapes();
@@ -86,13 +87,13 @@ class Lowering {
   ValueId emit(Operation operation, std::vector<ValueId> inputs, Shape shape, Activation activation = {});
   // emit() of an operator on pictures. Engines take one picture at a time, so a batch becomes one op per picture and a
   // Concat of their results.
-  ValueId emit_pictures(const Operation& operation, const std::vector<ValueId>& inputs, const Shape& shape);
+  ValueId emit_pictures(const Operation& operation, const std::vector<ValueId>& inputs, const Shape& to);
   ValueId constant(Constant constant);
   ValueId constant(float value);  // a scalar
   ValueId constant(const onnx::TensorProto& tensor);
-  ValueId reshape(ValueId x, Shape shape);
+  ValueId reshape(ValueId x, Shape to);
   ValueId transpose(ValueId x, std::vector<int> permutation);
-  ValueId slice(ValueId x, std::vector<std::int64_t> start, std::vector<std::int64_t> step, Shape shape);
+  ValueId slice(ValueId x, std::vector<std::int64_t> start, std::vector<std::int64_t> step, Shape to);
   ValueId unary(ValueId x, Activation function);
   ValueId binary(Binary::Kind kind, ValueId a, ValueId b);
   ValueId reduce(Reduce::Kind kind, ValueId x, std::vector<int> axes);
@@ -122,10 +123,11 @@ class Lowering {
   Graph graph_;
   std::unordered_map<std::string, ValueId> names_;
   std::unordered_map<std::string, const onnx::TensorProto*> initializers_;
-  std::unordered_map<ValueId, int> element_types_;  // of weights and Constants
-  std::unordered_set<ValueId> whole_;               // of those made at run time
-  std::unordered_map<ValueId, ValueId> operands_;   // f32 constants made of i64 ones, for ops that run
-  std::unordered_map<std::string, int> reads_;      // of each name, by needed nodes and outputs
+  std::vector<std::unique_ptr<onnx::TensorProto>> sizes_;  // of size_input()s, as initializers
+  std::unordered_map<ValueId, int> element_types_;         // of weights and Constants
+  std::unordered_set<ValueId> whole_;                      // of those made at run time
+  std::unordered_map<ValueId, ValueId> operands_;          // f32 constants made of i64 ones, for ops that run
+  std::unordered_map<std::string, int> reads_;             // of each name, by needed nodes and outputs
   const onnx::NodeProto* node_ = nullptr;
   std::int64_t constant_elements_ = 0;
   double folding_steps_ = 0;

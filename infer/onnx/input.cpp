@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/error.hpp"
 
@@ -42,8 +45,11 @@ TensorSpec resolve_input(const ModelDescription& model, InputOptions& options) {
   if (model.inputs.size() != 1) {
     std::string names;
     for (const TensorSpec& input : model.inputs) names += (names.empty() ? "'" : ", '") + printable(input.name) + "'";
-    throw Error(ErrorKind::kModel, fmt::format("{}: the model has {} inputs ({}), camd feeds exactly one picture",
-                                               model.path, model.inputs.size(), names));
+    throw Error(
+        ErrorKind::kModel,
+        fmt::format("{}: the model has {} inputs ({}), camd feeds exactly one picture, and beside it sizes that are "
+                    "called orig_target_sizes, im_shape, image_shape or scale_factor",
+                    model.path, model.inputs.size(), names));
   }
   const TensorSpec& declared = model.inputs[0];
   const auto does_not_fit = [&](std::string_view why) {
@@ -79,7 +85,39 @@ TensorSpec resolve_input(const ModelDescription& model, InputOptions& options) {
   return input;
 }
 
+std::optional<onnx::TensorProto> size_input(const onnx::ValueInfoProto& input, const Shape& picture) {
+  using T = onnx::TensorProto;
+  const std::int64_t height = picture.at(2), width = picture.at(3);
+  const std::map<std::string_view, std::array<std::int64_t, 2>> known = {{"orig_target_sizes", {width, height}},
+                                                                         {"im_shape", {height, width}},
+                                                                         {"image_shape", {height, width}},
+                                                                         {"scale_factor", {1, 1}}};
+  const auto found = known.find(input.name());
+  const Shape declared = declared_shape(input);
+  const int type = input.type().tensor_type().elem_type();
+  // An open size is 2, and an open batch 1.
+  const bool two =
+      (declared.size() == 2 && (declared[0] == 1 || declared[0] < 0) && (declared[1] == 2 || declared[1] < 0)) ||
+      (declared.size() == 1 && declared[0] == 2);
+  if (found == known.end() || !two || (type != T::FLOAT && type != T::INT32 && type != T::INT64)) return std::nullopt;
+  T tensor;
+  tensor.set_name(input.name());
+  tensor.set_data_type(type);
+  if (declared.size() == 2) tensor.add_dims(1);
+  tensor.add_dims(2);
+  for (const std::int64_t value : found->second) {
+    if (type == T::FLOAT) tensor.add_float_data(static_cast<float>(value));
+    if (type == T::INT32) tensor.add_int32_data(static_cast<std::int32_t>(value));
+    if (type == T::INT64) tensor.add_int64_data(value);
+  }
+  return tensor;
+}
+
 void fix_input_shape(OnnxFile& file, const TensorSpec& input) {
+  for (const auto& value : file.proto.graph().input()) {
+    if (auto tensor = size_input(value, input.shape))
+      *file.proto.mutable_graph()->add_initializer() = std::move(*tensor);
+  }
   for (auto& value : *file.proto.mutable_graph()->mutable_input()) {
     if (value.name() != input.name) continue;
     auto* shape = value.mutable_type()->mutable_tensor_type()->mutable_shape();

@@ -1,7 +1,10 @@
-// The one input of a model: its shape, and whether camd can feed it. Every engine asks this first.
+// The picture that a model takes: its shape, and whether camd can feed it. Every engine asks this first. And inputs
+// beside it that say how large it is.
 //
 // Threads: functions of their arguments, [any].
 #pragma once
+
+#include <optional>
 
 #include "infer/engine.hpp"
 #include "infer/onnx/file.hpp"
@@ -12,7 +15,17 @@ namespace camd::infer {
 // height are written back to `options`. Throws Error(kModel) when they contradict each other or camd cannot feed it.
 [[nodiscard]] TensorSpec resolve_input(const ModelDescription& model, InputOptions& options);
 
-// Writes the resolved shape into the file's graph input, so that a dynamic model becomes a static one.
+// The value of an input that says how large the picture is, or how it was scaled; nothing for other inputs. Such graphs
+// put boxes out in pixels of that size. camd tells them the network's own, so boxes are in the network's pixels, as
+// those of all other models. `picture` is [1,3,H,W]. By name, with two values of f32, i32 or i64, as exporters write
+// it:
+// - orig_target_sizes [1,2]: width, height (RT-DETR, D-FINE, DEIM: github.com/lyuwenyu/RT-DETR, tools/export_onnx.py)
+// - im_shape [1,2]: height, width; scale_factor [1,2]: 1, 1 (github.com/PaddlePaddle/PaddleDetection, deploy/)
+// - image_shape [1,2]: height, width (YOLOv3 of github.com/onnx/models)
+[[nodiscard]] std::optional<onnx::TensorProto> size_input(const onnx::ValueInfoProto& input, const Shape& picture);
+
+// Writes the resolved shape into the file's graph input, so that a dynamic model becomes a static one, and gives
+// size_input()s their values.
 void fix_input_shape(OnnxFile& file, const TensorSpec& input);
 
 }  // namespace camd::infer

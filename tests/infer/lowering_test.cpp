@@ -23,6 +23,7 @@ using test::refusal;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
 using Floats = std::vector<float>;
 
 Floats count_up(std::int64_t count) {
@@ -133,6 +134,58 @@ TEST(Indexing, WritingIntoASliceTakesTheRestFromWhatWasThere) {
   b.node("Slice", {"x", "first", "end", "last"}, {"xy"}).node("Mul", {"xy", "two"}, {"new"});
   b.node("ScatterND", {"x", "i", "new"}, {"y"}).output("y", {});
   EXPECT_THAT(result(b, {1, 2, 3}), ElementsAre(0, 2, 2, 6, 8, 5));
+}
+
+// Sums of the picture's planes, all 1, times what camd tells of its size.
+Floats told(const std::string& name, const Shape& shape, int type, const Shape& picture) {
+  OnnxBuilder b;
+  b.input("x", {1, 3, -1, -1}).input(name, shape, type).node("Cast", {name}, {"size"}).integer("to", 1);
+  b.weight("zero", {}, {0})
+      .node("ReduceSum", {"x"}, {"sum"})
+      .integer("keepdims", 0)
+      .node("Mul", {"sum", "zero"}, {"none"});
+  b.node("Add", {"none", "size"}, {"y"}).output("y", {});
+  return result(b, picture);
+}
+
+TEST(SizeInputs, AreFilledWithTheNetworksSizeAsTheirNamesSay) {
+  EXPECT_THAT(told("orig_target_sizes", {-1, 2}, onnx::TensorProto::INT64, {1, 3, 2, 4}), ElementsAre(4, 2));
+  EXPECT_THAT(told("im_shape", {1, 2}, onnx::TensorProto::FLOAT, {1, 3, 2, 4}), ElementsAre(2, 4));
+  EXPECT_THAT(told("image_shape", {2}, onnx::TensorProto::INT32, {1, 3, 2, 4}), ElementsAre(2, 4));
+  EXPECT_THAT(told("scale_factor", {1, 2}, onnx::TensorProto::FLOAT, {1, 3, 2, 4}), ElementsAre(1, 1));
+}
+
+TEST(SizeInputs, AreNotTakenForThePicture) {
+  OnnxBuilder b;
+  b.input("orig_target_sizes", {1, 2}, onnx::TensorProto::INT64).input("x", {1, 3, 2, 4});
+  b.node("Relu", {"x"}, {"y"}).output("y", {});
+  const ModelDescription model = describe_model(b.file());
+  ASSERT_EQ(model.inputs.size(), 1U);
+  EXPECT_EQ(model.inputs[0].name, "x");
+  EXPECT_EQ(model.size_inputs[0].name, "orig_target_sizes");
+}
+
+TEST(SizeInputs, OfOtherFormsAreRefusedAsSecondInputs) {
+  OnnxBuilder b;
+  b.input("x", {1, 3, 2, 4}).input("im_shape", {1, 3}).node("Relu", {"x"}, {"y"}).output("y", {});
+  EXPECT_THAT([&] { static_cast<void>(resolved(b, {})); },
+              ThrowsMessage<base::Error>(HasSubstr("2 inputs ('x', 'im_shape'), camd feeds exactly one picture")));
+}
+
+// Ultralytics slices the columns behind the classes, of which a detector without masks or keypoints has none.
+TEST(Indexing, ASliceOfNothingIsLeftOutOfAConcatenation) {
+  OnnxBuilder b;
+  b.input("x", {1, 2, 3}).integers("three", {1}, {3}).integers("last", {1}, {2}).integers("two", {1}, {2});
+  b.node("Slice", {"x", "three", "three", "last"}, {"extra"}).node("Slice", {"x", "two", "three", "last"}, {"column"});
+  b.node("Concat", {"column", "extra"}, {"y"}).integer("axis", 2).output("y", {});
+  EXPECT_THAT(result(b, {1, 2, 3}), ElementsAre(2, 5));
+}
+
+TEST(Indexing, ASliceOfNothingIsNoOutput) {
+  OnnxBuilder b;
+  b.input("x", {1, 2, 3}).integers("three", {1}, {3}).integers("last", {1}, {2});
+  b.node("Slice", {"x", "three", "three", "last"}, {"y"}).output("y", {});
+  EXPECT_THAT(refusal(b, {1, 2, 3}), HasSubstr("output 'y' does not depend on the picture"));
 }
 
 TEST(Indexing, AConditionThatIsKnownChoosesElementByElement) {

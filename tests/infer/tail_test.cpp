@@ -15,6 +15,7 @@ namespace camd::infer {
 namespace {
 
 using test::OnnxBuilder;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -96,6 +97,21 @@ TEST_F(TailEngineTest, PutsOutNothingForAPictureWithNothing) {
   EXPECT_TRUE(std::all_of(pixels.begin(), pixels.end(), [](float v) { return v == -1; }));
 }
 
+TEST_F(TailEngineTest, PadsWhatWasFoundEvenWhereThatIsNothing) {
+  OnnxBuilder b = bright_pixels();
+  b.integers("eight", {1}, {8});
+  b.node("Cast", {"pixels"}, {"real"}).integer("to", 1).node("Shape", {"pixels"}, {"shape"});
+  b.node("Slice", {"shape", "zero", "one", "zero"}, {"count"}).node("Sub", {"eight", "count"}, {"missing"});
+  b.node("Concat", {"zero", "zero", "missing", "zero"}, {"pads"}).integer("axis", 0);
+  b.node("Pad", {"real", "pads"}, {"padded"}).output("padded", {8, 2});
+  const auto made = engine(b);
+  std::vector<float> picture(24, 0.0F);
+  EXPECT_THAT(run(*made, *device_, picture, 2), Each(0));
+  picture[1] = picture[6] = 0.9F;
+  const std::vector<float> rows = run(*made, *device_, picture, 2);
+  EXPECT_THAT(rows, ElementsAre(0, 1, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0));
+}
+
 TEST_F(TailEngineTest, GivesRoomForMoreRowsButNotForWiderOnesWhereTheFileLeavesBothOpen) {
   OnnxBuilder b;
   b.input("x", {1, 3, 2, 4}).weight("half", {}, {0.5F});
@@ -113,7 +129,8 @@ TEST_F(TailEngineTest, ChoosesBoxesAsTheGraphSays) {
   b.node("Slice", {"classes", "zero", "one", "axis"}, {"scores"});
   std::vector<float> corners;
   for (int i = 0; i < 8; ++i) {
-    const auto left = static_cast<float>(10 * (i / 2));  // two of each
+    const int pair = i / 2;  // two of each
+    const auto left = static_cast<float>(10 * pair);
     corners.insert(corners.end(), {left, left, left + 8, left + 8});
   }
   b.weight("boxes", {1, 8, 4}, corners)
