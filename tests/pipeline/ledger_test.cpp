@@ -36,7 +36,7 @@ TEST(Ledger, ShowsAFrameThatWasClosedTwiceAsUnbalanced) {
 void stall(std::mt19937& random) {
   const auto kind = random() % 16;
   if (kind == 0) {
-    for (auto i = random() % 64; i > 0; --i) std::this_thread::yield();
+    for (auto i = random() % 4; i > 0; --i) std::this_thread::yield();
   } else if (kind == 1) {
     test::spin(random() % 20000);
   }

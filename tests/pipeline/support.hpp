@@ -20,6 +20,7 @@
 #include "infer/engine.hpp"
 #include "pipeline/core/pipeline.hpp"
 #include "pipeline/run/plugin_host.hpp"
+#include "tests/support/spin.hpp"
 
 namespace camd::test {
 
@@ -41,11 +42,6 @@ class Gate {
   base::CondVar changed_;
   bool open_ CAMD_GUARDED_BY(mutex_) = false;
 };
-
-// Work of a length that the compiler cannot take away, in the place of a sleep.
-inline void spin(std::uint64_t turns) {
-  for (std::uint64_t i = 0; i < turns; ++i) asm volatile("");
-}
 
 // An engine of the host device whose network is a function of the tests.
 class FakeEngine final : public infer::Engine {
