@@ -470,8 +470,8 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera> {
   const config::Camera camera_;
   const CameraIndex index_;
   FrameRing& ring_;
-  const unsigned held_;              // buffers that camd keeps at once
-  std::atomic<bool> direct_{false};  // the device decodes what GStreamer reads
+  const unsigned held_;             // buffers that camd keeps at once
+  std::atomic<bool> direct_{true};  // the device decodes what GStreamer reads, or nobody knows yet
   SourceListener& listener_;
   const base::Clock& clock_;
   GstPictures pictures_;
