@@ -11,7 +11,7 @@
 #   asan   address and undefined-behaviour sanitizers over the tests of device, capture, plugins, pipeline and http (clang)
 #   tsan   the thread sanitizer over the same; clang's thread-safety analysis is an error
 #   fuzz   libFuzzer on what reads models, configurations, zones, metrics lines, HTTP requests and workers' answers, for a minute
-#          (FUZZ_SECONDS says otherwise), starting from ONNX's own cases, the examples, tests/fuzz/corpus, and what earlier
+#          (FUZZ_SECONDS says otherwise), starting from ONNX's own cases, the examples, tests/fuzz/corpus, tests/fuzz/make_models.py, and what earlier
 #          runs found (build/fuzz/corpus)
 #   lint   scripts/lint.sh: format, clang-tidy on what changed, layers, scripts
 # Then a summary: what ran, and what was skipped and why. Exit 1 if a step failed; the others run all the same.
@@ -115,8 +115,9 @@ step_asan() { step_sanitizer asan; }
 step_tsan() { step_sanitizer tsan; }
 # Runs one target on its corpus.
 fuzz() { # NAME SECONDS LONGEST_INPUT
-  local log=build/fuzz/$1.log
-  if ! "build/asan/bin/fuzz_$1" -max_total_time="$2" -max_len="$3" -timeout=10 -rss_limit_mb=3072 \
+  local log=build/fuzz/$1.log words=()
+  if [[ -f tests/fuzz/$1.dict ]]; then words=("-dict=tests/fuzz/$1.dict"); fi
+  if ! "build/asan/bin/fuzz_$1" "${words[@]}" -max_total_time="$2" -max_len="$3" -timeout=10 -rss_limit_mb=3072 \
     -print_final_stats=1 -artifact_prefix="build/fuzz/$1-" "build/fuzz/corpus/$1" >"$log" 2>&1; then
     tail -n 40 "$log" >&2
     return 1
@@ -138,6 +139,7 @@ step_fuzz() {
   head -n 8 tests/apps/data/run.jsonl >build/fuzz/corpus/metrics/run.jsonl
   if /usr/bin/python3 tests/infer/make_conformance.py "$cases" >build/fuzz/cases.log 2>&1; then
     for case in "$cases"/*/model.onnx; do cp "$case" "build/fuzz/corpus/model/$(basename "$(dirname "$case")").onnx"; done
+    /usr/bin/python3 tests/fuzz/make_models.py build/fuzz/corpus/model >>build/fuzz/cases.log 2>&1 || return 1
   fi
   # Beside the models, which are read by most code.
   third=$(((seconds + 2) / 3)) # never 0, which would be for ever

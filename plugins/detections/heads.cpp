@@ -370,6 +370,27 @@ bool hints_at(const std::string& name, Role role) {
                      [&](const std::string& part) { return lower.find(part) != std::string::npos; });
 }
 
+namespace {
+
+// Classes, bins and keypoints are as many at every stride: what is read of one level holds for all.
+void require_equal_levels(const camd_model& model, const Options& options, Attempt& attempt) {
+  for (std::size_t r = 0; r < options.outputs.size(); ++r) {
+    const auto role = static_cast<Role>(r);
+    const Level& first = attempt.levels.front();
+    for (const Level& level : attempt.levels) {
+      const Head &one = first.head(role), &other = level.head(role);
+      if (!one.bound() || !other.bound() || one.channels == other.channels) continue;
+      attempt.problems.push_back("'" + std::string(to_string(role)) + "' has " + std::to_string(one.channels) +
+                                 " values a cell in " + describe_output(model, one.output) + " and " +
+                                 std::to_string(other.channels) + " in " + describe_output(model, other.output) +
+                                 ", wanted as many at every stride");
+      return;
+    }
+  }
+}
+
+}  // namespace
+
 std::vector<Level> bind_heads(const camd_model& model, const Options& options, const HeadRules& rules) {
   if (model.input.ndim != 4) {
     throw std::invalid_argument("the model's input " + std::string(model.input.name) + " is " +
@@ -392,8 +413,8 @@ std::vector<Level> bind_heads(const camd_model& model, const Options& options, c
     if (named != 0 && named != strides.size()) continue;
     for (const bool round_up : {true, false}) {
       Attempt attempt{make_levels(model, strides, rules, round_up), {}};
-      if (bind_fused(model, options, rules, attempt)) return attempt.levels;
-      bind_roles(model, options, rules, attempt);
+      if (!bind_fused(model, options, rules, attempt)) bind_roles(model, options, rules, attempt);
+      if (attempt.problems.empty()) require_equal_levels(model, options, attempt);
       if (attempt.problems.empty()) return attempt.levels;
       if (!best || attempt.problems.size() < best->problems.size()) best = std::move(attempt);
     }
