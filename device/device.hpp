@@ -47,7 +47,10 @@ struct DeviceInfo {
   // Its memory is the host's: it reads and writes every host address in place, and the CPU whatever it allocates.
   // False: data must be copied to and from it, or lie in HostMemory::kMapped.
   bool works_in_host_memory = false;
-  bool integrated = false;    // its memory and the CPU's are the same chips
+  bool integrated = false;  // its memory and the CPU's are the same chips
+  // What one writes to HostMemory::kMapped the other sees by the order of streams and events alone. False: only behind
+  // a barrier (Device::show_to_device(), show_to_host()).
+  bool coherent = true;
   bool asynchronous = false;  // works on what is enqueued although nobody waits for it
   // The most frames to have on it at once, unless somebody says otherwise. Two where one is uploaded while another is
   // computed. One where a second would only wait: in its ring a newer frame can still supersede it.
@@ -229,6 +232,24 @@ class Device {
   virtual Status wait(const Event& event, StreamRef stream) = 0;
   // Runs function(argument) in the stream's order; a capture records it. On a GPU it must not call the device.
   virtual Status call(HostFunction function, void* argument, StreamRef stream) = 0;
+
+  // ---- Barriers, for memory that the CPU and the device share (HostMemory::kMapped). Each has caches of its own.
+  // Where info().coherent is false, one sees what the other wrote only behind a barrier. A capture records them: they
+  // then happen at every launch. `data` is the CPU's address (HostBuffer::data()), of memory of this device. Later work
+  // of `stream` sees what the CPU wrote there before the stream's work comes to this point.
+  virtual Status show_to_device(const void* data, std::size_t size_bytes, StreamRef stream) {
+    (void)data;
+    (void)size_bytes;
+    (void)stream;
+    return {};
+  }
+  // Who has waited for an Event that is recorded later sees what the earlier work of `stream` wrote there.
+  virtual Status show_to_host(const void* data, std::size_t size_bytes, StreamRef stream) {
+    (void)data;
+    (void)size_bytes;
+    (void)stream;
+    return {};
+  }
 
   // ---- Capture: enqueued work is recorded into a graph instead of run, and later launched as one. [setup]
   // Only where supports_graphs(); elsewhere these functions return kState.

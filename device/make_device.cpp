@@ -23,8 +23,7 @@ std::unique_ptr<Device> make_gpu(int index) {
   std::unique_ptr<Device> device = make_cuda_device(index);
   const DeviceInfo& info = device->info();
   base::log().info("device: GPU {}, {} (compute capability {}.{}, {}, {} copy engines{})", info.index, info.name,
-                   info.compute_major, info.compute_minor, info.driver, info.copy_engines,
-                   info.integrated ? ", shares memory with the CPU" : "");
+                   info.compute_major, info.compute_minor, info.driver, info.copy_engines, shared_memory_words(info));
   return device;
 #else
   (void)index;
@@ -51,6 +50,11 @@ GpuCount count_gpus() {
 #else
   return GpuCount{0, "this camd was built without CUDA: build it where nvcc 12 or later is installed"};
 #endif
+}
+
+std::string_view shared_memory_words(const DeviceInfo& info) noexcept {
+  if (!info.integrated) return "";
+  return info.coherent ? ", shares memory with the CPU" : ", shares memory with the CPU behind barriers";
 }
 
 std::string word_of(const DeviceInfo& info) {

@@ -25,6 +25,9 @@ struct GpuCount {
 // [any] [blocks] on first use (loads the driver). Does not throw.
 [[nodiscard]] GpuCount count_gpus();
 
+// [any] For a line about a device: ", shares memory with the CPU", and whether that takes barriers; "" where it does
+// not.
+[[nodiscard]] std::string_view shared_memory_words(const DeviceInfo& info) noexcept;
 // [any] The word that make_device() takes for this device: "host", "cuda:1".
 [[nodiscard]] std::string word_of(const DeviceInfo& info);
 // [any] [blocks] as count_gpus(). The words of all GPUs, "cuda:0" and so on; where there is none, "auto".

@@ -112,6 +112,10 @@ class CudaDeviceImpl final : public CudaDevice, public MemoryExporter {
     info_.name = properties.name;
     info_.driver = "CUDA " + version_text(driver_version());
     info_.integrated = properties.integrated != 0;
+    // Page-locked memory is never cached on both sides: a Tegra's GPU does not cache it, and reads the CPU's caches, or
+    // else, before compute capability 7.2, the CPU does not cache it either ("CUDA for Tegra", memory management). Work
+    // of one stream and events order the rest. So no barrier is needed.
+    info_.coherent = true;
     info_.asynchronous = true;
     info_.default_depth = 2;
     info_.copy_engines = properties.asyncEngineCount;

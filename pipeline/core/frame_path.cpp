@@ -181,6 +181,7 @@ std::vector<std::byte*> FramePath::plan_copies(InFlight& in_flight) {
       device::HostBuffer buffer = output_memory(in_flight, device::HostMemory::kMapped, outputs[i].size_bytes());
       if (in_flight.execution->bind_output(i, buffer.device_data())) {
         on_host[i] = buffer.data();
+        in_flight.written.push_back({buffer.data(), buffer.size_bytes()});
         in_flight.host_outputs.push_back(std::move(buffer));
         continue;
       }
@@ -248,9 +249,10 @@ Status FramePath::enqueue(InFlight& in_flight) {
 Status FramePath::enqueue_graph(InFlight& in_flight) {
   const StreamRef stream = in_flight.own_stream ? in_flight.own_stream->ref() : compute_stream_.ref();
   const infer::PictureView picture = picture_of(in_flight);
+  const std::byte* const shown = reads_slot(in_flight) ? in_flight.frame.pixels.data() : nullptr;
   std::vector<CapturedPath>& captured = in_flight.captured;
   auto found = std::find_if(captured.begin(), captured.end(), [&](const CapturedPath& path) {
-    return path.picture == picture.data && path.layout == picture.layout;
+    return path.picture == picture.data && path.shown == shown && path.layout == picture.layout;
   });
   if (found == captured.end()) {
     if (captured.size() == (copies_ ? kMostCapturedLayouts : kMostCapturedPictures)) captured.pop_back();
@@ -277,7 +279,7 @@ Status FramePath::enqueue_graph(InFlight& in_flight) {
 }
 
 Status FramePath::capture(InFlight& in_flight, const infer::PictureView& picture, StreamRef stream) {
-  CapturedPath path{picture.data, picture.layout, {}};
+  CapturedPath path{picture.data, reads_slot(in_flight) ? in_flight.frame.pixels.data() : nullptr, picture.layout, {}};
   CAMD_TRY(device_.begin_capture(stream));
   Status status = signals_ ? device_.await(in_flight.picture_there, stream) : Status();
   if (status.ok()) status = enqueue_work(in_flight, picture, stream);
@@ -342,6 +344,9 @@ Status FramePath::enqueue_work(InFlight& in_flight, const infer::PictureView& pi
   if (!upload_ends_where_preprocessing_begins_) {
     CAMD_TRY(mark(in_flight, in_flight.times.preprocess_begin, compute));
   }
+  if (reads_slot(in_flight)) {
+    CAMD_TRY(device_.show_to_device(in_flight.frame.pixels.data(), picture.layout.size_bytes, compute));
+  }
   CAMD_TRY(in_flight.execution->enqueue_preprocess(picture, compute));
   CAMD_TRY(mark(in_flight, in_flight.times.preprocess_end, compute));
   // In mapped memory the slot itself is what preprocessing reads.
@@ -375,6 +380,10 @@ Status FramePath::upload(InFlight& in_flight, StreamRef stream) {
 
 Status FramePath::download(InFlight& in_flight, StreamRef compute, StreamRef stream) {
   const bool own_stream = &stream.state() != &compute.state();
+  // Where outputs are read where the network wrote them, behind all of its work.
+  for (const WrittenOutput& output : in_flight.written) {
+    CAMD_TRY(device_.show_to_host(output.on_host, output.size_bytes, compute));
+  }
   for (const CopyBack& copy : in_flight.copies) {
     if (own_stream) {
       for (const std::size_t i : copy.outputs) CAMD_TRY(device_.wait(in_flight.execution->output_ready(i), stream));
@@ -390,6 +399,11 @@ Status FramePath::download(InFlight& in_flight, StreamRef compute, StreamRef str
   if (in_flight.host_input.size_bytes() == 0) return {};
   return device_.copy(in_flight.host_input.data(), in_flight.execution->input().data, in_flight.host_input.size_bytes(),
                       CopyKind::kDeviceToHost, stream);
+}
+
+// Whether preprocessing reads the picture where its source put it, in memory that device and CPU share.
+bool FramePath::reads_slot(const InFlight& in_flight) const noexcept {
+  return !copies_ && !device_.info().works_in_host_memory && !in_flight.frame.on_device;
 }
 
 bool FramePath::takes_picture_back(const InFlight& in_flight) const noexcept {

@@ -114,6 +114,7 @@ class FramePath {
   [[nodiscard]] infer::PictureView picture_of(const InFlight& in_flight) const;
   base::Status upload(InFlight& in_flight, device::StreamRef stream);
   base::Status download(InFlight& in_flight, device::StreamRef compute, device::StreamRef stream);
+  [[nodiscard]] bool reads_slot(const InFlight& in_flight) const noexcept;
   [[nodiscard]] bool takes_picture_back(const InFlight& in_flight) const noexcept;
   base::Status take_picture_back(InFlight& in_flight, device::StreamRef last);
 

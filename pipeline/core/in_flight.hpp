@@ -34,6 +34,7 @@ struct StageEvents {
 // A frame's work captured as a graph: valid for one place and one layout of the picture, because both are part of it.
 struct CapturedPath {
   const std::byte* picture = nullptr;  // where preprocessing reads it
+  const std::byte* shown = nullptr;    // and where the CPU wrote it; null where no barrier is between them
   base::PictureLayout layout;
   device::GraphExec graph;
 };
@@ -44,6 +45,12 @@ struct CopyBack {
   const std::byte* from = nullptr;
   std::size_t size_bytes = 0;
   std::vector<std::size_t> outputs;  // whose events come first
+};
+
+// An output that the network writes to memory which the CPU reads as well.
+struct WrittenOutput {
+  const std::byte* on_host = nullptr;
+  std::size_t size_bytes = 0;
 };
 
 struct InFlight {
@@ -68,6 +75,7 @@ struct InFlight {
   device::HostBuffer host_picture;               // for plug-ins, of a picture on the device; grows with the pictures
   std::vector<device::HostBuffer> host_outputs;  // the memory behind `copies` and mapped outputs
   std::vector<CopyBack> copies;
+  std::vector<WrittenOutput> written;
   device::HostBuffer host_input;  // empty unless a plug-in reads the network's input
   StageEvents times;
   device::Signal picture_there;                // raised behind the upload; empty where graphs do not await it

@@ -66,7 +66,7 @@ void examine_gpus(std::vector<Finding>& findings) {
           {"GPU", name, Health::kOk,
            fmt::format("{}, compute capability {}.{}, {} copy engines, {:.0f} MiB, {}{}", info.name, info.compute_major,
                        info.compute_minor, info.copy_engines, static_cast<double>(info.memory_bytes) / kMebibyte,
-                       info.driver, info.integrated ? ", shares memory with the CPU" : ""),
+                       info.driver, device::shared_memory_words(info)),
            ""});
       findings.push_back(decoders_of(*gpu, name + " decoders"));
     } catch (const Error& error) {

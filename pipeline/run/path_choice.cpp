@@ -37,6 +37,11 @@ PathChoice choose_path(const base::Clock& clock, device::Device& device, infer::
     choice.figures = fmt::format("{}, as configured", to_string(*transfer));
     return choice;
   }
+  if (device.info().integrated && device.info().coherent) {
+    choice.options.transfer = Transfer::kMapped;
+    choice.figures = "the device shares the CPU's memory, and nothing is copied there";
+    return choice;
+  }
   const base::TimePoint start = clock.now();
   const base::PictureLayout layout = base::tight_layout(base::PixelFormat::kNv12, kWidth, kHeight);
   const auto pictures = make_probe_pictures(layout);
@@ -47,9 +52,7 @@ PathChoice choose_path(const base::Clock& clock, device::Device& device, infer::
     PathProbe probe(clock, device, engine, postprocessors, options, layout, pictures, 1);
     const double p50 = probe.measure(kFrames, kWarmup, 0).e2e.p50;
     choice.figures += fmt::format("{}{} {:.0f} us", choice.figures.empty() ? "" : ", ", to_string(candidate), p50);
-    // Shared memory makes copies pointless: an integrated GPU is asked to prove that they pay.
-    const double handicap = device.info().integrated && candidate == Transfer::kMapped ? 0.9 : 1.0;
-    if (candidate == Transfer::kPinned || p50 * handicap < best) {
+    if (candidate == Transfer::kPinned || p50 < best) {
       choice.options.transfer = candidate;
       best = p50;
     }

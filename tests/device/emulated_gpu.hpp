@@ -6,6 +6,9 @@
 // A stream is one of the host device's, with a thread of its own. A captured graph is a list of operations; at a launch
 // they are enqueued on streams of the graph's own, one for each stream of the capture.
 //
+// With GpuMemory::kIncoherent it is an integrated GPU that looks into no cache: in mapped memory it and the CPU see
+// what the other wrote only behind a barrier, so that one that is forgotten shows.
+//
 // Threads: as Device; before_copy() is set before anything is enqueued and called by the streams' threads.
 // Invariants: misuse that CUDA answers with an error (an Event of outside in a capture, one of a capture outside, work
 // that nothing joins) is answered kInternal.
@@ -16,6 +19,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,19 +31,25 @@
 #include "device/host_device.hpp"
 #include "device/memory_exporter.hpp"
 #include "tests/device/exported_file.hpp"
+#include "tests/device/shared_views.hpp"
 
 namespace camd::test {
 
+// kCoherent, kIncoherent: an integrated GPU's, which is the CPU's memory as well.
+enum class GpuMemory : std::uint8_t { kOwn, kCoherent, kIncoherent };
+enum class Barrier : std::uint8_t { kToDevice, kToHost };
+
 class EmulatedGpu : public device::CudaDevice, public device::MemoryExporter {
  public:
-  explicit EmulatedGpu(const base::Clock& clock, int index = 0)
+  explicit EmulatedGpu(const base::Clock& clock, int index = 0, GpuMemory memory = GpuMemory::kOwn)
       : host_(device::make_host_device(clock, with_threads())) {
     info_ = host_->info();
     info_.index = index;
     info_.kind = device::DeviceKind::kCuda;
     info_.name = "emulated GPU";
     info_.works_in_host_memory = false;
-    info_.integrated = false;
+    info_.integrated = memory != GpuMemory::kOwn;
+    info_.coherent = memory != GpuMemory::kIncoherent;
     info_.default_depth = 2;
     info_.copy_engines = 1;
   }
@@ -49,6 +59,9 @@ class EmulatedGpu : public device::CudaDevice, public device::MemoryExporter {
 
   // [setup] Called before each kernel that a stream runs, by several of them at once.
   void before_kernel(std::function<void()> call) { before_kernel_ = std::move(call); }
+
+  // [setup] Such barriers do nothing, as if nobody had enqueued them.
+  void forget(Barrier barrier) { forgotten_ = barrier; }
 
   [[nodiscard]] std::size_t captures() const noexcept {  // so far
     const base::MutexLock lock(captures_.mutex);
@@ -82,10 +95,12 @@ class EmulatedGpu : public device::CudaDevice, public device::MemoryExporter {
 
   [[nodiscard]] const device::DeviceInfo& info() const noexcept override { return info_; }
   [[nodiscard]] device::HostBuffer allocate_host(device::HostMemory kind, std::size_t size_bytes) override {
-    return host_->allocate_host(kind, size_bytes);
+    device::HostBuffer buffer = host_->allocate_host(kind, size_bytes);
+    if (!info_.coherent) std::memset(buffer.data(), 0, size_bytes);  // so that what is read too early is known
+    return shared(std::move(buffer));
   }
   [[nodiscard]] device::HostBuffer register_host(void* data, std::size_t size, device::HostMemory kind) override {
-    return host_->register_host(data, size, kind);
+    return shared(host_->register_host(data, size, kind));
   }
   [[nodiscard]] device::DeviceBuffer allocate_device(std::size_t size_bytes) override {
     return host_->allocate_device(size_bytes);
@@ -151,6 +166,13 @@ class EmulatedGpu : public device::CudaDevice, public device::MemoryExporter {
     operation.function = function;
     operation.argument = argument;
     return note(*own.capture, operation);
+  }
+
+  base::Status show_to_device(const void* data, std::size_t size, device::StreamRef stream) override {
+    return show(Barrier::kToDevice, const_cast<void*>(data), size, stream);
+  }
+  base::Status show_to_host(const void* data, std::size_t size, device::StreamRef stream) override {
+    return show(Barrier::kToHost, const_cast<void*>(data), size, stream);
   }
 
   // What kernels are enqueued with goes on until the device does.
@@ -344,6 +366,21 @@ class EmulatedGpu : public device::CudaDevice, public device::MemoryExporter {
   static EventOfGpu& of(const device::Event& event) { return static_cast<EventOfGpu&>(event.state()); }
   static base::Status misuse(const char* what) { return {base::ErrorKind::kInternal, what}; }
 
+  device::HostBuffer shared(device::HostBuffer buffer) {
+    if (info_.coherent || buffer.kind() != device::HostMemory::kMapped) return buffer;
+    return views_.add_view(std::move(buffer));
+  }
+  base::Status show(Barrier barrier, void* on_cpu, std::size_t size, device::StreamRef stream) {
+    if (info_.coherent) return host_->status();
+    void* const on_device = views_.of_device(on_cpu, size);
+    if (on_device == nullptr) return misuse("a barrier for memory that the device does not share");
+    if (forgotten_ == barrier) return host_->status();
+    const bool to_device = barrier == Barrier::kToDevice;
+    void* const to = to_device ? on_device : on_cpu;
+    const void* const from = to_device ? on_cpu : on_device;
+    return call([to, from, size] { std::memcpy(to, from, size); }, stream);
+  }
+
   // The open capture of this number; null: it has ended.
   Capture* capture_of(std::size_t number) {
     const base::MutexLock lock(captures_.mutex);
@@ -407,6 +444,8 @@ class EmulatedGpu : public device::CudaDevice, public device::MemoryExporter {
     return {};
   }
 
+  SharedViews views_;
+  std::optional<Barrier> forgotten_;
   Signals signals_;
   base::Mutex kept_mutex_;
   std::deque<std::function<void()>> kept_ CAMD_GUARDED_BY(kept_mutex_);

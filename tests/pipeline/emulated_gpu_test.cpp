@@ -28,6 +28,7 @@ using test::EmulatedGpu;
 struct Strategy {
   const char* name;
   FramePathOptions path;
+  test::GpuMemory memory = test::GpuMemory::kOwn;
 };
 std::ostream& operator<<(std::ostream& to, const Strategy& strategy) { return to << strategy.name; }
 const Strategy kStrategies[] = {
@@ -41,6 +42,14 @@ const Strategy kStrategies[] = {
     {"GraphSplit", {StreamStrategy::kSplit, Transfer::kPinned, false, true}},
     {"GraphDirect", {StreamStrategy::kPerFrame, Transfer::kDirect, false, true}},
     {"GraphMapped", {StreamStrategy::kPerFrame, Transfer::kMapped, false, true}},
+    {"IncoherentDirect", {StreamStrategy::kSplit, Transfer::kDirect, false, false}, test::GpuMemory::kIncoherent},
+    {"IncoherentMapped", {StreamStrategy::kSingle, Transfer::kMapped, false, false}, test::GpuMemory::kIncoherent},
+    {"IncoherentGraphDirect",
+     {StreamStrategy::kPerFrame, Transfer::kDirect, false, true},
+     test::GpuMemory::kIncoherent},
+    {"IncoherentGraphMapped",
+     {StreamStrategy::kPerFrame, Transfer::kMapped, false, true},
+     test::GpuMemory::kIncoherent},
 };
 
 class EveryStrategy : public testing::TestWithParam<Strategy> {};
@@ -64,7 +73,7 @@ struct GpuRig {
   }
   std::vector<LaneSpec> lanes(infer::Engine& of) { return {{"cuda:0", gpu, of, EveryStrategy::GetParam().path, 3}}; }
   const base::Clock& clock = base::system_clock();
-  EmulatedGpu gpu{clock};
+  EmulatedGpu gpu{clock, 0, EveryStrategy::GetParam().memory};
   DigestEngine engine;
   PluginHost plugins;
   PipelineOptions options;
@@ -525,7 +534,7 @@ TEST_P(EveryStrategy, TellsWhatCrossedTheBusAndHowLongEachStageTook) {
   // Copies back that run beside the taking of a time, which would hold them or not, move nothing.
   const bool timed_back = !path.graph && path.streams == StreamStrategy::kSingle;
   base::ManualClock clock;
-  EmulatedGpu gpu(clock);
+  EmulatedGpu gpu(clock, 0, GetParam().memory);
   const base::PictureLayout layout = layout_of(0);
   const auto pictures = make_probe_pictures(layout);
   DigestEngine engine(gpu, [&] { clock.advance(std::chrono::milliseconds(7)); });

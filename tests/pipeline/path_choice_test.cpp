@@ -83,5 +83,22 @@ TEST(PathChoice, OfThoseThatAreMeasuredTheFastestIsKept) {
   EXPECT_THAT(choice.figures, testing::StartsWith("pinned 2000 us, direct 1000 us, mapped 0 us host to host"));
 }
 
+TEST(PathChoice, AnIntegratedGpuThatIsCoherentCopiesNothingAndMeasuresNothing) {
+  const base::ManualClock clock;
+  test::EmulatedGpu gpu(clock, 0, test::GpuMemory::kCoherent);
+  const PathChoice choice = choose(clock, gpu, StreamStrategy::kSplit, {});
+  EXPECT_EQ(choice.options.transfer, Transfer::kMapped);
+  EXPECT_EQ(choice.figures, "the device shares the CPU's memory, and nothing is copied there");
+}
+
+TEST(PathChoice, OnAnIntegratedGpuThatNeedsBarriersTheWaysAreMeasured) {
+  base::ManualClock clock;
+  test::EmulatedGpu gpu(clock, 0, test::GpuMemory::kIncoherent);
+  gpu.before_copy([&](const void*) { clock.advance(std::chrono::milliseconds(1)); });
+  const PathChoice choice = choose(clock, gpu, StreamStrategy::kSplit, {});
+  EXPECT_EQ(choice.options.transfer, Transfer::kMapped);
+  EXPECT_THAT(choice.figures, testing::StartsWith("pinned 2000 us, direct 1000 us, mapped 0 us host to host"));
+}
+
 }  // namespace
 }  // namespace camd::pipeline
