@@ -503,7 +503,10 @@ class Finder {
       std::vector<int> seed{i};
       if (fusion_.enlarged_residual.count(i) != 0) seed.push_back(maker(residual(i)));
       const ValueId in = op(i).inputs[0];
-      if (fusion_.sums.count(in) != 0) seed.insert(seed.end(), {maker(in), maker(op(maker(in)).inputs[1])});
+      if (fusion_.sums.count(in) != 0) {
+        seed.push_back(maker(in));
+        seed.push_back(maker(op(maker(in)).inputs[1]));
+      }
       std::sort(seed.begin(), seed.end());
       seeds.push_back(seed);
     }
