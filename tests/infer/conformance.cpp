@@ -1,6 +1,7 @@
 #include "conformance.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -8,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <system_error>
 
 #include "infer/graph/lowering.hpp"
 #include "infer/graph/read_tensor.hpp"
@@ -61,13 +63,19 @@ onnx::TensorProto read_proto(const fs::path& path) {
 }  // namespace
 
 std::vector<ConformanceCase> conformance_cases() {
-  const fs::path folder = fs::path(camd::test::binary_dir()) / "onnx_conformance";
-  if (!fs::exists(folder / "done")) {
-    fs::create_directories(folder);
+  // Tests run side by side and may all find no cases. Each writes a folder of its own and puts it in place in one step:
+  // a file that another process is just writing anew would be read as half a tensor.
+  const fs::path folder = fs::path(camd::test::binary_dir()) / "onnx_conformance_cases";
+  if (!fs::exists(folder)) {
+    const fs::path own = folder.string() + fmt::format(".{}", ::getpid());
     const std::string command =
         fmt::format("/usr/bin/python3 '{}/tests/infer/make_conformance.py' '{}' >/dev/null 2>&1",
-                    camd::test::source_dir(), folder.string());
-    if (std::system(command.c_str()) != 0) return {};
+                    camd::test::source_dir(), own.string());
+    const bool made = std::system(command.c_str()) == 0;
+    std::error_code taken;  // another process was faster
+    if (made) fs::rename(own, folder, taken);
+    if (!made || taken) fs::remove_all(own);
+    if (!made) return {};
   }
   std::vector<fs::path> folders;
   for (const auto& entry : fs::directory_iterator(folder)) {
