@@ -65,8 +65,9 @@ Form oriented(Form form) {
   form.oriented = true;
   return form;
 }
-Form in_rows(const char* of, const char* keys, std::vector<RowValue> row) {
+Form in_rows(const char* of, const char* keys, std::vector<RowValue> row, std::optional<bool> relative = {}) {
   Form form{Layout::kRows, of, keys};
+  form.relative = relative;
   form.row = std::move(row);
   return form;
 }
@@ -104,6 +105,10 @@ const std::vector<Form>& forms() {
               {V::kSkip, V::kX0, V::kY0, V::kX1, V::kY1, V::kClass, V::kScore}),
       in_rows("boxes that PaddleDetection's graph has chosen", "row: [class, score, x0, y0, x1, y1]",
               {V::kClass, V::kScore, V::kX0, V::kY0, V::kX1, V::kY1}),
+      fed(in_rows("boxes that the graph of Ultralytics' RT-DETR has chosen",
+                  "row: [cx, cy, w, h, score, class], relative: true",
+                  {V::kCentreX, V::kCentreY, V::kWidth, V::kHeight, V::kScore, V::kClass}, true),
+          "color: rgb, scale: 0.00392157, resize: stretch"),
       {Layout::kRows, "boxes that TensorFlow's graph has chosen", "boxes: corners_yx, relative: true",
        BoxForm::kCornersYx, true},
       fed({Layout::kSsd, "Ultra-Light and its kind; TensorFlow's SSDs add boxes: corners_yx"},

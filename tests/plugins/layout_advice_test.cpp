@@ -267,6 +267,18 @@ TEST(LayoutSuggestions, TellByValuesHowBoxesAndScoresAreWritten) {
   EXPECT_THAT(by_values(chosen), ElementsAre("layout: rows"));
 }
 
+TEST(LayoutSuggestions, TellChosenBoxesInPartsOfThePictureFromThoseInPixels) {
+  FakeModel model(64, 64);
+  Random random;
+  FakeTensor& output = model.output("output0", {1, 300, 6});
+  for (std::int64_t i = 0; i < 300; ++i) {
+    const float row[6] = {random.from(0.1F, 0.9F), random.from(0.1F, 0.9F),   0.2F, 0.2F,
+                          random.from(0, 1),       static_cast<float>(i % 80)};
+    for (std::int64_t c = 0; c < 6; ++c) at(output, i, c) = row[c];
+  }
+  EXPECT_THAT(by_values(model), ElementsAre("layout: rows, row: [cx, cy, w, h, score, class], relative: true"));
+}
+
 TEST(LayoutSuggestions, TellScrfdFromAnchorsByTheSignOfItsDistances) {
   FakeModel s = scrfd(), marks = filled(marker("{}"), "cls");
   EXPECT_THAT(by_values(s), ::testing::Contains("layout: scrfd"));
