@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
+#include <string>
+#include <string_view>
 
 #include "base/error.hpp"
 #include "config/model_card_text.hpp"
@@ -168,7 +170,13 @@ std::optional<Proposal> propose_card(const config::Model& given) {
   if (layouts.empty()) return std::nullopt;
   const plugins::LayoutSuggestion& layout = layouts.front();
   proposal.reasons.push_back(fmt::format("its outputs look like {}: {}", layout.of, layout.config));
-  proposal.reasons.push_back(fmt::format("such detectors are fed with {}", layout.input));
+  // RT-DETR, D-FINE and DEIM, whose exports take this, are trained on stretched pictures.
+  const auto& sizes = description.size_inputs;
+  const bool stretched =
+      std::any_of(sizes.begin(), sizes.end(), [](const auto& s) { return s.name == "orig_target_sizes"; }) &&
+      std::string_view(layout.input).find("resize") == std::string_view::npos;
+  const std::string input = std::string(layout.input) + (stretched ? ", resize: stretch" : "");
+  proposal.reasons.push_back(fmt::format("such detectors are fed with {}", input));
   proposal.card = as_lines(layout.config);
   if (known.contains("keypoints") && layout.config.find("keypoints") == std::string::npos) {
     proposal.card += fmt::format("keypoints: {}\n", known["keypoints"].get<int>());
@@ -178,7 +186,7 @@ std::optional<Proposal> propose_card(const config::Model& given) {
     proposal.reasons.push_back(fmt::format("its exporter names {} class{}", metadata.classes.size(),
                                            metadata.classes.size() == 1 ? "" : "es"));
   }
-  proposal.card += fmt::format("input: {{{}}}\n", layout.input);
+  proposal.card += fmt::format("input: {{{}}}\n", input);
   const std::set<std::string> read = {"", "detect", "pose", "obb"};
   if (read.count(metadata.task) == 0) {
     proposal.reasons.push_back(fmt::format(

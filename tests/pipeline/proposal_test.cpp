@@ -69,6 +69,16 @@ TEST_F(ProposedCard, HoldsLayoutClassesAndHowThePictureIsFed) {
   EXPECT_THAT(proposal->reasons, ::testing::Contains("its exporter names 3 classes"));
 }
 
+TEST_F(ProposedCard, StretchesPicturesForModelsThatTakeTheSizeAsRtDetrDoes) {
+  OnnxBuilder model = yolov8();
+  model.input("orig_target_sizes", {1, 2}, onnx::TensorProto::INT64);
+  config::Config c = config(model, "", "");
+  const auto proposal = Proposer().complete(c);
+  ASSERT_TRUE(proposal);
+  EXPECT_THAT(proposal->card, HasSubstr("input: {color: rgb, scale: 0.00392157, resize: stretch}"));
+  EXPECT_EQ(c.model.input.resize, config::ResizeMode::kStretch);
+}
+
 TEST_F(ProposedCard, LeavesKeysAloneThatTheUserHasWritten) {
   config::Config c = config(with_names(yolov8()), ", input: {color: bgr}", ", config: {classes: [a, b, c]}");
   ASSERT_TRUE(Proposer().complete(c));

@@ -60,7 +60,8 @@ std::vector<Cell> grid(int per_cell = 1) {
     const int n = 64 / stride;
     for (int a = 0; a < per_cell; ++a) {
       for (int i = 0; i < n * n; ++i) {
-        cells.push_back({(static_cast<float>(i % n) + 0.5F) * s, (static_cast<float>(i / n) + 0.5F) * s, s});
+        const int column = i % n, row = i / n;
+        cells.push_back({(static_cast<float>(column) + 0.5F) * s, (static_cast<float>(row) + 0.5F) * s, s});
       }
     }
   }
@@ -236,7 +237,8 @@ TEST(LayoutSuggestions, TellAnAngleFromAClassByItsValuesOrByTheExportersWord) {
   EXPECT_THAT(by_values(model, R"({"oriented":true})"),
               ElementsAre("layout: ssd, boxes: centre, relative: false, oriented: true"));
   FakeTensor& output = model.outputs[0];
-  for (std::size_t i = 6 * 84; i < 7 * 84; ++i) output.values[i] = 3.0F * output.values[i] - 0.7F;
+  for (std::size_t i = std::size_t{6} * 84; i < std::size_t{7} * 84; ++i)
+    output.values[i] = 3.0F * output.values[i] - 0.7F;
   EXPECT_THAT(by_values(model), ElementsAre("layout: ssd, boxes: centre, relative: false, oriented: true"));
 }
 
@@ -288,13 +290,13 @@ TEST(LayoutSuggestions, TellScrfdFromAnchorsByTheSignOfItsDistances) {
 // YOLOv8-pose: between what is read as classes stand keypoints in pixels.
 TEST(LayoutSuggestions, AreNoneForRowsThatHoldMoreThanBoxesAndScores) {
   FakeModel pose = detector(Rows::kAnchorsLast, 1, 1 + 6);
-  for (std::size_t i = 5 * 84; i < pose.outputs[0].values.size(); ++i)
+  for (std::size_t i = std::size_t{5} * 84; i < pose.outputs[0].values.size(); ++i)
     pose.outputs[0].values[i] = 40.0F + 0.1F * static_cast<float>(i % 84);
   EXPECT_THAT(by_values(pose), IsEmpty());
   EXPECT_THAT(by_values(pose, R"({"keypoints":3})"), ElementsAre("layout: ssd, boxes: centre, relative: false"))
       << "one class, and three points";
   FakeModel masks = detector(Rows::kAnchorsLast, 1, 3 + 8);
-  for (std::size_t i = 7 * 84; i < masks.outputs[0].values.size(); ++i)
+  for (std::size_t i = std::size_t{7} * 84; i < masks.outputs[0].values.size(); ++i)
     masks.outputs[0].values[i] = i % 2 == 0 ? -0.8F : 0.7F;
   EXPECT_THAT(by_values(masks), IsEmpty());
 }
@@ -309,7 +311,7 @@ TEST(LayoutSuggestions, SayOfOtherModelsThatNoLayoutReadsThem) {
 
 TEST(LayoutSuggestions, SayWhyTheLayoutOfTheShapesDoesNotReadTheValues) {
   FakeModel pose = detector(Rows::kAnchorsLast, 1, 1 + 6);
-  for (std::size_t i = 5 * 84; i < pose.outputs[0].values.size(); ++i) pose.outputs[0].values[i] = 40;
+  for (std::size_t i = std::size_t{5} * 84; i < pose.outputs[0].values.size(); ++i) pose.outputs[0].values[i] = 40;
   const OutputValues values = values_of(pose);
   EXPECT_THAT(
       suggestion_text(pose.model(), {}, &values),
