@@ -2,11 +2,12 @@
 // balances. On two GPUs, and with CAMD_CUDA_EMULATION on two emulated ones.
 //
 // An error of CUDA holds for the whole process. So a card is lost by what camd hears of it: from a moment on each CUDA
-// call for cuda:1 answers with the error of a card whose memory is broken, and is not made.
+// call for it answers with the error of a card whose memory is broken, and is not made.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdio>
 #include <fstream>
@@ -53,7 +54,7 @@ constexpr const char* kChain = "  - {plugin: detections}\n";
 #endif
 constexpr base::Duration kPatience = std::chrono::seconds(30);  // for frames, before the test says which are missing
 
-// Two cards, the second of which can be lost.
+// Two cards, each of which can be lost.
 class Cards {
  public:
   // Why this machine has none; empty: it has.
@@ -66,33 +67,35 @@ class Cards {
     return gpus.count == 0 ? gpus.reason : "this machine has one GPU, and two are needed";
 #endif
   }
+  [[nodiscard]] static std::size_t index_of(const std::string& word) { return word == "cuda:1" ? 1 : 0; }
 #if defined(CAMD_CUDA_EMULATION)
   Cards() { test::FakeNvdec::instance().reset(); }
   std::unique_ptr<device::Device> make(const std::string& word) {
-    auto made = std::make_unique<test::EmulatedGpu>(base::system_clock(), word == "cuda:1" ? 1 : 0);
+    auto made = std::make_unique<test::EmulatedGpu>(base::system_clock(), static_cast<int>(index_of(word)));
     made->decode_with(test::FakeNvdec::library());
-    if (word == "cuda:1") second_ = made.get();
+    gpus_.at(index_of(word)) = made.get();
     return made;
   }
-  void lose_second() { second_->lose(base::Status(base::ErrorKind::kDeviceLost, "fell off the bus")); }
+  void lose(const std::string& word) {
+    gpus_.at(index_of(word))->lose(base::Status(base::ErrorKind::kDeviceLost, "fell off the bus"));
+  }
 
  private:
-  test::EmulatedGpu* second_ = nullptr;
+  std::array<test::EmulatedGpu*, 2> gpus_{};
 #else
   std::unique_ptr<device::Device> make(const std::string& word) {
-    if (word != "cuda:1") return device::make_device(word);
     device::CudaDeviceOptions options;
-    options.fault = [](const char*, void* self) noexcept {
+    options.fault = [](const char*, void* lost) noexcept {
       constexpr int kEccUncorrectable = 214;  // cudaErrorECCUncorrectable
-      return static_cast<Cards*>(self)->lost_ ? kEccUncorrectable : 0;
+      return *static_cast<std::atomic<bool>*>(lost) ? kEccUncorrectable : 0;
     };
-    options.fault_argument = this;
-    return device::make_cuda_device(1, options);
+    options.fault_argument = &lost_.at(index_of(word));
+    return device::make_cuda_device(static_cast<int>(index_of(word)), options);
   }
-  void lose_second() { lost_ = true; }
+  void lose(const std::string& word) { lost_.at(index_of(word)) = true; }
 
  private:
-  std::atomic<bool> lost_{false};
+  std::array<std::atomic<bool>, 2> lost_{};
 #endif
 };
 
@@ -176,7 +179,7 @@ class LostCard : public ::testing::Test {
   void SetUp() override {
     if (const std::string missing = Cards::missing(); !missing.empty()) GTEST_SKIP() << missing;
   }
-  // Loses cuda:1 under cameras of this source, and tells how long they were away.
+  // Loses the card with more cameras, which is as fast as it was measured to be, and tells how long they were away.
   void lose_under(const std::string& source, const std::string& decode) {
     write_config(source, decode);
     SessionOptions options;
@@ -187,18 +190,21 @@ class LostCard : public ::testing::Test {
     session.start();
     std::thread run([&] { ended_ = session.wait(base::TimePoint::max()); });
     const bool begun = lines_.wait_for_more(10);
-    const std::vector<std::string> moved = lines_.cameras_on("cuda:1");
+    const bool second = lines_.cameras_on("cuda:1").size() >= kCameras / 2U;
+    const std::string lost = second ? "cuda:1" : "cuda:0", left = second ? "cuda:0" : "cuda:1";
+    const std::vector<std::string> moved = lines_.cameras_on(lost);
     const std::int64_t lost_ns = base::to_ns(base::system_clock().now());
-    if (begun) cards_.lose_second();
-    const bool gone_on = begun && lines_.wait_for_more(20, "cuda:0");
+    if (begun) cards_.lose(lost);
+    const bool gone_on = begun && lines_.wait_for_more(20, left);
     session.request_end();
     run.join();
     ASSERT_TRUE(begun) << "not every camera has delivered 10 frames";
-    ASSERT_TRUE(gone_on) << "not every camera has delivered 20 frames on cuda:0 after the loss of cuda:1";
+    ASSERT_TRUE(gone_on) << "not every camera has delivered 20 frames on " << left << " after the loss of " << lost;
     EXPECT_EQ(ended_, EndReason::kRequested);
     EXPECT_EQ(session.stop(ended_), 0);
-    EXPECT_EQ(moved.size(), kCameras / 2U);
+    EXPECT_GE(moved.size(), kCameras / 2U);
     EXPECT_THAT(lines_.unbalanced(), IsEmpty());
+    std::printf("%s lost, cameras go on with %s: ", lost.c_str(), left.c_str());
     tell(moved, lost_ns);
   }
 
@@ -249,7 +255,7 @@ class LostCard : public ::testing::Test {
     const json totals = lines_.stop().at("totals");
     EXPECT_EQ(totals.at("in_flight"), 0);
     std::printf(
-        "cuda:1 lost under %zu of %d cameras: they deliver again on cuda:0 after %.1f ms (the first) to %.1f ms (the "
+        "%zu of %d cameras deliver again after %.1f ms (the first) to %.1f ms (the "
         "last); frames captured %lld, delivered %lld, dropped %s; %d metrics lines, all balanced\n",
         moved.size(), kCameras, away_ms.front(), away_ms.back(), totals.at("captured").get<long long>(),
         totals.at("delivered").get<long long>(), totals.at("dropped").dump().c_str(), lines_.count());
