@@ -5,6 +5,46 @@
 #include <cstring>
 
 namespace camd::infer {
+namespace {
+
+// What a pixel of which no run is regular costs less than a second pass.
+constexpr int kLeastRegular = 16;
+
+// line[x] = share of the sample at x * kStride and of the one `next` behind it. kFirst: the line begins with it.
+template <int kStride, bool kFirst>
+void blend_regular(const float* row, int next, float weight, float share, float* line, int count) {
+  const float* const second = row + next;
+  for (int x = 0; x < count; ++x) {
+    const float left = row[x * kStride];
+    const float value = (left + weight * (second[x * kStride] - left)) * share;
+    line[x] = kFirst ? value : line[x] + value;
+  }
+}
+
+template <bool kFirst>
+void blend_regular(int stride, const float* row, int next, float weight, float share, float* line, int count) {
+  switch (stride) {
+    case 1: return blend_regular<1, kFirst>(row, next, weight, share, line, count);
+    case 2: return blend_regular<2, kFirst>(row, next, weight, share, line, count);
+    case 3: return blend_regular<3, kFirst>(row, next, weight, share, line, count);
+    case 4: return blend_regular<4, kFirst>(row, next, weight, share, line, count);
+    case 6: return blend_regular<6, kFirst>(row, next, weight, share, line, count);
+    default: break;
+  }
+}
+
+template <bool kFirst>
+void blend_each(const float* row, const int* first, const float* weights, int next, float share, float* line,
+                int count) {
+  for (int x = 0; x < count; ++x) {
+    const float left = row[first[x]];
+    const float value = (left + weights[x] * (row[first[x] + next] - left)) * share;
+    line[x] = kFirst ? value : line[x] + value;
+  }
+}
+
+}  // namespace
+
 Preprocessor::Preprocessor(const InputOptions& options) : options_(options) {}
 
 void Preprocessor::set_layout(const base::PictureLayout& layout) {
@@ -14,17 +54,42 @@ void Preprocessor::set_layout(const base::PictureLayout& layout) {
   for (int p = 0; p < plan_.plane_count; ++p) rows_[p].assign(static_cast<std::size_t>(plan_.planes[p].row_bytes), 0);
   for (int c = 0; c < plan_.component_count; ++c) {
     const SampleComponent& component = plan_.components[c];
+    std::vector<float>& row = rows_[component.plane];
+    const auto samples_end = static_cast<std::size_t>(plan_.planes[component.plane].row_bytes + component.step_bytes);
+    if (row.size() < samples_end) row.resize(samples_end, 0);
     lines_[c].assign(static_cast<std::size_t>(width), 0);
-    columns_[c].clear();
+    columns_[c].assign(static_cast<std::size_t>(component.x.taps), {});
     for (int tap = 0; tap < component.x.taps; ++tap) {
+      Columns& columns = columns_[c][static_cast<std::size_t>(tap)];
       for (int x = plan_.x0; x < plan_.x1; ++x) {
+        // At the right border the second sample has no weight, so the next one may stand for it.
         const SampleTap t = sample_tap(component.x, x, tap);
-        columns_[c].push_back({component.offset_bytes + t.first * component.step_bytes,
-                               component.offset_bytes + t.second * component.step_bytes, t.weight});
+        columns.first.push_back(component.offset_bytes + t.first * component.step_bytes);
+        columns.weight.push_back(t.weight);
       }
+      columns.find_regular();
     }
   }
   ready_ = true;
+}
+
+// Around the middle: borders are not regular.
+void Preprocessor::Columns::find_regular() {
+  const int count = static_cast<int>(first.size());
+  const auto at = [](int i) { return static_cast<std::size_t>(i); };
+  if (count < kLeastRegular) return;
+  const int middle = count / 2;
+  stride = first[at(middle)] - first[at(middle - 1)];
+  const auto follows = [&](int x) {
+    return first[at(x)] - first[at(x - 1)] == stride && weight[at(x)] == weight[at(x - 1)];
+  };
+  int begin = middle, end = middle;
+  while (begin > 0 && follows(begin)) --begin;
+  while (end < count && follows(end)) ++end;
+  const bool known = stride == 1 || stride == 2 || stride == 3 || stride == 4 || stride == 6;
+  if (!known || end - begin < kLeastRegular) return;
+  regular_begin = begin;
+  regular_end = end;
 }
 
 // rows_[plane] = the mean over the taps of network row y, over all bytes of a source row.
@@ -54,20 +119,26 @@ void Preprocessor::gather(int component, float* line) const {
   const SampleComponent& c = plan_.components[component];
   const float* const row = rows_[c.plane].data();
   const int width = plan_.x1 - plan_.x0;
+  const int next = c.step_bytes;
   const float share = 1.0F / static_cast<float>(c.x.taps);
-  const Column* column = columns_[component].data();
-  for (int tap = 0; tap < c.x.taps; ++tap, column += width) {
-    if (tap == 0) {
-      for (int x = 0; x < width; ++x) {
-        const float left = row[column[x].first];
-        line[x] = (left + column[x].weight * (row[column[x].second] - left)) * share;
-      }
-    } else {
-      for (int x = 0; x < width; ++x) {
-        const float left = row[column[x].first];
-        line[x] += (left + column[x].weight * (row[column[x].second] - left)) * share;
-      }
+  bool begun = false;
+  for (const Columns& columns : columns_[component]) {
+    const int begin = columns.regular_begin, end = columns.regular_end;
+    const auto each = [&](int from, int to) {
+      const int* const first = columns.first.data() + from;
+      const float* const weights = columns.weight.data() + from;
+      begun ? blend_each<false>(row, first, weights, next, share, line + from, to - from)
+            : blend_each<true>(row, first, weights, next, share, line + from, to - from);
+    };
+    each(0, begin);
+    if (end > begin) {
+      const float* const first = row + columns.first[static_cast<std::size_t>(begin)];
+      const float weight = columns.weight[static_cast<std::size_t>(begin)];
+      begun ? blend_regular<false>(columns.stride, first, next, weight, share, line + begin, end - begin)
+            : blend_regular<true>(columns.stride, first, next, weight, share, line + begin, end - begin);
     }
+    each(end, width);
+    begun = true;
   }
 }
 

@@ -22,11 +22,13 @@ class Preprocessor {
   void run(const PictureView& picture, float* output);
 
  private:
-  // What one tap of one network pixel reads: two positions in the blended row, and the second one's weight.
-  struct Column {
-    int first = 0;
-    int second = 0;
-    float weight = 0.0F;
+  // What one tap of a component reads, for each network pixel: the position in the blended row of the first of two
+  // samples, and the second one's weight. Pixels [regular_begin, regular_end) are `stride` apart and have one weight.
+  struct Columns {
+    std::vector<int> first;
+    std::vector<float> weight;
+    int regular_begin = 0, regular_end = 0, stride = 0;
+    void find_regular();
   };
   void set_layout(const base::PictureLayout& layout);
   void blend_rows(const std::uint8_t* picture, int plane, const SampleAxis& axis, int y);
@@ -37,9 +39,9 @@ class Preprocessor {
   base::PictureLayout layout_;
   bool ready_ = false;
   SamplePlan plan_;
-  std::vector<Column> columns_[3];  // per component: taps x (x1 - x0)
-  std::vector<float> rows_[3];      // per plane: the vertically blended row
-  std::vector<float> lines_[3];     // per component: (x1 - x0) values
+  std::vector<Columns> columns_[3];  // per component: one for each tap
+  std::vector<float> rows_[3];       // per plane: the vertically blended row, and a sample of 0 behind the last
+  std::vector<float> lines_[3];      // per component: (x1 - x0) values
 };
 
 }  // namespace camd::infer

@@ -95,14 +95,31 @@ def bench(folder: Path, cpu: str, program: str, model: str) -> float:
     return (many - few) / 2e6
 
 
+def preprocessing(folder: Path, cpu: str, program: str) -> None:
+    """Millions of instructions for a picture of 1280x720 to a network's input, by format."""
+    sysroot = Path(os.environ["CAMD_ARM64_SYSROOT"])
+    for number, name in ((0, "BGR"), (2, "NV12"), (3, "I420"), (4, "YUY2"), (5, "GRAY8")):
+        for width, height in ((640, 360), (1280, 720), (320, 180), (416, 416)):
+            one = f"BM_Preprocess720p/{number}/{width}/{height}$"
+            if subprocess.run(["qemu-aarch64", "-L", str(sysroot), program, "--benchmark_list_tests", f"--benchmark_filter={one}"],
+                              capture_output=True, text=True, check=False).stdout.strip() == "":
+                continue
+            few, many = (count(folder, cpu, sysroot, [program, f"--benchmark_filter={one}", "--benchmark_min_time=1e-9"],
+                               CAMD_BENCH_RUNS=str(n)) for n in (1, 3))
+            print(f"{name:6} to {width}x{height} {(many - few) / 2e6:9.2f}", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, metavar="FOLDER")
     parser.add_argument("models", nargs="*", metavar="MODEL")
     parser.add_argument("--cpu", default="cortex-a76")
     parser.add_argument("--bench", default="build/arm64/bin/bench_infer")
+    parser.add_argument("--preprocessing", action="store_true", help="count camd's preprocessing as well")
     arguments = parser.parse_args()
     prepare(arguments.folder)
+    if arguments.preprocessing:
+        preprocessing(arguments.folder, arguments.cpu, arguments.bench)
     print(f"{arguments.cpu}, onnxruntime {VERSION}; millions of instructions a run\n{'model':28} {'camd':>9} {'onnxruntime':>12} {'ratio':>6}")
     for model in arguments.models:
         shape = OPEN_SIZES.get(Path(model).stem) or model_shape(arguments.folder, model)

@@ -1,6 +1,8 @@
 // Google Benchmark: one picture of 1280x720 to a network input of 640x360, one thread.
+// CAMD_BENCH_RUNS: so many runs an iteration (1), for scripts/peers/onnxruntime_arm64.py, which counts instructions.
 #include <benchmark/benchmark.h>
 
+#include <cstdlib>
 #include <vector>
 
 #include "infer/preprocess.hpp"
@@ -19,10 +21,14 @@ void BM_Preprocess720p(benchmark::State& state) {
   for (std::size_t i = 0; i < picture.size(); ++i) picture[i] = static_cast<std::byte>(i * 7);
   std::vector<float> out(static_cast<std::size_t>(3 * options.width * options.height));
   camd::infer::Preprocessor preprocessor(options);
+  const char* const runs = std::getenv("CAMD_BENCH_RUNS");
+  const int count = runs != nullptr ? std::atoi(runs) : 1;
   for (auto _ : state) {
-    preprocessor.run({picture.data(), layout}, out.data());
-    benchmark::DoNotOptimize(out.data());
-    benchmark::ClobberMemory();
+    for (int i = 0; i < count; ++i) {
+      preprocessor.run({picture.data(), layout}, out.data());
+      benchmark::DoNotOptimize(out.data());
+      benchmark::ClobberMemory();
+    }
   }
 }
 BENCHMARK(BM_Preprocess720p)

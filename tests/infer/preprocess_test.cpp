@@ -291,7 +291,14 @@ TEST(Preprocess, TransformMapsSourceCornersToTheShownRectangle) {
 TEST(Preprocess, FastFormEqualsThePerPixelDefinition) {
   for (const PixelFormat format : {PixelFormat::kBgr, PixelFormat::kRgb, PixelFormat::kNv12, PixelFormat::kI420,
                                    PixelFormat::kYuy2, PixelFormat::kGray8}) {
-    for (const auto& [w, h, nw, nh] : {std::tuple{97, 53, 64, 64}, {64, 48, 96, 96}, {321, 243, 50, 33}}) {
+    for (const auto& [w, h, nw, nh] : {std::tuple{97, 53, 64, 64},
+                                       {64, 48, 96, 96},
+                                       {321, 243, 50, 33},
+                                       // Whole steps, where all pixels but those at the border have one weight.
+                                       {40, 30, 40, 30},
+                                       {80, 60, 40, 30},
+                                       {120, 90, 40, 30},
+                                       {160, 120, 40, 30}}) {
       const Stored picture = encode(smooth_bgr(w, h), format, ColorMatrix::kBt709, false, 5);
       for (const ResizeMode mode : {ResizeMode::kLetterbox, ResizeMode::kStretch}) {
         const InputOptions options = plain(nw, nh, mode);
