@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""Whole networks on 64-bit ARM, under qemu-user, beside ONNX Runtime on this machine, on real pictures.
+
+  /tmp/venv/bin/python scripts/peers/parity_arm64.py CAMD FOLDER [--program build/arm64/bin/run_model] [EXAMPLE | MODEL.onnx]...
+
+CAMD: of this machine; it decodes the clips and makes the networks' inputs (its plug-in `tensors`), frames 0, 50 and 100.
+EXAMPLE: of docs/examples/detectors; a model without an example gets BGR from 0 to 255, stretched. Without either: all
+examples and the reference detector. Each output is compared whole, relative to its largest value; `noise` is how far
+ONNX Runtime's outputs with and without its optimisations are apart. FOLDER keeps the inputs, so that a second call
+begins with the networks. Exit 1 where a difference is above 1e-4 and that noise. Needs ../shared,
+CAMD_ARM64_SYSROOT (docs/arm64.md), a build with CAMD_BUILD_BENCHMARKS, and numpy and onnxruntime:
+  python3 -m venv /tmp/venv && /tmp/venv/bin/pip install numpy onnxruntime
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+
+SOURCE = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(SOURCE / "tests/detectors"))
+import detectors  # noqa: E402  (its folder is named above)
+
+REFERENCE = "marker-640x360"
+TOLERANCE = 1e-4
+
+
+def open_session(model: Path, optimised: bool) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3  # weights listed as inputs are one warning each
+    if not optimised:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+
+
+def run_plain(camd: str, model: Path, clip: Path, settings: dict, folder: Path) -> None:
+    """The inputs that camd makes for a model without an example."""
+    config = {"device": "host", "model": {"path": str(model), "input": settings},
+              "cameras": [{"name": "clip", "source": {"type": "file", "path": str(clip), "realtime": False}}],
+              "postprocess": [{"plugin": "tensors", "config": {"dir": str(folder), "every": detectors.EVERY}}]}
+    file = folder.parent / f"{folder.name}.yaml"
+    file.write_text(json.dumps(config), encoding="utf-8")
+    subprocess.run([camd, "--log", "error", "run", str(file), "--metrics", "off", "--frames",
+                    str(2 * detectors.EVERY + 1)], check=True)
+
+
+def make_inputs(camd: str, name: str, model: Path, source: str, folder: Path) -> list[Path]:
+    wanted = [folder / f"{frame:06}.{detectors.file_name(source)}.npy" for frame in range(0, 101, detectors.EVERY)]
+    if not all(file.exists() for file in wanted):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        if (detectors.EXAMPLES / f"{name}.yaml").exists():
+            detectors.run_example([camd], name, detectors.SHARED, folder.parent, frames=2 * detectors.EVERY + 1,
+                                  tensors={"dir": str(folder), "every": detectors.EVERY}, settings=["device=host"])
+        elif name == REFERENCE:
+            run_plain(camd, model, SOURCE / "models/demo/demo.mp4", {}, folder)
+        else:
+            run_plain(camd, model, detectors.SHARED / "video/one-by-one-person-detection.mp4",
+                      {"color": "bgr", "scale": 1, "resize": "stretch"}, folder)
+    return wanted
+
+
+def compare(arguments: argparse.Namespace, name: str) -> bool:
+    if name.endswith(".onnx"):
+        model, name = Path(name), Path(name).stem
+    elif name == REFERENCE:
+        model = SOURCE / f"models/{REFERENCE}.onnx"
+    else:
+        model = detectors.SHARED / "models" / detectors.model_of(name)
+    session, plain = (open_session(model, optimised) for optimised in (True, False))
+    source = session.get_inputs()[0].name
+    names = [output.name for output in session.get_outputs()]
+    qemu = ["qemu-aarch64-static", "-cpu", arguments.cpu, "-L", os.environ["CAMD_ARM64_SYSROOT"]]
+    worst, noise, elements, within = 0.0, 0.0, 0, True
+    for file in make_inputs(arguments.camd, name, model, source, arguments.folder / name):
+        picture = np.load(file)
+        raw, made = file.with_suffix(".f32"), file.with_suffix(".arm64.f32")
+        picture.astype("<f4").tofile(raw)
+        subprocess.run([*qemu, arguments.program, str(model), str(picture.shape[3]), str(picture.shape[2]), str(raw),
+                        str(made)], check=True)
+        got, at = np.fromfile(made, "<f4"), 0
+        for output, want, again in zip(names, session.run(None, {source: picture}), plain.run(None, {source: picture})):
+            part = got[at:at + want.size].reshape(want.shape)
+            at += want.size
+            largest = float(np.abs(want).max())
+            error, apart = (float(np.abs(other - want).max()) / largest for other in (part, again))
+            worst, noise, elements = max(worst, error), max(noise, apart), elements + want.size
+            if not error <= TOLERANCE + apart:
+                within = False
+                print(f"  {file.name}: {output}, at most {largest:.1e}, differs by {error:.1e}, the noise is {apart:.1e}")
+        if at != got.size:
+            sys.exit(f"{model}: {got.size} numbers, not {at}")
+    print(f"| {name} | {elements} | {worst:.1e} | {noise:.1e} |", flush=True)
+    return within
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("camd")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("networks", nargs="*")
+    parser.add_argument("--cpu", default="cortex-a76")
+    parser.add_argument("--program", default="build/arm64/bin/run_model")
+    arguments = parser.parse_args()
+    print(f"| network | elements of 3 frames | worst difference | ONNX Runtime {onnxruntime.__version__}'s own |")
+    networks = arguments.networks or [REFERENCE, *sorted(path.stem for path in detectors.EXAMPLES.glob("*.yaml"))]
+    return 0 if all([compare(arguments, name) for name in networks]) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,64 @@
+// Runs a model once on the CPU engine, with one thread, on numbers from a file: for scripts/peers/parity_arm64.py.
+//
+//   run_model MODEL WIDTH HEIGHT INPUT OUTPUT
+//
+// INPUT: the network's input, f32 in C order and nothing else. OUTPUT: its outputs likewise, one behind the other.
+// WIDTH, HEIGHT: of the input, for models that leave them open.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "device/host_device.hpp"
+#include "infer/engine.hpp"
+
+namespace {
+
+using camd::base::Error;
+using camd::base::ErrorKind;
+
+void run(const char* model, int width, int height, const char* input, const char* output) {
+  const auto device = camd::device::make_host_device(camd::base::system_clock());
+  camd::infer::EngineOptions options;
+  options.kind = camd::infer::EngineKind::kCpu;
+  options.threads = 1;
+  options.input.width = width;
+  options.input.height = height;
+  const auto engine = camd::infer::make_engine(model, options, *device);
+  const auto execution = engine->make_execution();
+  const auto size = static_cast<std::streamsize>(engine->input().size_bytes());
+  std::ifstream from(input, std::ios::binary);
+  if (!from.read(static_cast<char*>(execution->input().data), size) || from.peek() != EOF) {
+    throw Error(ErrorKind::kIo, fmt::format("{}: must hold {} bytes, which is the input of {}", input, size, model));
+  }
+  const auto stream = device->make_stream("compute");
+  camd::base::Status status = execution->enqueue_network(stream);
+  if (status.ok()) status = device->synchronize(stream.ref());
+  if (status.ok()) status = execution->result();
+  if (!status.ok()) throw Error(status.kind(), status.message());
+  std::ofstream to(output, std::ios::binary);
+  for (std::size_t i = 0; i < engine->outputs().size(); ++i) {
+    to.write(static_cast<const char*>(execution->output(i).data),
+             static_cast<std::streamsize>(engine->outputs()[i].size_bytes()));
+  }
+  if (!to.flush()) throw Error(ErrorKind::kIo, fmt::format("{}: cannot be written", output));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 6) {
+    std::fputs("usage: run_model MODEL WIDTH HEIGHT INPUT OUTPUT\n", stderr);
+    return 2;
+  }
+  try {
+    run(argv[1], std::atoi(argv[2]), std::atoi(argv[3]), argv[4], argv[5]);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "run_model: %s\n", error.what());
+    return 1;
+  }
+  return 0;
+}
