@@ -76,7 +76,7 @@ const std::vector<Form>& forms() {
   using V = RowValue;
   static const std::vector<Form> kForms = {
       fed({Layout::kAnchors, "RetinaFace and its kind"}, "color: rgb, scale: 1"),
-      fed({Layout::kScrfd, "SCRFD"}, "color: rgb, mean: 127.5, scale: 0.0078125"),
+      fed({Layout::kScrfd, "SCRFD"}, "color: rgb, mean: [127.5, 127.5, 127.5], scale: 0.0078125"),
       fed({Layout::kYunet, "YuNet"}, kBytes),
       fed({Layout::kYolox, "YOLOX"}, kTopLeftBytes),
       fed({Layout::kYolox, "YOLOX, decoded", "decoded: true", BoxForm::kCorners, {}, true}, kTopLeftBytes),
@@ -112,7 +112,7 @@ const std::vector<Form>& forms() {
       {Layout::kRows, "boxes that TensorFlow's graph has chosen", "boxes: corners_yx, relative: true",
        BoxForm::kCornersYx, true},
       fed({Layout::kSsd, "Ultra-Light and its kind; TensorFlow's SSDs add boxes: corners_yx"},
-          "color: rgb, mean: 127, scale: 0.0078125, resize: stretch"),
+          "color: rgb, mean: [127, 127, 127], scale: 0.0078125, resize: stretch"),
       {Layout::kSsd, "YOLO-NAS, PP-YOLOE", "relative: false", BoxForm::kCorners, false},
       fed({Layout::kSsd, "DETR; YOLOv8 to 26 in parts of the picture", "boxes: centre", BoxForm::kCentre},
           "color: rgb, scale: 0.00392157, resize: stretch"),
@@ -137,7 +137,8 @@ const std::vector<Form>& forms() {
       named(Layout::kAnchors, "efficientdet", "EfficientDet", kEfficientdetInput),
       fed({Layout::kCenternet, "CenterNet"}, kCenternetInput),
       fed({Layout::kCenterface, "CenterFace"}, "color: rgb, scale: 1"),
-      fed(with_keypoints({Layout::kMediapipe, "MediaPipe's faces"}, 6), "color: rgb, mean: 127.5, scale: 0.00784314"),
+      fed(with_keypoints({Layout::kMediapipe, "MediaPipe's faces"}, 6),
+          "color: rgb, mean: [127.5, 127.5, 127.5], scale: 0.00784314"),
       with_keypoints({Layout::kMediapipe, "MediaPipe's palms"}, 7),
   };
   return kForms;
