@@ -131,6 +131,15 @@ TEST(HostileOutputs, OfAnyOtherShapeAreReadOrRefusedInOneLine) {
   }
 }
 
+TEST(LayoutSuggestions, GiveAMeanAsTheThreeNumbersThatACardTakes) {
+  FakeModel faces(128, 128);
+  faces.output("regressors", {1, 896, 16});
+  faces.output("classificators", {1, 896, 1});
+  const auto suggestions = camd::plugins::suggest_layouts(faces.model(), R"({"layout":"blazeface"})", nullptr);
+  ASSERT_EQ(suggestions.size(), 1U);
+  EXPECT_EQ(suggestions[0].input, "color: rgb, mean: [127.5, 127.5, 127.5], scale: 0.00784314");
+}
+
 TEST(HostileOutputs, WithOtherClassesAtOneStrideAreRefused) {
   FakeModel model(64, 64);
   for (const auto& [name, shape] : by_strides({8, 16, 32}, 64, {{"cls_pred", 2}, {"dis_pred", 32}}, false)) {

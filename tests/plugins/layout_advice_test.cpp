@@ -217,14 +217,6 @@ TEST(LayoutSuggestions, NameMediapipesFacesAndPalmsByTheirKeypoints) {
   EXPECT_THAT(by_values(palms), ElementsAre("layout: mediapipe, scores: logits"));
 }
 
-TEST(LayoutSuggestions, GiveAMeanAsTheThreeNumbersThatACardTakes) {
-  FakeModel faces = model_of(128, {{"regressors", {1, 896, 16}, 1, 30}, {"classificators", {1, 896, 1}, -9, 2}});
-  const OutputValues values = values_of(faces);
-  const auto suggestions = suggest_layouts(faces.model(), "{}", &values);
-  ASSERT_EQ(suggestions.size(), 1U);
-  EXPECT_EQ(suggestions[0].input, "color: rgb, mean: [127.5, 127.5, 127.5], scale: 0.00784314");
-}
-
 TEST(LayoutSuggestions, NameEfficientdetByItsFiveLevels) {
   std::vector<Filled> outputs;
   for (const std::int64_t n : {16, 8, 4, 2, 1})
