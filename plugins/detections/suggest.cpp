@@ -286,6 +286,28 @@ std::unique_ptr<TensorSet> tensor_set(const camd_model& model, const Decoder& de
   return tensors;
 }
 
+// What to write for chosen boxes [N,4] beside two lists [N] whose names do not tell scores from classes, as
+// torchvision's exports have them; empty for other models.
+std::string lists_without_names(const camd_model& model) {
+  std::vector<const camd_tensor_spec*> lists;
+  const camd_tensor_spec* boxes = nullptr;
+  for (int i = 0; i < model.output_count; ++i) {
+    const camd_tensor_spec& output = model.outputs[i];
+    const bool batch = output.ndim > 1 && output.shape[0] == 1;
+    const int rank = output.ndim - (batch ? 1 : 0);
+    if (rank == 2 && output.shape[output.ndim - 1] == 4) boxes = &output;
+    if (rank == 1) lists.push_back(&output);
+  }
+  const auto rows = [](const camd_tensor_spec& output, int behind) { return output.shape[output.ndim - 1 - behind]; };
+  if (boxes == nullptr || model.output_count != 3 || lists.size() != 2) return "";
+  if (rows(*lists[0], 0) != rows(*boxes, 1) || rows(*lists[1], 0) != rows(*boxes, 1)) return "";
+  const std::string a = lists[0]->name, b = lists[1]->name;
+  return "the model's outputs look like boxes that the graph has chosen, but their names do not tell scores from "
+         "classes: set "
+         "{layout: rows, outputs: {obj: \"" +
+         a + "\", cls: \"" + b + "\"}} where \"" + a + "\" holds the scores, or the other way round";
+}
+
 }  // namespace
 
 std::vector<LayoutSuggestion> fitting_layouts(const camd_model& model, const Options& options,
@@ -337,6 +359,8 @@ std::string suggestion_text(const camd_model& model, const std::vector<LayoutSug
     return "no layout that camd knows reads the model's outputs, " + describe_outputs(model) + ": {" +
            config_text(*fit.form, ScoreForm::kProbability) + "} fits their shapes, but on a picture of noise " + *why;
   }
+  std::string lists = lists_without_names(model);
+  if (!lists.empty()) return lists;
   return "the model's outputs, " + describe_outputs(model) + ", look like no layout that camd knows (" +
          joined(layout_kinds()) + ")";
 }

@@ -309,6 +309,14 @@ TEST(LayoutSuggestions, SayOfOtherModelsThatNoLayoutReadsThem) {
             "yolox, nanodet, fastestdet, yolo-fastestv2, centernet, centerface, mediapipe, rows)");
 }
 
+TEST(LayoutSuggestions, AskWhichOfTwoListsHoldsTheScores) {
+  FakeModel model = model_of(64, {{"9", {30, 4}, 0, 0}, {"7", {30}, 0, 0}, {"8", {30}, 0, 0}});
+  EXPECT_EQ(suggestion_text(model.model(), {}, nullptr),
+            "the model's outputs look like boxes that the graph has chosen, but their names do not tell scores from "
+            "classes: set "
+            "{layout: rows, outputs: {obj: \"7\", cls: \"8\"}} where \"7\" holds the scores, or the other way round");
+}
+
 TEST(LayoutSuggestions, SayWhyTheLayoutOfTheShapesDoesNotReadTheValues) {
   FakeModel pose = detector(Rows::kAnchorsLast, 1, 1 + 6);
   for (std::size_t i = std::size_t{5} * 84; i < pose.outputs[0].values.size(); ++i) pose.outputs[0].values[i] = 40;
