@@ -14,6 +14,7 @@
 #include "tests/device/emulated_gpu.hpp"
 #include "tests/device/exported_file.hpp"
 #include "tests/pipeline/digest_engine.hpp"
+#include "tests/pipeline/one_frame.hpp"
 #include "tests/pipeline/plugin_chain.hpp"
 #include "tests/pipeline/rig.hpp"
 
@@ -502,15 +503,7 @@ TEST(FramePathOnAGpu, KeepsTheGraphsOfTheLayoutsThatCameLastAndNoMoreThan64) {
   FramePath path(gpu, engine, plugins, {StreamStrategy::kPerFrame, Transfer::kDirect, false, true});
   const std::unique_ptr<InFlight> in_flight = path.make_in_flight();
   const auto run = [&](int width) {
-    auto lease = ring.begin();
-    const base::PictureLayout layout = base::tight_layout(base::PixelFormat::kGray8, width, 1);
-    std::memset(lease->data(layout), width, layout.size_bytes);
-    lease->publish(clock.now(), clock.now());
-    in_flight->lease = std::move(*ring.take());
-    in_flight->frame = in_flight->lease.frame();
-    EXPECT_TRUE(path.enqueue(*in_flight).ok());
-    EXPECT_TRUE(gpu.synchronize(in_flight->downloaded).ok());
-    in_flight->lease.release();
+    test::run_one_frame(gpu, path, ring, *in_flight, width, width);
     EXPECT_EQ(*static_cast<const float*>(in_flight->tensors.host[0].data), static_cast<float>(width * width));
   };
   run(200);  // the largest first: what comes later fits its memory

@@ -8,6 +8,7 @@
 #include "pipeline/run/plugin_host.hpp"
 #include "tests/device/emulated_gpu.hpp"
 #include "tests/pipeline/digest_engine.hpp"
+#include "tests/pipeline/one_frame.hpp"
 #include "tests/pipeline/support.hpp"
 
 namespace camd::pipeline {
@@ -30,15 +31,7 @@ test::Digest run_frames(test::EmulatedGpu& gpu, const FramePathOptions& options)
   const std::unique_ptr<InFlight> in_flight = path.make_in_flight();
   test::Digest got;
   for (int value = 1; value <= 9; ++value) {
-    auto lease = ring.begin();
-    const base::PictureLayout layout = base::tight_layout(base::PixelFormat::kGray8, 10, 1);
-    std::memset(lease->data(layout), value, layout.size_bytes);
-    lease->publish(clock.now(), clock.now());
-    in_flight->lease = std::move(*ring.take());
-    in_flight->frame = in_flight->lease.frame();
-    EXPECT_TRUE(path.enqueue(*in_flight).ok());
-    EXPECT_TRUE(gpu.synchronize(in_flight->downloaded).ok());
-    in_flight->lease.release();
+    test::run_one_frame(gpu, path, ring, *in_flight, 10, value);
     got = {*static_cast<const float*>(in_flight->tensors.host[0].data),
            *static_cast<const float*>(in_flight->tensors.host[1].data)};
   }

@@ -1,0 +1,32 @@
+// One picture through a FramePath, without a pipeline around it.
+//
+// Threads: the test's own; waits until the frame's outputs are on the host.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <utility>
+
+#include "base/clock.hpp"
+#include "capture/frame_ring.hpp"
+#include "pipeline/core/frame_path.hpp"
+
+namespace camd::test {
+
+// A gray picture of one line, all of whose bytes are `value`. Its outputs are in in_flight.tensors.host afterwards.
+inline void run_one_frame(device::Device& device, pipeline::FramePath& path, capture::FrameRing& ring,
+                          pipeline::InFlight& in_flight, int width, int value) {
+  auto lease = ring.begin();
+  const base::PictureLayout layout = base::tight_layout(base::PixelFormat::kGray8, width, 1);
+  std::memset(lease->data(layout), value, layout.size_bytes);
+  const base::TimePoint now = base::system_clock().now();
+  lease->publish(now, now);
+  in_flight.lease = std::move(*ring.take());
+  in_flight.frame = in_flight.lease.frame();
+  EXPECT_TRUE(path.enqueue(in_flight).ok());
+  EXPECT_TRUE(device.synchronize(in_flight.downloaded).ok());
+  in_flight.lease.release();
+}
+
+}  // namespace camd::test
