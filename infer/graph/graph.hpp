@@ -35,7 +35,7 @@ inline constexpr std::int64_t kMaxFoldedElements = std::int64_t{1} << 24;
 // folding takes (one to ten nanoseconds each).
 inline constexpr std::int64_t kMaxConstantElements = std::int64_t{1} << 28;
 inline constexpr std::int64_t kMaxOutputElements = std::int64_t{1} << 28;
-inline constexpr std::int64_t kMaxFoldingSteps = std::int64_t{1} << 29;
+inline constexpr std::int64_t kMaxFoldingSteps = std::int64_t{1} << 27;
 // Nodes of a model. Engines compare each with each, and the largest detectors have some thousands.
 inline constexpr int kMaxNodes = 10'000;
 // Pixels of one side of a resized picture, for which Resize keeps a table.
