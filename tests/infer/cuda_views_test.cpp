@@ -164,6 +164,15 @@ TEST(CudaViews, AnEnlargedPartOfAConcatenationIsReadSmall) {
   }
 }
 
+// Nothing reads the output that could load the small image instead.
+TEST(CudaViews, AnEnlargedPartOfAnOutputEqualsTheReference) {
+  GraphBuilder g({1, 3, 48, 64});
+  const ValueId fine = g.conv(g.conv(g.input(), 16, 3, 2), 48, 3, 2);
+  const ValueId coarse = g.conv(fine, 32, 3, 2);
+  const Graph graph = g.finish({g.concat({g.enlarge(coarse, 12, 16), fine})});
+  expect_reference(graph, g.random_input());
+}
+
 TEST(CudaViews, SoftmaxesOfLongAndShortLinesEqualTheReference) {
   for (const int axis : {1, 2, 3}) {
     GraphBuilder g({1, 3, 50, 70});

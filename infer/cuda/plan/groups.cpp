@@ -204,6 +204,8 @@ class Grouper {
       made.layer_ops.push_back(members);
       made.group.layers.push_back(layer);
     }
+    // Nothing to compute: of a concatenation that is an output nobody is left to read it.
+    if (made.group.layers.empty()) return {};
     return made;
   }
 
