@@ -12,7 +12,8 @@
 #   tsan   the thread sanitizer over the same; clang's thread-safety analysis is an error
 #   fuzz   libFuzzer on what reads models, configurations, zones, metrics lines, HTTP requests and workers' answers, for a minute
 #          (FUZZ_SECONDS says otherwise), starting from ONNX's own cases, the examples, tests/fuzz/corpus, tests/fuzz/make_models.py, and what earlier
-#          runs found (build/fuzz/corpus)
+#          runs found (build/fuzz/corpus). In a fresh clone the same commit is tried with the same inputs in the same order; FUZZ_SEED
+#          with another number than 1 tries others
 #   lint   scripts/lint.sh: format, clang-tidy on what changed, layers, scripts
 # Then a summary: what ran, and what was skipped and why. Exit 1 if a step failed; the others run all the same.
 #   --quick        the step dev only
@@ -115,9 +116,10 @@ step_asan() { step_sanitizer asan; }
 step_tsan() { step_sanitizer tsan; }
 # Runs one target on its corpus.
 fuzz() { # NAME SECONDS LONGEST_INPUT
-  local log=build/fuzz/$1.log words=()
-  if [[ -f tests/fuzz/$1.dict ]]; then words=("-dict=tests/fuzz/$1.dict"); fi
-  if ! "build/asan/bin/fuzz_$1" "${words[@]}" -max_total_time="$2" -max_len="$3" -timeout=10 -rss_limit_mb=3072 \
+  local log=build/fuzz/$1.log words=(-seed="${FUZZ_SEED:-1}" -reload=0) same_addresses=()
+  if setarch -R true 2>/dev/null; then same_addresses=(setarch -R); fi # a container may forbid it
+  if [[ -f tests/fuzz/$1.dict ]]; then words+=("-dict=tests/fuzz/$1.dict"); fi
+  if ! "${same_addresses[@]}" "build/asan/bin/fuzz_$1" "${words[@]}" -max_total_time="$2" -max_len="$3" -timeout=10 -rss_limit_mb=3072 \
     -print_final_stats=1 -artifact_prefix="build/fuzz/$1-" "build/fuzz/corpus/$1" >"$log" 2>&1; then
     tail -n 40 "$log" >&2
     return 1
