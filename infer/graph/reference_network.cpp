@@ -1,5 +1,6 @@
 // The operators of networks, as infer/graph/reference.hpp says.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -71,29 +72,51 @@ Constant run_float(const ConvTranspose& o, const Inputs& in, const Shape& shape)
   return result;
 }
 
+// A row of the output at a time: all its sums go down the rows of b together, which is how b lies in memory.
 Constant run_float(const MatMul&, const Inputs& in, const Shape& shape) {
   const Constant& a = *in[0];
   const Constant& b = *in[1];
+  const Constant* bias = in.size() > 2 ? in[2] : nullptr;
   Constant result = make_result<float>(shape);
   const auto sa = strides_of(a.shape);
   const auto sb = strides_of(b.shape);
+  const auto bias_strides = bias != nullptr ? strides_of(bias->shape) : std::vector<Index>{};
   const Index inner = a.shape.back();
-  for_each_index(shape, [&](Index flat, const std::vector<Index>& where) {
-    std::vector<Index> of_a = where;
-    std::vector<Index> of_b = where;
-    of_a.back() = 0;
-    of_b[of_b.size() - 2] = 0;
-    const Index row = broadcast_index(of_a, a.shape, sa);
-    const Index column = broadcast_index(of_b, b.shape, sb);
-    const Index step = sb[sb.size() - 2];
-    double sum = 0;
-    for (Index k = 0; k < inner; ++k) {
-      sum += static_cast<double>(a.f32[at(row + k)]) * static_cast<double>(b.f32[at(column + k * step)]);
+  const std::size_t columns = at(shape.back());
+  std::vector<double> sums(columns);
+  std::vector<Index> from;
+  Shape rows = shape;
+  rows.back() = 1;
+  for_each_index(rows, [&](Index row, const std::vector<Index>& where) {
+    from = where;
+    from[from.size() - 2] = 0;
+    const float* const factors = a.f32.data() + broadcast_index(where, a.shape, sa);
+    const float* line = b.f32.data() + broadcast_index(from, b.shape, sb);
+    std::fill(sums.begin(), sums.end(), 0.0);
+    Index k = 0;
+    for (; k + 4 <= inner; k += 4, line += 4 * columns) {
+      const std::array<double, 4> f{static_cast<double>(factors[k]), static_cast<double>(factors[k + 1]),
+                                    static_cast<double>(factors[k + 2]), static_cast<double>(factors[k + 3])};
+      for (std::size_t i = 0; i < columns; ++i) {
+        double sum = sums[i] + f[0] * static_cast<double>(line[i]);
+        sum += f[1] * static_cast<double>(line[columns + i]);
+        sum += f[2] * static_cast<double>(line[2 * columns + i]);
+        sums[i] = sum + f[3] * static_cast<double>(line[3 * columns + i]);
+      }
     }
-    if (in.size() > 2 && in[2] != nullptr) {
-      sum += static_cast<double>(in[2]->f32[at(broadcast_index(where, in[2]->shape, strides_of(in[2]->shape)))]);
+    for (; k < inner; ++k, line += columns) {
+      const auto factor = static_cast<double>(factors[k]);
+      for (std::size_t i = 0; i < columns; ++i) sums[i] += factor * static_cast<double>(line[i]);
     }
-    result.f32[at(flat)] = static_cast<float>(sum);
+    from = where;
+    for (std::size_t i = 0; i < columns; ++i) {
+      double sum = sums[i];
+      if (bias != nullptr) {
+        from.back() = static_cast<Index>(i);
+        sum += static_cast<double>(bias->f32[at(broadcast_index(from, bias->shape, bias_strides))]);
+      }
+      result.f32[at(row) * columns + i] = static_cast<float>(sum);
+    }
   });
   return result;
 }

@@ -278,6 +278,17 @@ TEST(Hostile, FoldingThatWouldTakeForeverIsRefused) {
   EXPECT_THAT(refusal(b, {1, 1, 1, 1}), HasSubstr("folding the model's constants up to here takes too long"));
 }
 
+// As many steps as the decoders of Conditional and Deformable DETR take for what they make of their learned queries.
+TEST(Lowering, ProductsOfLargeConstantsAreFolded) {
+  OnnxBuilder b;
+  b.input("x", {1, 1, 1, 1}).weight("a", {320, 1024}, std::vector<float>(std::size_t{320} * 1024, 0.25F));
+  b.weight("b", {1024, 512}, std::vector<float>(std::size_t{1024} * 512, 2.0F));
+  b.node("MatMul", {"a", "b"}, {"p"}).node("ReduceMax", {"p"}, {"largest"}).node("ReduceMin", {"p"}, {"smallest"});
+  b.node("Add", {"x", "largest"}, {"sum"}).node("Sub", {"sum", "smallest"}, {"zero"});
+  b.node("Add", {"zero", "largest"}, {"y"}).output("y", {});
+  EXPECT_THAT(result(b, {1, 1, 1, 1}), ElementsAre(512.0F));
+}
+
 TEST(Hostile, ManyLargeConstantsAreRefusedTogether) {
   OnnxBuilder b;
   b.input("x", {1, 1, 1, 1}).integers("n", {1}, {1 << 24});
