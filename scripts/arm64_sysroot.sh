@@ -8,7 +8,7 @@ usage() {
 usage: scripts/arm64_sysroot.sh FOLDER
 
 The packages are those of scripts/packages.txt that programs are compiled with, and GStreamer's plug-ins. Needs apt, dpkg-deb and the sources of
-Debian 12 that this machine has. With the folder:
+Debian 12 that this machine has. A folder that has them already is left as it is. With the folder:
 
   sudo apt-get install g++-12-aarch64-linux-gnu qemu-user-static
   CAMD_ARM64_SYSROOT=FOLDER cmake --preset arm64 && cmake --build --preset arm64 && ctest --preset arm64
@@ -21,6 +21,12 @@ esac
 mkdir -p "$1"
 folder=$(cd "$1" && pwd)
 root=$(cd "$(dirname "$0")/.." && pwd)
+# Libraries (names that end in -dev) and GStreamer's plug-ins. Tools are this machine's.
+packages=$(awk '!/^#/ && ($1 ~ /-dev$/ || $1 ~ /^gstreamer1/) && $1 != "dpkg-dev" && ($2 == "demo" || $2 == "test") { print $1 }' \
+  "$root/scripts/packages.txt" && echo libstdc++-12-dev)
+# A folder that was made from other rows is made up to date.
+if [ -f "$folder/complete" ] && [ "$(cat "$folder/complete")" = "$packages" ]; then exit 0; fi
+rm -f "$folder/complete"
 state=$folder/.apt
 mkdir -p "$state/lists/partial" "$state/cache/archives/partial"
 : > "$state/status"
@@ -30,13 +36,12 @@ apt() {
     -o Dir::Cache="$state/cache" -o Debug::NoLocking=true "$@"
 }
 
-# Libraries (names that end in -dev) and GStreamer's plug-ins. Tools are this machine's.
-packages=$(awk '!/^#/ && ($1 ~ /-dev$/ || $1 ~ /^gstreamer1/) && $1 != "dpkg-dev" && ($2 == "demo" || $2 == "test") { print $1 }' \
-  "$root/scripts/packages.txt")
 apt update
 # shellcheck disable=SC2086  # a list of words
-apt install -y --no-install-recommends --download-only $packages libstdc++-12-dev
-for package in "$state"/cache/archives/*.deb; do dpkg-deb -x "$package" "$folder"; done
+apt install -y --no-install-recommends --download-only $packages
+# Packages of no architecture are fonts, icons and the like, but for headers.
+find "$state/cache/archives" -name '*.deb' ! \( -name '*_all.deb' ! -name '*-dev_*' \) -print0 |
+  xargs -0 -P "$(nproc)" -I '{}' dpkg-deb -x '{}' "$folder"
 rm -rf "$state/cache/archives"
 # Links of packages are absolute where they lead out of their folder.
 find "$folder" -type l -lname '/*' | while read -r link; do
@@ -47,4 +52,5 @@ done
 libraries=$folder/usr/lib/aarch64-linux-gnu
 ln -sfn lapack/liblapack.so.3 "$libraries/liblapack.so.3"
 ln -sfn blas/libblas.so.3 "$libraries/libblas.so.3"
+printf '%s\n' "$packages" >"$folder/complete"
 echo "arm64_sysroot.sh: $folder has $(du -sm "$folder" | cut -f1) MiB"

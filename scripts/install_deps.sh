@@ -3,7 +3,7 @@
 #
 #   scripts/install_deps.sh [--list | --check] [SET...]
 #
-# Sets (scripts/packages.txt): demo (build and run camd), test, lint, dev. Without one: demo test lint.
+# Sets (scripts/packages.txt): demo (build and run camd), test, lint, arm64, dev. Without one: demo test lint.
 #   --list    print the packages of the sets and stop
 #   --check   install nothing; exit 1 and name what is missing
 #   --help    this text
@@ -20,7 +20,7 @@ for argument in "$@"; do
   case "$argument" in
     -h | --help) manual_of "$0" && exit 0 ;;
     --list | --check) mode=${argument#--} ;;
-    demo | test | lint | dev) sets+=("$argument") ;;
+    demo | test | lint | arm64 | dev) sets+=("$argument") ;;
     *) die "unknown argument \"$argument\"; see $0 --help" ;;
   esac
 done

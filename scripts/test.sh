@@ -14,6 +14,9 @@
 #          (FUZZ_SECONDS says otherwise), starting from ONNX's own cases, the examples, tests/fuzz/corpus, tests/fuzz/make_models.py, and what earlier
 #          runs found (build/fuzz/corpus). In a fresh clone the same commit is tried with the same inputs in the same order; FUZZ_SEED
 #          with another number than 1 tries others
+#   arm64  for 64-bit ARM with Debian's cross compiler, run under qemu-user: base, device, the CPU engine's NEON kernels and
+#          preprocessing, where the code that differs there is (docs/arm64.md tells of the others). Debian's arm64 packages go to
+#          build/arm64-sysroot, or to where CAMD_ARM64_SYSROOT says
 #   lint   scripts/lint.sh: format, clang-tidy on what changed, layers, scripts
 # Then a summary: what ran, and what was skipped and why. Exit 1 if a step failed; the others run all the same.
 #   --quick        the step dev only
@@ -27,7 +30,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 cd "$repo"
 
-steps=(dev demo asan tsan fuzz lint)
+steps=(dev demo asan tsan fuzz arm64 lint)
 only=()
 install=yes
 while [[ $# -gt 0 ]]; do
@@ -35,7 +38,7 @@ while [[ $# -gt 0 ]]; do
     -h | --help) manual_of "scripts/test.sh" && exit 0 ;;
     --quick) only=(dev) ;;
     --only)
-      [[ $# -ge 2 && $2 =~ ^(dev|demo|asan|tsan|fuzz|lint)$ ]] || die "--only needs dev, demo, asan, tsan, fuzz or lint"
+      [[ $# -ge 2 && $2 =~ ^(dev|demo|asan|tsan|fuzz|arm64|lint)$ ]] || die "--only needs dev, demo, asan, tsan, fuzz, arm64 or lint"
       only+=("$2")
       shift
       ;;
@@ -50,6 +53,8 @@ if [[ $install == yes ]]; then
   sets=(demo test)
   if [[ " ${steps[*]} " == *" lint "* ]]; then sets+=(lint); fi
   scripts/install_deps.sh "${sets[@]}"
+  # What cannot be had here is that step's to tell.
+  if [[ " ${steps[*]} " == *" arm64 "* ]]; then scripts/install_deps.sh arm64 || true; fi
 fi
 
 jobs=$(nproc)
@@ -150,6 +155,24 @@ step_fuzz() {
   fuzz model "$seconds" 65536 || models=no
   wait "$readers" && [[ $models == yes ]]
 }
+step_arm64() {
+  local missing
+  without_arm64=
+  if [[ $(uname -m) == aarch64 ]]; then without_arm64="this machine is one, and the step dev ran there" && return 0; fi
+  if ! missing=$(scripts/install_deps.sh --check arm64 2>&1); then without_arm64=${missing#error: } && return 0; fi
+  mkdir -p build
+  export CAMD_ARM64_SYSROOT=${CAMD_ARM64_SYSROOT:-$repo/build/arm64-sysroot}
+  if ! scripts/arm64_sysroot.sh "$CAMD_ARM64_SYSROOT" >build/arm64-sysroot.log 2>&1; then
+    # A machine without a mirror of Debian has no packages; anything else is an error.
+    if ! grep -qE 'Could not resolve|Failed to fetch|Unable to locate' build/arm64-sysroot.log; then
+      tail -n 20 build/arm64-sysroot.log >&2
+      return 1
+    fi
+    without_arm64="Debian's arm64 packages could not be fetched: build/arm64-sysroot.log" && return 0
+  fi
+  configure arm64 && build arm64 test_base test_device test_infer &&
+    run_tests arm64 --tests-regex '^(base|device)/|^infer/(Cpu/Kernels|ThreadPool|Preprocess|AllFormats)' --timeout 300
+}
 step_lint() { scripts/lint.sh; }
 
 for step in "${steps[@]}"; do
@@ -162,11 +185,13 @@ done
 say "summary"
 reports=()
 for step in "${steps[@]}"; do
+  if [[ $step == arm64 && -n ${without_arm64:-} ]]; then continue; fi
   if [[ ! $step =~ ^(demo|fuzz|lint)$ ]]; then reports+=("$step=build/$step/ctest.xml"); fi
 done
+if [[ -n ${without_arm64:-} ]]; then echo "left out: the step arm64, because $without_arm64"; fi
 if [[ ${#reports[@]} -gt 0 ]]; then python3 scripts/test_summary.py "${reports[@]}"; fi
 if [[ " ${steps[*]} " == *" dev "* && -z $(find_nvcc) ]]; then
   echo "left out: the CUDA device and engine, because there is no nvcc 12 or later here"
 fi
 if [[ ${#failed[@]} -gt 0 ]]; then die "failed: ${failed[*]}"; fi
-say "all steps passed: ${steps[*]}"
+say "all steps passed: ${steps[*]}${without_arm64:+, but arm64 was left out}"
