@@ -81,7 +81,7 @@ TEST(CudaAttention, TakesOneStepWhereQueriesKeysAndValuesAreChannelsOfAPicture) 
   EXPECT_EQ(count<cuda::AttentionArguments>(plan), 1);
   EXPECT_EQ(count<cuda::MatMulArguments>(plan), 0);
   EXPECT_EQ(count<cuda::SoftmaxArguments>(plan), 0);
-  EXPECT_EQ(count<cuda::BinaryArguments>(plan), 0);
+  EXPECT_EQ(count<cuda::ElementwiseArguments>(plan), 0);
   EXPECT_EQ(count<cuda::MoveArguments>(plan), 0);
   expect_like_reference(g, graph, f16(), 1e-2F);
 }
@@ -91,7 +91,7 @@ TEST(CudaAttention, TakesTheFactorOfTheQueriesAlong) {
   const Graph graph = of_a_picture(g, 2, 16, 32, true);
   const Plan plan = cuda::make_plan(graph, f16(), "test");
   EXPECT_EQ(count<cuda::AttentionArguments>(plan), 1);
-  EXPECT_EQ(count<cuda::BinaryArguments>(plan), 0);
+  EXPECT_EQ(count<cuda::ElementwiseArguments>(plan), 0);
   EXPECT_EQ(count<cuda::MoveArguments>(plan), 0);
   expect_like_reference(g, graph, f16(), 1e-2F);
 }

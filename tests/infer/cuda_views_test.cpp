@@ -146,7 +146,7 @@ TEST(CudaViews, LevelsThatAreFlattenedAndJoinedAreWrittenWhereTheyBelong) {
   // Two levels into one tensor, and the function; the mean is one kernel with its Softmax.
   EXPECT_EQ(steps_of<cuda::MoveArguments>(plan), 3);
   EXPECT_EQ(steps_of<cuda::SoftmaxArguments>(plan), 1);
-  EXPECT_EQ(steps_of<cuda::BinaryArguments>(plan), 2);
+  EXPECT_EQ(steps_of<cuda::ElementwiseArguments>(plan), 2);
   expect_reference(graph, g.random_input());
 }
 

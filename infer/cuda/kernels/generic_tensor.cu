@@ -34,43 +34,6 @@ CAMD_KERNEL(kThreads, 1) move_kernel(const MoveArguments p) {
   store(p.y, to, activate_any(p.activation, outside ? p.pad_value : load(p.x, from)));
 }
 
-CAMD_DEVICE float apply(Binary::Kind kind, float a, float b) {
-  switch (kind) {
-    case Binary::Kind::kAdd: return a + b;
-    case Binary::Kind::kSub: return a - b;
-    case Binary::Kind::kMul: return a * b;
-    case Binary::Kind::kDiv: return a / b;
-    case Binary::Kind::kMin: return fminf(a, b);
-    case Binary::Kind::kMax: return fmaxf(a, b);
-    case Binary::Kind::kPow: return powf(a, b);
-    case Binary::Kind::kPrelu: return a < 0.0F ? a * b : a;
-    case Binary::Kind::kModulo:
-    case Binary::Kind::kRemainder: {
-      const float rest = fmodf(a, b);
-      return kind == Binary::Kind::kModulo && rest != 0.0F && (rest < 0.0F) != (b < 0.0F) ? rest + b : rest;
-    }
-    case Binary::Kind::kEqual: return a == b ? 1.0F : 0.0F;
-    case Binary::Kind::kLess: return a < b ? 1.0F : 0.0F;
-    case Binary::Kind::kLessOrEqual: return a <= b ? 1.0F : 0.0F;
-  }
-  return a;
-}
-
-CAMD_KERNEL(kThreads, 1) binary_kernel(const BinaryArguments p) {
-  let_next_kernel_start();
-  wait_for_previous_kernel();
-  std::int64_t index[kMaxRank];
-  if (!indices_of(p.shape, p.rank, index)) return;
-  std::int64_t a = 0, b = 0, y = 0;
-  for (int d = 0; d < kMaxRank; ++d) {
-    if (d >= p.rank) continue;
-    a += index[d] * p.a.strides[d];
-    b += index[d] * p.b.strides[d];
-    y += index[d] * p.y.strides[d];
-  }
-  store(p.y, y, activate_any(p.activation, apply(p.kind, load(p.a, a), load(p.b, b))));
-}
-
 template <int kLanes>
 CAMD_DEVICE float over_lanes(float v, bool largest) {
 #pragma unroll
@@ -303,10 +266,6 @@ CAMD_KERNEL(kTileThreads, 1) matmul_tile_kernel(const MatMulArguments p) {
 
 int move(const MoveArguments& p, const LaunchContext& context) {
   return launch(move_kernel, blocks_for(count_of(p.shape, p.rank)), kThreads, 0, context, p);
-}
-
-int binary(const BinaryArguments& p, const LaunchContext& context) {
-  return launch(binary_kernel, blocks_for(count_of(p.shape, p.rank)), kThreads, 0, context, p);
 }
 
 int softmax(const SoftmaxArguments& p, const LaunchContext& context) {

@@ -1,4 +1,4 @@
-// Kernels on tensors of any rank, layout and type: move(), binary(), softmax(), reduce(), matmul(). No CUDA header is
+// Kernels on tensors of any rank, layout and type: move(), softmax(), reduce(), matmul(). No CUDA header is
 // needed to include this one.
 //
 // Threads: as infer/cuda/kernels/launch.hpp says.
@@ -38,16 +38,6 @@ struct MoveArguments {
   Activation activation;
 };
 int move(const MoveArguments& arguments, const LaunchContext& context);
-
-// y = activation(a op b), with a and b broadcast to y's shape.
-struct BinaryArguments {
-  Binary::Kind kind = Binary::Kind::kAdd;
-  Strided a, b, y;
-  int rank = 0;
-  std::int64_t shape[kMaxRank] = {};
-  Activation activation;
-};
-int binary(const BinaryArguments& arguments, const LaunchContext& context);
 
 // Over the dimension that `shape` leaves out: it has 1 there, and x and y have `count` elements `x_step` and `y_step`
 // apart. Where `weights` has data, y has one element instead: the sum of the results times their weights, plus `bias`.

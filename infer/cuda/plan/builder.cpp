@@ -42,10 +42,11 @@ struct InMemoryOrder {
     const auto table = std::find(order.begin(), order.end(), a.table_axis);
     if (a.table_axis >= 0) a.table_axis = static_cast<int>(table - order.begin());
   }
-  void operator()(BinaryArguments& a) const {
+  void operator()(ElementwiseArguments& a) const {
     const std::vector<int> order = memory_order(a.y.strides, a.shape, a.rank);
     reorder(a.shape, order);
-    for (Strided* t : {&a.a, &a.b, &a.y}) reorder(t->strides, order);
+    reorder(a.y.strides, order);
+    for (int i = 0; i < a.input_count; ++i) reorder(a.x[i].strides, order);
   }
   void operator()(SelectArguments& a) const {
     const std::vector<int> order = memory_order(a.y.strides, a.shape, a.rank);
@@ -63,8 +64,11 @@ bool takes_channels_only(const Slice& slice, const Shape& from, const Shape& to)
 
 }  // namespace
 
-PlanBuilder::PlanBuilder(Graph graph, const PlanOptions& options, std::string path)
-    : graph_(std::move(graph)), options_(options), path_(std::move(path)), fusion_(find_fusions(graph_, options_)) {}
+PlanBuilder::PlanBuilder(Graph graph, PlanOptions options, std::string path)
+    : graph_(std::move(graph)),
+      options_(std::move(options)),
+      path_(std::move(path)),
+      fusion_(find_fusions(graph_, options_)) {}
 
 Plan PlanBuilder::build() {
   plan_.type = options_.type;
@@ -145,23 +149,24 @@ bool PlanBuilder::may_be_slice(ValueId id, const Op& concat) const {
 
 // A part that has a neighbour behind it must be a multiple of 8 channels wide: kernels write whole groups of 8. Parts
 // of another value, as a Split makes them, lie where they belong if that value does as a whole.
-void PlanBuilder::assign_image_slices(const Op& op, DataType type, const std::map<ValueId, DataType>& made_as_image) {
+void PlanBuilder::assign_image_slices(const Op& concat, DataType type,
+                                      const std::map<ValueId, DataType>& made_as_image) {
   const auto channels_of = [&](ValueId id) { return static_cast<int>(shape(id)[1]); };
   const auto fits = [&](ValueId id, int first) {
     const int channels = channels_of(id);
-    const bool last = first + channels == channels_of(op.output);
+    const bool last = first + channels == channels_of(concat.output);
     const auto made = made_as_image.find(id);
     return first >= 0 && first % 8 == 0 && (last || channels % 8 == 0) && made != made_as_image.end() &&
            made->second == type;
   };
   std::map<ValueId, int> first_of;
   int first = 0;
-  for (const ValueId in : op.inputs) {
+  for (const ValueId in : concat.inputs) {
     first_of[in] = first;
     first += channels_of(in);
   }
   for (const auto& [in, at] : first_of) {
-    if (may_be_slice(in, op) && fits(in, at)) slices_[in] = {op.output, 1, at, true};
+    if (may_be_slice(in, concat) && fits(in, at)) slices_[in] = {concat.output, 1, at, true};
   }
   for (const Op& part : graph_.ops) {
     const auto* slice = std::get_if<Slice>(&part.operation);
@@ -170,7 +175,7 @@ void PlanBuilder::assign_image_slices(const Op& op, DataType type, const std::ma
     const ValueId source = part.inputs[0];
     if (!is_picture(source) || !takes_channels_only(*slice, shape(source), shape(part.output))) continue;
     const int begin = at->second - static_cast<int>(slice->start[1]);
-    if (!may_be_slice(part.output, op) || graph_.is_constant(source) || slices_.count(source) != 0 ||
+    if (!may_be_slice(part.output, concat) || graph_.is_constant(source) || slices_.count(source) != 0 ||
         output_buffers_.count(source) != 0 || !fits(source, begin)) {
       continue;
     }
@@ -185,17 +190,17 @@ void PlanBuilder::assign_image_slices(const Op& op, DataType type, const std::ma
         covered += channels_of(other.output);
       }
     }
-    if (covered == channels_of(source)) slices_[source] = {op.output, 1, begin, true};
+    if (covered == channels_of(source)) slices_[source] = {concat.output, 1, begin, true};
   }
 }
 
-void PlanBuilder::assign_tensor_slices(const Op& op) {
-  const int axis = std::get<Concat>(op.operation).axis;
+void PlanBuilder::assign_tensor_slices(const Op& concat) {
+  const int axis = std::get<Concat>(concat.operation).axis;
   std::int64_t first = 0;
-  for (const ValueId in : op.inputs) {
+  for (const ValueId in : concat.inputs) {
     const auto maker = std::find_if(graph_.ops.begin(), graph_.ops.end(), [&](const Op& o) { return o.output == in; });
-    if (maker != graph_.ops.end() && writes_anywhere(maker->operation) && may_be_slice(in, op)) {
-      slices_[in] = {op.output, axis, first, false};
+    if (maker != graph_.ops.end() && writes_anywhere(maker->operation) && may_be_slice(in, concat)) {
+      slices_[in] = {concat.output, axis, first, false};
     }
     first += shape(in)[static_cast<std::size_t>(axis)];
   }
@@ -262,7 +267,7 @@ Form PlanBuilder::tensor(ValueId id) {
   }
   const Strided x = strided(id);
   const auto bytes = static_cast<std::size_t>(element_count(shape(id))) * sizeof(float);
-  const Form form = row_major_form(new_buffer(BufferKind::kArena, bytes), DataType::kF32, shape(id));
+  Form form = row_major_form(new_buffer(BufferKind::kArena, bytes), DataType::kF32, shape(id));
   add_view(id, form);
   add_move(x, strided(id, form), shape(id), shape(id), "layout of " + graph_.value(id).name);
   return form;

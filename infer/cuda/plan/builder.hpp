@@ -39,7 +39,7 @@ struct ConcatSlice {
 class PlanBuilder {
  public:
   // `path` is for messages.
-  PlanBuilder(Graph graph, const PlanOptions& options, std::string path);
+  PlanBuilder(Graph graph, PlanOptions options, std::string path);
   // Once. Throws Error(kModel) for what no kernel takes.
   [[nodiscard]] Plan build();
 
@@ -86,6 +86,8 @@ class PlanBuilder {
   void emit_expectation(const Op& softmax, const Op& conv);
   void emit_max_pools(const MaxPools& pools);
   void emit_attention(const Op& op, const Attention& attention);
+  // A Binary or a Unary.
+  void emit_elementwise(const Op& op);
   // The arguments for a Softmax, without `y`.
   [[nodiscard]] SoftmaxArguments softmax_arguments(const Op& op);
   void finish_outputs();

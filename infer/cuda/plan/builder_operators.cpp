@@ -426,25 +426,14 @@ void PlanBuilder::emit(const Op& op, const Concat& concat, int) {
 
 void PlanBuilder::emit(const Op& op, const Unary& unary, int) {
   const ValueId x = op.inputs[0];
+  if (fusion_.computed_where_read.count(x) != 0) return emit_elementwise(op);
   const Strided from = strided(x);
   const Strided to = make_strided(op.output, has_image(x));
   add_move(from, to, shape(op.output), shape(x), op.origin);
   std::get<MoveArguments>(plan_.steps.back().arguments).activation = unary.function;
 }
 
-void PlanBuilder::emit(const Op& op, const Binary& binary, int) {
-  const Shape& out = shape(op.output);
-  BinaryArguments a;
-  a.kind = binary.kind;
-  a.a = broadcast(op.inputs[0], out);
-  a.b = broadcast(op.inputs[1], out);
-  const auto lies_as_image = [&](ValueId in) { return !graph_.is_constant(in) && has_image(in); };
-  a.y = make_strided(op.output, lies_as_image(op.inputs[0]) || lies_as_image(op.inputs[1]));
-  a.rank = static_cast<int>(out.size());
-  std::copy(out.begin(), out.end(), a.shape);
-  a.activation = op.activation;
-  add_step(a, op.origin);
-}
+void PlanBuilder::emit(const Op& op, const Binary&, int) { emit_elementwise(op); }
 
 void PlanBuilder::emit(const Op& op, const Transpose& transpose, int) {
   if (!options_.fuse) {

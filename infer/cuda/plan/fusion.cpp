@@ -7,6 +7,7 @@
 
 #include "infer/cuda/kernels/activation.hpp"
 #include "infer/cuda/kernels/tiles.hpp"
+#include "infer/cuda/plan/elementwise.hpp"
 #include "infer/cuda/plan/groups.hpp"
 #include "infer/cuda/plan/packing.hpp"
 
@@ -19,11 +20,12 @@ class Finder {
 
   Fusion find() {
     if (!options_.fuse) return {};
-    move_activations_before_concats();
+    move_before_concats(graph_);
     index();
     if (options_.type != DataType::kF16) {
       find_expectations();
       find_max_pools();
+      find_computed_where_read(graph_, fusion_);
       return std::move(fusion_);
     }
     find_f32_ops();
@@ -39,6 +41,7 @@ class Finder {
     find_enlargements();
     find_programs();
     find_siblings();
+    find_computed_where_read(graph_, fusion_);
     return std::move(fusion_);
   }
 
@@ -62,30 +65,6 @@ class Finder {
   [[nodiscard]] const Conv* conv(int i) const { return std::get_if<Conv>(&op(i).operation); }
   [[nodiscard]] bool is_output(ValueId id) const {
     return std::find(graph_.outputs.begin(), graph_.outputs.end(), id) != graph_.outputs.end();
-  }
-
-  // f(concat(a, b)) = concat(f(a), f(b)), and a and b are convolutions that apply f for nothing.
-  void move_activations_before_concats() {
-    for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
-      const auto* unary = std::get_if<Unary>(&graph_.ops[i].operation);
-      if (unary == nullptr) continue;
-      const ValueId joined = graph_.ops[i].inputs[0];
-      const int concat = maker(joined);
-      if (concat < 0 || uses(joined) != 1 || !std::holds_alternative<Concat>(op(concat).operation)) continue;
-      const auto takes_it = [&](ValueId in) {
-        const int make = maker(in);
-        if (make < 0 || uses(in) != 1 || op(make).activation.function != Function::kNone) return false;
-        const Conv* c = conv(make);
-        return c != nullptr && (op(make).inputs.size() < 4 || op(make).inputs[3] == kNoValue || !c->activation_first);
-      };
-      const std::vector<ValueId> inputs = op(concat).inputs;
-      if (!std::all_of(inputs.begin(), inputs.end(), takes_it)) continue;
-      for (const ValueId in : inputs) op(maker(in)).activation = unary->function;
-      op(concat).output = graph_.ops[i].output;
-      graph_.ops.erase(graph_.ops.begin() + static_cast<std::ptrdiff_t>(i));
-      --i;
-      index();
-    }
   }
 
   void find_expectations() {

@@ -47,13 +47,15 @@ struct MaxPools {
 
 // An op is named by its index in Graph::ops.
 struct Fusion {
-  std::vector<bool> f32_ops;                    // for each op, or empty: computed in f32, whatever the plan's type
-  int stem = -1;                                // the convolution that reads the picture
-  int stem_block = -1;                          // the pointwise op of the block that shares the stem's kernel
-  std::map<int, int> depthwise_of;              // pointwise op -> its depthwise op
-  std::map<int, int> expectation_of;            // 1x1 convolution to one channel -> the Softmax that it weighs
-  std::map<int, MaxPools> max_pools;            // first op -> all pools of its max_pools(), itself included
-  std::map<int, Attention> attention_of;        // MatMul of the probabilities and v -> what is in front of it
+  std::vector<bool> f32_ops;              // for each op, or empty: computed in f32, whatever the plan's type
+  int stem = -1;                          // the convolution that reads the picture
+  int stem_block = -1;                    // the pointwise op of the block that shares the stem's kernel
+  std::map<int, int> depthwise_of;        // pointwise op -> its depthwise op
+  std::map<int, int> expectation_of;      // 1x1 convolution to one channel -> the Softmax that it weighs
+  std::map<int, MaxPools> max_pools;      // first op -> all pools of its max_pools(), itself included
+  std::map<int, Attention> attention_of;  // MatMul of the probabilities and v -> what is in front of it
+  // Results of Binary and Unary, each with its op: those that read one compute it in their own kernels.
+  std::map<ValueId, int> computed_where_read;
   std::set<int> absorbed;                       // ops that the kernel of another op computes
   std::set<ValueId> pairs;                      // images of pairs of f16 (SeparableArguments)
   std::map<int, std::vector<int>> siblings;     // first op -> all convolutions of its conv(), itself included

@@ -72,8 +72,8 @@ class PointerVisitor {
     reads(a.x.data, a.table);
     writes(a.y.data);
   }
-  void operator()(BinaryArguments& a) {
-    reads(a.a.data, a.b.data);
+  void operator()(ElementwiseArguments& a) {
+    for (int i = 0; i < a.input_count; ++i) reads(a.x[i].data);
     writes(a.y.data);
   }
   void operator()(SoftmaxArguments& a) {

@@ -19,6 +19,7 @@
 
 #include "infer/cuda/kernels/attention.hpp"
 #include "infer/cuda/kernels/conv.hpp"
+#include "infer/cuda/kernels/elementwise.hpp"
 #include "infer/cuda/kernels/generic_conv.hpp"
 #include "infer/cuda/kernels/generic_image.hpp"
 #include "infer/cuda/kernels/generic_tensor.hpp"
@@ -68,10 +69,11 @@ struct Buffer {
 inline constexpr int kConstantsBuffer = 0;
 inline constexpr int kInputBuffer = 1;
 
-using Arguments = std::variant<SeparableArguments, TileProgramArguments, ConvArguments, StemArguments,
-                               GenericConvArguments, PoolArguments, MaxPoolsArguments, ResizeArguments, MoveArguments,
-                               BinaryArguments, SoftmaxArguments, ReduceArguments, MatMulArguments, AttentionArguments,
-                               TopKArguments, PickArguments, CumSumArguments, GridSampleArguments, SelectArguments>;
+using Arguments =
+    std::variant<SeparableArguments, TileProgramArguments, ConvArguments, StemArguments, GenericConvArguments,
+                 PoolArguments, MaxPoolsArguments, ResizeArguments, MoveArguments, ElementwiseArguments,
+                 SoftmaxArguments, ReduceArguments, MatMulArguments, AttentionArguments, TopKArguments, PickArguments,
+                 CumSumArguments, GridSampleArguments, SelectArguments>;
 
 inline constexpr double kUsualCycles = 6000;  // of a step whose time is not estimated
 
