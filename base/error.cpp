@@ -36,7 +36,8 @@ void Status::destroy(Failure* failure) noexcept { delete failure; }
 std::string one_line(std::string_view text) {
   std::string line;
   for (const char c : text) {
-    const bool blank = c <= ' ' || c == '\x7f';
+    const auto byte = static_cast<unsigned char>(c);  // on an ARM char has no sign
+    const bool blank = byte <= 0x20U || byte >= 0x7FU;
     if (!blank)
       line += c;
     else if (!line.empty() && line.back() != ' ')

@@ -73,6 +73,16 @@ set(CPACK_DEBIAN_DEV_DESCRIPTION "headers for plug-ins of camd
 A plug-in of camd is a shared library with one C function. This package has the
 header that declares it, its adaptor for C++, and examples.")
 
+# For another machine: what packages depend on is asked of that machine's (scripts/arm64_sysroot.sh).
+if(CMAKE_CROSSCOMPILING AND CMAKE_SYSTEM_PROCESSOR STREQUAL "aarch64")
+  set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE arm64)
+  set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS
+    "${CMAKE_SYSROOT}/usr/lib/${CMAKE_LIBRARY_ARCHITECTURE};${CMAKE_SYSROOT}/lib/${CMAKE_LIBRARY_ARCHITECTURE}")
+  set(CPACK_PROJECT_CONFIG_FILE "${made}/cross.cmake")
+  file(WRITE "${CPACK_PROJECT_CONFIG_FILE}"
+    "set(ENV{DPKG_ADMINDIR} \"${CMAKE_SYSROOT}/var/lib/dpkg\")\nset(ENV{DEB_HOST_ARCH} arm64)\n")
+endif()
+
 include(CPack)
 cpack_add_component_group(main)
 cpack_add_component_group(dev)

@@ -42,6 +42,26 @@ apt install -y --no-install-recommends --download-only $packages
 # Packages of no architecture are fonts, icons and the like, but for headers.
 find "$state/cache/archives" -name '*.deb' ! \( -name '*_all.deb' ! -name '*-dev_*' \) -print0 |
   xargs -0 -P "$(nproc)" -I '{}' dpkg-deb -x '{}' "$folder"
+# What dpkg would know of their libraries: dpkg-shlibdeps asks it what a package for arm64 depends on.
+known=$folder/var/lib/dpkg
+rm -rf "$known"
+mkdir -p "$known/info" "$known/updates"
+echo 1 >"$known/info/format"
+for package in "$state"/cache/archives/*.deb; do
+  case $package in *_all.deb | *-dev_*) continue ;; esac
+  mkdir "$known/one"
+  dpkg-deb -e "$package" "$known/one"
+  if [ -f "$known/one/shlibs" ]; then
+    name=$(sed -n 's/^Package: //p' "$known/one/control")
+    if grep -q '^Multi-Arch: same' "$known/one/control"; then name=$name:arm64; fi
+    { sed '/^Package: /a Status: install ok installed' "$known/one/control" && echo; } >>"$known/status"
+    for file in shlibs symbols; do
+      if [ -f "$known/one/$file" ]; then mv "$known/one/$file" "$known/info/$name.$file"; fi
+    done
+    sed -n "s|^[0-9a-f]*  \(.*\.so\..*\)|$folder/\1|p" "$known/one/md5sums" >"$known/info/$name.list"
+  fi
+  rm -rf "$known/one"
+done
 rm -rf "$state/cache/archives"
 # Links of packages are absolute where they lead out of their folder.
 find "$folder" -type l -lname '/*' | while read -r link; do

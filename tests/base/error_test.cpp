@@ -40,6 +40,12 @@ TEST(Error, CarriesItsKindAndItsLine) {
 
 TEST(Error, IsCaughtAsARuntimeError) { EXPECT_THROW(throw Error(ErrorKind::kConfig, "x"), std::runtime_error); }
 
+// An ARM's char has no sign: bytes above 127 are greater than a blank there.
+TEST(OneLine, HasBlanksForWhatIsNotPrintableWithAndWithoutASignOfChar) {
+  EXPECT_EQ(one_line(" all of it\nin two lines \xC3\xBC\x7F"), "all of it in two lines");
+  EXPECT_EQ(one_line("\x01\x80\xFF"), "");
+}
+
 TEST(Status, IsSuccessUntilToldOtherwise) {
   const Status status;
   EXPECT_TRUE(status.ok());
