@@ -20,6 +20,12 @@ bool writes_anywhere(const Operation& operation) {
          std::holds_alternative<Select>(operation) || std::holds_alternative<Concat>(operation);
 }
 
+// Of an image it makes an image.
+bool selects_channels(const Op& op) {
+  const auto* gather = std::get_if<Gather>(&op.operation);
+  return gather != nullptr && gather->axis == 1;
+}
+
 template <typename T>
 void reorder(T (&values)[kMaxRank], const std::vector<int>& order) {
   T old[kMaxRank];
@@ -127,7 +133,8 @@ void PlanBuilder::assign_concat_slices() {
     const Op& op = graph_.ops[static_cast<std::size_t>(i)];
     const bool makes = std::holds_alternative<Conv>(op.operation) ||
                        std::holds_alternative<ConvTranspose>(op.operation) ||
-                       std::holds_alternative<Pool>(op.operation) || std::holds_alternative<Resize>(op.operation);
+                       std::holds_alternative<Pool>(op.operation) || std::holds_alternative<Resize>(op.operation) ||
+                       selects_channels(op);
     if (makes && is_picture(op.output)) made_as_image[op.output] = type_of_op(i);
   }
   for (int i = 0; i < static_cast<int>(graph_.ops.size()); ++i) {

@@ -10,6 +10,7 @@
 #include "infer/cuda/plan/elementwise.hpp"
 #include "infer/cuda/plan/groups.hpp"
 #include "infer/cuda/plan/packing.hpp"
+#include "infer/cuda/plan/selections.hpp"
 
 namespace camd::infer::cuda {
 namespace {
@@ -28,6 +29,8 @@ class Finder {
       find_computed_where_read(graph_, fusion_);
       return std::move(fusion_);
     }
+    fold_selections(graph_);
+    index();
     find_f32_ops();
     find_enlarged_residuals();
     find_expectations();
