@@ -14,7 +14,7 @@ constexpr int kLeastRegular = 16;
 template <int kStride, bool kFirst>
 void blend_regular(const float* row, int next, float weight, float share, float* line, int count) {
   const float* const second = row + next;
-  for (int x = 0; x < count; ++x) {
+  for (std::ptrdiff_t x = 0; x < count; ++x) {
     const float left = row[x * kStride];
     const float value = (left + weight * (second[x * kStride] - left)) * share;
     line[x] = kFirst ? value : line[x] + value;
@@ -43,6 +43,14 @@ void blend_each(const float* row, const int* first, const float* weights, int ne
   }
 }
 
+// A pixel with the sample behind it; the last of the four numbers is of no use.
+using Pixel = float __attribute__((vector_size(16)));
+Pixel load_pixel(const float* at) {
+  Pixel p;
+  std::memcpy(&p, at, sizeof(p));
+  return p;
+}
+
 }  // namespace
 
 Preprocessor::Preprocessor(const InputOptions& options) : options_(options) {}
@@ -55,7 +63,8 @@ void Preprocessor::set_layout(const base::PictureLayout& layout) {
   for (int c = 0; c < plan_.component_count; ++c) {
     const SampleComponent& component = plan_.components[c];
     std::vector<float>& row = rows_[component.plane];
-    const auto samples_end = static_cast<std::size_t>(plan_.planes[component.plane].row_bytes + component.step_bytes);
+    const int samples = plan_.planes[component.plane].row_bytes + component.step_bytes + 1;  // one more: see Pixel
+    const auto samples_end = static_cast<std::size_t>(samples);
     if (row.size() < samples_end) row.resize(samples_end, 0);
     lines_[c].assign(static_cast<std::size_t>(width), 0);
     columns_[c].assign(static_cast<std::size_t>(component.x.taps), {});
@@ -70,6 +79,8 @@ void Preprocessor::set_layout(const base::PictureLayout& layout) {
       columns.find_regular();
     }
   }
+  const auto irregular = [](const Columns& columns) { return columns.regular_end == 0; };
+  by_pixels_ = plan_.color == SampleColor::kDirect && std::all_of(columns_[0].begin(), columns_[0].end(), irregular);
   ready_ = true;
 }
 
@@ -142,6 +153,28 @@ void Preprocessor::gather(int component, float* line) const {
   }
 }
 
+// gather() for pixels of three components side by side: where they lie is looked up once for all three.
+void Preprocessor::gather_pixels() {
+  const SampleComponent& c = plan_.components[0];
+  const float* const row = rows_[c.plane].data();
+  // The network's first channel is a pixel's first component or its last.
+  float* const first = lines_[c.offset_bytes == 0 ? 0 : 2].data();
+  float* const last = lines_[c.offset_bytes == 0 ? 2 : 0].data();
+  const float share = 1.0F / static_cast<float>(c.x.taps);
+  for (std::size_t x = 0; x < lines_[1].size(); ++x) {
+    Pixel sum = {};
+    for (const Columns& columns : columns_[0]) {
+      const float* const at = row + (columns.first[x] - c.offset_bytes);
+      const Pixel left = load_pixel(at);
+      sum += left + columns.weight[x] * (load_pixel(at + c.step_bytes) - left);
+    }
+    sum *= share;
+    first[x] = sum[0];
+    lines_[1][x] = sum[1];
+    last[x] = sum[2];
+  }
+}
+
 void Preprocessor::finish_row(float* output, int y) const {
   const int width = plan_.x1 - plan_.x0;
   const std::size_t plane_size =
@@ -189,8 +222,9 @@ void Preprocessor::run(const PictureView& picture, float* output) {
       // Components of one plane come one after the other and share its vertical axis.
       if (component.plane != blended) blend_rows(bytes, component.plane, component.y, y);
       blended = component.plane;
-      gather(c, lines_[c].data());
+      if (!by_pixels_) gather(c, lines_[c].data());
     }
+    if (by_pixels_) gather_pixels();
     finish_row(output, y);
   }
 }

@@ -33,14 +33,16 @@ class Preprocessor {
   void set_layout(const base::PictureLayout& layout);
   void blend_rows(const std::uint8_t* picture, int plane, const SampleAxis& axis, int y);
   void gather(int component, float* line) const;
+  void gather_pixels();
   void finish_row(float* output, int y) const;
 
   InputOptions options_;
   base::PictureLayout layout_;
   bool ready_ = false;
+  bool by_pixels_ = false;  // three components side by side, of which no run is regular
   SamplePlan plan_;
   std::vector<Columns> columns_[3];  // per component: one for each tap
-  std::vector<float> rows_[3];       // per plane: the vertically blended row, and a sample of 0 behind the last
+  std::vector<float> rows_[3];       // per plane: the vertically blended row, and a sample of 0 or more behind the last
   std::vector<float> lines_[3];      // per component: (x1 - x0) values
 };
 
