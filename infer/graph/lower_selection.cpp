@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <numeric>
 
@@ -68,7 +69,7 @@ const Constant& known(Lowering& l, std::size_t i) {
 }
 
 void non_zero(Lowering& l) {
-  const Constant x = known(l, 0);
+  const Constant& x = known(l, 0);
   const std::size_t rank = std::max<std::size_t>(x.shape.size(), 1);
   const auto count = static_cast<std::size_t>(element_count(x.shape));
   std::vector<std::size_t> found;
@@ -93,14 +94,56 @@ struct Box {
   float left, top, right, bottom;
 };
 
-float overlap(const Box& a, const Box& b) {
-  const float width = std::min(a.right, b.right) - std::max(a.left, b.left);
-  const float height = std::min(a.bottom, b.bottom) - std::max(a.top, b.top);
-  if (!(width > 0) || !(height > 0)) return 0;
-  const float common = width * height;
-  const float all = (a.right - a.left) * (a.bottom - a.top) + (b.right - b.left) * (b.bottom - b.top) - common;
-  return common / all;
-}
+// The boxes that were kept so far, each number in a line of its own: four boxes are compared at a time.
+class Kept {
+ public:
+  [[nodiscard]] std::size_t size() const { return size_; }
+  void clear() {
+    size_ = 0;
+    for (std::vector<float>* line : {&left_, &top_, &right_, &bottom_, &area_}) line->clear();
+  }
+  void add(const Box& box) {
+    // Places behind the last box hold one that covers nothing.
+    if (size_ % kSome == 0) {
+      for (std::vector<float>* line : {&left_, &top_, &right_, &bottom_, &area_}) line->resize(size_ + kSome, 0.0F);
+    }
+    left_[size_] = box.left;
+    top_[size_] = box.top;
+    right_[size_] = box.right;
+    bottom_[size_] = box.bottom;
+    area_[size_] = area_of(box);
+    ++size_;
+  }
+  // Whether one of them has more than `iou` of what it and `box` cover together in common with it.
+  [[nodiscard]] bool hides(const Box& box, float iou) const {
+    if (iou < 0) return size_ > 0;  // nothing in common is more than that
+    const Some left = all_of(box.left), top = all_of(box.top), right = all_of(box.right), bottom = all_of(box.bottom);
+    const Some area = all_of(area_of(box)), nothing{};
+    for (std::size_t i = 0; i < size_; i += kSome) {
+      const Some width = least(right, load(right_, i)) - most(left, load(left_, i));
+      const Some height = least(bottom, load(bottom_, i)) - most(top, load(top_, i));
+      const Some common = width * height;
+      const auto hidden = (width > nothing) & (height > nothing) & (common / (area + load(area_, i) - common) > iou);
+      if ((hidden[0] | hidden[1] | hidden[2] | hidden[3]) != 0) return true;
+    }
+    return false;
+  }
+
+ private:
+  static constexpr std::size_t kSome = 4;
+  using Some = float __attribute__((vector_size(kSome * sizeof(float))));
+  static float area_of(const Box& b) { return (b.right - b.left) * (b.bottom - b.top); }
+  static Some all_of(float f) { return Some{f, f, f, f}; }
+  static Some least(Some a, Some b) { return b < a ? b : a; }
+  static Some most(Some a, Some b) { return a < b ? b : a; }
+  static Some load(const std::vector<float>& line, std::size_t i) {
+    Some some;
+    std::memcpy(&some, line.data() + i, sizeof(some));
+    return some;
+  }
+  std::size_t size_ = 0;
+  std::vector<float> left_, top_, right_, bottom_, area_;
+};
 
 std::vector<Box> boxes_of(const Constant& c, std::int64_t batch, std::int64_t count, bool centred) {
   std::vector<Box> boxes;
@@ -116,7 +159,8 @@ std::vector<Box> boxes_of(const Constant& c, std::int64_t batch, std::int64_t co
 
 // onnx.ai/onnx/operators/onnx__NonMaxSuppression.html
 void non_max_suppression(Lowering& l) {
-  const Constant boxes = known(l, 0), scores = known(l, 1);
+  const Constant& boxes = known(l, 0);
+  const Constant& scores = known(l, 1);
   l.require(boxes.type == DataType::kF32 && scores.type == DataType::kF32 && boxes.shape.size() == 3 &&
                 scores.shape.size() == 3 && boxes.shape[2] == 4 && boxes.shape[0] == scores.shape[0] &&
                 boxes.shape[1] == scores.shape[2],
@@ -131,7 +175,8 @@ void non_max_suppression(Lowering& l) {
   const float iou = number(3, 0), least = number(4, -std::numeric_limits<float>::infinity());
   const std::int64_t count = boxes.shape[1], classes = scores.shape[1];
   Constant result{DataType::kI64, {0, 3}, {}, {}};
-  std::vector<std::int64_t> order, kept;
+  std::vector<std::int64_t> order;
+  Kept kept;
   for (std::int64_t batch = 0; batch < boxes.shape[0]; ++batch) {
     const std::vector<Box> all = boxes_of(boxes, batch, count, l.integer("center_point_box", 0) != 0);
     for (std::int64_t c = 0; c < classes; ++c) {
@@ -147,11 +192,8 @@ void non_max_suppression(Lowering& l) {
         if (static_cast<double>(kept.size()) >= most) break;
         l.spend(static_cast<double>(kept.size()));
         const Box& box = all[static_cast<std::size_t>(i)];
-        const bool hidden = std::any_of(kept.begin(), kept.end(), [&](std::int64_t other) {
-          return overlap(box, all[static_cast<std::size_t>(other)]) > iou;
-        });
-        if (hidden) continue;
-        kept.push_back(i);
+        if (kept.hides(box, iou)) continue;
+        kept.add(box);
         result.i64.insert(result.i64.end(), {batch, c, i});
       }
     }

@@ -264,6 +264,27 @@ TEST(Quantized, WeightsOfFourBitsBecomeNumbersBlockByBlock) {
   EXPECT_THAT(result(b, {1, 1, 1, 3}), ElementsAre(-0.5F, 4.5F, -14));
 }
 
+// Nine boxes side by side, and behind them one beside each that the box hides, wherever among the others that is.
+TEST(NonMaxSuppression, EachKeptBoxHidesTheOneThatCoversTheSame) {
+  constexpr std::int64_t kBoxes = 9;
+  std::vector<float> boxes, scores, want;
+  for (int shift = 0; shift < 2; ++shift) {
+    for (int i = 0; i < static_cast<int>(kBoxes); ++i) {
+      const auto left = static_cast<float>(i * 10 + shift);
+      boxes.insert(boxes.end(), {0, left, 10, left + 10});
+      scores.push_back(1 - static_cast<float>(shift * 16 + i) / 32);
+      if (shift == 0) want.insert(want.end(), {0, 0, static_cast<float>(i)});
+    }
+  }
+  OnnxBuilder b;
+  b.input("x", {1, 1, kBoxes, 3}).weight("boxes", {1, 2 * kBoxes, 4}, boxes);
+  b.weight("scores", {1, 1, 2 * kBoxes}, scores).integers("most", {1}, {100}).weight("iou", {1}, {0.5F});
+  b.node("NonMaxSuppression", {"boxes", "scores", "most", "iou"}, {"chosen"});
+  b.node("Cast", {"chosen"}, {"numbers"}).integer("to", 1).weight("zero", {}, {0});
+  b.node("Mul", {"x", "zero"}, {"nothing"}).node("Add", {"nothing", "numbers"}, {"y"}).output("y", {});
+  EXPECT_EQ(result(b, {1, 1, kBoxes, 3}), want);
+}
+
 TEST(Hostile, LoopsAreRefusedByName) {
   OnnxBuilder b;
   b.input("x", {1, 3, 4, 4}).integers("n", {}, {2}).node("Loop", {"n", "", "x"}, {"y"}, "again").output("y", {});
