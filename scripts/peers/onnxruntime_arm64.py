@@ -87,11 +87,13 @@ def onnxruntime(folder: Path, cpu: str, model: str, shape: str) -> float:
     return (many - few) / 2e6
 
 
-def bench(folder: Path, cpu: str, program: str, model: str) -> float:
+def bench(folder: Path, cpu: str, program: str, model: str, shape: str) -> float:
     """With a least time of nothing, a benchmark does one iteration; CAMD_BENCH_RUNS says how many runs that has."""
     sysroot = Path(os.environ["CAMD_ARM64_SYSROOT"])
+    height, width = shape.split("x")[-2:]
+    size = {"CAMD_BENCH_SIZE": f"{width}x{height}"} if Path(model).stem in OPEN_SIZES else {}
     few, many = (count(folder, cpu, sysroot, [program, "--benchmark_filter=BM_Network/3/1/", "--benchmark_min_time=1e-9"],
-                       CAMD_BENCH_MODEL=model, CAMD_BENCH_RUNS=str(n)) for n in (1, 3))
+                       CAMD_BENCH_MODEL=model, CAMD_BENCH_RUNS=str(n), **size) for n in (1, 3))
     return (many - few) / 2e6
 
 
@@ -123,7 +125,7 @@ def main() -> None:
     print(f"{arguments.cpu}, onnxruntime {VERSION}; millions of instructions a run\n{'model':28} {'camd':>9} {'onnxruntime':>12} {'ratio':>6}")
     for model in arguments.models:
         shape = OPEN_SIZES.get(Path(model).stem) or model_shape(arguments.folder, model)
-        ours = bench(arguments.folder, arguments.cpu, arguments.bench, model)
+        ours = bench(arguments.folder, arguments.cpu, arguments.bench, model, shape)
         theirs = onnxruntime(arguments.folder, arguments.cpu, model, shape)
         print(f"{Path(model).name:28} {ours:9.1f} {theirs:12.1f} {theirs / ours:6.2f}", flush=True)
 

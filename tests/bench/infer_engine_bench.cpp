@@ -1,6 +1,7 @@
 // Google Benchmark: one run of a network on the host engines, without preprocessing.
 // Model: CAMD_BENCH_MODEL, or the reference detector when started from the repository's root. CAMD_BENCH_RUNS: so many
 // runs an iteration (1), for scripts/peers/onnxruntime_arm64.py, which counts instructions and has no clock.
+// CAMD_BENCH_SIZE: WIDTHxHEIGHT of the input of a model that leaves it open.
 #include <benchmark/benchmark.h>
 
 #include <cstdlib>
@@ -21,6 +22,11 @@ void BM_Network(benchmark::State& state) {
   camd::infer::EngineOptions options;
   options.kind = static_cast<EngineKind>(state.range(0));
   options.threads = static_cast<int>(state.range(1));
+  if (const char* const size = std::getenv("CAMD_BENCH_SIZE")) {
+    const std::string text = size;
+    options.input.width = std::stoi(text);
+    options.input.height = std::stoi(text.substr(text.find('x') + 1));
+  }
   const auto engine =
       camd::infer::make_engine(given != nullptr ? given : "models/marker-640x360.onnx", options, *device);
   state.SetLabel(std::string(engine->name()) + ", " + std::to_string(options.threads) + " threads");
