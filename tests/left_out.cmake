@@ -1,0 +1,21 @@
+# Read by ctest for each room of a build for another processor: CAMD_LEFT_OUT names the list of tests that emulation
+# cannot run, `tests` those of the room. What is left out is disabled, and said with its reason.
+file(STRINGS "${CAMD_LEFT_OUT}" camd_lines REGEX "^[^#]")
+foreach(camd_line IN LISTS camd_lines)
+  if(NOT camd_line MATCHES "^([^ ]+) +(.+)$")
+    message(FATAL_ERROR "${CAMD_LEFT_OUT}: not a pattern and a reason: ${camd_line}")
+  endif()
+  set(camd_pattern "${CMAKE_MATCH_1}")
+  set(camd_reason "${CMAKE_MATCH_2}")
+  # Emulated programs start only where the kernel knows what to do with them.
+  if(camd_reason MATCHES "^starts programs" AND EXISTS /proc/sys/fs/binfmt_misc/qemu-aarch64)
+    continue()
+  endif()
+  set(camd_matching "${tests}")
+  list(FILTER camd_matching INCLUDE REGEX "${camd_pattern}")
+  if(camd_matching)
+    set_tests_properties(${camd_matching} PROPERTIES DISABLED TRUE)
+    list(LENGTH camd_matching camd_count)
+    message("left out: ${camd_count} of ${camd_pattern}: ${camd_reason}")
+  endif()
+endforeach()
