@@ -23,6 +23,7 @@ struct FrameRing::Slot {
   const device::Device* read_by = nullptr;    // whom the picture was put there for
   const std::byte* device_pixels = nullptr;
   BorrowedPixels borrowed;
+  std::optional<device::HostMemory> lent_kind;  // of the borrowed memory, where it is PictureMemory
 };
 
 // ---- FillLease
@@ -68,6 +69,17 @@ void FillLease::borrow(const base::PictureLayout& layout, const BorrowedPixels& 
   slot.device_pixels = ring_->memory_ == device::HostMemory::kMapped ? pixels.data : nullptr;
 }
 
+bool FillLease::borrow_from(const PictureMemory& memory, const base::PictureLayout& layout,
+                            const BorrowedPixels& pixels) noexcept {
+  if (memory.reader() != ring_->reader()) return false;
+  borrow(layout, pixels);
+  FrameRing::Slot& slot = ring_->at(slot_);
+  slot.lent_kind = memory.reader().kind;
+  const std::byte* const on_device = memory.device_data();
+  slot.device_pixels = on_device == nullptr ? nullptr : on_device + (pixels.data - memory.data());
+  return true;
+}
+
 void FillLease::borrow_on_device(const base::PictureLayout& layout, const BorrowedPixels& pixels) noexcept {
   FrameRing::Slot& slot = ring_->at(slot_);
   ring_->give_back(slot);
@@ -90,6 +102,11 @@ void FillLease::publish(base::TimePoint captured, base::TimePoint arrived, base:
 }
 
 std::uint64_t FillLease::sequence() const noexcept { return ring_->at(slot_).frame.sequence; }
+
+std::size_t FillLease::own_bytes() const noexcept {
+  const FrameRing::Slot& slot = ring_->at(slot_);
+  return slot.borrowed.release == nullptr ? slot.frame.pixels.size() : 0;
+}
 
 // ---- SlotLease
 
@@ -207,7 +224,8 @@ bool FrameRing::can_be_read(const Slot& slot) const noexcept {
   if (slot.read_by == reader) return true;
   if (slot.frame.on_device) return false;
   if (reader->info().works_in_host_memory) return true;
-  return slot.borrowed.release == nullptr && slot.memory.kind() == memory_;
+  if (slot.borrowed.release != nullptr) return slot.lent_kind == memory_.load();
+  return slot.memory.kind() == memory_;
 }
 
 void FrameRing::move_to(device::Device& device, device::HostMemory memory, SharedMemory shared) {
@@ -348,6 +366,7 @@ void FrameRing::give_back(Slot& slot) noexcept {
   slot.frame.pixels = {};
   slot.frame.on_device = false;
   slot.device_pixels = nullptr;
+  slot.lent_kind.reset();
 }
 
 void FrameRing::set_free(int slot) noexcept {

@@ -32,6 +32,7 @@
 #include "capture/copy_rows.hpp"
 #include "capture/frame.hpp"
 #include "capture/frame_gate.hpp"
+#include "capture/picture_memory.hpp"
 #include "device/device.hpp"
 
 namespace camd::capture {
@@ -70,10 +71,6 @@ struct BorrowedPixels {
   void* argument = nullptr;
 };
 
-// Makes host memory that other processes can read, too: aligned to 4096, as long as the pointer lives. Throws
-// base::Error.
-using SharedMemory = std::shared_ptr<std::byte> (*)(std::size_t size_bytes);
-
 // The right to fill a slot [source]. Destroyed without publish(): the frame is dropped as kNotFilled.
 class FillLease {
  public:
@@ -87,6 +84,10 @@ class FillLease {
   [[nodiscard]] NextReader next_reader() const noexcept;
   // Uses borrowed memory instead of data(). Only where the ring may borrow (may_borrow()).
   void borrow(const base::PictureLayout& layout, const BorrowedPixels& pixels) noexcept;
+  // Uses a picture that lies in memory for the ring's reader(), `pixels.data` in it. False: that is somebody else by
+  // now, and nothing is borrowed.
+  [[nodiscard]] bool borrow_from(const PictureMemory& memory, const base::PictureLayout& layout,
+                                 const BorrowedPixels& pixels) noexcept;
   // Uses a picture in the memory of the ring's device, where it is complete: `pixels.data` is its address there.
   void borrow_on_device(const base::PictureLayout& layout, const BorrowedPixels& pixels) noexcept;
   // Hands the frame over, once data() or borrow() was called (else it is dropped as kNotFilled). A `captured` after
@@ -94,6 +95,8 @@ class FillLease {
   void publish(base::TimePoint captured, base::TimePoint arrived, base::Duration uncertainty = {},
                bool damaged = false) noexcept;
   [[nodiscard]] std::uint64_t sequence() const noexcept;
+  // Bytes of the picture that lie in data(), and not in borrowed memory.
+  [[nodiscard]] std::size_t own_bytes() const noexcept;
 
  private:
   friend class FrameRing;
@@ -175,6 +178,8 @@ class FrameRing {
   // [any] True when the slot memory is host memory the device reads as it is, so that borrowing costs no copy. Not
   // where pictures are shared: a decoder's memory is its own.
   [[nodiscard]] bool may_borrow() const noexcept;
+  // [any] Who reads the pictures that are published now.
+  [[nodiscard]] PictureReader reader() const noexcept { return {device_, memory_, shared_}; }
   [[nodiscard]] device::Device& device() const noexcept { return *device_.load(); }
   [[nodiscard]] int slots() const;
   [[nodiscard]] RingPolicy policy() const noexcept { return options_.policy; }

@@ -69,6 +69,9 @@ class FrameSource {
   }
   // [any] What was lost on the way here. Sources that make up their pictures lose nothing.
   [[nodiscard]] virtual UpstreamLosses losses() const noexcept { return {}; }
+  // [any] Bytes of pictures that were copied into slots, since it was made. Sources that make up their pictures write
+  // them there.
+  [[nodiscard]] virtual std::uint64_t copied_bytes() const noexcept { return 0; }
   // [any] What decodes its pictures now.
   [[nodiscard]] virtual DecoderStatus decoder() const { return {}; }
 };

@@ -7,6 +7,7 @@
 
 #include "capture/copy_rows.hpp"
 #include "capture/gst_size_bound.hpp"
+#include "capture/memory_lender.hpp"
 
 namespace camd::capture {
 namespace {
@@ -33,6 +34,7 @@ struct Loan {
   GstMapInfo map;
   static void release(void* self) noexcept {
     Loan* const loan = static_cast<Loan*>(self);
+    MemoryLender::taken_back(loan->buffer);
     gst_buffer_unmap(loan->buffer, &loan->map);
     gst_buffer_unref(loan->buffer);
     g_free(loan);
@@ -47,6 +49,10 @@ constexpr auto kMapCuda =
 
 bool in_cuda_memory(GstBuffer* buffer) {
   return gst_buffer_n_memory(buffer) > 0 && gst_memory_is_type(gst_buffer_peek_memory(buffer, 0), kCudaMemory) != FALSE;
+}
+
+bool in_system_memory(const GstCaps* caps) {
+  return gst_caps_features_is_equal(gst_caps_get_features(caps, 0), GST_CAPS_FEATURES_MEMORY_SYSTEM_MEMORY) != FALSE;
 }
 
 }  // namespace
@@ -96,20 +102,26 @@ std::string fill_from_sample(FillLease& lease, bool may_borrow, bool on_device, 
   if (!layout) return "a picture in a format or with strides that cannot be read";
 
   on_device = on_device && in_cuda_memory(buffer);
-  if ((may_borrow || on_device) && gst_buffer_n_memory(buffer) == 1) {
+  const bool lent = MemoryLender::owns(buffer);
+  if ((may_borrow || on_device || lent) && gst_buffer_n_memory(buffer) == 1) {
     Loan* const loan = g_new0(Loan, 1);
     if (gst_buffer_map(buffer, &loan->map, on_device ? kMapCuda : GST_MAP_READ) != FALSE) {
       loan->buffer = gst_buffer_ref(buffer);
       const BorrowedPixels pixels{reinterpret_cast<const std::byte*>(loan->map.data), loan->map.size, &Loan::release,
                                   loan};
-      if (loan->map.size >= layout->size_bytes) {
+      if (loan->map.size < layout->size_bytes) {
+        Loan::release(loan);
+        return "a buffer that is smaller than its picture";
+      }
+      if (lent && MemoryLender::lend(lease, buffer, *layout, pixels)) return "";
+      if (may_borrow || on_device) {
         on_device ? lease.borrow_on_device(*layout, pixels) : lease.borrow(*layout, pixels);
         return "";
       }
       Loan::release(loan);
-      return "a buffer that is smaller than its picture";
+    } else {
+      g_free(loan);
     }
-    g_free(loan);
   }
 
   // Planes may lie in separate memories: GstVideoFrame finds each where it is.
@@ -137,7 +149,7 @@ std::string fill_from_sample(FillLease& lease, bool may_borrow, bool on_device, 
   return "";
 }
 
-void answer_allocation(GstQuery* query, unsigned held) {
+void answer_allocation(GstQuery* query, unsigned held, const std::shared_ptr<MemoryLender>& lender) {
   GstCaps* caps = nullptr;
   gboolean need_pool = FALSE;
   gst_query_parse_allocation(query, &caps, &need_pool);
@@ -147,6 +159,10 @@ void answer_allocation(GstQuery* query, unsigned held) {
     size = static_cast<guint>(GST_VIDEO_INFO_SIZE(&info));
   }
   gst_query_add_allocation_meta(query, GST_VIDEO_META_API_TYPE, nullptr);
+  if (lender && size > 0 && in_system_memory(caps)) {
+    lender->offer(query, caps, size, held);
+    return;
+  }
   gst_query_add_allocation_pool(query, nullptr, size, held, 0);
 }
 

@@ -1,5 +1,6 @@
 // From a GStreamer sample to a frame in the ring: its layout, and its pixels, borrowed where the device reads
-// their memory as it is, else copied row by row.
+// their memory as it is, else copied row by row. What was written into memory that camd lent
+// (capture/memory_lender.hpp) is read there.
 //
 // Pixels are taken as they come: BGR, RGB, NV12, I420, YUY2 and GRAY8 in system memory, with the strides and offsets of
 // their GstVideoMeta (or GstVideoInfo). A borrowed picture keeps that layout; a copied one is packed tightly, so that
@@ -10,12 +11,14 @@
 
 #include <gst/video/video.h>
 
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "base/picture.hpp"
 #include "capture/frame_ring.hpp"
 #include "capture/gst_support.hpp"
+#include "capture/memory_lender.hpp"
 
 namespace camd::capture {
 
@@ -34,7 +37,8 @@ namespace camd::capture {
 [[nodiscard]] std::string fill_from_sample(FillLease& lease, bool may_borrow, bool on_device, GstSample* sample);
 
 // Answers the ALLOCATION query of the element before the sink: buffers with padded rows and GstVideoMeta are welcome
-// (so that decoders need not copy), and camd may keep `held` of them for a while.
-void answer_allocation(GstQuery* query, unsigned held);
+// (so that decoders need not copy), and camd may keep `held` of them for a while. With a lender, they may lie in memory
+// that it lends.
+void answer_allocation(GstQuery* query, unsigned held, const std::shared_ptr<MemoryLender>& lender = nullptr);
 
 }  // namespace camd::capture

@@ -125,6 +125,7 @@ bool GstPictures::deliver(const StreamStamp& stamp, GstElement* pipeline, const 
       problem = error.what();
     }
     if (problem.empty()) {
+      copied_bytes_ += lease->own_bytes();
       lease->publish(time.captured, arrived, time.uncertainty, damaged);
     } else {
       tell_once(told_problem_, "frames are dropped as source_error: " + problem);

@@ -38,6 +38,7 @@ class GstPictures final : public SampleTaker, private DecodedTaker {
   [[nodiscard]] base::TimePoint last() const noexcept { return base::from_ns(last_ns_); }
   [[nodiscard]] std::uint64_t of_this_round() const noexcept { return of_this_round_; }
   [[nodiscard]] const StreamTimes& times() const noexcept { return *times_; }
+  [[nodiscard]] std::uint64_t copied_bytes() const noexcept { return copied_bytes_; }
   [[nodiscard]] DecoderStatus decoder() const { return decoded_by_->status(); }
   // [control] True while camd's own decoder waits for the driver to make it.
   [[nodiscard]] bool waits_for_decoder() const { return decoder_ && decoder_->waits(); }
@@ -74,6 +75,7 @@ class GstPictures final : public SampleTaker, private DecodedTaker {
   std::atomic<std::int64_t> last_ns_{0};
   std::atomic<std::uint64_t> of_this_round_{0};
   std::atomic<bool> on_device_{false};
+  std::atomic<std::uint64_t> copied_bytes_{0};
 
   // [streaming]
   std::unique_ptr<SampleDecoder> decoder_;  // made by [control] while nothing streams; null: GStreamer decodes

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "base/error.hpp"
+#include "capture/gst_held.hpp"
 #include "capture/gst_picture.hpp"
 #include "capture/gst_size_bound.hpp"
 #include "capture/sample_decoder.hpp"
@@ -27,12 +28,20 @@ constexpr const char* kSinkName = "camd";
 struct PictureWish {
   unsigned held;  // buffers that camd may keep at a time
   const Decoding& decoding;
+  std::shared_ptr<MemoryLender> lender;  // null: nobody lends
 };
 
-GstPadProbeReturn on_sink_query(GstPad*, GstPadProbeInfo* info, gpointer held) {
+// What an element that asks before it allocates is told.
+struct Allocations {
+  unsigned held;
+  std::shared_ptr<MemoryLender> lender;
+};
+
+GstPadProbeReturn on_sink_query(GstPad*, GstPadProbeInfo* info, gpointer user) {
   GstQuery* const query = GST_PAD_PROBE_INFO_QUERY(info);
   if (GST_QUERY_TYPE(query) != GST_QUERY_ALLOCATION) return GST_PAD_PROBE_OK;
-  answer_allocation(query, GPOINTER_TO_UINT(held));
+  const Held<Allocations>::Use told(user);
+  answer_allocation(query, told->held, told->lender);
   return GST_PAD_PROBE_HANDLED;
 }
 
@@ -43,8 +52,9 @@ void set_up_sink(GstElement* sink, bool sync, const PictureWish& wanted) {
   g_object_set(sink, "caps", caps.get(), "sync", static_cast<gboolean>(sync), "max-buffers", 1U, "drop", FALSE,
                "enable-last-sample", FALSE, "qos", FALSE, nullptr);
   const GstOwned<GstPad> pad(gst_element_get_static_pad(sink, "sink"));
-  gst_pad_add_probe(pad.get(), GST_PAD_PROBE_TYPE_QUERY_DOWNSTREAM, &on_sink_query, GUINT_TO_POINTER(wanted.held),
-                    nullptr);
+  gst_pad_add_probe(pad.get(), GST_PAD_PROBE_TYPE_QUERY_DOWNSTREAM, &on_sink_query,
+                    Held<Allocations>::make(std::make_shared<Allocations>(Allocations{wanted.held, wanted.lender})),
+                    &Held<Allocations>::let_go);
 }
 
 // Frame threads hold pictures back, slice threads do not.
@@ -285,6 +295,21 @@ bool has_network_source(GstElement* pipeline) {
   return network;
 }
 
+bool has_decoder(GstElement* pipeline) {
+  bool decodes = false;
+  GstIterator* const elements = gst_bin_iterate_recurse(GST_BIN(pipeline));
+  const auto look = [](const GValue* value, gpointer found) {
+    GstElementFactory* const factory = gst_element_get_factory(static_cast<GstElement*>(g_value_get_object(value)));
+    if (factory == nullptr) return;
+    if (gst_element_factory_list_is_type(factory, GST_ELEMENT_FACTORY_TYPE_DECODER) != FALSE) {
+      *static_cast<bool*>(found) = true;
+    }
+  };
+  (void)gst_iterator_foreach(elements, look, &decodes);
+  gst_iterator_free(elements);
+  return decodes;
+}
+
 // True when one of the pipeline's sources has its own pace.
 bool has_live_source(GstElement* pipeline) {
   bool live = false;
@@ -350,6 +375,7 @@ BuiltPipeline build(const config::V4l2Source& source, const PictureWish& wanted)
   GstElement* const camera = add(built.pipeline.get(), make_element("v4l2src", "camera"));
   GstElement* const filter = add(built.pipeline.get(), make_element("capsfilter", "asked"));
   g_object_set(camera, "device", source.device.c_str(), nullptr);
+  if (wanted.lender) MemoryLender::connect_driver(wanted.lender, camera);
   int rate = 0;
   int per = 1;
   gst_util_double_to_fraction(source.fps, &rate, &per);
@@ -403,7 +429,9 @@ BuiltPipeline build(const config::GStreamerSource& source, const PictureWish& wa
   built.live = has_live_source(built.pipeline.get());
   built.network = has_network_source(built.pipeline.get());
   if (ours) {
-    set_up_sink(built.sink.get(), !built.live, wanted);
+    PictureWish here = wanted;
+    if (!built.live || has_decoder(built.pipeline.get())) here.lender.reset();
+    set_up_sink(built.sink.get(), !built.live, here);
   } else {
     g_object_set(built.sink.get(), "drop", FALSE, "emit-signals", FALSE, nullptr);  // drops are counted in our ring
   }
@@ -424,8 +452,13 @@ GstMessage* refused_message(GstElement* element, const std::string& reason) {
       GST_OBJECT(element), gst_structure_new(kRefusedMessage, "reason", G_TYPE_STRING, reason.c_str(), nullptr));
 }
 
-BuiltPipeline build_pipeline(const config::Camera& camera, unsigned held, const Decoding& decoding) {
-  const PictureWish wanted{held, decoding};
+BuiltPipeline build_pipeline(const config::Camera& camera, unsigned held, const Decoding& decoding,
+                             const std::shared_ptr<MemoryLender>& lender) {
+  PictureWish wanted{held, decoding, nullptr};
+  if (std::holds_alternative<config::V4l2Source>(camera.source) ||
+      std::holds_alternative<config::GStreamerSource>(camera.source)) {
+    wanted.lender = lender;
+  }
   BuiltPipeline built = std::visit([&](const auto& source) { return build(source, wanted); }, camera.source);
   bound_pictures(built.pipeline.get(), built.sink.get(), camera.max_megapixels);
   return built;

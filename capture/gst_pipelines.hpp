@@ -10,6 +10,8 @@
 //
 // videoconvert does nothing and copies nothing as long as the decoder offers one of the accepted formats.
 // The pipeline's clock is the system's monotonic one, so that base time + running time is a CLOCK_MONOTONIC time.
+// Where memory is lent (capture/memory_lender.hpp), a V4L2 driver writes its pictures into it, and so does whatever is
+// last in a free pipeline that decodes nothing: a decoder reads in its pictures, which may be slow in such memory.
 // Decoders of live pipelines run without frame threads: each would hold back one more picture.
 //
 // Threads: functions [setup]; nothing here blocks: a pipeline comes back in state NULL.
@@ -21,6 +23,7 @@
 
 #include "capture/gst_decoding.hpp"
 #include "capture/gst_support.hpp"
+#include "capture/memory_lender.hpp"
 #include "config/config.hpp"
 
 namespace camd::capture {
@@ -41,9 +44,11 @@ inline constexpr const char* kRefusedMessage = "camd-refused";
 
 // The pipeline of the camera's source, which is not a test source. `held`: buffers that camd may keep at a time: the
 // ring's slots, and one that is on its way to a slot. `decoding`: by what, and where its pictures lie. Pictures larger
-// than the camera's bound make it fail (capture/gst_size_bound.hpp). Throws Error(kSource) when an element is missing,
-// Error(kConfig) for text that is no pipeline.
-[[nodiscard]] BuiltPipeline build_pipeline(const config::Camera& camera, unsigned held, const Decoding& decoding);
+// than the camera's bound make it fail (capture/gst_size_bound.hpp). `lender`: may lend the memory that pictures are
+// written into; null: nobody does. Throws Error(kSource) when an element is missing, Error(kConfig) for text that is no
+// pipeline.
+[[nodiscard]] BuiltPipeline build_pipeline(const config::Camera& camera, unsigned held, const Decoding& decoding,
+                                           const std::shared_ptr<MemoryLender>& lender = nullptr);
 
 // What a V4L2 camera offers, in a few words, for the message that it cannot do what was asked. "" when it does not
 // tell. [blocks] up to two seconds.

@@ -14,6 +14,7 @@
 #include "capture/backoff.hpp"
 #include "capture/gst_connection.hpp"
 #include "capture/gst_pictures.hpp"
+#include "capture/memory_lender.hpp"
 #include "capture/silence.hpp"
 #include "capture/starvation.hpp"
 #include "capture/video_file.hpp"
@@ -115,6 +116,7 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera> {
   [[nodiscard]] ClockStatus clock() const noexcept { return pictures_.times().status(); }
   [[nodiscard]] UpstreamLosses losses() const noexcept { return pictures_.times().losses(); }
   [[nodiscard]] DecoderStatus decoder() const { return pictures_.decoder(); }
+  [[nodiscard]] std::uint64_t copied_bytes() const noexcept { return pictures_.copied_bytes(); }
 
   // Where it is not known yet which decoders it will get, it may.
   [[nodiscard]] bool makes_pictures_on_device() const noexcept {
@@ -144,11 +146,14 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera> {
   // [setup] Neither ring nor listener is touched after this, whatever the threads that hang do when they go on.
   void cut_off() noexcept {
     std::shared_ptr<GstConnection> connection;
+    std::shared_ptr<MemoryLender> lender;
     {
       const MutexLock lock(mutex_);
       connection = connection_;
+      lender = lender_;
     }
     if (connection) connection->detach();
+    if (lender) lender->end();
     {
       const MutexLock lock(listening_);
       cut_off_ = true;
@@ -166,11 +171,17 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera> {
   // ---- One life of the pipeline
 
   void open() {
+    std::shared_ptr<MemoryLender> lender;
+    if (copies_because_.empty() && MemoryLender::pays(ring_)) lender = std::make_shared<MemoryLender>(ring_);
     const config::DecodeMode mode = refusal_.empty() ? camera_.decodes() : config::DecodeMode::kCpu;
     Decoding decoding = decoding_of(camera_, mode, ring_.device());
     decoding.threads = decoder_threads(cameras_open, std::thread::hardware_concurrency());
     direct_ = decoding.direct;
-    BuiltPipeline built = build_pipeline(camera_, held_, decoding);
+    {
+      const MutexLock lock(mutex_);
+      lender_ = lender;
+    }
+    BuiltPipeline built = build_pipeline(camera_, held_, decoding, lender);
     pictures_.open(built.pipeline.get(), built.compressed, decoding.on_device());
     missing_.clear();
     auto connection = std::make_shared<GstConnection>(std::move(built), camera_.name, pictures_, worker_);
@@ -180,9 +191,15 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera> {
 
   void close() noexcept {
     pictures_.close();
+    std::shared_ptr<MemoryLender> over;
     std::shared_ptr<GstConnection> gone;
-    const MutexLock lock(mutex_);
-    gone = std::move(connection_);
+    {
+      const MutexLock lock(mutex_);
+      gone = std::move(connection_);
+      over = std::move(lender_);
+    }
+    gone.reset();
+    if (over) over->end();
   }
 
   // The error that made a state change fail.
@@ -283,6 +300,39 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera> {
     return file != nullptr && file->loop;
   }
 
+  // ---- Memory that is lent
+
+  // A life that showed nothing while memory was lent: some drivers take such memory and then do not write into it. The
+  // next one copies; one that shows nothing either was not lost for that.
+  void copy_after(Outcome& outcome) {
+    const bool showed_nothing =
+        !pictures_.any() && (outcome.verdict == Verdict::kLost || outcome.verdict == Verdict::kFailed);
+    if (!showed_nothing) return;
+    if (!copies_because_.empty()) {
+      copies_because_.clear();
+      return;
+    }
+    if (!lender_ || !lender_->was_asked()) return;
+    const std::string refusal = lender_->refusal();
+    copies_because_ = refusal.empty() ? "it showed none in memory of camd's (" + outcome.reason + ")" : refusal;
+    outcome = {Verdict::kAgain, ""};
+  }
+
+  // One line, where something has changed.
+  void tell_who_copies() {
+    std::string line;
+    if (lender_ && lender_->lent() > 0) {
+      line = "nobody copies its pictures: they are written where " + ring_.device().info().name + " reads them";
+    } else if (lender_ && !lender_->refusal().empty()) {
+      line = "each picture is copied once: " + lender_->refusal();
+    } else if (!copies_because_.empty()) {
+      line = "each picture is copied once: " + copies_because_;
+    }
+    if (line.empty() || line == told_who_copies_) return;
+    base::log().info("camera {}: {}", camera_.name, line);
+    told_who_copies_ = line;
+  }
+
   // ---- [control]
 
   void run() noexcept {
@@ -295,6 +345,7 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera> {
       } catch (const std::exception& error) {
         outcome.reason = placed(camera_, error.what());
       }
+      copy_after(outcome);
       close();
       switch (outcome.verdict) {
         case Verdict::kStopped: return;
@@ -375,6 +426,7 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera> {
           if (gst_message_has_name(message.get(), kFirstFrameMessage) != FALSE) {
             connection_->end_idle_threads();
             report(SourceState::kRunning, refusal_);
+            tell_who_copies();
           }
           if (is_refused(message.get())) return refused();
           break;
@@ -484,6 +536,7 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera> {
   StateWorker worker_;  // [control]; outlives every connection
   // Replaced by [control] under mutex_, so that stop() can wake it; [control] itself reads it without.
   std::shared_ptr<GstConnection> connection_;
+  std::shared_ptr<MemoryLender> lender_;       // of the connection, where one lends; as connection_
   bool ended_ CAMD_GUARDED_BY(mutex_) = true;  // the thread
 
   // [control]
@@ -492,8 +545,10 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera> {
   Silence silence_;
   bool server_closed_ = false;  // the connection over which it is asked
   Starvation starvation_{recovery_.timeout};
-  std::string missing_;  // what GStreamer has no plug-in for
-  std::string refusal_;  // why the CPU decodes, although the GPU was to
+  std::string missing_;         // what GStreamer has no plug-in for
+  std::string refusal_;         // why the CPU decodes, although the GPU was to
+  std::string copies_because_;  // why nothing is lent any more, although it would pay
+  std::string told_who_copies_;
   SourceState reported_ = SourceState::kStarting;
   std::string reported_reason_;
 
@@ -516,6 +571,7 @@ class GstSource final : public FrameSource {
   [[nodiscard]] ClockStatus clock() const noexcept override { return camera_->clock(); }
   [[nodiscard]] UpstreamLosses losses() const noexcept override { return camera_->losses(); }
   [[nodiscard]] DecoderStatus decoder() const override { return camera_->decoder(); }
+  [[nodiscard]] std::uint64_t copied_bytes() const noexcept override { return camera_->copied_bytes(); }
 
  private:
   const std::shared_ptr<GstCamera> camera_;

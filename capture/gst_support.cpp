@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <mutex>
 
 #include "base/error.hpp"
@@ -33,6 +34,10 @@ GLogWriterOutput write_to_stderr(GLogLevelFlags level, const GLogField* fields, 
 void init_gstreamer() {
   static std::once_flag once;
   std::call_once(once, [] {
+    // v4l2src (1.22) that is stopped while none of its buffers is out lets go of its pool in a way of its own, which
+    // keeps the pool for ever, and with it the descriptor: the camera's name is taken when it is plugged in again. With
+    // this it takes its older way. Set before other threads read the environment.
+    (void)setenv("GST_V4L2_FORCE_DRAIN", "1", 0);
     // stdout carries metrics only.
     g_log_set_writer_func(&write_to_stderr, nullptr, nullptr);
     g_set_print_handler([](const gchar* text) { base::tell_error(text); });

@@ -130,6 +130,8 @@ void add_cameras(Page& page, const Snapshot& now) {
               [](const CameraSnapshot& camera) { return camera.upstream.frames_damaged; });
   each_camera(page, now, "camd_upstream_frames_missing_total", "counter", "Pictures that never came.",
               [](const CameraSnapshot& camera) { return camera.upstream.frames_missing; });
+  each_camera(page, now, "camd_copied_bytes_total", "counter", "Bytes of pictures that the CPU copied into slots.",
+              [](const CameraSnapshot& camera) { return camera.copied_bytes; });
   page.family("camd_clock_source", "gauge", "1, with what the camera's capture times rest on.");
   for (const CameraSnapshot& camera : now.cameras) {
     page.sample({{"camera", camera.camera}, {"source", std::string(capture::to_string(camera.clock.source))}}, 1);

@@ -350,6 +350,12 @@ capture::ClockStatus Pipeline::camera_clock(CameraIndex index) const {
   return slot.source != nullptr ? slot.source->clock() : slot.clock;
 }
 
+std::uint64_t Pipeline::camera_copied_bytes(CameraIndex index) const {
+  const MutexLock lock(mutex_);
+  const Slot& slot = slots_[index];
+  return slot.copied_bytes + (slot.source != nullptr ? slot.source->copied_bytes() : 0);
+}
+
 capture::UpstreamLosses Pipeline::camera_losses(CameraIndex index) const {
   const MutexLock lock(mutex_);
   const Slot& slot = slots_[index];

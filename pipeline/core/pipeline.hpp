@@ -224,6 +224,7 @@ class Pipeline final {
   [[nodiscard]] capture::ClockStatus camera_clock(capture::CameraIndex index) const;
   // What was lost before a frame was captured, since the camera was added.
   [[nodiscard]] capture::UpstreamLosses camera_losses(capture::CameraIndex index) const;
+  [[nodiscard]] std::uint64_t camera_copied_bytes(capture::CameraIndex index) const;
   // [any] What decodes the camera's pictures; empty where nothing does.
   [[nodiscard]] capture::DecoderStatus camera_decoder(capture::CameraIndex index) const;
   // Bytes that the lanes' devices have taken, but for devices that work in host memory.
@@ -247,6 +248,7 @@ class Pipeline final {
       if (source != nullptr) clock = source->clock();
       if (source != nullptr) losses += source->losses();
       if (source != nullptr) decoder = source->decoder();
+      if (source != nullptr) copied_bytes += source->copied_bytes();
       source = now;
     }
     std::string name;  // empty: nobody has it
@@ -255,6 +257,7 @@ class Pipeline final {
     const capture::FrameSource* source = nullptr;  // asked by camera_clock() under mutex_
     capture::ClockStatus clock;                    // the last one of a source that is gone
     capture::UpstreamLosses losses;                // of sources that are gone
+    std::uint64_t copied_bytes = 0;                // of sources that are gone
     std::string lane;
   };
 

@@ -128,6 +128,7 @@ class TextWriter {
         now.clock.uncertainty.count() / 1000, now.clock.steps);
     add(FMT_STRING(R"(,"upstream":{{"packets_lost":{},"frames_damaged":{},"frames_missing":{}}})"),
         now.upstream.packets_lost, now.upstream.frames_damaged, now.upstream.frames_missing);
+    add(FMT_STRING(R"(,"copied_bytes":{})"), now.copied_bytes);
     if (!now.decoder.name.empty()) {
       add(FMT_STRING(R"(,"decoder":{{"name":{},"device":{}}})"), dump(now.decoder.name), dump(now.decoder.device));
     }

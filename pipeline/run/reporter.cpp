@@ -33,7 +33,8 @@ CameraNow camera_now(const Pipeline& pipeline, const CameraView& camera) {
           pipeline.ledger().totals(camera.index),
           pipeline.camera_clock(camera.index),
           pipeline.camera_losses(camera.index),
-          pipeline.camera_decoder(camera.index)};
+          pipeline.camera_decoder(camera.index),
+          pipeline.camera_copied_bytes(camera.index)};
 }
 
 Reporter::Reporter(const base::Clock& clock, base::Duration period, LineSink sink)

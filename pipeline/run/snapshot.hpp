@@ -30,6 +30,7 @@ struct CameraNow {
   capture::ClockStatus clock;
   capture::UpstreamLosses upstream;
   capture::DecoderStatus decoder;
+  std::uint64_t copied_bytes = 0;  // of pictures, into slots
 };
 
 struct CameraSnapshot : CameraNow {

@@ -10,6 +10,9 @@ import re
 import shutil
 import stat
 import subprocess
+import sys
+import tempfile
+import types
 from pathlib import Path
 
 import bench as benches
@@ -139,10 +142,11 @@ end ok
 """
 
 
-def build_initramfs(bench, modules):
+def new_archive(bench, build, programs, *options):
+    """An initramfs with busybox, the bundle of a build in /camd, and what it expects of a machine. Throws Skip."""
     bundle = bench.folder / "bundle"
     root = Path(__file__).resolve().parents[2]
-    subprocess.run(["sh", str(root / "scripts/bundle.sh"), "--build", str(bench.build), "--out", str(bundle), "--no-tests"],
+    subprocess.run(["sh", str(root / "scripts/bundle.sh"), "--build", str(build), "--out", str(bundle), *options],
                    check=True, stdout=subprocess.DEVNULL)
     shutil.rmtree(bundle / "models", ignore_errors=True)
     busybox = shutil.which("busybox")
@@ -155,13 +159,29 @@ def build_initramfs(bench, modules):
     archive.file("bin/busybox", Path(busybox).read_bytes(), 0o755)
     archive.link("bin/sh", "busybox")
     archive.tree(bundle, "camd")
-    programs = [bench.build / "bin/camd", bench.build / "lib/chaos/truth.so"]
-    programs += sorted((bundle / "lib").rglob("*.so*"))
+    programs = [*programs, *sorted((bundle / "lib").rglob("*.so*"))]
     told = subprocess.run(["ldd", *map(str, programs)], capture_output=True, text=True).stdout
     needed = set(re.findall(r"(/\S+/(?:ld-linux[^/\s]*|lib(?:c|m|dl|rt|pthread|resolv|stdc\+\+|gcc_s)\.so[^/\s]*))", told))
-    for library in sorted(needed):  # what the bundle expects of a machine
+    for library in sorted(needed):
         where = "lib64/" if "ld-linux" in library else "lib/x86_64-linux-gnu/"
         archive.file(where + os.path.basename(library), Path(library).read_bytes(), 0o755)
+    return archive
+
+
+def write_image(bench, archive, modules, init):
+    order = []
+    with_needed(modules, "vivid", order)
+    for file in order:
+        archive.file(f"modules/{file.name}", file.read_bytes())
+    archive.file("modules/order", "\n".join(file.name for file in order).encode())
+    archive.file("init", init.encode(), 0o755)
+    image = bench.folder / "initramfs"
+    image.write_bytes(archive.bytes())
+    return image
+
+
+def build_initramfs(bench, modules):
+    archive = new_archive(bench, bench.build, [bench.build / "bin/camd", bench.build / "lib/chaos/truth.so"], "--no-tests")
     archive.file("truth.so", (bench.build / "lib/chaos/truth.so").read_bytes())
     tiny_model(bench.folder / "tiny.onnx")
     archive.file("tiny.onnx", (bench.folder / "tiny.onnx").read_bytes())
@@ -179,28 +199,17 @@ postprocess:
     config: {path: /tmp/truth}
 metrics: {period: 500ms}
 """)
-    order = []
-    with_needed(modules, "vivid", order)
-    for file in order:
-        archive.file(f"modules/{file.name}", file.read_bytes())
-    archive.file("modules/order", "\n".join(file.name for file in order).encode())
-    archive.file("init", (INIT % {"turns": " ".join(map(str, range(UNPLUGGED)))}).encode(), 0o755)
-    image = bench.folder / "initramfs"
-    image.write_bytes(archive.bytes())
-    return image
+    return write_image(bench, archive, modules, INIT % {"turns": " ".join(map(str, range(UNPLUGGED)))})
 
 
-def unplugged(bench):
-    """The case: camd is stopped for a second, and the pictures that the driver drops meanwhile are counted; then `vivid` is
-    unbound for 2 s while camd reads from it, and bound again."""
+def boot(bench, kernel, image, *options):
+    """What the guest has said until its end."""
     qemu = shutil.which("qemu-system-x86_64")
     if qemu is None:
         raise benches.Skip("no QEMU: apt-get install qemu-system-x86")
-    kernel, modules = find_kernel()
-    image = build_initramfs(bench, modules)
     command = [qemu, "-accel", "tcg", "-cpu", "max", "-smp", "2", "-m", "1024", "-nodefaults", "-no-reboot",
                "-display", "none", "-serial", "stdio", "-kernel", str(kernel), "-initrd", str(image),
-               "-append", "console=ttyS0 quiet panic=-1 loglevel=4"]
+               "-append", "console=ttyS0 quiet panic=-1 loglevel=4", *options]
     try:
         said = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=240)
     except subprocess.TimeoutExpired as late:
@@ -209,7 +218,57 @@ def unplugged(bench):
     (bench.folder / "guest.txt").write_text(text)
     if "END ok" not in text:
         raise RuntimeError(f"the guest: {text[-500:]!r} {said.stderr[-300:]!r}")
-    judge(bench, text)
+    return text
+
+
+def unplugged(bench):
+    """The case: camd is stopped for a second, and the pictures that the driver drops meanwhile are counted; then `vivid` is
+    unbound for 2 s while camd reads from it, and bound again."""
+    kernel, modules = find_kernel()
+    judge(bench, boot(bench, kernel, build_initramfs(bench, modules)))
+
+
+IN_PLACE_INIT = """#!/bin/busybox sh
+/bin/busybox --install -s /bin
+export PATH=/bin
+mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev 2>/dev/null
+mkdir -p /tmp
+end() { echo "END $1"; sync; poweroff -f; }
+for module in $(cat /modules/order); do
+  if [ "$module" = vivid.ko ]; then insmod /modules/$module n_devs=2 node_types=0x1,0x1 allocators=0,1 || end "insmod $module"
+  else insmod /modules/$module || end "insmod $module"; fi
+done
+i=0; while [ ! -e /dev/video1 ]; do sleep 0.1; i=$((i + 1)); [ $i -gt 100 ] && end "no /dev/video1"; done
+export CAMD_TEST_V4L2=/dev/video0 CAMD_TEST_V4L2_CLOSED=/dev/video1
+/camd/bin/test_capture --gtest_color=no --gtest_filter='%(tests)s' %(option)s 2>&1
+echo "EXIT $?"
+end ok
+"""
+
+
+def run_tests(bench, tests, option="", *machine):
+    """Tests of test_capture, on two cameras: one writes into memory of others, one does not. What the guest has said."""
+    kernel, modules = find_kernel()
+    alone = bench.folder / "alone"
+    (alone / "bin").mkdir(parents=True)
+    program = bench.build / "bin/test_capture"
+    if not program.exists():
+        raise benches.Skip("no bin/test_capture: build the tests")
+    (alone / "bin/test_capture").symlink_to(program)
+    archive = new_archive(bench, alone, [program])
+    init = IN_PLACE_INIT % {"tests": tests, "option": option}
+    return boot(bench, kernel, write_image(bench, archive, modules, init), *machine)
+
+
+def in_place(bench):
+    """The case: the tests `V4l2.*` of test_capture."""
+    text = run_tests(bench, "V4l2.*")
+    for failed in re.findall(r"^\[  (?:FAILED|SKIPPED) ?\] (\S+)$", text, re.M):
+        bench.problem(f"not passed: {failed}")
+    ended = re.search(r"^EXIT (\d+)$", text, re.M)
+    bench.result.exit_code = int(ended.group(1)) if ended else None
+    if bench.result.exit_code != 0:
+        bench.problem("test_capture did not end with 0")
 
 
 def judge(bench, text):
@@ -251,3 +310,16 @@ def judge(bench, text):
     if missing < MISSING:
         bench.problem(f"{missing} pictures missing by the driver's numbers, at least {MISSING} wanted")
     bench.judge_bounds()
+
+
+def work(build):
+    """What a picture of 1280x720 costs this way and that, in instructions."""
+    with tempfile.TemporaryDirectory() as folder:
+        bench = types.SimpleNamespace(folder=Path(folder), build=Path(build).resolve())
+        text = run_tests(bench, "V4l2.DISABLED_WorkForAPicture", "--gtest_also_run_disabled_tests",
+                         "-smp", "1", "-icount", "shift=0")
+    print("\n".join(re.findall(r"^WORK (.*)$", text, re.M)))
+
+
+if __name__ == "__main__":
+    work(sys.argv[1])

@@ -63,6 +63,8 @@ class EmulatedGpu : public device::CudaDevice, public device::MemoryExporter {
   // [setup] Such barriers do nothing, as if nobody had enqueued them.
   void forget(Barrier barrier) { forgotten_ = barrier; }
 
+  // Of an incoherent one: pieces of memory that it shares with the CPU now.
+  [[nodiscard]] std::size_t shared_pieces() const { return views_.count(); }
   [[nodiscard]] std::size_t captures() const noexcept {  // so far
     const base::MutexLock lock(captures_.mutex);
     return captures_.begun;

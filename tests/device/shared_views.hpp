@@ -42,6 +42,11 @@ class SharedViews {
     const auto offset = static_cast<std::size_t>(address - first);
     return offset + size_bytes <= view.size_bytes ? view.of_device + offset : nullptr;
   }
+  // Pieces that both can reach.
+  [[nodiscard]] std::size_t count() const {
+    const base::MutexLock lock(mutex_);
+    return views_.size();
+  }
 
  private:
   struct View {
@@ -62,7 +67,7 @@ class SharedViews {
     std::vector<std::byte> of_device;
   };
 
-  base::Mutex mutex_;
+  mutable base::Mutex mutex_;
   std::map<const std::byte*, View> views_ CAMD_GUARDED_BY(mutex_);
 };
 

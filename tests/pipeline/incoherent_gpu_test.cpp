@@ -14,8 +14,8 @@
 namespace camd::pipeline {
 namespace {
 
-// What a frame's two outputs are on the host.
-test::Digest run_frames(test::EmulatedGpu& gpu, const FramePathOptions& options) {
+// What a frame's two outputs are on the host. `lent`: pictures come in memory that is lent to who makes them.
+test::Digest run_frames(test::EmulatedGpu& gpu, const FramePathOptions& options, bool lent = false) {
   const base::Clock& clock = base::system_clock();
   test::DigestEngine engine(gpu);
   test::FakePlugin plugin(test::takes_it);
@@ -27,11 +27,12 @@ test::Digest run_frames(test::EmulatedGpu& gpu, const FramePathOptions& options)
   capture::FrameRing::Options ring_options;
   ring_options.memory = picture_memory(options.transfer);
   capture::FrameRing ring(gpu, observer, ring_options);
+  const capture::PictureMemory memory(ring.reader(), 10);
   FramePath path(gpu, engine, plugins, options);
   const std::unique_ptr<InFlight> in_flight = path.make_in_flight();
   test::Digest got;
   for (int value = 1; value <= 9; ++value) {
-    test::run_one_frame(gpu, path, ring, *in_flight, 10, value);
+    test::run_one_frame(gpu, path, ring, *in_flight, 10, value, lent ? &memory : nullptr);
     got = {*static_cast<const float*>(in_flight->tensors.host[0].data),
            *static_cast<const float*>(in_flight->tensors.host[1].data)};
   }
@@ -52,11 +53,20 @@ TEST(IncoherentGpu, ReadsEachPictureAndItsOutputsAreReadInPlace) {
   }
 }
 
-TEST(IncoherentGpu, WithoutTheBarrierInFrontOfItPreprocessingReadsOldBytes) {
-  for (const FramePathOptions& options : {kMapped, kGraphMapped}) {
+TEST(IncoherentGpu, ReadsPicturesThatADriverWroteIntoMemoryThatWasLentToIt) {
+  for (const FramePathOptions& options : {kMapped, kGraphMapped, kDirect}) {
     test::EmulatedGpu gpu(base::system_clock(), 0, test::GpuMemory::kIncoherent);
-    gpu.forget(test::Barrier::kToDevice);
-    EXPECT_EQ(run_frames(gpu, options), (test::Digest{2050, 205})) << "what the device's view began with";
+    EXPECT_EQ(run_frames(gpu, options, true), (test::Digest{90, 9}));
+  }
+}
+
+TEST(IncoherentGpu, WithoutTheBarrierInFrontOfItPreprocessingReadsOldBytes) {
+  for (const bool lent : {false, true}) {
+    for (const FramePathOptions& options : {kMapped, kGraphMapped}) {
+      test::EmulatedGpu gpu(base::system_clock(), 0, test::GpuMemory::kIncoherent);
+      gpu.forget(test::Barrier::kToDevice);
+      EXPECT_EQ(run_frames(gpu, options, lent), (test::Digest{2050, 205})) << "what the device's view began with";
+    }
   }
 }
 

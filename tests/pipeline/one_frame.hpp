@@ -14,12 +14,20 @@
 
 namespace camd::test {
 
-// A gray picture of one line, all of whose bytes are `value`. Its outputs are in in_flight.tensors.host afterwards.
+// A gray picture of one line, all of whose bytes are `value`, in the slot's memory or in what is `lent`. Its outputs
+// are in in_flight.tensors.host afterwards.
 inline void run_one_frame(device::Device& device, pipeline::FramePath& path, capture::FrameRing& ring,
-                          pipeline::InFlight& in_flight, int width, int value) {
+                          pipeline::InFlight& in_flight, int width, int value,
+                          const capture::PictureMemory* lent = nullptr) {
   auto lease = ring.begin();
   const base::PictureLayout layout = base::tight_layout(base::PixelFormat::kGray8, width, 1);
-  std::memset(lease->data(layout), value, layout.size_bytes);
+  if (lent != nullptr) {
+    std::memset(lent->data(), value, layout.size_bytes);
+    const auto stays = [](void*) noexcept {};
+    EXPECT_TRUE(lease->borrow_from(*lent, layout, {lent->data(), layout.size_bytes, stays, nullptr}));
+  } else {
+    std::memset(lease->data(layout), value, layout.size_bytes);
+  }
   const base::TimePoint now = base::system_clock().now();
   lease->publish(now, now);
   in_flight.lease = std::move(*ring.take());
