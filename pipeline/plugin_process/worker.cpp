@@ -236,14 +236,16 @@ void Worker::bury() {
   std::string why;
   {
     const base::MutexLock lock(process_mutex_);
-    process = std::exchange(process_, nullptr);
-    control_.reset();
+    process = process_;
   }
   const ProcessEnd end = process->wait(base::Duration::max()).value_or(ProcessEnd{});
   {
+    // In one step: who sees that it has ended asks how.
     const base::MutexLock lock(process_mutex_);
     why = kill_reason_.empty() ? "its process " + end.text() : kill_reason_;
     end_ = why;
+    process_ = nullptr;
+    control_.reset();
   }
   const base::TimePoint at = now();
   bool anybody = false;

@@ -1,0 +1,27 @@
+// A worker's process and its end, as those see it who wait for it.
+#include "pipeline/plugin_process/worker.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/paths.hpp"
+
+namespace camd::pipeline {
+namespace {
+
+TEST(Worker, WhoSeesThatItHasEndedIsToldHow) {
+  for (int i = 0; i < 20; ++i) {
+    WorkerSpec spec;
+    spec.program = test::binary_dir() + "/bin/camd-plugin";
+    spec.order.name = "test";
+    Worker worker(spec);
+    worker.kill("was not wanted");
+    while (!worker.ended()) {
+    }
+    // At every moment until it is given up.
+    while (worker.state() == Worker::State::kRunning) ASSERT_EQ(worker.how_it_ended(), "was not wanted");
+    ASSERT_EQ(worker.how_it_ended(), "was not wanted");
+  }
+}
+
+}  // namespace
+}  // namespace camd::pipeline
