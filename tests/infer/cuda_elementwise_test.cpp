@@ -5,46 +5,22 @@
 #include <random>
 
 #include "infer/cuda/kernels/elementwise.hpp"
-#include "infer/cuda/plan/plan.hpp"
-#include "infer/graph/reference.hpp"
-#include "tests/infer/cuda_emulated.hpp"
 #include "tests/infer/cuda_graphs.hpp"
+#include "tests/infer/cuda_plans.hpp"
 
 namespace camd::infer {
 namespace {
 
-using cuda::Plan;
-using cuda::PlanOptions;
+using test::expect_reference;
 using test::GraphBuilder;
+using test::plan_of;
+using test::steps_of;
 
 constexpr auto kAdd = Binary::Kind::kAdd;
 constexpr auto kSub = Binary::Kind::kSub;
 constexpr auto kMul = Binary::Kind::kMul;
 
-Plan plan_of(const Graph& graph, DataType type = DataType::kF16) {
-  PlanOptions options;
-  options.type = type;
-  options.shared_bytes = std::size_t{227} * 1024;
-  return cuda::make_plan(graph, options, "test");
-}
-
-template <typename T>
-int steps_of(const Graph& graph) {
-  const Plan plan = plan_of(graph);
-  return static_cast<int>(std::count_if(plan.steps.begin(), plan.steps.end(),
-                                        [](const cuda::Step& s) { return std::holds_alternative<T>(s.arguments); }));
-}
-int elementwise_steps(const Graph& graph) { return steps_of<cuda::ElementwiseArguments>(graph); }
-
-void expect_reference(const Graph& graph, const std::vector<float>& input) {
-  const std::vector<Constant> want = run_reference(graph, input);
-  for (const auto& [type, tolerance] : {std::pair{DataType::kF32, 1e-4F}, std::pair{DataType::kF16, 2e-2F}}) {
-    const auto got = test::run_emulated(plan_of(graph, type), input);
-    for (std::size_t i = 0; i < want.size(); ++i) {
-      EXPECT_LE(test::relative_error(got[i], want[i].f32), tolerance) << "output " << i;
-    }
-  }
-}
+int elementwise_steps(const Graph& graph) { return steps_of<cuda::ElementwiseArguments>(plan_of(graph)); }
 
 // As YOLO11 makes boxes of distances: corners, centre and size, joined and scaled.
 TEST(CudaElementwise, TheTailOfADetectorIsAStepForEachPartOfTheBox) {
@@ -77,7 +53,7 @@ TEST(CudaElementwise, AFunctionOfJoinedLevelsIsComputedByTheirConvolutions) {
     levels.push_back(g.op(Reshape{}, {head}, {1, 20, g.shape(head)[2] * g.shape(head)[3]}));
   }
   const Graph graph = g.finish({g.unary(g.concat(levels, 2), {Function::kSigmoid})});
-  EXPECT_EQ(steps_of<cuda::MoveArguments>(graph), 2);  // a level each
+  EXPECT_EQ(steps_of<cuda::MoveArguments>(plan_of(graph)), 2);  // a level each
   expect_reference(graph, g.random_input());
 }
 

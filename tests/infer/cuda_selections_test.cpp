@@ -5,36 +5,16 @@
 #include <numeric>
 #include <random>
 
-#include "infer/cuda/plan/plan.hpp"
-#include "infer/graph/reference.hpp"
-#include "tests/infer/cuda_emulated.hpp"
 #include "tests/infer/cuda_graphs.hpp"
+#include "tests/infer/cuda_plans.hpp"
 
 namespace camd::infer {
 namespace {
 
-using cuda::Plan;
-using cuda::PlanOptions;
+using test::expect_reference;
 using test::GraphBuilder;
 
-Plan plan_of(const Graph& graph) {
-  PlanOptions options;
-  options.type = DataType::kF16;
-  options.shared_bytes = std::size_t{227} * 1024;
-  return cuda::make_plan(graph, options, "test");
-}
-int moves(const Graph& graph) {
-  const Plan plan = plan_of(graph);
-  return static_cast<int>(std::count_if(plan.steps.begin(), plan.steps.end(), [](const cuda::Step& s) {
-    return std::holds_alternative<cuda::MoveArguments>(s.arguments);
-  }));
-}
-void expect_reference(const Graph& graph, const std::vector<float>& input) {
-  const std::vector<Constant> want = run_reference(graph, input);
-  const auto got = test::run_emulated(plan_of(graph), input);
-  for (std::size_t i = 0; i < want.size(); ++i)
-    EXPECT_LE(test::relative_error(got[i], want[i].f32), 2e-2F) << "output " << i;
-}
+int moves(const Graph& graph) { return test::steps_of<cuda::MoveArguments>(test::plan_of(graph)); }
 
 ValueId select(GraphBuilder& g, ValueId x, std::vector<std::int64_t> channels) {
   Shape shape = g.shape(x);

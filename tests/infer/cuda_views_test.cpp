@@ -7,42 +7,20 @@
 
 #include "infer/cuda/plan/form.hpp"
 #include "infer/cuda/plan/plan.hpp"
-#include "infer/graph/reference.hpp"
-#include "tests/infer/cuda_emulated.hpp"
 #include "tests/infer/cuda_graphs.hpp"
+#include "tests/infer/cuda_plans.hpp"
 
 namespace camd::infer {
 namespace {
 
 using cuda::Form;
 using cuda::Plan;
-using cuda::PlanOptions;
+using test::expect_reference;
 using test::GraphBuilder;
+using test::plan_of;
 using test::relative_error;
+using test::steps_of;
 using testing::ElementsAre;
-
-Plan plan_of(const Graph& graph, DataType type) {
-  PlanOptions options;
-  options.type = type;
-  options.shared_bytes = std::size_t{227} * 1024;
-  return cuda::make_plan(graph, options, "test");
-}
-
-template <typename T>
-int steps_of(const Plan& plan) {
-  return static_cast<int>(std::count_if(plan.steps.begin(), plan.steps.end(),
-                                        [](const cuda::Step& s) { return std::holds_alternative<T>(s.arguments); }));
-}
-
-void expect_reference(const Graph& graph, const std::vector<float>& input) {
-  const std::vector<Constant> want = run_reference(graph, input);
-  for (const auto& [type, tolerance] : {std::pair{DataType::kF32, 1e-4F}, std::pair{DataType::kF16, 2e-2F}}) {
-    const auto got = test::run_emulated(plan_of(graph, type), input);
-    for (std::size_t i = 0; i < want.size(); ++i) {
-      EXPECT_LE(relative_error(got[i], want[i].f32), tolerance) << "output " << i;
-    }
-  }
-}
 
 ValueId channels(GraphBuilder& g, ValueId x, std::int64_t first, std::int64_t count) {
   Shape shape = g.shape(x);
