@@ -2,6 +2,8 @@
 #include "infer/cuda/trial.hpp"
 
 #include <algorithm>
+#include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -9,6 +11,7 @@
 #include "infer/cuda/kernels/generic_image.hpp"
 #include "infer/cuda/plan/handles.hpp"
 #include "infer/cuda/plan/mixed_precision.hpp"
+#include "infer/cuda/plan/products.hpp"
 #include "infer/cuda/plan/run.hpp"
 #include "infer/preprocess.hpp"
 #include "infer/sample.hpp"
@@ -51,7 +54,9 @@ class Trial {
 
   [[nodiscard]] Outputs outputs_of(const LoadedPlan& loaded) {
     Memory memory(device_, loaded.plan, stream_);
-    run(bound(loaded, memory));
+    const std::vector<Arguments> steps = bound(loaded, memory);
+    require(device_.select());
+    for (std::size_t i = 0; i < steps.size(); ++i) launch(steps[i], loaded.plan.steps[i].origin);
     return download(loaded.plan, memory);
   }
 
@@ -78,7 +83,7 @@ class Trial {
           begin, begin + std::min<std::ptrdiff_t>(static_cast<std::ptrdiff_t>(size), convolutions.end() - begin));
       for (std::size_t k = 0; k < exact.size(); ++k) {
         if (std::find(group.begin(), group.end(), k) == group.end()) {
-          launch(exact[k]);
+          launch(exact[k], plan.steps[k].origin);
           continue;
         }
         auto conv = std::get<GenericConvArguments>(rounded[k]);
@@ -113,9 +118,20 @@ class Trial {
   }
   void check(int error, const char* what) { require(device_.check(error, what)); }
   void launch(const Arguments& step) { check(cuda::run(step, context()), "the trial's step"); }
-  void run(const std::vector<Arguments>& steps) {
-    require(device_.select());
-    for (const Arguments& step : steps) launch(step);
+  // The same, with the first run's choices.
+  void launch(const Arguments& step, const std::string& origin) {
+    launch(step);
+    const auto* top = std::get_if<cuda::TopKArguments>(&step);
+    if (top == nullptr) return;
+    const auto bytes = static_cast<std::size_t>(top->outer * top->operation.count * top->inner) * sizeof(float);
+    auto* const made = reinterpret_cast<std::byte*>(top->y);
+    const auto known = choices_.find(origin);
+    if (known == choices_.end()) {
+      const DeviceBuffer& kept = choices_.emplace(origin, device_.allocate_device(bytes)).first->second;
+      require(device_.copy(kept.data(), made, bytes, CopyKind::kDeviceToDevice, stream_));
+    } else if (known->second.size_bytes() == bytes) {
+      require(device_.copy(made, known->second.data(), bytes, CopyKind::kDeviceToDevice, stream_));
+    }
   }
 
   [[nodiscard]] std::vector<Arguments> bound(const LoadedPlan& loaded, const Memory& memory) const {
@@ -183,13 +199,18 @@ class Trial {
   CudaDevice& device_;
   device::Stream stream_;
   DeviceBuffer planes_;
+  std::map<std::string, DeviceBuffer> choices_;  // the first run's results of each TopK
 };
 
 class Planner {
  public:
   Planner(const Graph& graph, const std::string& path, const InputOptions& input, const cuda::PlanOptions& options,
           CudaDevice& device)
-      : graph_(graph), path_(path), input_(input), options_(options), device_(device) {}
+      : graph_(options.fuse ? cuda::with_convolved_products(graph) : graph),
+        path_(path),
+        input_(input),
+        options_(options),
+        device_(device) {}
 
   [[nodiscard]] std::unique_ptr<const LoadedPlan> make() {
     const auto convolutions = static_cast<int>(std::count_if(
@@ -248,7 +269,7 @@ class Planner {
     return std::make_unique<const LoadedPlan>(device_, cuda::make_plan(graph, options, path_));
   }
 
-  const Graph& graph_;
+  const Graph graph_;  // its convolutions are those that precision is chosen for
   const std::string& path_;
   const InputOptions& input_;
   const cuda::PlanOptions& options_;

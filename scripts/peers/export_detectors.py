@@ -1,7 +1,8 @@
 """Exports today's detectors with random weights, as their packages do it, to measure and to compare engines.
 
   python3 scripts/peers/export_detectors.py FOLDER NAME...      NAME: yolo11n yolov8n yolo26n yolo12n ... (any of ultralytics),
-                                                                efficientdet_lite0 (any of effdet), picodet_s, rtdetrv2_r18
+                                                                efficientdet_lite0 (any of effdet), picodet_s, rtdetrv2_r18,
+                                                                dfine_n
 
 The running means and variances of batch norms are random too: else every score would be alike. Needs torch, onnx and, by name,
 ultralytics, effdet, libreyolo or transformers (PyPI). What they make is for measurements and never committed.
@@ -32,24 +33,42 @@ def write(network: torch.nn.Module, size: tuple[int, int], path: Path) -> None:
     torch.onnx.export(network, torch.zeros(1, 3, *size), str(path), opset_version=17, dynamo=False)
 
 
+class Detector(torch.nn.Module):
+    """The two outputs that exporters of the DETR family keep: a picture's logits and boxes."""
+
+    def __init__(self, network: torch.nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, picture):
+        found = self.network(pixel_values=picture)
+        return found.logits, found.pred_boxes
+
+
 def rtdetr() -> torch.nn.Module:
     from transformers import RTDetrResNetConfig, RTDetrV2Config, RTDetrV2ForObjectDetection
     backbone = RTDetrResNetConfig(depths=[2, 2, 2, 2], layer_type="basic", hidden_sizes=[64, 128, 256, 512], embedding_size=64,
                                   out_features=["stage2", "stage3", "stage4"])
-    network = RTDetrV2ForObjectDetection(RTDetrV2Config(
+    return Detector(RTDetrV2ForObjectDetection(RTDetrV2Config(
         backbone_config=backbone, use_pretrained_backbone=False, encoder_in_channels=[128, 256, 512], hidden_expansion=0.5,
-        decoder_layers=3, anchor_image_size=[640, 640])).eval()
+        decoder_layers=3, anchor_image_size=[640, 640], num_labels=80)).eval())
 
-    class Outputs(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.network = network
 
-        def forward(self, picture):
-            found = self.network(pixel_values=picture)
-            return found.logits, found.pred_boxes
+def dfine() -> torch.nn.Module:
+    """D-FINE-N, by the numbers of its authors' configuration."""
+    from transformers import DFineConfig, DFineForObjectDetection, HGNetV2Config
+    backbone = HGNetV2Config(
+        depths=[1, 1, 2, 1], hidden_sizes=[64, 256, 512, 1024], stem_channels=[3, 16, 16], stage_in_channels=[16, 64, 256, 512],
+        stage_mid_channels=[16, 32, 64, 128], stage_out_channels=[64, 256, 512, 1024], stage_num_blocks=[1, 1, 2, 1],
+        stage_numb_of_layers=[3, 3, 3, 3], use_learnable_affine_block=True, out_features=["stage3", "stage4"])
+    return Detector(DFineForObjectDetection(DFineConfig(
+        backbone_config=backbone, encoder_in_channels=[512, 1024], encoder_hidden_dim=128, encoder_ffn_dim=512, d_model=128,
+        decoder_ffn_dim=512, decoder_in_channels=[128, 128], decoder_layers=3, decoder_n_points=[6, 6], num_feature_levels=2,
+        feat_strides=[16, 32], encode_proj_layers=[1], hidden_expansion=0.34, depth_mult=0.5, anchor_image_size=[640, 640],
+        num_labels=80)).eval())
 
-    return Outputs()
+
+DETRS = {"rtdetrv2_r18": rtdetr, "dfine_n": dfine}
 
 
 def export(name: str, folder: Path) -> None:
@@ -61,8 +80,8 @@ def export(name: str, folder: Path) -> None:
     elif name.startswith("picodet_"):
         from libreyolo.models.picodet.nn import LibrePICODETModel
         write(LibrePICODETModel(name.removeprefix("picodet_")), (320, 320), path)
-    elif name == "rtdetrv2_r18":
-        write(rtdetr(), (640, 640), path)
+    elif name in DETRS:
+        write(DETRS[name](), (640, 640), path)
     else:
         from ultralytics import YOLO
         network = YOLO(f"{name}.yaml")

@@ -446,9 +446,21 @@ TEST(MixedPrecision, ValuesThatAChoiceReadsStandForWhatItMakes) {
   const ValueId behind = g.conv(places, 4, 1, 1, 1, {}, boxes);
   const ValueId beside = g.conv(g.input(), 8, 1);
   const cuda::TrialGraph trial = cuda::trial_graph(g.finish({behind, beside}));
+  EXPECT_EQ(trial.graph.outputs, (std::vector<ValueId>{behind, beside, scores}));
+  EXPECT_EQ(trial.unmeasured, chosen(4, {}));
+  EXPECT_EQ(cuda::trial_graph(g.finish({beside})).graph.outputs, (std::vector<ValueId>{beside}));
+}
+
+TEST(MixedPrecision, WhatIsBehindAChoiceThatIsNotRepeatedIsNotCompared) {
+  GraphBuilder g({1, 3, 8, 8});
+  const ValueId scores = g.conv(g.input(), 4, 1);
+  const ValueId places = g.unary(scores, {Function::kFloor});
+  const ValueId boxes = g.conv(g.input(), 4, 1);
+  const ValueId behind = g.conv(places, 4, 1, 1, 1, {}, boxes);
+  const ValueId beside = g.conv(g.input(), 8, 1);
+  const cuda::TrialGraph trial = cuda::trial_graph(g.finish({behind, beside}));
   EXPECT_EQ(trial.graph.outputs, (std::vector<ValueId>{beside, scores, boxes}));
   EXPECT_EQ(trial.unmeasured, chosen(4, {2}));
-  EXPECT_EQ(cuda::trial_graph(g.finish({beside})).graph.outputs, (std::vector<ValueId>{beside}));
 }
 
 TEST(MixedPrecision, ScoresOfAnEmptyPictureCountAsScores) {

@@ -286,8 +286,9 @@ Form PlanBuilder::make_tensor(ValueId id, bool any_type) {
   if (output != output_buffers_.end() && (any_type || options_.output_type == DataType::kF32)) {
     form = row_major_form(output->second, options_.output_type, shape(id));
   } else {
-    const auto bytes = static_cast<std::size_t>(element_count(shape(id))) * sizeof(float);
-    form = row_major_form(new_buffer(BufferKind::kArena, bytes), DataType::kF32, shape(id));
+    const DataType type = any_type && fusion_.halves.count(id) != 0 ? DataType::kF16 : DataType::kF32;
+    const auto bytes = static_cast<std::size_t>(element_count(shape(id))) * size_of(type);
+    form = row_major_form(new_buffer(BufferKind::kArena, bytes), type, shape(id));
   }
   add_view(id, form);
   return form;

@@ -85,6 +85,7 @@ class PlanBuilder {
   void emit_generic_conv(const Op& op, const GenericConvArguments& geometry);
   void emit_expectation(const Op& softmax, const Op& conv);
   void emit_max_pools(const MaxPools& pools);
+  void emit_layer_norm(const Op& op, const LayerNorm& norm);
   void emit_attention(const Op& op, const Attention& attention);
   // A Binary or a Unary.
   void emit_elementwise(const Op& op);

@@ -10,6 +10,7 @@
 #include "infer/cuda/kernels/tiles.hpp"
 #include "infer/cuda/plan/handles.hpp"
 #include "infer/cuda/plan/packing.hpp"
+#include "infer/graph/rewriting.hpp"
 #include "infer/half.hpp"
 
 namespace camd::infer::cuda {
@@ -433,7 +434,39 @@ void PlanBuilder::emit(const Op& op, const Unary& unary, int) {
   std::get<MoveArguments>(plan_.steps.back().arguments).activation = unary.function;
 }
 
-void PlanBuilder::emit(const Op& op, const Binary&, int) { emit_elementwise(op); }
+void PlanBuilder::emit(const Op& op, const Binary&, int index) {
+  if (const auto norm = fusion_.layer_norm_of.find(index); norm != fusion_.layer_norm_of.end())
+    return emit_layer_norm(op, norm->second);
+  emit_elementwise(op);
+}
+
+void PlanBuilder::emit_layer_norm(const Op& op, const LayerNorm& norm) {
+  const Shape& s = shape(op.output);
+  const auto axis = static_cast<std::size_t>(norm.axis);
+  const auto along = [&](ValueId id) -> const float* {
+    if (id == kNoValue) return nullptr;
+    const std::vector<double> values = along_axis(*graph_.value(id).constant, s, axis);
+    return constant(std::vector<float>(values.begin(), values.end()));
+  };
+  LayerNormArguments a;
+  a.x = strided(norm.x);
+  a.x_step = a.x.strides[axis];
+  if (norm.added != kNoValue) {
+    a.added = broadcast(norm.added, s);
+    a.added_step = a.added.strides[axis];
+  }
+  a.gain = along(norm.gain);
+  a.offset = along(norm.offset);
+  a.epsilon = norm.epsilon;
+  a.y = make_strided(op.output, !graph_.is_constant(norm.x) && has_image(norm.x));
+  a.y_step = a.y.strides[axis];
+  a.rank = static_cast<int>(s.size());
+  std::copy(s.begin(), s.end(), a.shape);
+  a.shape[axis] = 1;
+  a.count = s[axis];
+  a.activation = op.activation;
+  add_step(a, op.origin);
+}
 
 void PlanBuilder::emit(const Op& op, const Transpose& transpose, int) {
   if (!options_.fuse) {

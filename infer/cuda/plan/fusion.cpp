@@ -9,6 +9,7 @@
 #include "infer/cuda/kernels/tiles.hpp"
 #include "infer/cuda/plan/elementwise.hpp"
 #include "infer/cuda/plan/groups.hpp"
+#include "infer/cuda/plan/layer_norms.hpp"
 #include "infer/cuda/plan/packing.hpp"
 #include "infer/cuda/plan/selections.hpp"
 
@@ -26,6 +27,7 @@ class Finder {
     if (options_.type != DataType::kF16) {
       find_expectations();
       find_max_pools();
+      find_layer_norms(graph_, fusion_);
       find_computed_where_read(graph_, fusion_);
       return std::move(fusion_);
     }
@@ -34,6 +36,7 @@ class Finder {
     find_f32_ops();
     find_enlarged_residuals();
     find_expectations();
+    find_layer_norms(graph_, fusion_);
     find_attentions();
     find_max_pools();
     find_stem();
@@ -45,6 +48,7 @@ class Finder {
     find_programs();
     find_siblings();
     find_computed_where_read(graph_, fusion_);
+    find_halves();
     return std::move(fusion_);
   }
 
@@ -281,6 +285,30 @@ class Finder {
   }
   [[nodiscard]] bool in_f32(int i) const {
     return !fusion_.f32_ops.empty() && fusion_.f32_ops[static_cast<std::size_t>(i)];
+  }
+
+  // What convolutions and attentions read of values that no convolution made.
+  void find_halves() {
+    std::vector<ValueId> wanted;
+    for (int i = 0; i < static_cast<int>(graph_.ops.size()); ++i) {
+      if (in_f32(i)) continue;
+      if (conv(i) != nullptr) wanted.push_back(op(i).inputs[0]);
+      if (const auto attention = fusion_.attention_of.find(i); attention != fusion_.attention_of.end()) {
+        for (const int product : {i, attention->second.scores})
+          wanted.insert(wanted.end(), op(product).inputs.begin(), op(product).inputs.begin() + 2);
+      }
+    }
+    while (!wanted.empty()) {
+      const ValueId id = wanted.back();
+      wanted.pop_back();
+      if (id == kNoValue || graph_.is_constant(id) || !fusion_.halves.insert(id).second) continue;
+      const int make = maker(id);
+      if (make < 0) continue;
+      const Operation& by = op(make).operation;
+      const bool moves = std::holds_alternative<Reshape>(by) || std::holds_alternative<Transpose>(by) ||
+                         std::holds_alternative<Slice>(by) || std::holds_alternative<Concat>(by);
+      if (moves) wanted.insert(wanted.end(), op(make).inputs.begin(), op(make).inputs.end());
+    }
   }
 
   [[nodiscard]] bool batch_of_one(ValueId id) const {

@@ -38,6 +38,15 @@ struct Attention {
   bool v_first = false;  // the second MatMul is v times the transposed probabilities
 };
 
+// (v - mean) / sqrt(variance + epsilon) * gain + offset along one axis, with v = x + added.
+struct LayerNorm {
+  ValueId x = kNoValue;
+  ValueId added = kNoValue;
+  int axis = 0;
+  float epsilon = 0.0F;
+  ValueId gain = kNoValue, offset = kNoValue;
+};
+
 // Max pools whose windows lie around the same pixels of one value, the smallest first.
 struct MaxPools {
   ValueId x = kNoValue;
@@ -47,17 +56,19 @@ struct MaxPools {
 
 // An op is named by its index in Graph::ops.
 struct Fusion {
-  std::vector<bool> f32_ops;              // for each op, or empty: computed in f32, whatever the plan's type
-  int stem = -1;                          // the convolution that reads the picture
-  int stem_block = -1;                    // the pointwise op of the block that shares the stem's kernel
-  std::map<int, int> depthwise_of;        // pointwise op -> its depthwise op
-  std::map<int, int> expectation_of;      // 1x1 convolution to one channel -> the Softmax that it weighs
-  std::map<int, MaxPools> max_pools;      // first op -> all pools of its max_pools(), itself included
-  std::map<int, Attention> attention_of;  // MatMul of the probabilities and v -> what is in front of it
+  std::vector<bool> f32_ops;               // for each op, or empty: computed in f32, whatever the plan's type
+  int stem = -1;                           // the convolution that reads the picture
+  int stem_block = -1;                     // the pointwise op of the block that shares the stem's kernel
+  std::map<int, int> depthwise_of;         // pointwise op -> its depthwise op
+  std::map<int, int> expectation_of;       // 1x1 convolution to one channel -> the Softmax that it weighs
+  std::map<int, MaxPools> max_pools;       // first op -> all pools of its max_pools(), itself included
+  std::map<int, Attention> attention_of;   // MatMul of the probabilities and v -> what is in front of it
+  std::map<int, LayerNorm> layer_norm_of;  // its last operator -> what is in front of it
   // Results of Binary and Unary, each with its op: those that read one compute it in their own kernels.
   std::map<ValueId, int> computed_where_read;
-  std::set<int> absorbed;                       // ops that the kernel of another op computes
-  std::set<ValueId> pairs;                      // images of pairs of f16 (SeparableArguments)
+  std::set<ValueId> halves;  // row-major values that are f16, because kernels read them as images or by pieces
+  std::set<int> absorbed;    // ops that the kernel of another op computes
+  std::set<ValueId> pairs;   // images of pairs of f16 (SeparableArguments)
   std::map<int, std::vector<int>> siblings;     // first op -> all convolutions of its conv(), itself included
   std::map<int, std::vector<int>> head_groups;  // first op -> 1x1 convolutions of one input that make network outputs
   std::map<int, int> head_of;                   // each of them -> the first

@@ -108,6 +108,10 @@ class PointerVisitor {
     reads(a.x, a.grid);
     writes(a.y);
   }
+  void operator()(LayerNormArguments& a) {
+    reads(a.x.data, a.added.data, a.gain, a.offset);
+    writes(a.y.data);
+  }
   void operator()(SelectArguments& a) {
     reads(a.condition.data, a.a.data, a.b.data);
     writes(a.y.data);

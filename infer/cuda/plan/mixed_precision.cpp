@@ -118,17 +118,21 @@ float distance(const std::vector<float>& got, const std::vector<float>& want, co
 
 TrialGraph trial_graph(const Graph& graph) {
   TrialGraph trial{graph, {}};
-  std::vector<bool> behind(graph.values.size(), false);  // a choice
-  std::vector<ValueId> read;                             // by choices and what is behind them
+  std::vector<bool> depends(graph.values.size(), false);  // on a choice of any kind
+  std::vector<bool> behind(graph.values.size(), false);   // one that is not repeated
+  std::vector<ValueId> read;                              // by choices and what is behind them
+  const auto any = [](const std::vector<bool>& of, const Op& op) {
+    return std::any_of(op.inputs.begin(), op.inputs.end(),
+                       [&](ValueId in) { return in != kNoValue && of[static_cast<std::size_t>(in)]; });
+  };
   for (const Op& op : graph.ops) {
-    bool is_behind = false;
-    for (const ValueId in : op.inputs) {
-      is_behind = is_behind || (in != kNoValue && behind[static_cast<std::size_t>(in)]);
-    }
+    bool is_behind = any(behind, op);
     if (std::holds_alternative<Conv>(op.operation)) trial.unmeasured.push_back(is_behind);
-    is_behind = is_behind || chooses(op.operation);
+    const bool repeated = std::holds_alternative<TopK>(op.operation);
+    is_behind = is_behind || (chooses(op.operation) && !repeated);
     behind[static_cast<std::size_t>(op.output)] = is_behind;
-    if (!is_behind) continue;
+    depends[static_cast<std::size_t>(op.output)] = is_behind || repeated || any(depends, op);
+    if (!is_behind && !repeated) continue;
     for (const ValueId in : op.inputs) {
       if (in == kNoValue || in == graph.input || graph.is_constant(in) || behind[static_cast<std::size_t>(in)])
         continue;
@@ -136,9 +140,11 @@ TrialGraph trial_graph(const Graph& graph) {
     }
   }
   std::vector<ValueId>& outputs = trial.graph.outputs;
-  const auto is_behind = [&](ValueId id) { return behind[static_cast<std::size_t>(id)]; };
-  outputs.erase(std::remove_if(outputs.begin(), outputs.end(), is_behind), outputs.end());
-  if (outputs.size() == graph.outputs.size()) return trial;
+  const auto of = [](const std::vector<bool>& set) {
+    return [&set](ValueId id) { return set[static_cast<std::size_t>(id)]; };
+  };
+  if (std::none_of(outputs.begin(), outputs.end(), of(depends))) return trial;
+  outputs.erase(std::remove_if(outputs.begin(), outputs.end(), of(behind)), outputs.end());
   for (const ValueId id : read) {
     if (std::find(outputs.begin(), outputs.end(), id) == outputs.end()) outputs.push_back(id);
   }

@@ -20,8 +20,9 @@ namespace camd::infer::cuda {
 [[nodiscard]] std::vector<std::byte> trial_picture(int width, int height);
 
 // The graph that is compared. An output behind a choice (TopK, a comparison, a number made whole) is another one
-// as soon as two values come in another order, however close they are. So what choices and the operators behind them
-// read from in front stands for it.
+// as soon as two values come in another order, however close they are. So what choices read is compared as well, and
+// each run of the trial repeats the first one's TopK: all runs go on with the same positions. What is behind other
+// choices is not compared; what the operators behind them read from in front stands for it.
 struct TrialGraph {
   Graph graph;
   // For each convolution: it stands behind a choice, where nothing is compared, and is computed in f32.

@@ -23,6 +23,7 @@
 #include "infer/cuda/kernels/generic_conv.hpp"
 #include "infer/cuda/kernels/generic_image.hpp"
 #include "infer/cuda/kernels/generic_tensor.hpp"
+#include "infer/cuda/kernels/layer_norm.hpp"
 #include "infer/cuda/kernels/max_pools.hpp"
 #include "infer/cuda/kernels/selection.hpp"
 #include "infer/cuda/kernels/separable.hpp"
@@ -73,7 +74,7 @@ using Arguments =
     std::variant<SeparableArguments, TileProgramArguments, ConvArguments, StemArguments, GenericConvArguments,
                  PoolArguments, MaxPoolsArguments, ResizeArguments, MoveArguments, ElementwiseArguments,
                  SoftmaxArguments, ReduceArguments, MatMulArguments, AttentionArguments, TopKArguments, PickArguments,
-                 CumSumArguments, GridSampleArguments, SelectArguments>;
+                 CumSumArguments, GridSampleArguments, SelectArguments, LayerNormArguments>;
 
 inline constexpr double kUsualCycles = 6000;  // of a step whose time is not estimated
 

@@ -25,6 +25,7 @@ struct Runner {
   int operator()(const CumSumArguments& a) const { return cumulative_sum(a, context); }
   int operator()(const GridSampleArguments& a) const { return grid_sample(a, context); }
   int operator()(const SelectArguments& a) const { return select(a, context); }
+  int operator()(const LayerNormArguments& a) const { return layer_norm(a, context); }
 };
 
 struct Namer {
@@ -47,6 +48,7 @@ struct Namer {
   const char* operator()(const CumSumArguments&) const { return "cumsum"; }
   const char* operator()(const GridSampleArguments&) const { return "grid_sample"; }
   const char* operator()(const SelectArguments&) const { return "select"; }
+  const char* operator()(const LayerNormArguments&) const { return "layer_norm"; }
 };
 
 }  // namespace

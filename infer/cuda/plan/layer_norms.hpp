@@ -1,0 +1,15 @@
+// Layer normalisations as one step each. Private to the planner.
+//
+// Threads: a function of its arguments, [any].
+#pragma once
+
+#include "infer/cuda/plan/fusion.hpp"
+#include "infer/graph/graph.hpp"
+
+namespace camd::infer::cuda {
+
+// Completes `fusion.layer_norm_of`, and adds what is in front of each last operator to `fusion.absorbed`. `graph` may
+// not change afterwards.
+void find_layer_norms(const Graph& graph, Fusion& fusion);
+
+}  // namespace camd::infer::cuda

@@ -1,0 +1,164 @@
+// What networks with attention have beside it: layer normalisations, products by known matrices.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+
+#include "infer/cuda/plan/mixed_precision.hpp"
+#include "infer/cuda/plan/products.hpp"
+#include "tests/infer/cuda_plans.hpp"
+
+namespace camd::infer {
+namespace {
+
+using test::expect_reference;
+using test::GraphBuilder;
+using test::plan_of;
+using test::steps_of;
+
+ValueId number(GraphBuilder& g, float value) {
+  const ValueId id = g.constant({1});
+  auto c = *g.graph().value(id).constant;
+  c.f32[0] = value;
+  g.graph().values[static_cast<std::size_t>(id)].constant = std::make_shared<const Constant>(c);
+  return id;
+}
+
+// The lines of a picture's channels, [1, h * w, c].
+ValueId tokens(GraphBuilder& g, ValueId picture) {
+  const Shape s = g.shape(picture);
+  const ValueId flat = g.op(Reshape{}, {picture}, {1, s[1], s[2] * s[3]});
+  return g.op(Transpose{{0, 2, 1}}, {flat}, {1, s[2] * s[3], s[1]});
+}
+
+struct NormOptions {
+  int axis = 2;
+  bool by_power = false;    // squares as x^2
+  bool root_in_sum = true;  // the square root as the activation of what is in front of it
+  bool gain = true, offset = true;
+  Activation activation;
+};
+
+ValueId layer_norm(GraphBuilder& g, ValueId x, const NormOptions& o) {
+  const Shape s = g.shape(x);
+  Shape one = s;
+  one[static_cast<std::size_t>(o.axis)] = 1;
+  const ValueId mean = g.op(Reduce{Reduce::Kind::kMean, {o.axis}}, {x}, one);
+  const ValueId centred = g.binary(Binary::Kind::kSub, x, mean);
+  const ValueId squares = o.by_power ? g.binary(Binary::Kind::kPow, centred, number(g, 2.0F))
+                                     : g.binary(Binary::Kind::kMul, centred, centred);
+  const ValueId variance = g.op(Reduce{Reduce::Kind::kMean, {o.axis}}, {squares}, one);
+  const Activation root{Function::kSqrt};
+  ValueId deviation = g.binary(Binary::Kind::kAdd, variance, number(g, 1e-5F), o.root_in_sum ? root : Activation{});
+  if (!o.root_in_sum) deviation = g.unary(deviation, root);
+  const bool last = !o.gain && !o.offset;
+  ValueId y = g.binary(Binary::Kind::kDiv, centred, deviation, last ? o.activation : Activation{});
+  Shape along(s.size() - static_cast<std::size_t>(o.axis), 1);
+  along[0] = s[static_cast<std::size_t>(o.axis)];
+  if (o.gain) y = g.binary(Binary::Kind::kMul, y, g.constant(along), o.offset ? Activation{} : o.activation);
+  if (o.offset) y = g.binary(Binary::Kind::kAdd, y, g.constant(along), o.activation);
+  return y;
+}
+
+TEST(CudaLayerNorm, TakesOneStepHoweverItIsWritten) {
+  NormOptions power, no_gain, alone, rows, function;
+  power.by_power = true;
+  power.root_in_sum = false;
+  no_gain.gain = false;
+  alone.gain = alone.offset = false;
+  rows.axis = 1;
+  function.activation = {Function::kGelu};
+  for (const NormOptions& o : {NormOptions{}, power, no_gain, alone, rows, function}) {
+    GraphBuilder g({1, 3, 12, 10});
+    const Graph graph = g.finish({layer_norm(g, tokens(g, g.conv(g.input(), 24, 3, 2)), o)});
+    const cuda::Plan plan = plan_of(graph);
+    EXPECT_EQ(steps_of<cuda::LayerNormArguments>(plan), 1);
+    EXPECT_EQ(plan.steps.size(), 2U);  // and the convolution
+    expect_reference(graph, g.random_input());
+  }
+}
+
+TEST(CudaLayerNorm, TakesTheSumInFrontOfItAlong) {
+  GraphBuilder g({1, 3, 12, 10});
+  const ValueId a = tokens(g, g.conv(g.input(), 16, 3, 2)), b = tokens(g, g.conv(g.input(), 16, 3, 2));
+  const Graph graph = g.finish({layer_norm(g, g.binary(Binary::Kind::kAdd, a, b), {})});
+  EXPECT_EQ(steps_of<cuda::LayerNormArguments>(plan_of(graph)), 1);
+  EXPECT_EQ(steps_of<cuda::ElementwiseArguments>(plan_of(graph)), 0);
+  expect_reference(graph, g.random_input());
+}
+
+TEST(CudaLayerNorm, LeavesASumToOthersThatReadIt) {
+  GraphBuilder g({1, 3, 12, 10});
+  const ValueId a = tokens(g, g.conv(g.input(), 16, 3, 2)), b = tokens(g, g.conv(g.input(), 16, 3, 2));
+  const ValueId sum = g.binary(Binary::Kind::kAdd, a, b);
+  const Graph graph = g.finish({g.binary(Binary::Kind::kMul, layer_norm(g, sum, {}), sum)});
+  EXPECT_EQ(steps_of<cuda::LayerNormArguments>(plan_of(graph)), 1);
+  EXPECT_EQ(steps_of<cuda::ElementwiseArguments>(plan_of(graph)), 2);
+  expect_reference(graph, g.random_input());
+}
+
+TEST(CudaLayerNorm, LinesOfAnyLengthEqualTheReference) {
+  for (const std::int64_t length : {1, 31, 128, 129, 256, 500, 513, 900}) {
+    GraphBuilder g({1, 3, 5, length});
+    const ValueId x = g.op(Reshape{}, {g.input()}, {1, 15, length});
+    expect_reference(g.finish({layer_norm(g, x, {})}), g.random_input());
+  }
+}
+
+ValueId product(GraphBuilder& g, ValueId x, std::int64_t columns, Activation f = {}, ValueId bias = kNoValue) {
+  Shape to = g.shape(x);
+  const float scale = 1.0F / std::sqrt(static_cast<float>(to.back()));
+  const ValueId w = g.constant({to.back(), columns}, scale);
+  to.back() = columns;
+  return g.op(MatMul{}, {x, w, bias}, to, f);
+}
+
+TEST(CudaProducts, AChainOfThemIsAChainOfConvolutionsWithoutCopies) {
+  GraphBuilder g({1, 3, 12, 20});
+  const ValueId x = tokens(g, g.conv(g.input(), 16, 3, 2));
+  const ValueId wide = product(g, x, 40, {Function::kRelu}, g.constant({40}));
+  const ValueId y = g.binary(Binary::Kind::kAdd, product(g, wide, 16), x);
+  const Graph graph = g.finish({product(g, layer_norm(g, y, {}), 8)});
+  const cuda::Plan plan = plan_of(graph);
+  EXPECT_EQ(steps_of<cuda::MatMulArguments>(plan), 0);
+  EXPECT_EQ(steps_of<cuda::ElementwiseArguments>(plan), 0);
+  EXPECT_EQ(steps_of<cuda::LayerNormArguments>(plan), 1);
+  EXPECT_EQ(steps_of<cuda::MoveArguments>(plan), 1);  // the network's output, in f32
+  expect_reference(graph, g.random_input());
+}
+
+TEST(CudaProducts, OfOneValueShareItsPicture) {
+  GraphBuilder g({1, 3, 6, 8});
+  const ValueId x = g.op(Reshape{}, {g.input()}, {1, 18, 8});
+  const Graph graph = g.finish({product(g, x, 8), product(g, x, 24, {Function::kGelu})});
+  EXPECT_EQ(steps_of<cuda::MatMulArguments>(plan_of(graph)), 0);
+  expect_reference(graph, g.random_input());
+  const Graph convolved = cuda::with_convolved_products(graph);
+  EXPECT_EQ(cuda::with_convolved_products(convolved).ops.size(), convolved.ops.size());
+}
+
+TEST(CudaProducts, ThatAreNoConvolutionsStayProducts) {
+  GraphBuilder g({1, 3, 6, 8});
+  const ValueId few = g.op(Reshape{}, {g.input()}, {6, 24}), narrow = g.op(Reshape{}, {g.input()}, {12, 12});
+  const ValueId rows = g.op(Reshape{}, {g.input()}, {18, 8});
+  const Graph graph =
+      g.finish({product(g, few, 8), product(g, narrow, 8), product(g, rows, 8, {}, g.constant({18, 1}))});
+  EXPECT_EQ(steps_of<cuda::MatMulArguments>(plan_of(graph)), 3);
+  expect_reference(graph, g.random_input());
+}
+
+// Behind a choice as well: each run of the trial goes on with the same positions.
+TEST(CudaProducts, BehindTopKAreCompared) {
+  GraphBuilder g({1, 3, 8, 8});
+  const ValueId x = tokens(g, g.conv(g.input(), 16, 1));
+  const ValueId scores = g.op(Reshape{}, {product(g, x, 1)}, {1, 64});
+  const ValueId best = g.op(TopK{1, 16, true}, {scores}, {1, 16});
+  const ValueId places = g.op(Reshape{}, {best}, {1, 16, 1});
+  const ValueId chosen = g.op(Pick{}, {x, places}, {1, 16, 16});
+  const cuda::TrialGraph trial = cuda::trial_graph(cuda::with_convolved_products(g.finish({product(g, chosen, 8)})));
+  EXPECT_EQ(trial.unmeasured, std::vector<bool>(3, false));
+  EXPECT_EQ(trial.graph.outputs.size(), 2U);  // what TopK reads too
+}
+
+}  // namespace
+}  // namespace camd::infer
