@@ -94,6 +94,7 @@ class MovementPass {
         if (id != kNoValue) id = alias_[at(id)];
       }
       merge(op);
+      take_from_part(op);
       to_channels(op);
       const bool output_of_input = op.inputs[0] == graph_.input && is_output(op.output);
       if (changes_nothing(graph_, op) && !output_of_input) alias_[at(op.output)] = op.inputs[0];
@@ -142,6 +143,28 @@ class MovementPass {
     for (const std::int64_t c : channels) composed.push_back(earlier[static_cast<std::size_t>(c)]);
     op.operation = select(composed);
     op.inputs[0] = before->inputs[0];
+  }
+
+  // A Slice of one part of a Concat is one of the part itself: decoders stack what each layer found, and read the last.
+  void take_from_part(Op& op) {
+    auto* slice = std::get_if<Slice>(&op.operation);
+    const Op* before = slice == nullptr ? nullptr : made_by(op.inputs[0]);
+    const auto* concat = before == nullptr ? nullptr : std::get_if<Concat>(&before->operation);
+    if (concat == nullptr) return;
+    const std::size_t axis = at(concat->axis);
+    const std::int64_t count = graph_.shape(op.output)[axis];
+    const std::int64_t one = slice->start[axis], other = one + (count - 1) * slice->step[axis];
+    if (count < 1) return;
+    std::int64_t first = 0;
+    for (const ValueId part : before->inputs) {
+      const std::int64_t size = graph_.shape(part)[axis];
+      if (std::min(one, other) >= first && std::max(one, other) < first + size) {
+        slice->start[axis] -= first;
+        op.inputs[0] = alias_[at(part)];
+        return;
+      }
+      first += size;
+    }
   }
 
   // Finds a picture further up from which the chain ending in `op` only picks channels.

@@ -301,6 +301,43 @@ void fuse_activations(Graph& graph) {
   erase_marked(graph, dead);
 }
 
+void fold_behind_bounds(Graph& graph) {
+  std::vector<int> maker = producers(graph);
+  const std::vector<int> uses = use_counts(graph);
+  std::vector<bool> dead(graph.ops.size(), false);
+  for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+    const Op& op = graph.ops[i];
+    if (!std::holds_alternative<Binary>(op.operation)) continue;
+    const ValueId x = graph.is_constant(op.inputs[0]) ? op.inputs[1] : op.inputs[0];
+    const int p = maker[at(x)];
+    if (p < 0 || uses[at(x)] != 1) continue;
+    Op& producer = graph.ops[at(p)];
+    const Function function = producer.activation.function;
+    if (!is_product_like(producer) || (function != Function::kRelu && function != Function::kClip)) continue;
+    if (producer.inputs.size() > 3 && producer.inputs[3] != kNoValue) continue;
+    const bool product = std::holds_alternative<MatMul>(producer.operation);
+    const auto line = channel_line(graph, op, product ? graph.shape(x).size() - 1 : 1);
+    if (!line || line->gain.empty() || line->gain[0] == 0) continue;
+    const double gain = line->gain[0], offset = line->offset[0];
+    const auto same = [](double value) { return [value](double other) { return other == value; }; };
+    if (!std::all_of(line->gain.begin(), line->gain.end(), same(gain)) ||
+        !std::all_of(line->offset.begin(), line->offset.end(), same(offset)) || !absorb(graph, producer, *line)) {
+      continue;
+    }
+    const bool relu = function == Function::kRelu;
+    double low = relu ? 0.0 : static_cast<double>(producer.activation.a);
+    double high = relu ? std::numeric_limits<double>::infinity() : static_cast<double>(producer.activation.b);
+    low = low * gain + offset;
+    high = high * gain + offset;
+    if (gain < 0) std::swap(low, high);
+    producer.activation = {Function::kClip, static_cast<float>(low), static_cast<float>(high)};
+    producer.output = op.output;
+    maker[at(op.output)] = p;
+    dead[i] = true;
+  }
+  erase_marked(graph, dead);
+}
+
 void fuse_residuals(Graph& graph) {
   std::vector<int> maker = producers(graph);
   const std::vector<int> uses = use_counts(graph);
@@ -346,7 +383,11 @@ void run_passes(Graph& graph, const LowerOptions& options) {
   if (options.fuse_activation) simplify_quantization(graph);
   fold_channel_arithmetic(graph);
   recognise_functions(graph);
-  if (options.fuse_activation) fuse_activations(graph);
+  if (options.fuse_activation) {
+    fuse_activations(graph);
+    fold_behind_bounds(graph);
+    fuse_activations(graph);  // what stood behind the arithmetic that went
+  }
   if (options.fuse_residual) fuse_residuals(graph);
   remove_unused(graph);
 }

@@ -20,6 +20,9 @@ void fold_padding(Graph& graph);
 void recognise_functions(Graph& graph);
 // Op::activation.
 void fuse_activations(Graph& graph);
+// A number times a bounded result, and plus a number, becomes other weights and other bounds: f(max(x, 0)) is
+// max(f(x), f(0)). For networks with a learned number behind each ReLU.
+void fold_behind_bounds(Graph& graph);
 // Conv's residual.
 void fuse_residuals(Graph& graph);
 

@@ -1,8 +1,10 @@
 // What networks with attention have beside it: layer normalisations, products by known matrices.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
+#include <numeric>
 
 #include "infer/cuda/plan/mixed_precision.hpp"
 #include "infer/cuda/plan/products.hpp"
@@ -158,6 +160,112 @@ TEST(CudaProducts, BehindTopKAreCompared) {
   const cuda::TrialGraph trial = cuda::trial_graph(cuda::with_convolved_products(g.finish({product(g, chosen, 8)})));
   EXPECT_EQ(trial.unmeasured, std::vector<bool>(3, false));
   EXPECT_EQ(trial.graph.outputs.size(), 2U);  // what TopK reads too
+}
+
+struct DeformableOptions {
+  std::int64_t heads = 2, depth = 32;
+  std::vector<std::int64_t> points{4, 4};  // of each level
+  bool stacked = false;                    // levels along a dimension of their own
+  bool softmax = true;
+  bool align_corners = false;
+};
+
+ValueId reshape(GraphBuilder& g, ValueId x, Shape to) { return g.op(Reshape{}, {x}, std::move(to)); }
+// Part [first, first + size) along `axis`.
+ValueId part(GraphBuilder& g, ValueId x, std::size_t axis, std::int64_t first, std::int64_t size) {
+  Shape to = g.shape(x);
+  Slice slice{std::vector<std::int64_t>(to.size(), 0), std::vector<std::int64_t>(to.size(), 1)};
+  slice.start[axis] = first;
+  to[axis] = size;
+  return g.op(slice, {x}, to);
+}
+
+// As RT-DETR writes it; `queries` [1, count, width]. Places reach beyond the images.
+ValueId deformable(GraphBuilder& g, ValueId picture, ValueId queries, const DeformableOptions& o) {
+  const Shape s = g.shape(picture);
+  const std::int64_t count = g.shape(queries)[1], pixels = s[2] * s[3], n = o.heads;
+  const auto levels = static_cast<std::int64_t>(o.points.size());
+  const std::int64_t all = std::accumulate(o.points.begin(), o.points.end(), std::int64_t{0});
+  const ValueId values = product(g, tokens(g, picture), n * o.depth);
+  const ValueId by_head = reshape(g, values, {1, pixels, n, o.depth});
+  const ValueId planes =
+      reshape(g, g.op(Transpose{{0, 2, 3, 1}}, {by_head}, {1, n, o.depth, pixels}), {n, o.depth, pixels});
+  const ValueId offsets = reshape(g, product(g, queries, n * all * 2), {1, count, n, all, 2});
+  const ValueId moved = g.op(Transpose{{0, 2, 1, 3, 4}}, {g.unary(offsets, {Function::kSin})}, {1, n, count, all, 2});
+  const ValueId places = reshape(g, g.binary(Binary::Kind::kMul, moved, number(g, 1.3F)), {n, count, all, 2});
+  std::vector<ValueId> found;
+  std::int64_t first = 0, row = 0;
+  for (std::int64_t l = 0; l < levels; ++l) {
+    const std::int64_t p = o.points[static_cast<std::size_t>(l)];
+    const std::int64_t height = l == 0 ? s[2] - 2 : 2;  // the levels lie behind each other
+    const ValueId level = reshape(g, part(g, planes, 2, row * s[3], height * s[3]), {n, o.depth, height, s[3]});
+    GridSample sample;
+    sample.align_corners = o.align_corners;
+    ValueId one = g.op(sample, {level, part(g, places, 2, first, p)}, {n, o.depth, count, p});
+    if (o.stacked) one = reshape(g, one, {n, o.depth, count, 1, p});
+    found.push_back(one);
+    first += p;
+    row += height;
+  }
+  ValueId together = found.size() == 1 && !o.stacked ? found[0] : g.concat(found, 3);
+  if (o.stacked) together = reshape(g, together, {n, o.depth, count, all});
+  const ValueId logits = reshape(g, product(g, queries, n * all), {1, count, n, all});
+  const ValueId shares = o.softmax ? g.op(Softmax{3}, {logits}, {1, count, n, all}) : logits;
+  const ValueId weights = reshape(g, g.op(Transpose{{0, 2, 1, 3}}, {shares}, {1, n, count, all}), {n, 1, count, all});
+  const ValueId weighed = g.binary(Binary::Kind::kMul, together, weights);
+  const ValueId sum = g.op(Reduce{Reduce::Kind::kSum, {3}}, {weighed}, {n, o.depth, count, 1});
+  const ValueId lines = reshape(g, sum, {1, n * o.depth, count});
+  return g.op(Transpose{{0, 2, 1}}, {lines}, {1, count, n * o.depth});
+}
+
+TEST(CudaDeformable, TakesOneStepHoweverItIsWritten) {
+  DeformableOptions stacked, plain, corners, one, narrow, wide;
+  stacked.stacked = true;
+  plain.softmax = false;
+  corners.align_corners = true;
+  one.points = {3};
+  narrow.depth = 8;
+  narrow.points = {6, 2};
+  wide.depth = 40;
+  wide.points = {30, 10};
+  for (const DeformableOptions& o : {DeformableOptions{}, stacked, plain, corners, one, narrow, wide}) {
+    GraphBuilder g({1, 3, 16, 20});
+    const ValueId picture = g.conv(g.input(), 16, 3, 2);
+    const ValueId queries = part(g, tokens(g, g.conv(g.input(), 16, 3, 2)), 1, 0, 24);
+    const Graph graph = g.finish({product(g, deformable(g, picture, queries, o), 8)});
+    const cuda::Plan plan = plan_of(graph);
+    EXPECT_EQ(steps_of<cuda::DeformableArguments>(plan), 1);
+    EXPECT_EQ(steps_of<cuda::GridSampleArguments>(plan), 0);
+    EXPECT_EQ(steps_of<cuda::SoftmaxArguments>(plan), 0);
+    EXPECT_EQ(steps_of<cuda::ReduceArguments>(plan), 0);
+    expect_reference(graph, g.random_input());
+  }
+}
+
+TEST(CudaDeformable, SamplesThatOthersReadStay) {
+  GraphBuilder g({1, 3, 16, 20});
+  const ValueId picture = g.conv(g.input(), 16, 3, 2);
+  const ValueId queries = part(g, tokens(g, g.conv(g.input(), 16, 3, 2)), 1, 0, 24);
+  const ValueId y = deformable(g, picture, queries, {});
+  const auto sample = std::find_if(g.graph().ops.begin(), g.graph().ops.end(),
+                                   [](const Op& op) { return std::holds_alternative<GridSample>(op.operation); });
+  const Graph graph = g.finish({y, sample->output});
+  EXPECT_EQ(steps_of<cuda::GridSampleArguments>(plan_of(graph)), 2);
+  expect_reference(graph, g.random_input());
+}
+
+// What computes each element alone, and what it is reshaped to, is written where a Concat wants it.
+TEST(CudaViews, ReshapedResultsAreWrittenIntoTheirConcatenation) {
+  GraphBuilder g({1, 3, 6, 8});
+  const ValueId x = g.unary(reshape(g, g.input(), {1, 18, 8}), {Function::kTanh});
+  std::vector<ValueId> parts;
+  for (const Binary::Kind kind : {Binary::Kind::kAdd, Binary::Kind::kMul}) {
+    const ValueId half = reshape(g, part(g, x, 2, kind == Binary::Kind::kAdd ? 0 : 4, 1), {1, 18});
+    parts.push_back(reshape(g, g.binary(kind, half, half), {1, 18, 1}));
+  }
+  const Graph graph = g.finish({g.concat(parts, 2)});
+  EXPECT_EQ(steps_of<cuda::MoveArguments>(plan_of(graph)), 1);  // the function in front
+  expect_reference(graph, g.random_input());
 }
 
 }  // namespace

@@ -118,6 +118,38 @@ TEST(Graph, BiasAfterAMatrixProductGoesIntoIt) {
   expect_same_as_unoptimized(b, {2, 5});
 }
 
+// max(x, 0) * 2 - 3 is max(2x - 3, -3); times a number below zero the bound is one from above.
+TEST(Graph, ANumberTimesABoundedResultAndPlusANumberMoveTheBound) {
+  for (const float gain : {2.0F, -0.5F}) {
+    OnnxBuilder b = conv_head();
+    b.weight("gain", {1}, {gain}).weight("offset", {}, {-3.0F});
+    b.node("Relu", {"c"}, {"r"}).node("Mul", {"r", "gain"}, {"m"}).node("Add", {"offset", "m"}, {"y"});
+    b.output("y", {1, 4, 8, 8});
+    const Graph graph = lower(b);
+    EXPECT_EQ(kinds(graph), "Conv");
+    const Activation bound =
+        gain > 0 ? Activation{Function::kClip, -3.0F, INFINITY} : Activation{Function::kClip, -INFINITY, -3.0F};
+    EXPECT_EQ(graph.ops[0].activation, bound);
+    expect_same_as_unoptimized(b);
+  }
+}
+
+TEST(Graph, ABoundIsNotMovedByOtherNumbersForEachChannel) {
+  OnnxBuilder b = conv_head();
+  b.weight("gain", {4, 1, 1}, {1, 2, 3, 4}).node("Relu", {"c"}, {"r"}).node("Mul", {"r", "gain"}, {"y"});
+  b.output("y", {1, 4, 8, 8});
+  EXPECT_EQ(kinds(lower(b)), "Conv Binary");
+  expect_same_as_unoptimized(b);
+}
+
+TEST(Graph, OneOfTheStackedResultsIsTakenWhereItWasMade) {
+  OnnxBuilder b = conv_head();
+  b.node("Relu", {"c"}, {"r"}).node("Sigmoid", {"c"}, {"s"}).node("Concat", {"r", "s"}, {"stack"}).integer("axis", 0);
+  b.integers("last", {1}, {1}).node("Gather", {"stack", "last"}, {"y"}).integer("axis", 0).output("y", {1, 4, 8, 8});
+  EXPECT_EQ(kinds(lower(b)), "Conv");
+  expect_same_as_unoptimized(b);
+}
+
 TEST(Graph, ArithmeticThatIsNotPerChannelStays) {
   OnnxBuilder b = conv_head();
   b.weight("k", {1, 1, 8, 8}, noise(64)).node("Mul", {"c", "k"}, {"y"}).output("y", {});

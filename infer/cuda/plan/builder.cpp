@@ -8,6 +8,7 @@
 #include "infer/cuda/plan/handles.hpp"
 #include "infer/cuda/plan/packing.hpp"
 #include "infer/cuda/plan/schedule.hpp"
+#include "infer/graph/rewriting.hpp"
 
 namespace camd::infer::cuda {
 namespace {
@@ -18,6 +19,10 @@ bool writes_anywhere(const Operation& operation) {
          std::holds_alternative<Gather>(operation) || std::holds_alternative<Pad>(operation) ||
          std::holds_alternative<Reduce>(operation) || std::holds_alternative<MatMul>(operation) ||
          std::holds_alternative<Select>(operation) || std::holds_alternative<Concat>(operation);
+}
+
+bool moves_all(const Operation& operation) {
+  return std::holds_alternative<Reshape>(operation) || std::holds_alternative<Transpose>(operation);
 }
 
 // Of an image it makes an image.
@@ -205,12 +210,29 @@ void PlanBuilder::assign_tensor_slices(const Op& concat) {
   const int axis = std::get<Concat>(concat.operation).axis;
   std::int64_t first = 0;
   for (const ValueId in : concat.inputs) {
-    const auto maker = std::find_if(graph_.ops.begin(), graph_.ops.end(), [&](const Op& o) { return o.output == in; });
-    if (maker != graph_.ops.end() && writes_anywhere(maker->operation) && may_be_slice(in, concat)) {
-      slices_[in] = {concat.output, axis, first, false};
-    }
+    if (may_be_slice(in, concat) && can_be_written_anywhere(in)) slices_[in] = {concat.output, axis, first, false};
     first += shape(in)[static_cast<std::size_t>(axis)];
   }
+}
+
+// Its kernel can, or that of a value that is only reshaped and transposed to this one (make_result()).
+bool PlanBuilder::can_be_written_anywhere(ValueId id) const {
+  const std::vector<int> uses = use_counts(graph_);
+  const std::vector<int> makers = producers(graph_);
+  const auto op_of = [&](int i) -> const Op& { return graph_.ops[static_cast<std::size_t>(i)]; };
+  int make = makers[static_cast<std::size_t>(id)];
+  if (make < 0) return false;
+  if (writes_anywhere(op_of(make).operation)) return true;
+  bool moved = false;
+  while (make >= 0 && moves_all(op_of(make).operation)) {
+    const ValueId from = op_of(make).inputs[0];
+    if (uses[static_cast<std::size_t>(from)] != 1 || output_buffers_.count(from) != 0) return false;
+    make = makers[static_cast<std::size_t>(from)];
+    moved = true;
+  }
+  if (make < 0 || !moved || fusion_.absorbed.count(make) != 0) return false;
+  return std::holds_alternative<Binary>(op_of(make).operation) || fusion_.attention_of.count(make) != 0 ||
+         fusion_.deformable_of.count(make) != 0;
 }
 
 // ---- Values --------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -47,6 +48,7 @@ class PlanBuilder {
   void assign_concat_slices();
   void assign_image_slices(const Op& concat, DataType type, const std::map<ValueId, DataType>& made_as_image);
   void assign_tensor_slices(const Op& concat);
+  [[nodiscard]] bool can_be_written_anywhere(ValueId id) const;
   [[nodiscard]] bool may_be_slice(ValueId id, const Op& concat) const;
   void emit(const Op& op, int index);
   void emit(const Op& op, const Conv& conv, int index);
@@ -86,6 +88,7 @@ class PlanBuilder {
   void emit_expectation(const Op& softmax, const Op& conv);
   void emit_max_pools(const MaxPools& pools);
   void emit_layer_norm(const Op& op, const LayerNorm& norm);
+  void emit_deformable(const Op& op, const Deformable& deformable);
   void emit_attention(const Op& op, const Attention& attention);
   // A Binary or a Unary.
   void emit_elementwise(const Op& op);
@@ -121,6 +124,10 @@ class PlanBuilder {
   // Memory for a value that an op is to make, laid out as the last of the reshapes and transpositions that alone read
   // it shall have it: then none of them copies.
   [[nodiscard]] Strided make_for_movements(ValueId id);
+  // The same, where that is inside of a Concat; else make_strided().
+  [[nodiscard]] Strided make_result(ValueId id, bool as_image);
+  [[nodiscard]] std::vector<const Op*> movements_of(ValueId id) const;
+  [[nodiscard]] std::optional<Form> moved(Form form, const std::vector<int>& movements) const;
   // The value broadcast to shape `to`, as numpy does.
   [[nodiscard]] Strided broadcast(ValueId id, const Shape& to);
 

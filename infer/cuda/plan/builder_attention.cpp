@@ -51,7 +51,59 @@ void PlanBuilder::emit_attention(const Op& op, const Attention& attention) {
   add_step(a, product.origin + " + " + op.origin);
 }
 
-Strided PlanBuilder::make_for_movements(ValueId id) {
+void PlanBuilder::emit_deformable(const Op& op, const Deformable& deformable) {
+  const Shape& out = shape(op.output);
+  DeformableArguments a;
+  a.heads = static_cast<int>(out[0]);
+  a.channels = static_cast<int>(out[1]);
+  a.queries = static_cast<int>(out[2]);
+  a.align_corners = deformable.align_corners;
+  std::string origin;
+  for (const int i : deformable.samples) {
+    const Op& sample = graph_.ops[static_cast<std::size_t>(i)];
+    const Shape &from = shape(sample.inputs[0]), &places = shape(sample.inputs[1]);
+    DeformableLevel& level = a.levels[a.level_count++];
+    level.x = strided(sample.inputs[0]);
+    level.grid = strided(sample.inputs[1]);
+    level.height = static_cast<int>(from[2]);
+    level.width = static_cast<int>(from[3]);
+    level.points = static_cast<int>(places[2]);
+    origin += sample.origin + " + ";
+  }
+  a.softmax = deformable.softmax >= 0;
+  if (a.softmax) {
+    const ValueId logits = graph_.ops[static_cast<std::size_t>(deformable.softmax)].inputs[0];
+    std::optional<Form> form = moved(first_form(logits), deformable.movements);
+    if (!form) form = moved(tensor(logits), deformable.movements);
+    a.weights = strided(deformable.weights, *form);
+  } else {
+    a.weights = strided(deformable.weights);
+  }
+  // There is one for all channels.
+  a.weights.strides[1] = a.weights.strides[2];
+  a.weights.strides[2] = a.weights.strides[3];
+  a.y = make_for_movements(op.output);
+  add_step(a, origin + op.origin);
+}
+
+// The form of what the movements, one behind the other, make of a value in this form.
+std::optional<Form> PlanBuilder::moved(Form form, const std::vector<int>& movements) const {
+  for (const int i : movements) {
+    const Op& movement = graph_.ops[static_cast<std::size_t>(i)];
+    const Shape &from = shape(movement.inputs[0]), &to = shape(movement.output);
+    if (const auto* transpose = std::get_if<Transpose>(&movement.operation)) {
+      form = transpose_view(form, *transpose, to);
+    } else {
+      const std::optional<Form> view = reshape_view(form, from, to);
+      if (!view) return std::nullopt;
+      form = *view;
+    }
+  }
+  return form;
+}
+
+// Reshapes and Transpositions that alone read the value, each behind the other.
+std::vector<const Op*> PlanBuilder::movements_of(ValueId id) const {
   const std::vector<int> uses = use_counts(graph_);
   std::vector<const Op*> movements;
   ValueId last = id;
@@ -64,7 +116,20 @@ Strided PlanBuilder::make_for_movements(ValueId id) {
     movements.push_back(&*reader);
     last = reader->output;
   }
+  return movements;
+}
+
+Strided PlanBuilder::make_result(ValueId id, bool as_image) {
+  if (slices_.empty() || slices_.count(id) != 0) return make_strided(id, as_image);
+  const std::vector<const Op*> movements = movements_of(id);
+  const bool inside = !movements.empty() && slices_.count(movements.back()->output) != 0;
+  return inside ? make_for_movements(id) : make_strided(id, as_image);
+}
+
+Strided PlanBuilder::make_for_movements(ValueId id) {
+  std::vector<const Op*> movements = movements_of(id);
   if (!options_.fuse || movements.empty()) return make_strided(id, false);
+  const ValueId last = movements.back()->output;
   (void)make_strided(last, type_ == DataType::kF16);
   Form form = forms_[static_cast<std::size_t>(last)].back();
   std::reverse(movements.begin(), movements.end());

@@ -66,7 +66,7 @@ void PlanBuilder::emit_elementwise(const Op& op) {
     a.x[a.input_count++] = broadcast(id, out);
   }
   for (const ElementwiseOp& one : program.ops()) a.ops[a.op_count++] = one;
-  a.y = make_strided(op.output, as_image);
+  a.y = make_result(op.output, as_image);
   a.rank = static_cast<int>(out.size());
   std::copy(out.begin(), out.end(), a.shape);
   add_step(a, program.origin());

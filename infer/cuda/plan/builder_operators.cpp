@@ -458,7 +458,7 @@ void PlanBuilder::emit_layer_norm(const Op& op, const LayerNorm& norm) {
   a.gain = along(norm.gain);
   a.offset = along(norm.offset);
   a.epsilon = norm.epsilon;
-  a.y = make_strided(op.output, !graph_.is_constant(norm.x) && has_image(norm.x));
+  a.y = make_result(op.output, !graph_.is_constant(norm.x) && has_image(norm.x));
   a.y_step = a.y.strides[axis];
   a.rank = static_cast<int>(s.size());
   std::copy(s.begin(), s.end(), a.shape);
@@ -545,7 +545,9 @@ void PlanBuilder::emit_expectation(const Op& softmax, const Op& conv) {
   add_step(a, softmax.origin + " + " + conv.origin);
 }
 
-void PlanBuilder::emit(const Op& op, const Reduce& reduce, int) {
+void PlanBuilder::emit(const Op& op, const Reduce& reduce, int index) {
+  if (const auto deformable = fusion_.deformable_of.find(index); deformable != fusion_.deformable_of.end())
+    return emit_deformable(op, deformable->second);
   const ValueId x = op.inputs[0];
   ReduceArguments a;
   a.kind = reduce.kind;

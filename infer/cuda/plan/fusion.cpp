@@ -7,6 +7,7 @@
 
 #include "infer/cuda/kernels/activation.hpp"
 #include "infer/cuda/kernels/tiles.hpp"
+#include "infer/cuda/plan/deformables.hpp"
 #include "infer/cuda/plan/elementwise.hpp"
 #include "infer/cuda/plan/groups.hpp"
 #include "infer/cuda/plan/layer_norms.hpp"
@@ -28,6 +29,7 @@ class Finder {
       find_expectations();
       find_max_pools();
       find_layer_norms(graph_, fusion_);
+      find_deformables(graph_, fusion_);
       find_computed_where_read(graph_, fusion_);
       return std::move(fusion_);
     }
@@ -37,6 +39,7 @@ class Finder {
     find_enlarged_residuals();
     find_expectations();
     find_layer_norms(graph_, fusion_);
+    find_deformables(graph_, fusion_);
     find_attentions();
     find_max_pools();
     find_stem();

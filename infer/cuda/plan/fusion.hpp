@@ -47,6 +47,15 @@ struct LayerNorm {
   ValueId gain = kNoValue, offset = kNoValue;
 };
 
+// The sum over the points of all levels of a place's value times its weight.
+struct Deformable {
+  std::vector<int> samples;  // GridSamples, one for each level
+  bool align_corners = false;
+  ValueId weights = kNoValue;  // [heads, 1, queries, points]
+  int softmax = -1;            // the Softmax over the points that makes them, or -1
+  std::vector<int> movements;  // Reshapes and Transposes between the Softmax and the weights
+};
+
 // Max pools whose windows lie around the same pixels of one value, the smallest first.
 struct MaxPools {
   ValueId x = kNoValue;
@@ -56,14 +65,15 @@ struct MaxPools {
 
 // An op is named by its index in Graph::ops.
 struct Fusion {
-  std::vector<bool> f32_ops;               // for each op, or empty: computed in f32, whatever the plan's type
-  int stem = -1;                           // the convolution that reads the picture
-  int stem_block = -1;                     // the pointwise op of the block that shares the stem's kernel
-  std::map<int, int> depthwise_of;         // pointwise op -> its depthwise op
-  std::map<int, int> expectation_of;       // 1x1 convolution to one channel -> the Softmax that it weighs
-  std::map<int, MaxPools> max_pools;       // first op -> all pools of its max_pools(), itself included
-  std::map<int, Attention> attention_of;   // MatMul of the probabilities and v -> what is in front of it
-  std::map<int, LayerNorm> layer_norm_of;  // its last operator -> what is in front of it
+  std::vector<bool> f32_ops;                // for each op, or empty: computed in f32, whatever the plan's type
+  int stem = -1;                            // the convolution that reads the picture
+  int stem_block = -1;                      // the pointwise op of the block that shares the stem's kernel
+  std::map<int, int> depthwise_of;          // pointwise op -> its depthwise op
+  std::map<int, int> expectation_of;        // 1x1 convolution to one channel -> the Softmax that it weighs
+  std::map<int, MaxPools> max_pools;        // first op -> all pools of its max_pools(), itself included
+  std::map<int, Attention> attention_of;    // MatMul of the probabilities and v -> what is in front of it
+  std::map<int, LayerNorm> layer_norm_of;   // its last operator -> what is in front of it
+  std::map<int, Deformable> deformable_of;  // the Reduce that sums -> what is in front of it
   // Results of Binary and Unary, each with its op: those that read one compute it in their own kernels.
   std::map<ValueId, int> computed_where_read;
   std::set<ValueId> halves;  // row-major values that are f16, because kernels read them as images or by pieces

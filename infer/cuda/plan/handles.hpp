@@ -108,6 +108,11 @@ class PointerVisitor {
     reads(a.x, a.grid);
     writes(a.y);
   }
+  void operator()(DeformableArguments& a) {
+    for (int i = 0; i < a.level_count; ++i) reads(a.levels[i].x.data, a.levels[i].grid.data);
+    reads(a.weights.data);
+    writes(a.y.data);
+  }
   void operator()(LayerNormArguments& a) {
     reads(a.x.data, a.added.data, a.gain, a.offset);
     writes(a.y.data);

@@ -19,6 +19,7 @@
 
 #include "infer/cuda/kernels/attention.hpp"
 #include "infer/cuda/kernels/conv.hpp"
+#include "infer/cuda/kernels/deformable.hpp"
 #include "infer/cuda/kernels/elementwise.hpp"
 #include "infer/cuda/kernels/generic_conv.hpp"
 #include "infer/cuda/kernels/generic_image.hpp"
@@ -74,7 +75,7 @@ using Arguments =
     std::variant<SeparableArguments, TileProgramArguments, ConvArguments, StemArguments, GenericConvArguments,
                  PoolArguments, MaxPoolsArguments, ResizeArguments, MoveArguments, ElementwiseArguments,
                  SoftmaxArguments, ReduceArguments, MatMulArguments, AttentionArguments, TopKArguments, PickArguments,
-                 CumSumArguments, GridSampleArguments, SelectArguments, LayerNormArguments>;
+                 CumSumArguments, GridSampleArguments, SelectArguments, LayerNormArguments, DeformableArguments>;
 
 inline constexpr double kUsualCycles = 6000;  // of a step whose time is not estimated
 
