@@ -1,12 +1,13 @@
-// The tiles that separable(), stem_block() and conv() can make in a block, how each uses shared memory, and which tile
-// a layer gets. The planner uses it, which knows no CUDA, and so do the kernels, which are instantiated from these
-// tables.
+// The tiles that separable(), bottleneck(), stem_block() and conv() can make in a block, how each uses shared memory,
+// and which tile a layer gets. The planner uses it, which knows no CUDA, and so do the kernels, which are instantiated
+// from these tables.
 //
 // Threads: functions of their arguments, [any].
 #pragma once
 
 #include <cstddef>
 
+#include "infer/cuda/kernels/bottleneck.hpp"
 #include "infer/cuda/kernels/conv.hpp"
 #include "infer/cuda/kernels/divider.hpp"
 #include "infer/cuda/kernels/separable.hpp"
@@ -67,6 +68,66 @@ struct SeparableMemory {
   const int together = m.halo_groups & -m.halo_groups;  // the largest power of two that divides halo_groups
   m.exchange_mask = (together < 8 ? together : 8) - 1;
   m.exchange_shift = together == 1 ? 0 : together == 2 ? 2 : together == 4 ? 1 : stride - 1;
+  return m;
+}
+
+struct BottleneckTile {
+  int ty, tx;  // output pixels of a block
+  int nt;      // groups of 8 output channels that a warp makes
+  static constexpr int kThreads = 256;
+  [[nodiscard]] constexpr int warp_rows() const { return ty * tx / 16; }
+  [[nodiscard]] constexpr int mt() const { return 1; }
+  [[nodiscard]] constexpr int channels() const { return kThreads / 32 / warp_rows() * nt * 8; }
+  // Rows of the input for so many rows of the output; columns likewise.
+  [[nodiscard]] static constexpr int halo(int side, int stride) { return (side - 1) * stride + 3; }
+};
+inline constexpr BottleneckTile kBottleneckTiles[] = {{8, 8, 4}, {4, 8, 4}, {4, 8, 2}};
+inline constexpr int kBottleneckTileCount = static_cast<int>(sizeof(kBottleneckTiles) / sizeof(kBottleneckTiles[0]));
+
+// Shared memory of a block, in bytes, in the order in which its parts lie; the layer's halo comes last.
+struct BottleneckMemory {
+  int groups;       // of 8 channels between the convolutions
+  int front_n16;    // the same in groups of 16
+  int front_steps;  // of 16 input channels
+  int k_steps;      // of 16 depthwise channels
+  int in_pixel_bytes;
+  int in_bytes;     // the input tile, rounded up to groups of 16 pixels
+  int front_bytes;  // the first convolution's packed weights
+  int left_bytes;   // the depthwise results; before, what is kept
+  int right_bytes;  // the packed weights of the second 1x1
+  int taps_bytes;   // the depthwise weights, then their bias, then a barrier
+  int table_bytes;
+  int halo_bytes;                     // the first convolution's results
+  Divider by_words;                   // 16-byte words of a pixel of the input tile
+  int exchange_shift, exchange_mask;  // as in SeparableMemory
+  [[nodiscard]] constexpr int exchange(int column) const { return column >> exchange_shift & exchange_mask; }
+  [[nodiscard]] constexpr std::size_t total() const {
+    const int bytes =
+        in_bytes + front_bytes + left_bytes + right_bytes + taps_bytes + front_n16 * 64 + table_bytes + halo_bytes;
+    return static_cast<std::size_t>(bytes);
+  }
+};
+[[nodiscard]] constexpr BottleneckMemory bottleneck_memory(const BottleneckTile& tile, const BottleneckArguments& a) {
+  BottleneckMemory m{};
+  const int halo = BottleneckTile::halo(tile.ty, a.stride) * BottleneckTile::halo(tile.tx, a.stride);
+  const int pixels = tile.ty * tile.tx;
+  m.groups = (a.c + 7) / 8;
+  m.front_n16 = (m.groups + 1) / 2;
+  m.front_steps = (a.front_groups + 1) / 2;
+  m.k_steps = (a.c + 15) / 16;
+  m.in_pixel_bytes = m.front_steps * 32 + 16;  // an odd number of 16-byte words: no bank conflicts
+  m.in_bytes = (halo + 15) / 16 * 16 * m.in_pixel_bytes;
+  m.front_bytes = m.front_steps * m.front_n16 * 512;
+  const int left = m.k_steps * 32 + 16, kept = a.kept.data != nullptr ? a.kept_groups * 16 + 16 : 0;
+  m.left_bytes = pixels * (left > kept ? left : kept);
+  m.right_bytes = m.k_steps * (tile.channels() / 16) * 512;
+  m.taps_bytes = 11 * m.groups * 16 + 16;
+  m.table_bytes = ((a.front_groups + a.kept_groups + (a.kept.c + 7) / 8 * 8) * 2 + 15) / 16 * 16;
+  m.halo_bytes = halo * m.groups * 16;
+  m.by_words = make_divider(m.front_steps * 2);
+  const int together = m.groups & -m.groups;  // the largest power of two that divides groups
+  m.exchange_mask = (together < 8 ? together : 8) - 1;
+  m.exchange_shift = together == 1 ? 0 : together == 2 ? 2 : together == 4 ? 1 : a.stride - 1;
   return m;
 }
 
@@ -170,8 +231,10 @@ inline constexpr std::size_t kMostConvMemory = std::size_t{110} * 1024;
   return m;
 }
 
-// The index of the tile for a layer, in kSeparableTiles and kConvTiles, or -1 when none fits `shared_bytes`.
+// The index of the tile for a layer, in kSeparableTiles, kBottleneckTiles and kConvTiles, or -1 when none fits
+// `shared_bytes`; of a bottleneck also where its layers had better have two kernels.
 [[nodiscard]] int choose_tile(const SeparableArguments& arguments, std::size_t shared_bytes);
+[[nodiscard]] int choose_tile(const BottleneckArguments& arguments, std::size_t shared_bytes);
 [[nodiscard]] int choose_tile(const ConvArguments& arguments, std::size_t shared_bytes);
 
 }  // namespace camd::infer::cuda

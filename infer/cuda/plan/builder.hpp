@@ -79,6 +79,7 @@ class PlanBuilder {
   [[nodiscard]] StemArguments stem_arguments(const Op& op);
   void add_stem(const StemArguments& arguments, const std::string& origin);
   void emit_separable(const Op& depthwise, const Op& pointwise);
+  void emit_bottleneck(const Op& pointwise, const Bottleneck& block);
   void emit_program(const TileProgramPlan& program);
   // Completes stage `at` of `stages` and its part of `a`. Returns the layer's weights.
   [[nodiscard]] TileWeights emit_layer(const TileProgramPlan& program, std::size_t at, std::vector<TileStage>& stages,

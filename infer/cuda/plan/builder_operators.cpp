@@ -51,6 +51,8 @@ void PlanBuilder::emit(const Op& op, const Conv& conv, int index) {
     if (fusion_.stem_block == index) {
       return emit_stem_block(graph_.ops[static_cast<std::size_t>(fusion_.stem)], depthwise, op);
     }
+    if (const auto block = fusion_.bottlenecks.find(index); block != fusion_.bottlenecks.end())
+      return emit_bottleneck(op, block->second);
     return emit_separable(depthwise, op);
   }
   const auto dense = fusion_.siblings.find(index);

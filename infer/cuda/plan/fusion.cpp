@@ -43,6 +43,7 @@ class Finder {
     find_attentions();
     find_max_pools();
     find_stem();
+    find_bottlenecks();
     find_separables();
     find_stem_block();
     find_pairs();
@@ -427,21 +428,65 @@ class Finder {
     return a;
   }
 
+  // A 1x1 convolution of all pixels that makes no output of the network.
+  [[nodiscard]] bool pointwise(int i) const {
+    const Conv* c = conv(i);
+    return c != nullptr && dense(i) && square(*c, 1) && c->stride.y == 1 && c->pads == Pads{} && !is_head(i);
+  }
+  // The depthwise 3x3 convolution that convolution `point` alone reads, or -1.
+  [[nodiscard]] int depthwise_before(int point) const {
+    const int d = maker(op(point).inputs[0]);
+    if (d < 0 || uses(op(d).output) != 1 || is_output(op(d).output)) return -1;
+    const Conv* deep = conv(d);
+    if (deep == nullptr || in_f32(d) || !single_picture(d) || !square(*deep, 3) || residual(d) != kNoValue) return -1;
+    const std::int64_t channels = graph_.shape(op(d).inputs[0])[1];
+    if (deep->groups != channels || graph_.shape(op(d).output)[1] != channels) return -1;
+    const bool strides = deep->stride.y == 1 || deep->stride.y == 2;
+    return strides && tensor_core_activation(op(d).activation.function) ? d : -1;
+  }
+
+  void find_bottlenecks() {
+    for (int i = 0; i < static_cast<int>(graph_.ops.size()); ++i) {
+      if (!pointwise(i)) continue;
+      const int deep = depthwise_before(i);
+      const int front = deep < 0 ? -1 : maker(op(deep).inputs[0]);
+      // One that has a depthwise convolution in front goes with that.
+      if (front < 0 || !pointwise(front) || residual(front) != kNoValue || depthwise_before(front) >= 0) continue;
+      if (uses(op(front).output) != 1 || is_output(op(front).output) || !graph_.is_constant(op(front).inputs[1]))
+        continue;
+      const int kept = kept_beside(i, op(front).inputs[0]);
+      auto found = describe_bottleneck(graph_, front, deep, i, kept, options_.shared_bytes);
+      if (!found && kept >= 0) found = describe_bottleneck(graph_, front, deep, i, -1, options_.shared_bytes);
+      if (!found) continue;
+      if (found->kept >= 0) {
+        op(found->kept).operation = Gather{1, *selected_channels(graph_, op(found->kept))};
+        fusion_.absorbed.insert(found->kept);
+      }
+      fusion_.absorbed.insert({front, deep});
+      fusion_.depthwise_of[i] = deep;
+      fusion_.bottlenecks[i] = std::move(*found);
+    }
+  }
+  // A selection of channels of x that nothing but a concatenation with the result of convolution `point` reads, or -1.
+  [[nodiscard]] int kept_beside(int point, ValueId x) const {
+    if (uses(op(point).output) != 1) return -1;
+    const int join = readers_[static_cast<std::size_t>(op(point).output)][0];
+    const auto* concat = std::get_if<Concat>(&op(join).operation);
+    if (concat == nullptr || concat->axis != 1 || in_f32(join)) return -1;
+    for (const ValueId in : op(join).inputs) {
+      const int make = maker(in);
+      if (make < 0 || uses(in) != 1 || is_output(in) || in_f32(make) || fusion_.absorbed.count(make) != 0) continue;
+      if (op(make).inputs[0] == x && selected_channels(graph_, op(make))) return make;
+    }
+    return -1;
+  }
+
   void find_separables() {
     for (int i = 0; i < static_cast<int>(graph_.ops.size()); ++i) {
-      const Conv* point = conv(i);
-      if (point == nullptr || !dense(i) || !square(*point, 1) || point->stride.y != 1 || point->pads != Pads{})
-        continue;
-      if (residual(i) != kNoValue || is_head(i)) continue;
-      const int d = maker(op(i).inputs[0]);
-      if (d < 0 || uses(op(d).output) != 1) continue;
-      const Conv* deep = conv(d);
-      if (deep == nullptr || in_f32(d) || !single_picture(d) || !square(*deep, 3) || residual(d) != kNoValue) continue;
-      const std::int64_t channels = graph_.shape(op(d).inputs[0])[1];
-      if (deep->groups != channels || graph_.shape(op(d).output)[1] != channels) continue;
-      if (deep->stride.y != 1 && deep->stride.y != 2) continue;
-      if (!tensor_core_activation(op(d).activation.function)) continue;
-      if (choose_tile(separable_sizes(i, d), options_.shared_bytes) < 0) continue;
+      if (!pointwise(i) || residual(i) != kNoValue || fusion_.absorbed.count(i) != 0) continue;
+      if (fusion_.depthwise_of.count(i) != 0) continue;
+      const int d = depthwise_before(i);
+      if (d < 0 || choose_tile(separable_sizes(i, d), options_.shared_bytes) < 0) continue;
       fusion_.depthwise_of[i] = d;
       fusion_.absorbed.insert(d);
     }
@@ -508,6 +553,7 @@ class Finder {
     std::vector<std::vector<int>> seeds;
     for (int i = 0; i < static_cast<int>(graph_.ops.size()); ++i) {
       if (!dense(i) || fusion_.stem == i || fusion_.depthwise_of.count(i) != 0) continue;
+      if (fusion_.absorbed.count(i) != 0) continue;
       const auto head = fusion_.head_of.find(i);
       if (head != fusion_.head_of.end()) {
         if (head->second == i) seeds.push_back(fusion_.head_groups.at(i));

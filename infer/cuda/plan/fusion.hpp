@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "infer/cuda/plan/bottlenecks.hpp"
 #include "infer/cuda/plan/plan.hpp"
 #include "infer/cuda/plan/tile_layout.hpp"
 #include "infer/graph/graph.hpp"
@@ -69,6 +70,7 @@ struct Fusion {
   int stem = -1;                            // the convolution that reads the picture
   int stem_block = -1;                      // the pointwise op of the block that shares the stem's kernel
   std::map<int, int> depthwise_of;          // pointwise op -> its depthwise op
+  std::map<int, Bottleneck> bottlenecks;    // pointwise op -> the convolutions that end with it; depthwise_of has it
   std::map<int, int> expectation_of;        // 1x1 convolution to one channel -> the Softmax that it weighs
   std::map<int, MaxPools> max_pools;        // first op -> all pools of its max_pools(), itself included
   std::map<int, Attention> attention_of;    // MatMul of the probabilities and v -> what is in front of it

@@ -42,7 +42,15 @@ class Grouper {
       add_unit(seed, std::move(program));
       seeds_.push_back(seed);
     }
-    for (const auto& [point, deep] : fusion_.depthwise_of) add_unit({deep, point}, {});
+    for (const auto& [point, deep] : fusion_.depthwise_of) {
+      std::vector<int> ops{deep, point};
+      if (const auto block = fusion_.bottlenecks.find(point); block != fusion_.bottlenecks.end()) {
+        ops.push_back(block->second.front);
+        if (block->second.kept >= 0) ops.push_back(block->second.kept);
+        std::sort(ops.begin(), ops.end());
+      }
+      add_unit(ops, {});
+    }
     // Operators whose kernel computes others (conv(), the first layer) depend on what those read.
     for (int i = 0; i < count(); ++i) {
       if (unit_of_[static_cast<std::size_t>(i)] < 0) add_unit({i}, {});

@@ -35,6 +35,10 @@ class PointerVisitor {
     reads(a.x.data, a.depthwise, a.depthwise_bias, a.pointwise, a.pointwise_bias);
     writes(a.y.data);
   }
+  void operator()(BottleneckArguments& a) {
+    reads(a.x.data, a.table, a.front, a.front_bias, a.depthwise, a.depthwise_bias, a.pointwise, a.pointwise_bias);
+    writes(a.y.data, a.kept.data);
+  }
   void operator()(TileProgramArguments& a) {
     reads(a.program);
     for (int i = 0; i < a.stage_count; ++i) {

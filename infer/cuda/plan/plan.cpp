@@ -28,6 +28,7 @@ std::string Plan::summary() const {
   int fast = 0, generic_convolutions = 0;
   for (const Step& step : steps) {
     const bool tensor_cores = std::holds_alternative<SeparableArguments>(step.arguments) ||
+                              std::holds_alternative<BottleneckArguments>(step.arguments) ||
                               std::holds_alternative<TileProgramArguments>(step.arguments) ||
                               std::holds_alternative<ConvArguments>(step.arguments) ||
                               std::holds_alternative<StemArguments>(step.arguments);

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "infer/cuda/kernels/attention.hpp"
+#include "infer/cuda/kernels/bottleneck.hpp"
 #include "infer/cuda/kernels/conv.hpp"
 #include "infer/cuda/kernels/deformable.hpp"
 #include "infer/cuda/kernels/elementwise.hpp"
@@ -71,11 +72,11 @@ struct Buffer {
 inline constexpr int kConstantsBuffer = 0;
 inline constexpr int kInputBuffer = 1;
 
-using Arguments =
-    std::variant<SeparableArguments, TileProgramArguments, ConvArguments, StemArguments, GenericConvArguments,
-                 PoolArguments, MaxPoolsArguments, ResizeArguments, MoveArguments, ElementwiseArguments,
-                 SoftmaxArguments, ReduceArguments, MatMulArguments, AttentionArguments, TopKArguments, PickArguments,
-                 CumSumArguments, GridSampleArguments, SelectArguments, LayerNormArguments, DeformableArguments>;
+using Arguments = std::variant<SeparableArguments, BottleneckArguments, TileProgramArguments, ConvArguments,
+                               StemArguments, GenericConvArguments, PoolArguments, MaxPoolsArguments, ResizeArguments,
+                               MoveArguments, ElementwiseArguments, SoftmaxArguments, ReduceArguments, MatMulArguments,
+                               AttentionArguments, TopKArguments, PickArguments, CumSumArguments, GridSampleArguments,
+                               SelectArguments, LayerNormArguments, DeformableArguments>;
 
 inline constexpr double kUsualCycles = 6000;  // of a step whose time is not estimated
 

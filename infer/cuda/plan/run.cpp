@@ -7,6 +7,7 @@ namespace {
 struct Runner {
   const LaunchContext& context;
   int operator()(const SeparableArguments& a) const { return separable(a, context); }
+  int operator()(const BottleneckArguments& a) const { return bottleneck(a, context); }
   int operator()(const TileProgramArguments& a) const { return tile_program(a, context); }
   int operator()(const ConvArguments& a) const { return conv(a, context); }
   int operator()(const StemArguments& a) const { return stem(a, context); }
@@ -31,6 +32,7 @@ struct Runner {
 
 struct Namer {
   const char* operator()(const SeparableArguments&) const { return "separable"; }
+  const char* operator()(const BottleneckArguments&) const { return "bottleneck"; }
   const char* operator()(const TileProgramArguments&) const { return "tiles"; }
   const char* operator()(const ConvArguments&) const { return "conv"; }
   const char* operator()(const StemArguments&) const { return "stem"; }
