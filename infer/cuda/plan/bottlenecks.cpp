@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <utility>
 
 #include "infer/cuda/kernels/tiles.hpp"
 #include "infer/cuda/plan/fusion.hpp"
+#include "infer/graph/rewriting.hpp"
 
 namespace camd::infer::cuda {
 namespace {
@@ -31,8 +34,8 @@ std::vector<std::uint16_t> groups_with_weights(const Graph& graph, const Op& fro
   return groups;
 }
 
-}  // namespace
-
+// The channels of the input that the op takes, one for each of its own; nothing where it is no Gather or Slice of
+// channels.
 std::optional<std::vector<std::int64_t>> selected_channels(const Graph& graph, const Op& op) {
   if (op.activation.function != Function::kNone || op.inputs.empty()) return {};
   const Shape &from = graph.shape(op.inputs[0]), &to = graph.shape(op.output);
@@ -49,8 +52,9 @@ std::optional<std::vector<std::int64_t>> selected_channels(const Graph& graph, c
   return channels;
 }
 
-std::optional<Bottleneck> describe_bottleneck(const Graph& graph, int front, int deep, int point, int kept,
-                                              std::size_t shared_bytes) {
+// Nothing where one kernel for them does not fit or does not pay. `kept`: -1, or an op that selected_channels() takes.
+std::optional<Bottleneck> describe(const Graph& graph, int front, int deep, int point, int kept,
+                                   std::size_t shared_bytes) {
   const auto image = [&](ValueId id) {
     const Shape& s = graph.shape(id);
     Image made;
@@ -102,6 +106,77 @@ std::optional<Bottleneck> describe_bottleneck(const Graph& graph, int front, int
   a.tile = choose_tile(placed, shared_bytes);
   if (a.tile < 0) return {};
   return found;
+}
+
+class Finder {
+ public:
+  Finder(Graph& graph, std::size_t shared_bytes, const ConvolutionKinds& kinds, Fusion& fusion)
+      : graph_(graph),
+        shared_bytes_(shared_bytes),
+        kinds_(kinds),
+        fusion_(fusion),
+        uses_(use_counts(graph)),
+        maker_(producers(graph)) {}
+
+  void run() {
+    for (int i = 0; i < static_cast<int>(graph_.ops.size()); ++i) {
+      if (!kinds_.pointwise(i)) continue;
+      const int deep = kinds_.depthwise_before(i);
+      const int front = deep < 0 ? -1 : maker(op(graph_, deep).inputs[0]);
+      // One that has a depthwise convolution in front goes with that.
+      if (front < 0 || !kinds_.pointwise(front) || kinds_.depthwise_before(front) >= 0) continue;
+      const Op& first = op(graph_, front);
+      if (residual_of(first) != kNoValue || !read_once(first.output) || !graph_.is_constant(first.inputs[1])) continue;
+      const int kept = kept_beside(i, first.inputs[0]);
+      auto found = describe(graph_, front, deep, i, kept, shared_bytes_);
+      if (!found && kept >= 0) found = describe(graph_, front, deep, i, -1, shared_bytes_);
+      if (!found) continue;
+      if (found->kept >= 0) {
+        Op& selection = graph_.ops[static_cast<std::size_t>(found->kept)];
+        selection.operation = Gather{1, *selected_channels(graph_, selection)};
+        fusion_.absorbed.insert(found->kept);
+      }
+      fusion_.absorbed.insert({front, deep});
+      fusion_.depthwise_of[i] = deep;
+      fusion_.bottlenecks[i] = std::move(*found);
+    }
+  }
+
+ private:
+  [[nodiscard]] int maker(ValueId id) const { return maker_[static_cast<std::size_t>(id)]; }
+  [[nodiscard]] bool is_output(ValueId id) const {
+    return std::find(graph_.outputs.begin(), graph_.outputs.end(), id) != graph_.outputs.end();
+  }
+  [[nodiscard]] bool read_once(ValueId id) const { return uses_[static_cast<std::size_t>(id)] == 1 && !is_output(id); }
+  // A selection of channels of x that nothing but a concatenation with the result of convolution `point` reads, or -1.
+  [[nodiscard]] int kept_beside(int point, ValueId x) const {
+    const ValueId made = op(graph_, point).output;
+    for (int join = 0; join < static_cast<int>(graph_.ops.size()); ++join) {
+      const auto* concat = std::get_if<Concat>(&op(graph_, join).operation);
+      const std::vector<ValueId>& parts = op(graph_, join).inputs;
+      if (concat == nullptr || concat->axis != 1 || kinds_.in_f32(join)) continue;
+      if (!read_once(made) || std::find(parts.begin(), parts.end(), made) == parts.end()) continue;
+      for (const ValueId part : parts) {
+        const int make = maker(part);
+        if (make < 0 || !read_once(part) || kinds_.in_f32(make) || fusion_.absorbed.count(make) != 0) continue;
+        if (op(graph_, make).inputs[0] == x && selected_channels(graph_, op(graph_, make))) return make;
+      }
+    }
+    return -1;
+  }
+
+  Graph& graph_;
+  const std::size_t shared_bytes_;
+  const ConvolutionKinds& kinds_;
+  Fusion& fusion_;
+  const std::vector<int> uses_;
+  const std::vector<int> maker_;
+};
+
+}  // namespace
+
+void find_bottlenecks(Graph& graph, std::size_t shared_bytes, const ConvolutionKinds& kinds, Fusion& fusion) {
+  Finder(graph, shared_bytes, kinds, fusion).run();
 }
 
 }  // namespace camd::infer::cuda

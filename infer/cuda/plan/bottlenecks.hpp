@@ -6,7 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <functional>
 #include <vector>
 
 #include "infer/cuda/kernels/bottleneck.hpp"
@@ -22,13 +22,17 @@ struct Bottleneck {
   BottleneckArguments sizes;         // without addresses
 };
 
-// The channels of the input that the op takes, one for each of its own; nothing where it is no Gather or Slice of
-// channels.
-[[nodiscard]] std::optional<std::vector<std::int64_t>> selected_channels(const Graph& graph, const Op& op);
+struct Fusion;
 
-// Nothing where one kernel for them does not fit `shared_bytes` or does not pay. `kept`: -1, or an op that
-// selected_channels() takes.
-[[nodiscard]] std::optional<Bottleneck> describe_bottleneck(const Graph& graph, int front, int deep, int point,
-                                                            int kept, std::size_t shared_bytes);
+// What find_fusions() knows of an op.
+struct ConvolutionKinds {
+  std::function<bool(int op)> pointwise;        // a 1x1 convolution of all pixels that makes no output of the network
+  std::function<int(int op)> depthwise_before;  // the depthwise 3x3 convolution that it alone reads, or -1
+  std::function<bool(int op)> in_f32;
+};
+
+// Adds to Fusion::bottlenecks, depthwise_of and absorbed where one kernel fits `shared_bytes` and pays. Slices of
+// channels that a kernel copies become Gathers.
+void find_bottlenecks(Graph& graph, std::size_t shared_bytes, const ConvolutionKinds& kinds, Fusion& fusion);
 
 }  // namespace camd::infer::cuda

@@ -43,7 +43,10 @@ class Finder {
     find_attentions();
     find_max_pools();
     find_stem();
-    find_bottlenecks();
+    find_bottlenecks(graph_, options_.shared_bytes,
+                     {[this](int i) { return pointwise(i); }, [this](int i) { return depthwise_before(i); },
+                      [this](int i) { return in_f32(i); }},
+                     fusion_);
     find_separables();
     find_stem_block();
     find_pairs();
@@ -443,42 +446,6 @@ class Finder {
     if (deep->groups != channels || graph_.shape(op(d).output)[1] != channels) return -1;
     const bool strides = deep->stride.y == 1 || deep->stride.y == 2;
     return strides && tensor_core_activation(op(d).activation.function) ? d : -1;
-  }
-
-  void find_bottlenecks() {
-    for (int i = 0; i < static_cast<int>(graph_.ops.size()); ++i) {
-      if (!pointwise(i)) continue;
-      const int deep = depthwise_before(i);
-      const int front = deep < 0 ? -1 : maker(op(deep).inputs[0]);
-      // One that has a depthwise convolution in front goes with that.
-      if (front < 0 || !pointwise(front) || residual(front) != kNoValue || depthwise_before(front) >= 0) continue;
-      if (uses(op(front).output) != 1 || is_output(op(front).output) || !graph_.is_constant(op(front).inputs[1]))
-        continue;
-      const int kept = kept_beside(i, op(front).inputs[0]);
-      auto found = describe_bottleneck(graph_, front, deep, i, kept, options_.shared_bytes);
-      if (!found && kept >= 0) found = describe_bottleneck(graph_, front, deep, i, -1, options_.shared_bytes);
-      if (!found) continue;
-      if (found->kept >= 0) {
-        op(found->kept).operation = Gather{1, *selected_channels(graph_, op(found->kept))};
-        fusion_.absorbed.insert(found->kept);
-      }
-      fusion_.absorbed.insert({front, deep});
-      fusion_.depthwise_of[i] = deep;
-      fusion_.bottlenecks[i] = std::move(*found);
-    }
-  }
-  // A selection of channels of x that nothing but a concatenation with the result of convolution `point` reads, or -1.
-  [[nodiscard]] int kept_beside(int point, ValueId x) const {
-    if (uses(op(point).output) != 1) return -1;
-    const int join = readers_[static_cast<std::size_t>(op(point).output)][0];
-    const auto* concat = std::get_if<Concat>(&op(join).operation);
-    if (concat == nullptr || concat->axis != 1 || in_f32(join)) return -1;
-    for (const ValueId in : op(join).inputs) {
-      const int make = maker(in);
-      if (make < 0 || uses(in) != 1 || is_output(in) || in_f32(make) || fusion_.absorbed.count(make) != 0) continue;
-      if (op(make).inputs[0] == x && selected_channels(graph_, op(make))) return make;
-    }
-    return -1;
   }
 
   void find_separables() {

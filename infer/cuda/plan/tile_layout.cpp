@@ -75,8 +75,8 @@ class Layouter {
         if (planes_ && tx % kPlaneRun != 0) continue;
         if ((ty > 4 && ty >= 2 * base_.h) || (tx > 4 && tx >= 2 * base_.w)) continue;
         if (!find_regions(ty, tx)) continue;
-        for (const int columns : {1, 2, 4, 8, 16}) {
-          if (columns > 1 && !splits(columns)) break;
+        for (const int columns : {1, 2, 3, 4, 5, 8, 15, 16}) {
+          if (columns > 1 && !splits(columns)) continue;
           for (const int threads : {256, 512}) try_layout(ty, tx, columns, threads);
         }
       }
