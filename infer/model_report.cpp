@@ -36,7 +36,7 @@ std::size_t bytes_of(const Graph& graph) {
 std::string on_cpu(const Graph& graph, const std::string& path, EngineMemory& memory) {
   constexpr int kThreads = 1;  // decides how operators are cut, not what they need
   const auto program = cpu::build_program(graph, cpu::kernels(), kThreads, path);
-  for (const auto& packed : program->weights) memory.weight_bytes += packed->size() * sizeof(float);
+  memory.weight_bytes = program->weight_bytes;
   memory.frame_bytes = (program->arena_floats + program->scratch_floats) * sizeof(float) + bytes_of(graph);
   return fmt::format("{} steps, {} for each frame in flight, {} of weights", program->steps.size(),
                      mebibytes(memory.frame_bytes), mebibytes(memory.weight_bytes));

@@ -171,7 +171,7 @@ step_arm64() {
     without_arm64="Debian's arm64 packages could not be fetched: build/arm64-sysroot.log" && return 0
   fi
   configure arm64 && build arm64 test_base test_device test_infer &&
-    run_tests arm64 --tests-regex '^(base|device)/|^infer/(Cpu/Kernels|ThreadPool|Preprocess|AllFormats)' --repeat after-timeout:2
+    run_tests arm64 --tests-regex '^(base|device)/|^infer/(Cpu/Kernels|Cpu/Bytes|ThreadPool|Preprocess|AllFormats)' --repeat after-timeout:2
 }
 step_lint() { scripts/lint.sh; }
 

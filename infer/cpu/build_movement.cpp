@@ -70,6 +70,21 @@ void build_gather(Builder& builder, const Op& op, const Gather& gather) {
     add_channels(builder, op, {op.inputs[0]}, std::move(from));
     return;
   }
+  // A copy for each index, while they are few.
+  constexpr std::size_t kMostCopies = 64;
+  if (gather.indices.size() <= kMostCopies) {
+    const auto in_strides = strides_of(builder.shape(op.inputs[0]));
+    const auto out_strides = strides_of(builder.shape(op.output));
+    Shape one = builder.shape(op.output);
+    one[at(gather.axis)] = 1;
+    const Place in = builder.read_plain(op.inputs[0]);
+    const Place out = builder.write_plain(op.output);
+    for (std::size_t i = 0; i < gather.indices.size(); ++i) {
+      builder.add_copy(op, in, gather.indices[i] * in_strides[at(gather.axis)], in_strides, out,
+                       static_cast<std::int64_t>(i) * out_strides[at(gather.axis)], out_strides, one);
+    }
+    return;
+  }
   build_reference(builder, op);
 }
 

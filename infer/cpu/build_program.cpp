@@ -1,5 +1,6 @@
 #include "infer/cpu/build_program.hpp"
 
+#include "infer/cpu/build_bytes.hpp"
 #include "infer/cpu/build_conv.hpp"
 #include "infer/cpu/build_elementwise.hpp"
 #include "infer/cpu/build_movement.hpp"
@@ -47,8 +48,14 @@ struct Build {
 std::shared_ptr<const Program> build_program(Graph graph, const Kernels& kernels, int threads,
                                              const std::string& model) {
   Fusions fusions = fuse(graph);
-  Builder builder(std::move(graph), std::move(fusions), kernels, threads, model);
-  for (const Op& op : builder.graph().ops) std::visit(Build{builder, op}, op.operation);
+  BytePlan bytes = kernels.bytes == nullptr ? BytePlan{} : plan_bytes(graph, fusions);
+  Builder builder(std::move(graph), std::move(fusions), std::move(bytes), kernels, threads, model);
+  for (const Op& op : builder.graph().ops) {
+    if (builder.makes_bytes(op))
+      build_bytes(builder, op);
+    else
+      std::visit(Build{builder, op}, op.operation);
+  }
   return builder.finish();
 }
 

@@ -14,12 +14,15 @@ namespace {
 
 // 2 GiB: more than any detector of this class needs, less than most machines have.
 constexpr std::size_t kMaxArenaFloats = std::size_t{1} << 29;
+// Kernels read pixels of a convolution's tile that lie beyond the last row, and use nothing of them.
+constexpr std::size_t kReadBeyond = 64;
 
 }  // namespace
 
-Builder::Builder(Graph graph, Fusions fusions, const Kernels& kernels, int threads, std::string model)
+Builder::Builder(Graph graph, Fusions fusions, BytePlan bytes, const Kernels& kernels, int threads, std::string model)
     : graph_(std::move(graph)),
       fusions_(std::move(fusions)),
+      bytes_(std::move(bytes)),
       kernels_(kernels),
       threads_(threads),
       model_(std::move(model)),
@@ -57,7 +60,10 @@ bool Builder::is_picture(ValueId id) const {
   return s.size() == 4 && s[0] == 1;
 }
 
-bool Builder::prefers_blocked(ValueId id) const { return is_picture(id) && storage_[at(id)].has_blocked; }
+bool Builder::prefers_blocked(ValueId id) const {
+  const Storage& storage = storage_[at(id)];
+  return is_picture(id) && (storage.has_blocked || (storage.has_bytes && !storage.has_plain));
+}
 
 int Builder::group_of(ValueId id) const {
   int group = id;
@@ -111,7 +117,7 @@ int Builder::new_buffer(std::size_t floats) {
   return static_cast<int>(buffers_.size()) - 1;
 }
 
-BlockedPlace Builder::blocked_form(ValueId id) {
+BlockedPlace Builder::blocked_layout(ValueId id) const {
   const Shape& s = shape(id);
   const Pads& halo = halos_[at(id)];
   BlockedPlace b;
@@ -122,6 +128,11 @@ BlockedPlace Builder::blocked_form(ValueId id) {
   b.form.row = at(s[3] + halo.left + halo.right) * kLanes;
   b.form.block = b.form.row * at(s[2] + halo.top + halo.bottom);
   b.origin = at(halo.top) * b.form.row + at(halo.left) * kLanes;
+  return b;
+}
+
+BlockedPlace Builder::blocked_form(ValueId id) {
+  BlockedPlace b = blocked_layout(id);
   Storage& storage = storage_[at(id)];
   if (storage.blocked_buffer < 0) storage.blocked_buffer = new_buffer(b.form.block * at(blocks(b.form.channels)));
   b.place.kind = Place::Kind::kArena;
@@ -152,10 +163,33 @@ Place Builder::plain_place(ValueId id) {
   return place;
 }
 
-template <typename S, typename Used, typename Written>
-void Builder::add_conversion(ValueId id, const Used& in, const Written& out) {
+ByteScale Builder::byte_scale(const ByteGrid& grid) const {
+  // The number of a byte whose bits are all 0.
+  const int lowest = kernels_.bytes->flip == 0 ? 0 : -128;
+  return {grid.scale, lowest - grid.low, lowest + grid.high - grid.low};
+}
+
+BytePlace Builder::byte_form(ValueId id) {
+  const BlockedPlace same = blocked_layout(id);
+  BytePlace b;
+  b.halo = same.halo;
+  b.form = {nullptr, same.form.row, same.form.block, same.form.channels, same.form.height, same.form.width};
+  b.origin = same.origin;
+  b.scale = byte_scale(*bytes_.grids[at(id)]);
+  Storage& storage = storage_[at(id)];
+  if (storage.byte_buffer < 0) {
+    const std::size_t size = b.form.block * at(blocks(b.form.channels)) + kReadBeyond;
+    storage.byte_buffer = new_buffer((size + sizeof(float) - 1) / sizeof(float));
+  }
+  b.place.kind = Place::Kind::kArena;
+  b.place.offset = at(storage.byte_buffer);
+  return b;
+}
+
+template <typename S, typename K, typename Used, typename Written>
+void Builder::add_conversion(ValueId id, const K& kernels, const Used& in, const Written& out) {
   auto step = std::make_unique<S>();
-  step->kernels = &kernels_;
+  step->kernels = &kernels;
   step->in = in;
   step->out = out;
   step->items = blocks(number(shape(id)[1]));
@@ -165,11 +199,30 @@ void Builder::add_conversion(ValueId id, const Used& in, const Written& out) {
 BlockedPlace Builder::read_blocked(ValueId id) {
   Storage& storage = storage_[at(id)];
   if (!storage.has_blocked) {
-    const Place in = read_plain(id);
-    add_conversion<ToBlockedStep>(id, in, blocked_form(id));
+    if (storage.has_bytes)
+      add_conversion<ToFloatsStep>(id, *kernels_.bytes, byte_form(id), blocked_form(id));
+    else
+      add_conversion<ToBlockedStep>(id, kernels_, read_plain(id), blocked_form(id));
     storage.has_blocked = true;
   }
   return blocked_form(id);
+}
+
+BytePlace Builder::read_bytes(ValueId id) {
+  Storage& storage = storage_[at(id)];
+  if (!storage.has_bytes) {
+    if (storage.has_blocked)
+      add_conversion<FromFloatsStep>(id, *kernels_.bytes, read_blocked(id), byte_form(id));
+    else
+      add_conversion<FromPlanesStep>(id, *kernels_.bytes, read_plain(id), byte_form(id));
+    storage.has_bytes = true;
+  }
+  return byte_form(id);
+}
+
+BytePlace Builder::write_bytes(ValueId id) {
+  storage_[at(id)].has_bytes = true;
+  return byte_form(id);
 }
 
 BlockedPlace Builder::write_blocked(ValueId id) {
@@ -181,7 +234,7 @@ Place Builder::read_plain(ValueId id) {
   if (graph_.is_constant(id) || id == graph_.input) return plain_place(id);
   Storage& storage = storage_[at(id)];
   if (!storage.has_plain) {
-    add_conversion<ToPlainStep>(id, blocked_form(id), plain_place(id));
+    add_conversion<ToPlainStep>(id, kernels_, read_blocked(id), plain_place(id));
     storage.has_plain = true;
   }
   return plain_place(id);
@@ -205,11 +258,6 @@ void Builder::touch(Place& place) {
   if (buffer.first < 0) buffer.first = step;
   buffer.last = step;
   patches_.emplace_back(&place, id);
-}
-
-const float* Builder::keep(std::vector<float> weights) {
-  program_->weights.push_back(std::make_shared<const std::vector<float>>(std::move(weights)));
-  return program_->weights.back()->data();
 }
 
 void Builder::add_copy(const Op& op, const Place& in, std::int64_t in_base, const std::vector<std::int64_t>& in_strides,

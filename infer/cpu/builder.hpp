@@ -1,9 +1,10 @@
 // Builder: what the families of operators (build_*.hpp) share while a graph becomes a Program. It decides where each
-// value lies, converts between blocked and plain storage where neighbours differ, and plans the arena.
+// value lies, converts between blocked, plain and byte storage where neighbours differ, and plans the arena.
 //
 // Threads: one thread, during build_program() only. Private to infer/cpu/.
-// A value may have a blocked form, a plain form or both. Each is made once: by the value's own step or by a conversion.
-// A family makes a step like this: read_*() for each input, write_*() for the output, then add() with all their places.
+// A value may have a blocked form, a plain form and one of bytes. Each is made once: by the value's own step or by a
+// conversion. A family makes a step like this: read_*() for each input, write_*() for the output, then add() with all
+// their places.
 #pragma once
 
 #include <memory>
@@ -11,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "infer/cpu/byte_plan.hpp"
+#include "infer/cpu/byte_steps.hpp"
 #include "infer/cpu/fusion.hpp"
 #include "infer/cpu/steps.hpp"
 
@@ -18,8 +21,8 @@ namespace camd::infer::cpu {
 
 class Builder {
  public:
-  // `fusions` belong to `graph`, see fuse().
-  Builder(Graph graph, Fusions fusions, const Kernels& kernels, int threads, std::string model);
+  // `fusions` and `bytes` belong to `graph`, see fuse() and plan_bytes(); `bytes` is empty where kernels have none.
+  Builder(Graph graph, Fusions fusions, BytePlan bytes, const Kernels& kernels, int threads, std::string model);
 
   [[nodiscard]] const Graph& graph() const noexcept { return graph_; }
   [[nodiscard]] const Shape& shape(ValueId id) const { return graph_.shape(id); }
@@ -29,6 +32,8 @@ class Builder {
   // What the op does beside its operator; null: it is no normalisation.
   [[nodiscard]] const Normalization* normalization_of(const Op& op) const;
   [[nodiscard]] Requantize requantize_of(const Op& op) const;
+  [[nodiscard]] const BytePlan& bytes() const noexcept { return bytes_; }
+  [[nodiscard]] bool makes_bytes(const Op& op) const { return !bytes_.made.empty() && bytes_.made[at(op.output)]; }
 
   // ---- Values
   [[nodiscard]] bool is_picture(ValueId id) const;       // [1,C,H,W]
@@ -36,6 +41,10 @@ class Builder {
   // The value's storage in one form. read_*() adds a conversion when the value has only the other form.
   [[nodiscard]] BlockedPlace read_blocked(ValueId id);
   [[nodiscard]] BlockedPlace write_blocked(ValueId id);
+  [[nodiscard]] BytePlace read_bytes(ValueId id);
+  [[nodiscard]] BytePlace write_bytes(ValueId id);
+  // How numbers of the grid lie in bytes.
+  [[nodiscard]] ByteScale byte_scale(const ByteGrid& grid) const;
   [[nodiscard]] Place read_plain(ValueId id);
   [[nodiscard]] Place write_plain(ValueId id);
   // Whether both values lie in the same plain storage.
@@ -53,7 +62,13 @@ class Builder {
   void add_copy(const Op& op, const Place& in, std::int64_t in_base, const std::vector<std::int64_t>& in_strides,
                 const Place& out, std::int64_t out_base, const std::vector<std::int64_t>& out_strides, const Shape& to);
   // Stores weights in the Program.
-  [[nodiscard]] const float* keep(std::vector<float> weights);
+  template <typename T>
+  [[nodiscard]] const T* keep(std::vector<T> weights) {
+    auto kept = std::make_shared<const std::vector<T>>(std::move(weights));
+    program_->weights.push_back(kept);
+    program_->weight_bytes += kept->size() * sizeof(T);
+    return kept->data();
+  }
 
   // After the last op: writes the graph's outputs, plans the arena and hands the Program out.
   [[nodiscard]] std::shared_ptr<const Program> finish();
@@ -68,22 +83,25 @@ class Builder {
     std::size_t offset = 0;
   };
   struct Storage {
-    bool has_plain = false, has_blocked = false;
-    int blocked_buffer = -1;
+    bool has_plain = false, has_blocked = false, has_bytes = false;
+    int blocked_buffer = -1, byte_buffer = -1;
   };
 
+  [[nodiscard]] BlockedPlace blocked_layout(ValueId id) const;  // but where it lies
   [[nodiscard]] BlockedPlace blocked_form(ValueId id);
+  [[nodiscard]] BytePlace byte_form(ValueId id);
   [[nodiscard]] Place plain_place(ValueId id);
   [[nodiscard]] int group_of(ValueId id) const;
   void join_reshapes();
   void plan_halos();
   [[nodiscard]] int new_buffer(std::size_t floats);
-  template <typename S, typename Used, typename Written>
-  void add_conversion(ValueId id, const Used& in, const Written& out);
+  template <typename S, typename K, typename Used, typename Written>
+  void add_conversion(ValueId id, const K& kernels, const Used& in, const Written& out);
   void append(std::unique_ptr<Step> step, const Op* op);
   // The latest step uses the place: notes its buffer's life, and where to write the offset in the end.
   void touch(Place& place);
   void touch(BlockedPlace& place) { touch(place.place); }
+  void touch(BytePlace& place) { touch(place.place); }
   template <typename P>
   void touch(std::vector<P>& places) {
     for (P& place : places) touch(place);
@@ -93,6 +111,7 @@ class Builder {
 
   Graph graph_;
   Fusions fusions_;
+  BytePlan bytes_;
   const Kernels& kernels_;
   int threads_;
   std::string model_;

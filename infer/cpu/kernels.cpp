@@ -2,12 +2,28 @@
 
 #include <algorithm>
 
+#if defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
+
+#include "infer/cpu/byte_kernels.hpp"
 #include "infer/cpu/kernels_avx2.hpp"
 #include "infer/cpu/kernels_avx512.hpp"
 #include "infer/cpu/kernels_baseline.hpp"
 #include "infer/graph/window.hpp"
 
 namespace camd::infer::cpu {
+namespace {
+
+// The same kernels, and those for bytes.
+Kernels with_bytes(const Kernels& kernels, const ByteKernels& bytes) {
+  Kernels both = kernels;
+  both.name = bytes.name;
+  both.bytes = &bytes;
+  return both;
+}
+
+}  // namespace
 
 std::vector<const Kernels*> kernel_sets() {
   std::vector<const Kernels*> sets;
@@ -15,9 +31,25 @@ std::vector<const Kernels*> kernel_sets() {
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512vl")) {
+      if (__builtin_cpu_supports("avx512vnni")) {
+        static const Kernels kVnni = with_bytes(avx512_kernels(), byte_kernels_vnni());
+        sets.push_back(&kVnni);
+      }
       sets.push_back(&avx512_kernels());
     }
     sets.push_back(&avx2_kernels());
+  }
+#elif defined(__aarch64__)
+  // Bits of the Linux kernel's arch/arm64/include/uapi/asm/hwcap.h, which older C libraries do not name.
+  constexpr unsigned long kDotProducts = 1UL << 20, kMatrixProducts = 1UL << 13;
+  const bool dot_products = (getauxval(AT_HWCAP) & kDotProducts) != 0;
+  if (dot_products && (getauxval(AT_HWCAP2) & kMatrixProducts) != 0) {
+    static const Kernels kMatrices = with_bytes(baseline_kernels(), byte_kernels_i8mm());
+    sets.push_back(&kMatrices);
+  }
+  if (dot_products) {
+    static const Kernels kDots = with_bytes(baseline_kernels(), byte_kernels_dotprod());
+    sets.push_back(&kDots);
   }
 #endif
   sets.push_back(&baseline_kernels());
@@ -58,6 +90,32 @@ std::vector<float> pack_dense(const Constant& weight) {
             const std::int64_t m = first * kLanes + o;
             const std::int64_t c = c8 * kLanes + i;
             if (m < s[0] && c < s[1]) packed[to] = weight.f32[at((m * s[1] + c) * taps + tap)];
+          }
+        }
+      }
+    }
+  }
+  return packed;
+}
+
+std::vector<std::int8_t> pack_bytes(const std::vector<std::int8_t>& weights, const Shape& s, BytePacking packing) {
+  const std::int64_t out_blocks = (s[0] + kLanes - 1) / kLanes;
+  const std::int64_t in_blocks = (s[1] + kLanes - 1) / kLanes;
+  const std::int64_t taps = s[2] * s[3];
+  const std::int64_t together = packing == BytePacking::kFours ? 4 : 8;
+  std::vector<std::int8_t> packed(at(out_blocks * in_blocks * taps * kLanes * kLanes), 0);
+  std::size_t to = 0;
+  for (std::int64_t first = 0; first < out_blocks; first += 2) {
+    const std::int64_t count = std::min<std::int64_t>(2, out_blocks - first);
+    for (std::int64_t c8 = 0; c8 < in_blocks; ++c8) {
+      for (std::int64_t tap = 0; tap < taps; ++tap) {
+        for (std::int64_t part = 0; part < kLanes; part += together) {
+          for (std::int64_t o = 0; o < count * kLanes; ++o) {
+            for (std::int64_t i = 0; i < together; ++i, ++to) {
+              const std::int64_t m = first * kLanes + o;
+              const std::int64_t c = c8 * kLanes + part + i;
+              if (m < s[0] && c < s[1]) packed[to] = weights[at((m * s[1] + c) * taps + tap)];
+            }
           }
         }
       }

@@ -73,6 +73,8 @@ struct NormalizeArguments {
   Activation activation;
 };
 
+struct ByteKernels;  // infer/cpu/bytes.hpp
+
 struct Kernels {
   const char* name;
   // Dense convolution: output blocks [first, first + count), count 1 to kConvBlocks, rows [y0, y1).
@@ -117,6 +119,8 @@ struct Kernels {
   // From and to plain [C][H][W], one block.
   void (*to_blocked)(const float* plain, const Blocked& out, int block) noexcept;
   void (*to_plain)(const Blocked& in, float* plain, int block) noexcept;
+  // For quantised networks; null where the processor has no dot products of bytes: then they run in f32.
+  const ByteKernels* bytes = nullptr;
 };
 
 // What this machine runs, the best first.

@@ -75,7 +75,8 @@ class Step {
 
 struct Program {
   std::vector<std::unique_ptr<Step>> steps;
-  std::vector<std::shared_ptr<const std::vector<float>>> weights;
+  std::vector<std::shared_ptr<const void>> weights;
+  std::size_t weight_bytes = 0;
   std::vector<std::shared_ptr<const Constant>> constants;
   std::vector<int> items;  // per step
   std::size_t arena_floats = 0;

@@ -1,6 +1,6 @@
 // Handlers of QuantizeLinear and DequantizeLinear: networks of 8 bits as exporters write them, with the pair around
 // every operator. Weights become f32 beforehand; activations are rounded to the same steps, and computed in floating
-// point.
+// point. Where bytes are worth while an engine finds them in the rounding (infer/cpu/byte_plan.hpp).
 #include "infer/graph/lower_quantized.hpp"
 
 #include <fmt/format.h>
@@ -117,7 +117,7 @@ void multiply_integers(Lowering& l) {
 
 const std::vector<HandlerEntry>& quantized_handlers() {
   static const std::vector<HandlerEntry> kTable = {
-      {"QuantizeLinear", quantize, "to 8 or 16 bits; computed in floating point"},
+      {"QuantizeLinear", quantize, "to 8 or 16 bits; computed in floating point, 8 bits also as they are"},
       {"DequantizeLinear", dequantize},
       {"DynamicQuantizeLinear", quantize_dynamically, "nothing is rounded"},
       {"ConvInteger", convolve_integers, "computed in floating point"},

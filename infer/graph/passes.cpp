@@ -380,7 +380,11 @@ void run_passes(Graph& graph, const LowerOptions& options) {
   if (unstack_reductions(graph)) simplify_movement(graph);
   fold_padding(graph);
   remove_unused(graph);
-  if (options.fuse_activation) simplify_quantization(graph);
+  if (options.fuse_activation) {
+    const std::size_t before = graph.ops.size();
+    simplify_quantization(graph);
+    if (graph.ops.size() != before) simplify_movement(graph);  // what pairs stood between
+  }
   fold_channel_arithmetic(graph);
   recognise_functions(graph);
   if (options.fuse_activation) {
