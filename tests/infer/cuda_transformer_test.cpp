@@ -254,6 +254,15 @@ TEST(CudaDeformable, SamplesThatOthersReadStay) {
   expect_reference(graph, g.random_input());
 }
 
+// Large enough for eight elements a thread; a number for each line and one for all.
+TEST(CudaElementwise, LargeTensorsEqualTheReference) {
+  GraphBuilder g({1, 3, 512, 184});
+  const ValueId x = reshape(g, g.input(), {1, 1536, 184});
+  const ValueId masked = g.binary(Binary::Kind::kMul, x, g.constant({1, 1536, 1}));
+  const ValueId shifted = g.binary(Binary::Kind::kSub, g.unary(masked, {Function::kGelu}), number(g, 0.25F));
+  expect_reference(g.finish({g.binary(Binary::Kind::kAdd, shifted, x)}), g.random_input());
+}
+
 // What computes each element alone, and what it is reshaped to, is written where a Concat wants it.
 TEST(CudaViews, ReshapedResultsAreWrittenIntoTheirConcatenation) {
   GraphBuilder g({1, 3, 6, 8});

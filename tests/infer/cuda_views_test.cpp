@@ -217,6 +217,14 @@ TEST_P(LongTopK, ChoosesAndOrdersAsTheReference) {
   EXPECT_EQ(got[0], run_reference(graph, input)[0].f32);
 }
 
+TEST(LongestTopK, ChoosesAndOrdersAsTheReference) {
+  GraphBuilder g({1, 3, 100, 50});
+  const ValueId line = g.op(Reshape{}, {g.input()}, {1, 15000});
+  const Graph graph = g.finish({g.op(TopK{1, 300, true}, {line}, {1, 300})});
+  const std::vector<float> input = g.random_input();
+  EXPECT_EQ(test::run_emulated(plan_of(graph, DataType::kF32), input)[0], run_reference(graph, input)[0].f32);
+}
+
 INSTANTIATE_TEST_SUITE_P(Counts, LongTopK,
                          testing::Values(std::pair{std::int64_t{1}, true}, std::pair{std::int64_t{300}, true},
                                          std::pair{std::int64_t{1199}, false}, std::pair{std::int64_t{1200}, true}));

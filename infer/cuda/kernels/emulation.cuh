@@ -221,7 +221,9 @@ inline float exchange_lanes(float value, int mask) {
   emulation::wait_at(emulation::Barrier::kWarp);
   return other;
 }
+inline void warp_sync() { emulation::wait_at(emulation::Barrier::kWarp); }
 inline int count_up(int* counter) { return (*counter)++; }
+inline void add_to(int* counter, int value) { *counter += value; }
 inline void count_in(int* counters, int bin) {
   if (bin >= 0) ++counters[bin];
 }

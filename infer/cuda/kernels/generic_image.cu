@@ -1,7 +1,8 @@
-// Kernels on images of any type and size, one thread for each output element: pooling, resizing, and the picture to
-// planes of f32.
+// Kernels on images of any type and size, one thread for each output element or for 8 channels: pooling, resizing, and
+// the picture to planes of f32.
 #include "infer/cuda/kernels/generic_image.hpp"
 
+#include "infer/cuda/kernels/eight.cuh"
 #include "infer/cuda/kernels/image.cuh"
 #include "infer/cuda/kernels/launch.cuh"
 
@@ -29,22 +30,24 @@ CAMD_DEVICE Element element_of(const Image& image) {
           pixel < static_cast<std::int64_t>(image.h) * image.w};
 }
 
+// A thread for 8 channels of an output pixel. Padding channels are pooled too: they are finite.
 template <typename T>
 CAMD_KERNEL(kThreads, 1)
 pool_kernel(const PoolArguments p) {
   let_next_kernel_start();
   wait_for_previous_kernel();
-  const Element o = element_of(p.y);
-  if (!o.inside) return;
-  T* const to = at<T>(p.y, o.y, o.x, o.c);
-  if (o.c >= p.y.c) {
-    *to = from_float<T>(0.0F);
-    return;
-  }
+  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + static_cast<std::int64_t>(threadIdx.x);
+  const int groups = padded(p.y.c) / 8;
+  const std::int64_t pixel = i / groups;
+  const int oy = static_cast<int>(pixel / p.y.w), ox = static_cast<int>(pixel % p.y.w);
+  const int c = static_cast<int>(i % groups) * 8;
+  if (oy >= p.y.h) return;
   const bool average = p.pool.kind == Pool::Kind::kAverage;
-  const int y0 = o.y * p.pool.stride.y - p.pool.pads.top;
-  const int x0 = o.x * p.pool.stride.x - p.pool.pads.left;
-  float result = average ? 0.0F : -INFINITY;
+  const int y0 = oy * p.pool.stride.y - p.pool.pads.top;
+  const int x0 = ox * p.pool.stride.x - p.pool.pads.left;
+  float result[8];
+#pragma unroll
+  for (float& r : result) r = average ? 0.0F : -INFINITY;
   int inside = 0, counted = 0;
   for (int ky = 0; ky < p.pool.kernel.y; ++ky) {
     const int y = y0 + ky * p.pool.dilation.y;
@@ -54,12 +57,45 @@ pool_kernel(const PoolArguments p) {
       if (y < p.x.h + p.pool.pads.bottom && x < p.x.w + p.pool.pads.right) ++counted;
       if (y < 0 || y >= p.x.h || x < 0 || x >= p.x.w) continue;
       ++inside;
-      const float v = to_float(*at<T>(p.x, y, x, o.c));
-      result = average ? result + v : fmaxf(result, v);
+      float v[8];
+      load_eight(v, at<T>(p.x, y, x, c));
+#pragma unroll
+      for (int k = 0; k < 8; ++k) result[k] = average ? result[k] + v[k] : fmaxf(result[k], v[k]);
     }
   }
-  if (average) result /= static_cast<float>(max(p.pool.count_pads ? counted : inside, 1));
-  *to = from_float<T>(result);
+  if (average) {
+    const float count = static_cast<float>(max(p.pool.count_pads ? counted : inside, 1));
+#pragma unroll
+    for (float& r : result) r /= count;
+  }
+  store_eight(at<T>(p.y, oy, ox, c), result);
+}
+
+// The average of all pixels: a block for 8 channels.
+template <typename T>
+CAMD_KERNEL(kThreads, 1)
+average_kernel(const PoolArguments p) {
+  CAMD_SHARED(memory);
+  auto* const sums = reinterpret_cast<float*>(memory);  // [thread][8]
+  let_next_kernel_start();
+  wait_for_previous_kernel();
+  const int thread = static_cast<int>(threadIdx.x), c = static_cast<int>(blockIdx.x) * 8, pixels = p.x.h * p.x.w;
+  float own[8] = {};
+#pragma unroll 4
+  for (int pixel = thread; pixel < pixels; pixel += kThreads) {
+    float v[8];
+    load_eight(v, static_cast<const T*>(p.x.data) + static_cast<std::ptrdiff_t>(pixel) * p.x.pitch + c);
+#pragma unroll
+    for (int k = 0; k < 8; ++k) own[k] += v[k];
+  }
+#pragma unroll
+  for (int k = 0; k < 8; ++k) sums[thread * 8 + k] = own[k];
+  block_sync();
+  for (int half = kThreads / 2; half > 0; half /= 2) {
+    for (int i = thread; i < half * 8; i += kThreads) sums[i] += sums[half * 8 + i];
+    block_sync();
+  }
+  if (thread < 8) *at<T>(p.y, 0, 0, c + thread) = from_float<T>(sums[thread] / static_cast<float>(pixels));
 }
 
 template <typename T>
@@ -105,7 +141,16 @@ int preprocess(const PreprocessArguments& p, const LaunchContext& context) {
 }
 
 int pool(const PoolArguments& p, const LaunchContext& context) {
-  const dim3 grid = blocks_for(elements(p.y));
+  constexpr int kManyPixels = 64;
+  const bool whole = p.y.h == 1 && p.y.w == 1 && p.pool.pads == Pads{} && p.pool.dilation == Pair2{1, 1} &&
+                     p.pool.kernel == Pair2{p.x.h, p.x.w};
+  if (whole && p.pool.kind == Pool::Kind::kAverage && p.x.h * p.x.w >= kManyPixels) {
+    const dim3 groups(static_cast<unsigned>((p.y.c + 7) / 8), 1, 1);
+    constexpr std::size_t kBytes = kThreads * 8 * sizeof(float);
+    if (p.type == DataType::kF32) return launch(average_kernel<float>, groups, kThreads, kBytes, context, p);
+    return launch(average_kernel<__half>, groups, kThreads, kBytes, context, p);
+  }
+  const dim3 grid = blocks_for(elements(p.y) / 8);
   if (p.type == DataType::kF32) return launch(pool_kernel<float>, grid, kThreads, 0, context, p);
   return launch(pool_kernel<__half>, grid, kThreads, 0, context, p);
 }

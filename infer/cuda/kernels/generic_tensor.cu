@@ -2,6 +2,7 @@
 #include "infer/cuda/kernels/generic_tensor.hpp"
 
 #include "infer/cuda/kernels/activation.cuh"
+#include "infer/cuda/kernels/eight.cuh"
 #include "infer/cuda/kernels/launch.cuh"
 #include "infer/cuda/kernels/strided.cuh"
 
@@ -32,6 +33,46 @@ CAMD_KERNEL(kThreads, 1) move_kernel(const MoveArguments p) {
     from += i * p.x.strides[d];
   }
   store(p.y, to, activate_any(p.activation, outside ? p.pad_value : load(p.x, from)));
+}
+
+// Eight elements of y side by side, which lie so in x too. The last of `p.shape` counts eights.
+CAMD_KERNEL(kThreads, 1) move_eights_kernel(const MoveArguments p) {
+  let_next_kernel_start();
+  wait_for_previous_kernel();
+  std::int64_t index[kMaxRank];
+  if (!indices_of(p.shape, p.rank, index)) return;
+  index[p.rank - 1] *= 8;
+  std::int64_t from = 0, to = 0;
+  bool outside = false;
+  for (int d = 0; d < kMaxRank; ++d) {
+    if (d >= p.rank) continue;
+    to += index[d] * p.y.strides[d];
+    std::int64_t i = d == p.table_axis ? p.table[index[d]] : p.start[d] + index[d] * p.step[d];
+    if (i < 0 || i >= p.size[d]) {
+      if (p.pad_mode == Pad::Mode::kReflect)
+        i = i < 0 ? -i : 2 * (p.size[d] - 1) - i;
+      else if (p.pad_mode == Pad::Mode::kEdge)
+        i = i < 0 ? 0 : p.size[d] - 1;
+      else
+        outside = true;
+    }
+    from += i * p.x.strides[d];
+  }
+  float v[8];
+#pragma unroll
+  for (float& one : v) one = p.pad_value;
+  if (!outside) load_eight(v, p.x, from);
+  activate_each(p.activation, v);
+  store_eight(p.y, to, v);
+}
+
+bool takes_eights(const MoveArguments& p) {
+  const int last = p.rank - 1;
+  if (p.rank < 1 || p.table_axis == last || p.shape[last] % 8 != 0 || p.start[last] % 8 != 0 || p.step[last] != 1)
+    return false;
+  return p.start[last] >= 0 && p.start[last] + p.shape[last] <= p.size[last] &&
+         by_eights(p.x, p.size, p.rank, last, p.x.strides[last]) &&
+         by_eights(p.y, p.shape, p.rank, last, p.y.strides[last]);
 }
 
 template <int kLanes>
@@ -109,6 +150,13 @@ CAMD_DEVICE float join(Reduce::Kind kind, float a, float b) {
   return kind == Reduce::Kind::kProduct ? a * b : a + b;
 }
 
+// What is done with the result of all fold()s.
+CAMD_DEVICE float finished(Reduce::Kind kind, float result, std::int64_t count, float largest) {
+  if (kind == Reduce::Kind::kMean) return result / static_cast<float>(count);
+  if (kind == Reduce::Kind::kL2) return sqrtf(result);
+  return kind == Reduce::Kind::kLogSumExp ? logf(result) + largest : result;
+}
+
 constexpr int kReduceThreads = 128;
 
 // One block for each output element: its threads take every 128th input and add their sums in shared memory.
@@ -156,12 +204,42 @@ CAMD_KERNEL(kReduceThreads, 1) reduce_kernel(const ReduceArguments p) {
   }
   float sum = start_of(p.kind);
   for (std::int64_t i = thread; i < count; i += kReduceThreads) sum = fold(p.kind, sum, element(i), largest);
-  float result = over_block(p.kind, sum);
-  if (thread != 0) return;
-  if (p.kind == Reduce::Kind::kMean) result /= static_cast<float>(count);
-  if (p.kind == Reduce::Kind::kL2) result = sqrtf(result);
-  if (p.kind == Reduce::Kind::kLogSumExp) result = logf(result) + largest;
-  store(p.y, to, result);
+  const float result = over_block(p.kind, sum);
+  if (thread == 0) store(p.y, to, finished(p.kind, result, count, largest));
+}
+
+// Short lines: a warp for each output element, along one dimension.
+CAMD_KERNEL(kThreads, 1)
+reduce_line_kernel(const ReduceArguments p, const std::int64_t count, const std::int64_t step) {
+  let_next_kernel_start();
+  wait_for_previous_kernel();
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  std::int64_t rest =
+      static_cast<std::int64_t>(blockIdx.x) * (kThreads / 32) + static_cast<std::int64_t>(threadIdx.x) / 32;
+  std::int64_t from = 0, to = 0;
+  for (int d = kMaxRank - 1; d >= 0; --d) {
+    if (d >= p.rank) continue;
+    const std::int64_t index = rest % p.shape[d];
+    rest /= p.shape[d];
+    from += p.count[d] > 1 ? 0 : index * p.x.strides[d];
+    to += index * p.y.strides[d];
+  }
+  if (rest != 0) return;  // a whole warp
+  const auto over_warp = [](Reduce::Kind kind, float v) {
+#pragma unroll
+    for (int mask = 16; mask > 0; mask /= 2) v = join(kind, v, exchange_lanes(v, mask));
+    return v;
+  };
+  float largest = 0.0F;
+  if (p.kind == Reduce::Kind::kLogSumExp) {
+    float mine = -INFINITY;
+    for (std::int64_t i = lane; i < count; i += 32) mine = fmaxf(mine, load(p.x, from + i * step));
+    largest = over_warp(Reduce::Kind::kMax, mine);
+  }
+  float sum = start_of(p.kind);
+  for (std::int64_t i = lane; i < count; i += 32) sum = fold(p.kind, sum, load(p.x, from + i * step), largest);
+  const float result = over_warp(p.kind, sum);
+  if (lane == 0) store(p.y, to, finished(p.kind, result, count, largest));
 }
 
 CAMD_KERNEL(kThreads, 1) matmul_kernel(const MatMulArguments p) {
@@ -265,6 +343,11 @@ CAMD_KERNEL(kTileThreads, 1) matmul_tile_kernel(const MatMulArguments p) {
 }  // namespace
 
 int move(const MoveArguments& p, const LaunchContext& context) {
+  if (takes_eights(p)) {
+    MoveArguments eights = p;
+    eights.shape[p.rank - 1] /= 8;
+    return launch(move_eights_kernel, blocks_for(count_of(eights.shape, p.rank)), kThreads, 0, context, eights);
+  }
   return launch(move_kernel, blocks_for(count_of(p.shape, p.rank)), kThreads, 0, context, p);
 }
 
@@ -278,6 +361,17 @@ int softmax(const SoftmaxArguments& p, const LaunchContext& context) {
 }
 
 int reduce(const ReduceArguments& p, const LaunchContext& context) {
+  constexpr std::int64_t kShortLine = 512;
+  int axes = 0, axis = 0;
+  for (int d = 0; d < p.rank; ++d) {
+    if (p.count[d] <= 1) continue;
+    ++axes;
+    axis = d;
+  }
+  if (axes == 1 && p.count[axis] <= kShortLine) {
+    const dim3 grid = blocks_for(count_of(p.shape, p.rank) * 32);
+    return launch(reduce_line_kernel, grid, kThreads, 0, context, p, p.count[axis], p.x.strides[axis]);
+  }
   const dim3 grid(static_cast<unsigned>(count_of(p.shape, p.rank)), 1, 1);
   return launch(reduce_kernel, grid, kReduceThreads, kReduceThreads * sizeof(float), context, p);
 }

@@ -3,7 +3,10 @@
 // Limited by: latency. A transformer's layer has a few hundred lines of a few hundred elements.
 #include "infer/cuda/kernels/layer_norm.hpp"
 
+#include <utility>
+
 #include "infer/cuda/kernels/activation.cuh"
+#include "infer/cuda/kernels/eight.cuh"
 #include "infer/cuda/kernels/launch.cuh"
 #include "infer/cuda/kernels/strided.cuh"
 
@@ -93,11 +96,89 @@ layer_norm_kernel(const LayerNormArguments p) {
   }
 }
 
+// The first elements of a warp's line.
+struct Line {
+  std::int64_t x, added, y;
+};
+CAMD_DEVICE bool line_of(const LayerNormArguments& p, Line& line) {
+  auto rest = blockIdx.x * (kThreads / kLanes) + threadIdx.x / kLanes;
+  line = {0, 0, 0};
+  for (int d = kMaxRank - 1; d >= 0; --d) {
+    if (d >= p.rank || p.shape[d] == 1) continue;
+    const auto size = static_cast<unsigned>(p.shape[d]);
+    const unsigned next = rest / size, index = rest - next * size;
+    rest = next;
+    line.x += index * p.x.strides[d];
+    line.added += index * p.added.strides[d];
+    line.y += index * p.y.strides[d];
+  }
+  return rest == 0;
+}
+
+// Elements that lie side by side, eight at a time. kEights: those that a lane keeps.
+template <int kEights>
+CAMD_KERNEL(kThreads, 1)
+layer_norm_eights_kernel(const LayerNormArguments p) {
+  let_next_kernel_start();
+  const int lane = static_cast<int>(threadIdx.x) % kLanes, all = static_cast<int>(p.count);
+  Line line;
+  const bool inside = line_of(p, line);
+  wait_for_previous_kernel();
+  if (!inside) return;  // a whole warp
+  float values[kEights][8];
+  float sum = 0.0F;
+#pragma unroll
+  for (int i = 0; i < kEights; ++i) {
+    const int at = (i * kLanes + lane) * 8;
+#pragma unroll
+    for (float& v : values[i]) v = 0.0F;
+    if (at >= all) continue;
+    load_eight(values[i], p.x, line.x + at);
+    if (p.added.data != nullptr) {
+      float more[8];
+      load_eight(more, p.added, line.added + at);
+#pragma unroll
+      for (int k = 0; k < 8; ++k) values[i][k] += more[k];
+    }
+#pragma unroll
+    for (const float v : values[i]) sum += v;
+  }
+  const auto count = static_cast<float>(all);
+  const float mean = over_warp(sum) / count;
+  float squares = 0.0F;
+#pragma unroll
+  for (int i = 0; i < kEights; ++i) {
+    if ((i * kLanes + lane) * 8 >= all) continue;
+#pragma unroll
+    for (const float v : values[i]) squares = fmaf(v - mean, v - mean, squares);
+  }
+  const float factor = 1.0F / sqrtf(over_warp(squares) / count + p.epsilon);
+#pragma unroll
+  for (int i = 0; i < kEights; ++i) {
+    const int at = (i * kLanes + lane) * 8;
+    if (at >= all) continue;
+    float gain[8], offset[8];
+#pragma unroll
+    for (int k = 0; k < 8; ++k) gain[k] = 1.0F, offset[k] = 0.0F;
+    if (p.gain != nullptr) load_eight(gain, p.gain + at);
+    if (p.offset != nullptr) load_eight(offset, p.offset + at);
+#pragma unroll
+    for (int k = 0; k < 8; ++k) values[i][k] = fmaf((values[i][k] - mean) * factor, gain[k], offset[k]);
+    activate_each(p.activation, values[i]);
+    store_eight(p.y, line.y + at, values[i]);
+  }
+}
+
 }  // namespace
 
 int layer_norm(const LayerNormArguments& p, const LaunchContext& context) {
   constexpr std::int64_t kLines = kThreads / kLanes;
   const dim3 grid(static_cast<unsigned>((count_of(p.shape, p.rank) + kLines - 1) / kLines), 1, 1);
+  bool eights = p.count % 8 == 0 && count_of(p.shape, p.rank) < (std::int64_t{1} << 31);
+  for (const auto& [t, step] : {std::pair{&p.x, p.x_step}, {&p.added, p.added_step}, {&p.y, p.y_step}})
+    eights = eights && (t->data == nullptr || by_eights(*t, p.shape, p.rank, -1, step));
+  if (eights && p.count <= 8 * kLanes) return launch(layer_norm_eights_kernel<1>, grid, kThreads, 0, context, p);
+  if (eights && p.count <= 32 * kLanes) return launch(layer_norm_eights_kernel<4>, grid, kThreads, 0, context, p);
   if (p.count <= 4 * kLanes) return launch(layer_norm_kernel<4>, grid, kThreads, 0, context, p);
   if (p.count <= 8 * kLanes) return launch(layer_norm_kernel<8>, grid, kThreads, 0, context, p);
   if (p.count <= 16 * kLanes) return launch(layer_norm_kernel<16>, grid, kThreads, 0, context, p);

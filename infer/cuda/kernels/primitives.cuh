@@ -148,11 +148,14 @@ class BulkCopies {
   SharedAddress barrier_;
 };
 
+// Orders a warp's accesses to shared memory. All its lanes call it.
+CAMD_DEVICE void warp_sync() { __syncwarp(); }
 // The value of the lane whose number differs in the bits of `mask`. All lanes of the warp call it.
 CAMD_DEVICE float exchange_lanes(float value, int mask) { return __shfl_xor_sync(0xFFFFFFFFU, value, mask); }
 
 // Adds 1 to a counter in shared memory; what it was before.
 CAMD_DEVICE int count_up(int* counter) { return atomicAdd(counter, 1); }
+CAMD_DEVICE void add_to(int* counter, int value) { atomicAdd(counter, value); }
 // Adds 1 to counters[bin] in shared memory, or to none if `bin` is negative. All lanes of the warp call it. Lanes of
 // one bin add together: one after the other, they would wait for each other.
 CAMD_DEVICE void count_in(int* counters, int bin) {

@@ -19,9 +19,11 @@ CAMD_DEVICE std::int64_t thread_number() {
   return static_cast<std::int64_t>(blockIdx.x) * kThreads + static_cast<std::int64_t>(threadIdx.x);
 }
 
+CAMD_DEVICE std::int64_t position(const Strided& t, std::int64_t o, std::int64_t n, std::int64_t i) {
+  return o * t.strides[0] + n * t.strides[1] + i * t.strides[2];
+}
 CAMD_DEVICE std::int64_t index_of(const PickArguments& p, std::int64_t o, std::int64_t n, std::int64_t i) {
-  const std::int64_t at = o * p.shape.outer_stride + n * p.shape.count_stride + i * p.shape.inner_stride;
-  return inside_position(p.indices[at], p.shape.size);
+  return inside_position(load(p.indices, position(p.indices, o, n, i)), p.shape.size);
 }
 
 CAMD_KERNEL(kThreads, 1) pick_kernel(const PickArguments p) {
@@ -32,16 +34,16 @@ CAMD_KERNEL(kThreads, 1) pick_kernel(const PickArguments p) {
   if (t >= p.shape.outer * rows * p.shape.inner) return;
   const std::int64_t i = t % p.shape.inner, row = t / p.shape.inner % rows, o = t / p.shape.inner / rows;
   if (p.updates == nullptr) {
-    p.y[t] = p.x[(o * p.shape.size + index_of(p, o, row, i)) * p.shape.inner + i];
+    store(p.y, position(p.y, o, row, i), load(p.x, position(p.x, o, index_of(p, o, row, i), i)));
     return;
   }
-  float value = p.x[t];
+  float value = load(p.x, position(p.x, o, row, i));
   for (std::int64_t n = 0; n < p.shape.count; ++n) {
     if (index_of(p, o, n, i) == row) {
       value = combine(p.scatter.kind, value, p.updates[(o * p.shape.count + n) * p.shape.inner + i]);
     }
   }
-  p.y[t] = value;
+  store(p.y, position(p.y, o, row, i), value);
 }
 
 CAMD_KERNEL(kThreads, 1) cumulative_sum_kernel(const CumSumArguments p) {

@@ -22,14 +22,13 @@ struct TopKArguments {
 inline constexpr std::int64_t kMostChosen = 4096;  // by a block that keeps what it has chosen in shared memory
 int top_k(const TopKArguments& arguments, const LaunchContext& context);
 
-// Pick, or Scatter where `updates` is not null.
+// Pick, or Scatter where `updates` is not null; that one's tensors are row-major f32. x [outer, size, inner], indices
+// broadcast to [outer, count, inner], y [outer, count, inner], or as x.
 struct PickArguments {
   PickShape shape;
   Scatter scatter;
-  const float* x = nullptr;
-  const float* indices = nullptr;
+  Strided x, indices, y;
   const float* updates = nullptr;
-  float* y = nullptr;
 };
 int pick(const PickArguments& arguments, const LaunchContext& context);
 

@@ -50,12 +50,15 @@ constexpr int kBins = 256;  // of a digit
 
 struct ChooseMemory {
   unsigned long long chosen[kMostChosen];
+  int ranks[kMostChosen];
   int counts[kBins];  // of elements with this digit, then with this one or a higher one
   int collected, digit, above;
 };
 
-// A block for each line.
-CAMD_KERNEL(kChooseThreads, 1) choose_kernel(const TopKArguments p) {
+// A block for each line. kKept: elements that each thread keeps in registers; 0: they are read again for each digit.
+template <int kKept>
+CAMD_KERNEL(kChooseThreads, 1)
+choose_kernel(const TopKArguments p) {
   CAMD_SHARED(memory);
   ChooseMemory& m = *reinterpret_cast<ChooseMemory*>(memory);
   let_next_kernel_start();
@@ -66,6 +69,24 @@ CAMD_KERNEL(kChooseThreads, 1) choose_kernel(const TopKArguments p) {
   const float* const x = p.x + outer * p.size * p.inner + inner;
   const int size = static_cast<int>(p.size), count = static_cast<int>(p.operation.count);
   const auto element = [&](int i) { return ordered(x[i * p.inner], p.operation.largest, static_cast<unsigned>(i)); };
+  // 0, which no element has, stands for none.
+  unsigned long long kept[kKept > 0 ? kKept : 1];
+#pragma unroll
+  for (int k = 0; k < kKept; ++k) {
+    const int i = k * kChooseThreads + thread;
+    kept[k] = i < size ? element(i) : 0;
+  }
+  // Calls use(element or 0) for each of this thread's; all threads take part in each call.
+  const auto each = [&](const auto& use) {
+    if constexpr (kKept > 0) {
+#pragma unroll
+      for (int k = 0; k < kKept; ++k) {
+        if (k * kChooseThreads < size) use(kept[k]);
+      }
+    } else {
+      for (int base = 0; base < size; base += kChooseThreads) use(base + thread < size ? element(base + thread) : 0);
+    }
+  };
 
   // The last chosen element's digits, the highest first. `wanted` elements with the digits so far are still to choose.
   unsigned long long least = 0;
@@ -73,16 +94,10 @@ CAMD_KERNEL(kChooseThreads, 1) choose_kernel(const TopKArguments p) {
   for (int shift = 56; shift >= 0; shift -= 8) {
     if (thread < kBins) m.counts[thread] = 0;
     block_sync();
-    for (int base = 0; base < size; base += kChooseThreads) {
-      const int i = base + thread;
-      int bin = -1;
-      if (i < size) {
-        const unsigned long long e = element(i);
-        const bool same = shift == 56 || (e ^ least) >> (shift + 8) == 0;
-        if (same) bin = static_cast<int>(e >> shift & 0xFFU);
-      }
-      count_in(m.counts, bin);
-    }
+    each([&](unsigned long long e) {
+      const bool same = shift == 56 || (e ^ least) >> (shift + 8) == 0;
+      count_in(m.counts, e != 0 && same ? static_cast<int>(e >> shift & 0xFFU) : -1);
+    });
     block_sync();
     for (int step = 1; step < kBins; step *= 2) {
       const int higher = thread + step < kBins ? m.counts[thread + step] : 0;
@@ -107,17 +122,26 @@ CAMD_KERNEL(kChooseThreads, 1) choose_kernel(const TopKArguments p) {
 
   if (thread == 0) m.collected = 0;
   block_sync();
-  for (int i = thread; i < size; i += kChooseThreads) {
-    const unsigned long long e = element(i);
-    if (e >= least) m.chosen[count_up(&m.collected)] = e;
+  each([&](unsigned long long e) {
+    if (e != 0 && e >= least) m.chosen[count_up(&m.collected)] = e;
+  });
+  block_sync();
+  // Several threads share an element: each counts some of those that go before it.
+  for (int own = thread; own < count; own += kChooseThreads) m.ranks[own] = 0;
+  block_sync();
+  const int parts = count < kChooseThreads ? kChooseThreads / count : 1, share = (count + parts - 1) / parts;
+  for (int t = thread; t < count * parts; t += kChooseThreads) {
+    const int own = t % count, first = t / count * share, end = min(first + share, count);
+    const unsigned long long e = m.chosen[own];
+    int rank = 0;
+#pragma unroll 4
+    for (int i = first; i < end; ++i) rank += m.chosen[i] > e ? 1 : 0;
+    add_to(&m.ranks[own], rank);
   }
   block_sync();
   for (int own = thread; own < count; own += kChooseThreads) {
-    const unsigned long long e = m.chosen[own];
-    int rank = 0;
-    for (int i = 0; i < count; ++i) rank += m.chosen[i] > e ? 1 : 0;
-    const unsigned position = 0xFFFFFFFFU - static_cast<unsigned>(e & 0xFFFFFFFFU);
-    p.y[(outer * count + rank) * p.inner + inner] = static_cast<float>(position);
+    const unsigned position = 0xFFFFFFFFU - static_cast<unsigned>(m.chosen[own] & 0xFFFFFFFFU);
+    p.y[(outer * count + m.ranks[own]) * p.inner + inner] = static_cast<float>(position);
   }
 }
 
@@ -127,7 +151,10 @@ int top_k(const TopKArguments& p, const LaunchContext& context) {
   constexpr std::int64_t kShortLine = 1024, kMostPositions = std::int64_t{1} << 30;
   if (p.size > kShortLine && p.size < kMostPositions && p.operation.count <= kMostChosen) {
     const dim3 grid(static_cast<unsigned>(p.outer * p.inner), 1, 1);
-    return launch(choose_kernel, grid, kChooseThreads, sizeof(ChooseMemory), context, p);
+    constexpr int kKept = 12;
+    if (p.size <= kKept * kChooseThreads)
+      return launch(choose_kernel<kKept>, grid, kChooseThreads, sizeof(ChooseMemory), context, p);
+    return launch(choose_kernel<0>, grid, kChooseThreads, sizeof(ChooseMemory), context, p);
   }
   const std::int64_t elements = p.outer * p.size * p.inner;
   return launch(count_before_kernel, blocks_for(elements), kThreads, 0, context, p);

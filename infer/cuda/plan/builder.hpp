@@ -90,9 +90,11 @@ class PlanBuilder {
   void emit_max_pools(const MaxPools& pools);
   void emit_layer_norm(const Op& op, const LayerNorm& norm);
   void emit_deformable(const Op& op, const Deformable& deformable);
+  void emit_squeeze(const Op& pool, const Op& first, const Op& second);
   void emit_attention(const Op& op, const Attention& attention);
   // A Binary or a Unary.
   void emit_elementwise(const Op& op);
+  [[nodiscard]] PickArguments pick_arguments(const Op& op);
   // The arguments for a Softmax, without `y`.
   [[nodiscard]] SoftmaxArguments softmax_arguments(const Op& op);
   void finish_outputs();

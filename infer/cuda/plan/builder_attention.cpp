@@ -1,9 +1,10 @@
-// PlanBuilder::emit_attention().
+// PlanBuilder: what transformers have.
 #include <algorithm>
 #include <optional>
 
 #include "infer/cuda/plan/builder.hpp"
 #include "infer/cuda/plan/handles.hpp"
+#include "infer/graph/rewriting.hpp"
 
 namespace camd::infer::cuda {
 namespace {
@@ -49,6 +50,34 @@ void PlanBuilder::emit_attention(const Op& op, const Attention& attention) {
   a.width = static_cast<int>(width);
   a.scale = attention.scale;
   add_step(a, product.origin + " + " + op.origin);
+}
+
+void PlanBuilder::emit_layer_norm(const Op& op, const LayerNorm& norm) {
+  const Shape& s = shape(op.output);
+  const auto axis = static_cast<std::size_t>(norm.axis);
+  const auto along = [&](ValueId id) -> const float* {
+    if (id == kNoValue) return nullptr;
+    const std::vector<double> values = along_axis(*graph_.value(id).constant, s, axis);
+    return constant(std::vector<float>(values.begin(), values.end()));
+  };
+  LayerNormArguments a;
+  a.x = strided(norm.x);
+  a.x_step = a.x.strides[axis];
+  if (norm.added != kNoValue) {
+    a.added = broadcast(norm.added, s);
+    a.added_step = a.added.strides[axis];
+  }
+  a.gain = along(norm.gain);
+  a.offset = along(norm.offset);
+  a.epsilon = norm.epsilon;
+  a.y = make_result(op.output, !graph_.is_constant(norm.x) && has_image(norm.x));
+  a.y_step = a.y.strides[axis];
+  a.rank = static_cast<int>(s.size());
+  std::copy(s.begin(), s.end(), a.shape);
+  a.shape[axis] = 1;
+  a.count = s[axis];
+  a.activation = op.activation;
+  add_step(a, op.origin);
 }
 
 void PlanBuilder::emit_deformable(const Op& op, const Deformable& deformable) {

@@ -10,7 +10,6 @@
 #include "infer/cuda/kernels/tiles.hpp"
 #include "infer/cuda/plan/handles.hpp"
 #include "infer/cuda/plan/packing.hpp"
-#include "infer/graph/rewriting.hpp"
 #include "infer/half.hpp"
 
 namespace camd::infer::cuda {
@@ -45,6 +44,9 @@ void PlanBuilder::emit(const Op& op, const Conv& conv, int index) {
   if (fusion_.stem == index) return emit_stem(op);
   if (const auto softmax = fusion_.expectation_of.find(index); softmax != fusion_.expectation_of.end())
     return emit_expectation(graph_.ops[static_cast<std::size_t>(softmax->second)], op);
+  if (const auto squeezed = fusion_.squeeze_of.find(index); squeezed != fusion_.squeeze_of.end())
+    return emit_squeeze(graph_.ops[static_cast<std::size_t>(squeezed->second.first)],
+                        graph_.ops[static_cast<std::size_t>(squeezed->second.second)], op);
   const auto deep = fusion_.depthwise_of.find(index);
   if (deep != fusion_.depthwise_of.end()) {
     const Op& depthwise = graph_.ops[static_cast<std::size_t>(deep->second)];
@@ -367,31 +369,6 @@ void PlanBuilder::emit_tensor_core_conv(const std::vector<int>& members) {
 
 // ---- Images --------------------------------------------------------------------------------------------------------
 
-void PlanBuilder::emit(const Op& op, const Pool& pool, int index) {
-  if (const auto pools = fusion_.max_pools.find(index); pools != fusion_.max_pools.end())
-    return emit_max_pools(pools->second);
-  PoolArguments a;
-  a.x = image(op.inputs[0]);
-  a.type = type_;
-  a.pool = pool;
-  a.y = make_image(op.output, true);
-  add_step(a, op.origin);
-}
-
-void PlanBuilder::emit_max_pools(const MaxPools& pools) {
-  MaxPoolsArguments a;
-  a.x = image(pools.x);
-  a.type = type_;
-  std::string origin;
-  for (std::size_t i = 0; i < pools.ops.size(); ++i) {
-    const Op& op = graph_.ops[static_cast<std::size_t>(pools.ops[i])];
-    a.radius[a.count] = pools.radius[i];
-    a.y[a.count++] = make_image(op.output, true);
-    origin += (i == 0 ? "" : " + ") + op.origin;
-  }
-  add_step(a, origin);
-}
-
 void PlanBuilder::emit(const Op& op, const Resize& resize, int) {
   ResizeArguments a;
   a.x = image(op.inputs[0]);
@@ -442,34 +419,6 @@ void PlanBuilder::emit(const Op& op, const Binary&, int index) {
   emit_elementwise(op);
 }
 
-void PlanBuilder::emit_layer_norm(const Op& op, const LayerNorm& norm) {
-  const Shape& s = shape(op.output);
-  const auto axis = static_cast<std::size_t>(norm.axis);
-  const auto along = [&](ValueId id) -> const float* {
-    if (id == kNoValue) return nullptr;
-    const std::vector<double> values = along_axis(*graph_.value(id).constant, s, axis);
-    return constant(std::vector<float>(values.begin(), values.end()));
-  };
-  LayerNormArguments a;
-  a.x = strided(norm.x);
-  a.x_step = a.x.strides[axis];
-  if (norm.added != kNoValue) {
-    a.added = broadcast(norm.added, s);
-    a.added_step = a.added.strides[axis];
-  }
-  a.gain = along(norm.gain);
-  a.offset = along(norm.offset);
-  a.epsilon = norm.epsilon;
-  a.y = make_result(op.output, !graph_.is_constant(norm.x) && has_image(norm.x));
-  a.y_step = a.y.strides[axis];
-  a.rank = static_cast<int>(s.size());
-  std::copy(s.begin(), s.end(), a.shape);
-  a.shape[axis] = 1;
-  a.count = s[axis];
-  a.activation = op.activation;
-  add_step(a, op.origin);
-}
-
 void PlanBuilder::emit(const Op& op, const Transpose& transpose, int) {
   if (!options_.fuse) {
     const Strided x = strided(op.output, transpose_view(first_form(op.inputs[0]), transpose, shape(op.output)));
@@ -497,6 +446,13 @@ void PlanBuilder::emit(const Op& op, const Slice& slice, int) {
 
 void PlanBuilder::emit(const Op& op, const Gather& gather, int) {
   const ValueId x = op.inputs[0];
+  if (options_.fuse && shape(x)[static_cast<std::size_t>(gather.axis)] == 1 && !is_picture(x)) {
+    // One element again and again, as Tile writes it.
+    Form form = first_form(x);
+    form.strides[static_cast<std::size_t>(gather.axis)] = 0;
+    form.image = form.plain = false;
+    return add_view(op.output, form);
+  }
   const Strided from = strided(x);
   const Strided y = make_strided(op.output, has_image(x));
   add_move(from, y, shape(op.output), shape(x), op.origin);

@@ -38,23 +38,27 @@ void PlanBuilder::emit(const Op& op, const TopK& top, int) {
 }
 
 void PlanBuilder::emit(const Op& op, const Pick&, int) {
-  PickArguments a;
-  a.shape = pick_shape(shape(op.inputs[0]), shape(op.inputs[1]));
-  a.x = plain(op.inputs[0]);
-  a.indices = plain(op.inputs[1]);
-  a.y = make_plain(op.output);
+  PickArguments a = pick_arguments(op);
+  a.y = make_strided(op.output, false);
   add_step(a, op.origin);
 }
 
 void PlanBuilder::emit(const Op& op, const Scatter& scatter, int) {
-  PickArguments a;
-  a.shape = pick_shape(shape(op.inputs[0]), shape(op.inputs[1]));
+  PickArguments a = pick_arguments(op);
   a.scatter = scatter;
-  a.x = plain(op.inputs[0]);
-  a.indices = plain(op.inputs[1]);
   a.updates = plain(op.inputs[2]);
-  a.y = make_plain(op.output);
+  a.y = make_strided(op.output, false);
   add_step(a, op.origin);
+}
+
+// Without `y`.
+PickArguments PlanBuilder::pick_arguments(const Op& op) {
+  PickArguments a;
+  const Shape &x = shape(op.inputs[0]), &indices = shape(op.inputs[1]);
+  a.shape = pick_shape(x, indices);
+  a.x = strided(op.inputs[0]);
+  a.indices = broadcast(op.inputs[1], {x[0], indices[1], x[2]});
+  return a;
 }
 
 void PlanBuilder::emit(const Op& op, const CumSum& sum, int) {

@@ -10,9 +10,11 @@
 #include "infer/cuda/plan/deformables.hpp"
 #include "infer/cuda/plan/elementwise.hpp"
 #include "infer/cuda/plan/groups.hpp"
+#include "infer/cuda/plan/halves.hpp"
 #include "infer/cuda/plan/layer_norms.hpp"
 #include "infer/cuda/plan/packing.hpp"
 #include "infer/cuda/plan/selections.hpp"
+#include "infer/cuda/plan/squeezes.hpp"
 
 namespace camd::infer::cuda {
 namespace {
@@ -42,6 +44,7 @@ class Finder {
     find_deformables(graph_, fusion_);
     find_attentions();
     find_max_pools();
+    find_squeezes(graph_, options_, fusion_);
     find_stem();
     find_bottlenecks(graph_, options_.shared_bytes,
                      {[this](int i) { return pointwise(i); }, [this](int i) { return depthwise_before(i); },
@@ -55,7 +58,7 @@ class Finder {
     find_programs();
     find_siblings();
     find_computed_where_read(graph_, fusion_);
-    find_halves();
+    find_halves(graph_, fusion_);
     return std::move(fusion_);
   }
 
@@ -294,30 +297,6 @@ class Finder {
     return !fusion_.f32_ops.empty() && fusion_.f32_ops[static_cast<std::size_t>(i)];
   }
 
-  // What convolutions and attentions read of values that no convolution made.
-  void find_halves() {
-    std::vector<ValueId> wanted;
-    for (int i = 0; i < static_cast<int>(graph_.ops.size()); ++i) {
-      if (in_f32(i)) continue;
-      if (conv(i) != nullptr) wanted.push_back(op(i).inputs[0]);
-      if (const auto attention = fusion_.attention_of.find(i); attention != fusion_.attention_of.end()) {
-        for (const int product : {i, attention->second.scores})
-          wanted.insert(wanted.end(), op(product).inputs.begin(), op(product).inputs.begin() + 2);
-      }
-    }
-    while (!wanted.empty()) {
-      const ValueId id = wanted.back();
-      wanted.pop_back();
-      if (id == kNoValue || graph_.is_constant(id) || !fusion_.halves.insert(id).second) continue;
-      const int make = maker(id);
-      if (make < 0) continue;
-      const Operation& by = op(make).operation;
-      const bool moves = std::holds_alternative<Reshape>(by) || std::holds_alternative<Transpose>(by) ||
-                         std::holds_alternative<Slice>(by) || std::holds_alternative<Concat>(by);
-      if (moves) wanted.insert(wanted.end(), op(make).inputs.begin(), op(make).inputs.end());
-    }
-  }
-
   [[nodiscard]] bool batch_of_one(ValueId id) const {
     const Shape& s = graph_.shape(id);
     return s.size() == 4 && s[0] == 1;
@@ -332,7 +311,8 @@ class Finder {
   [[nodiscard]] bool dense(int i) const {
     const Conv* c = conv(i);
     if (c == nullptr || in_f32(i) || c->groups != 1 || !single_picture(i)) return false;
-    if (fusion_.expectation_of.count(i) != 0) return false;
+    if (fusion_.expectation_of.count(i) != 0 || fusion_.squeeze_of.count(i) != 0 || fusion_.absorbed.count(i) != 0)
+      return false;
     if (!square(*c, 1) && !square(*c, 3)) return false;
     if (c->stride.y != 1 && c->stride.y != 2) return false;
     return tensor_core_activation(op(i).activation.function);

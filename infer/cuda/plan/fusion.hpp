@@ -66,6 +66,8 @@ struct MaxPools {
 
 // An op is named by its index in Graph::ops.
 struct Fusion {
+  [[nodiscard]] bool in_f32(int op) const { return !f32_ops.empty() && f32_ops[static_cast<std::size_t>(op)]; }
+
   std::vector<bool> f32_ops;                // for each op, or empty: computed in f32, whatever the plan's type
   int stem = -1;                            // the convolution that reads the picture
   int stem_block = -1;                      // the pointwise op of the block that shares the stem's kernel
@@ -76,6 +78,8 @@ struct Fusion {
   std::map<int, Attention> attention_of;    // MatMul of the probabilities and v -> what is in front of it
   std::map<int, LayerNorm> layer_norm_of;   // its last operator -> what is in front of it
   std::map<int, Deformable> deformable_of;  // the Reduce that sums -> what is in front of it
+  std::map<int, std::pair<int, int>>
+      squeeze_of;  // 1x1 convolution of one pixel -> the average pool and the one between
   // Results of Binary and Unary, each with its op: those that read one compute it in their own kernels.
   std::map<ValueId, int> computed_where_read;
   std::set<ValueId> halves;  // row-major values that are f16, because kernels read them as images or by pieces

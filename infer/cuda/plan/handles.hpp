@@ -101,8 +101,8 @@ class PointerVisitor {
     writes(a.y);
   }
   void operator()(PickArguments& a) {
-    reads(a.x, a.indices, a.updates);
-    writes(a.y);
+    reads(a.x.data, a.indices.data, a.updates);
+    writes(a.y.data);
   }
   void operator()(CumSumArguments& a) {
     reads(a.x);
@@ -115,6 +115,10 @@ class PointerVisitor {
   void operator()(DeformableArguments& a) {
     for (int i = 0; i < a.level_count; ++i) reads(a.levels[i].x.data, a.levels[i].grid.data);
     reads(a.weights.data);
+    writes(a.y.data);
+  }
+  void operator()(SqueezeArguments& a) {
+    reads(a.x.data, a.first, a.second);
     writes(a.y.data);
   }
   void operator()(LayerNormArguments& a) {

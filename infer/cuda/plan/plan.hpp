@@ -29,6 +29,7 @@
 #include "infer/cuda/kernels/max_pools.hpp"
 #include "infer/cuda/kernels/selection.hpp"
 #include "infer/cuda/kernels/separable.hpp"
+#include "infer/cuda/kernels/squeeze.hpp"
 #include "infer/cuda/kernels/stem.hpp"
 #include "infer/cuda/kernels/tile_program.hpp"
 #include "infer/graph/graph.hpp"
@@ -76,7 +77,7 @@ using Arguments = std::variant<SeparableArguments, BottleneckArguments, TileProg
                                StemArguments, GenericConvArguments, PoolArguments, MaxPoolsArguments, ResizeArguments,
                                MoveArguments, ElementwiseArguments, SoftmaxArguments, ReduceArguments, MatMulArguments,
                                AttentionArguments, TopKArguments, PickArguments, CumSumArguments, GridSampleArguments,
-                               SelectArguments, LayerNormArguments, DeformableArguments>;
+                               SelectArguments, LayerNormArguments, DeformableArguments, SqueezeArguments>;
 
 inline constexpr double kUsualCycles = 6000;  // of a step whose time is not estimated
 

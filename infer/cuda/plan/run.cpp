@@ -27,6 +27,7 @@ struct Runner {
   int operator()(const GridSampleArguments& a) const { return grid_sample(a, context); }
   int operator()(const SelectArguments& a) const { return select(a, context); }
   int operator()(const LayerNormArguments& a) const { return layer_norm(a, context); }
+  int operator()(const SqueezeArguments& a) const { return squeeze(a, context); }
   int operator()(const DeformableArguments& a) const { return deformable_attention(a, context); }
 };
 
@@ -52,6 +53,7 @@ struct Namer {
   const char* operator()(const GridSampleArguments&) const { return "grid_sample"; }
   const char* operator()(const SelectArguments&) const { return "select"; }
   const char* operator()(const LayerNormArguments&) const { return "layer_norm"; }
+  const char* operator()(const SqueezeArguments&) const { return "squeeze"; }
   const char* operator()(const DeformableArguments&) const { return "deformable"; }
 };
 

@@ -1,0 +1,57 @@
+// PlanBuilder: pools.
+#include <vector>
+
+#include "infer/cuda/plan/builder.hpp"
+
+namespace camd::infer::cuda {
+
+void PlanBuilder::emit(const Op& op, const Pool& pool, int index) {
+  if (const auto pools = fusion_.max_pools.find(index); pools != fusion_.max_pools.end())
+    return emit_max_pools(pools->second);
+  PoolArguments a;
+  a.x = image(op.inputs[0]);
+  a.type = type_;
+  a.pool = pool;
+  a.y = make_image(op.output, true);
+  add_step(a, op.origin);
+}
+
+void PlanBuilder::emit_max_pools(const MaxPools& pools) {
+  MaxPoolsArguments a;
+  a.x = image(pools.x);
+  a.type = type_;
+  std::string origin;
+  for (std::size_t i = 0; i < pools.ops.size(); ++i) {
+    const Op& op = graph_.ops[static_cast<std::size_t>(pools.ops[i])];
+    a.radius[a.count] = pools.radius[i];
+    a.y[a.count++] = make_image(op.output, true);
+    origin += (i == 0 ? "" : " + ") + op.origin;
+  }
+  add_step(a, origin);
+}
+
+void PlanBuilder::emit_squeeze(const Op& pool, const Op& first, const Op& second) {
+  SqueezeArguments a;
+  a.x = image(pool.inputs[0]);
+  a.type = type_;
+  a.hidden = static_cast<int>(shape(first.output)[1]);
+  const auto with_bias = [&](std::vector<float> weights, ValueId bias) {
+    const std::vector<float> b = floats(bias);
+    weights.insert(weights.end(), b.begin(), b.end());
+    return constant(weights);
+  };
+  a.first = with_bias(floats(first.inputs[1]), first.inputs[2]);
+  const auto n = static_cast<std::size_t>(shape(second.output)[1]), hidden = static_cast<std::size_t>(a.hidden);
+  const std::vector<float> rows = floats(second.inputs[1]);
+  std::vector<float> columns(rows.size());
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t k = 0; k < hidden; ++k) columns[k * n + i] = rows[i * hidden + k];
+  }
+  a.second = with_bias(std::move(columns), second.inputs[2]);
+  a.first_activation = first.activation;
+  a.second_activation = second.activation;
+  a.y = make_image(second.output, true);
+  add_step(a, pool.origin + " + " + first.origin + " + " + second.origin);
+}
+
+}  // namespace camd::infer::cuda

@@ -1,0 +1,60 @@
+// Finds average pools of whole images with two convolutions of the one pixel that they make.
+#include "infer/cuda/plan/squeezes.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "infer/graph/rewriting.hpp"
+
+namespace camd::infer::cuda {
+namespace {
+
+// A dense layer of one pixel.
+bool is_layer(const Graph& graph, const Op& op) {
+  const auto* conv = std::get_if<Conv>(&op.operation);
+  const Shape& out = graph.shape(op.output);
+  return conv != nullptr && conv->groups == 1 && conv->kernel == Pair2{1, 1} && conv->stride == Pair2{1, 1} &&
+         conv->pads == Pads{} && residual_of(op) == kNoValue && out[0] == 1 && out[2] == 1 && out[3] == 1;
+}
+
+// The average of all pixels of an image that one block can read.
+bool is_mean(const Graph& graph, const Op& op) {
+  const auto* pool = std::get_if<Pool>(&op.operation);
+  if (pool == nullptr || pool->kind != Pool::Kind::kAverage || pool->pads != Pads{} || pool->dilation != Pair2{1, 1})
+    return false;
+  const Shape& x = graph.shape(op.inputs[0]);
+  return x[0] == 1 && pool->kernel.y == x[2] && pool->kernel.x == x[3] &&
+         element_count(x) * static_cast<std::int64_t>(size_of(DataType::kF16)) <= kMostSqueezeBytes &&
+         x[1] <= kSqueezeThreads;
+}
+
+}  // namespace
+
+void find_squeezes(const Graph& graph, const PlanOptions& options, Fusion& fusion) {
+  const std::vector<int> makers = producers(graph);
+  const std::vector<int> uses = use_counts(graph);
+  // What alone makes an input of an op.
+  const auto before = [&](int i) {
+    const ValueId x = graph.ops[at(i)].inputs[0];
+    const int make = graph.is_constant(x) || uses[at(x)] != 1 ? -1 : makers[at(x)];
+    return make >= 0 && !fusion.in_f32(make) && fusion.absorbed.count(make) == 0 ? make : -1;
+  };
+  for (int i = 0; i < static_cast<int>(graph.ops.size()); ++i) {
+    const Op& second = graph.ops[at(i)];
+    if (!is_layer(graph, second) || fusion.in_f32(i) || fusion.absorbed.count(i) != 0) continue;
+    const int first = before(i);
+    if (first < 0 || !is_layer(graph, graph.ops[at(first)])) continue;
+    const int mean = before(first);
+    if (mean < 0 || !is_mean(graph, graph.ops[at(mean)])) continue;
+    const std::int64_t c = graph.shape(graph.ops[at(mean)].output)[1];
+    const std::int64_t hidden = graph.shape(graph.ops[at(first)].output)[1], n = graph.shape(second.output)[1];
+    if (hidden * (c + n) > kMostSqueezeBytes) continue;
+    const SqueezeMemory memory = squeeze_memory(static_cast<int>(c), static_cast<int>(hidden), static_cast<int>(n));
+    if (memory.total() > options.shared_bytes) continue;
+    fusion.squeeze_of[i] = {mean, first};
+    fusion.absorbed.insert(mean);
+    fusion.absorbed.insert(first);
+  }
+}
+
+}  // namespace camd::infer::cuda

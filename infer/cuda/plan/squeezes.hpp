@@ -1,0 +1,14 @@
+// The mean of an image and two dense layers of it as one step. Private to the planner.
+//
+// Threads: a function of its arguments, [any].
+#pragma once
+
+#include "infer/cuda/plan/fusion.hpp"
+#include "infer/graph/graph.hpp"
+
+namespace camd::infer::cuda {
+
+// Completes `fusion.squeeze_of`, and adds what is in front of each last layer to `fusion.absorbed`.
+void find_squeezes(const Graph& graph, const PlanOptions& options, Fusion& fusion);
+
+}  // namespace camd::infer::cuda
