@@ -41,12 +41,8 @@ void build_byte_conv(Builder& builder, const Op& op, const Conv& conv) {
   a.start = builder.keep(std::move(start));
   a.scale = builder.keep(pad_to_blocks(planned.scale));
   a.bias = builder.keep(pad_to_blocks(planned.bias));
-  if (step->depthwise) {
-    a.depthwise_weights =
-        builder.keep(pack_depthwise({DataType::kF32, shape, {planned.weights.begin(), planned.weights.end()}, {}}));
-  } else {
-    a.weights = builder.keep(pack_bytes(planned.weights, shape, step->kernels->packing));
-  }
+  a.weights = builder.keep(step->depthwise ? pack_bytes_depthwise(planned.weights, shape)
+                                           : pack_bytes(planned.weights, shape, step->kernels->packing));
   if (planned.table) a.table = keep_table(builder, *planned.table);
   const int out_blocks = blocks(step->out.form.channels);
   const int parallel = step->depthwise ? out_blocks : (out_blocks + kConvBlocks - 1) / kConvBlocks;

@@ -12,10 +12,9 @@ namespace {
 
 constexpr int kMostLevel = 255;
 constexpr int kLeastWeight = -128, kMostWeight = 127;
-// Sums fit 32 bits, and those of depthwise convolutions are exact in f32, with what takes the zero away.
+// Sums fit 32 bits, with what takes the zero away.
 constexpr std::size_t kLargestProduct = -kLeastWeight * 2 * kMostLevel;
 constexpr std::size_t kMostProducts = (std::size_t{1} << 31) / kLargestProduct;
-constexpr std::size_t kMostDepthwiseProducts = (std::size_t{1} << 24) / kLargestProduct;
 constexpr int kMostStride = 4;
 
 std::optional<ByteGrid> grid_of(const Requantize& r) {
@@ -37,7 +36,8 @@ LevelTable table_of(const std::vector<float>& numbers, const ByteGrid& grid) {
   LevelTable table{};
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     const float level = std::nearbyint(numbers[i] / grid.scale) - static_cast<float>(grid.low);
-    table[i] = static_cast<std::uint8_t>(std::clamp(level, 0.0F, static_cast<float>(grid.high - grid.low)));
+    // What is no number has the lowest level, as in f32, where the range comes last.
+    table[i] = level > 0 ? static_cast<std::uint8_t>(std::min(level, static_cast<float>(grid.high - grid.low))) : 0;
   }
   return table;
 }
@@ -124,7 +124,7 @@ class BytePlanner {
     const bool depthwise = conv->groups > 1 && conv->groups == channels && weight.shape[0] == channels;
     if ((conv->groups > 1 && !depthwise) || std::max(conv->stride.y, conv->stride.x) > kMostStride) return false;
     const std::size_t each = weight.f32.size() / at(weight.shape[0]);
-    if (each >= (depthwise ? kMostDepthwiseProducts : kMostProducts)) return false;
+    if (each >= kMostProducts || (depthwise && conv->dilation.x != 1)) return false;
     ByteConv result;
     result.to = *grid(op.output);
     for (std::size_t m = 0; m < at(weight.shape[0]); ++m) {

@@ -36,8 +36,7 @@ using ByteTable = std::array<std::uint8_t, 256>;
 
 struct ByteConvArguments {
   Bytes in, out;
-  const std::int8_t* weights = nullptr;      // from pack_bytes()
-  const float* depthwise_weights = nullptr;  // from pack_depthwise(): whole numbers
+  const std::int8_t* weights = nullptr;  // from pack_bytes() or pack_bytes_depthwise()
   // In whole blocks: where sums begin, which takes the input's zero away; then scale and bias, in steps of the output.
   const std::int32_t* start = nullptr;
   const float* scale = nullptr;
@@ -90,5 +89,8 @@ struct ByteKernels {
 // kFours: [block of C][ky][kx][2][output][4 channels]; kEights: [block of C][ky][kx][output][8 channels].
 [[nodiscard]] std::vector<std::int8_t> pack_bytes(const std::vector<std::int8_t>& weights, const Shape& shape,
                                                   BytePacking packing);
+// From [M,1,kh,kw]: [M/8][ky][kx/4][8 channels][4 taps].
+[[nodiscard]] std::vector<std::int8_t> pack_bytes_depthwise(const std::vector<std::int8_t>& weights,
+                                                            const Shape& shape);
 
 }  // namespace camd::infer::cpu

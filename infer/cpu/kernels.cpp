@@ -124,6 +124,20 @@ std::vector<std::int8_t> pack_bytes(const std::vector<std::int8_t>& weights, con
   return packed;
 }
 
+std::vector<std::int8_t> pack_bytes_depthwise(const std::vector<std::int8_t>& weights, const Shape& s) {
+  const std::int64_t fours = (s[3] + 3) / 4;
+  std::vector<std::int8_t> packed(at((s[0] + kLanes - 1) / kLanes * s[2] * fours * 4 * kLanes), 0);
+  for (std::int64_t m = 0; m < s[0]; ++m) {
+    for (std::int64_t y = 0; y < s[2]; ++y) {
+      for (std::int64_t x = 0; x < s[3]; ++x) {
+        const std::int64_t four = (m / kLanes * s[2] + y) * fours + x / 4;
+        packed[at((four * kLanes + m % kLanes) * 4 + x % 4)] = weights[at((m * s[2] + y) * s[3] + x)];
+      }
+    }
+  }
+  return packed;
+}
+
 std::vector<float> pack_winograd(const Constant& weight) {
   constexpr double kG[6][3] = {{1.0 / 4, 0, 0},
                                {-1.0 / 6, -1.0 / 6, -1.0 / 6},

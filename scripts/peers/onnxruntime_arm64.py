@@ -118,7 +118,7 @@ def main() -> None:
     parser.add_argument("--cpu", default="cortex-a76")
     parser.add_argument("--bench", default="build/arm64/bin/bench_infer")
     parser.add_argument("--preprocessing", action="store_true", help="count camd's preprocessing as well")
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
     prepare(arguments.folder)
     if arguments.preprocessing:
         preprocessing(arguments.folder, arguments.cpu, arguments.bench)

@@ -126,7 +126,7 @@ TEST_P(Bytes, ConvolutionsOfEveryKindEqualTheReference) {
       {{24, 24, 3, 1, 1, 1, 24}, 15, 14},
       {{10, 10, 3, 2, 1, 1, 10}, 9, 16},
       {{16, 16, 5, 3, 2}, 13, 13},
-      {{8, 8, 3, 1, 2, 2, 8}, 12, 12},
+      {{8, 8, 7, 1, 3, 1, 8}, 12, 12},
       {{64, 48, 3, 1, 1}, 6, 10},
       {{12, 20, 1}, 1, 1},
       {{7, 9, 7, 1, 3}, 5, 4},
@@ -185,6 +185,9 @@ TEST_P(Bytes, WhatDoesNotFitBytesStaysInF32) {
     weight(model, 0.3F / 64);
     return model.pair(model.op("Conv", {in, "w", "b"}), 0.25F, 120);
   });
+  made("a depthwise convolution with gaps", [&](Quantised& model, const std::string& in) {
+    return model.pair(model.conv(in, {8, 8, 3, 1, 2, 2, 8}, {1.0F / 64}, 3), 0.5F, 120);
+  });
   made("an input that nobody rounds", [&](Quantised& model, const std::string&) {
     weight(model, 0);
     return model.pair(model.op("Conv", {"x", "w", "b"}), 0.25F, 120);
@@ -212,6 +215,21 @@ TEST_P(Bytes, FunctionsBecomeATableOfTheConvolution) {
     EXPECT_EQ(made_as_bytes(graph), 2) << function;
     expect_equal(graph, picture(shape, 8), function);
   }
+}
+
+TEST_P(Bytes, WhatIsNoNumberBecomesTheLowest) {
+  const Shape shape = {1, 8, 3, 4};
+  Quantised model(shape);
+  // 1 * x for the first channel.
+  std::vector<float> weights(8, 0.0F);
+  weights[0] = 1;
+  model.onnx().weight("w", {1, 8, 1, 1}, weights).weight("b", {1}, {0.0F});
+  const std::string sums = model.pair(model.op("Conv", {model.pair("x", 1.0F, 128), "w", "b"}), 1.0F, 128);
+  const Graph graph = model.graph(model.pair(model.op("Sqrt", {sums}), 0.25F, 8));
+  std::vector<float> input(96, 0.0F);
+  input[0] = -4, input[1] = 9, input[2] = 0, input[3] = -100;
+  const std::vector<float> got = test::run(graph, input, *GetParam(), threads_)[0];
+  EXPECT_EQ(std::vector<float>(got.begin(), got.begin() + 4), (std::vector<float>{-2, 3, 0, -2}));
 }
 
 TEST_P(Bytes, ATableBesideAnotherReaderOfTheConvolutionEqualsTheReference) {
