@@ -87,8 +87,8 @@ struct BuildBytes {
   }
   // A table.
   void operator()(const Unary&) const {
-    std::vector<ChannelsStep::From> from;
-    for (int c = 0; c < number(builder.shape(op.output)[1]); ++c) from.push_back({0, c});
+    std::vector<ChannelsStep::From> from(at(builder.shape(op.output)[1]));
+    for (std::size_t c = 0; c < from.size(); ++c) from[c].channel = static_cast<int>(c);
     build_byte_channels(builder, op, std::move(from));
   }
   void operator()(const Concat&) const {

@@ -13,7 +13,7 @@ namespace {
 constexpr int kMostLevel = 255;
 constexpr int kLeastWeight = -128, kMostWeight = 127;
 // Sums fit 32 bits, with what takes the zero away.
-constexpr std::size_t kLargestProduct = -kLeastWeight * 2 * kMostLevel;
+constexpr std::size_t kLargestProduct = std::size_t{-kLeastWeight} * 2 * kMostLevel;
 constexpr std::size_t kMostProducts = (std::size_t{1} << 31) / kLargestProduct;
 constexpr int kMostStride = 4;
 
@@ -46,7 +46,8 @@ LevelTable table_of(const std::vector<float>& numbers, const ByteGrid& grid) {
 // as a rule: then the largest is 127 or 128 of their steps. Any step that fits is as good.
 double step_of(const float* weights, std::size_t count) {
   double largest = 0;
-  for (std::size_t i = 0; i < count; ++i) largest = std::max(largest, std::abs(static_cast<double>(weights[i])));
+  std::for_each(weights, weights + count,
+                [&](float w) { largest = std::max(largest, std::abs(static_cast<double>(w))); });
   if (!std::isfinite(largest)) return 0;
   if (largest == 0) return 1;
   constexpr double kRounding = 2e-4;  // of a step: 127 times what f32 rounds, and some
@@ -73,8 +74,7 @@ class BytePlanner {
 
   BytePlan run() {
     note_readers();
-    for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
-      Op& op = graph_.ops[i];
+    for (Op& op : graph_.ops) {
       if (const auto r = fusions_.requantizations.find(op.output); r != fusions_.requantizations.end()) {
         grid(op.output) = grid_of(r->second);
       }

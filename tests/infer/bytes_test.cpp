@@ -67,7 +67,7 @@ class Quantised {
   }
   // Another op; its result's name.
   std::string op(const std::string& type, const std::vector<std::string>& inputs) {
-    const std::string name = "o" + std::to_string(count_++);
+    std::string name = "o" + std::to_string(count_++);
     onnx_.node(type, inputs, {name});
     return name;
   }

@@ -30,6 +30,7 @@ inline std::vector<std::vector<float>> run(const Graph& graph, const std::vector
   cpu::Run runner(cpu::build_program(graph, kernels, threads.size(), "test.onnx"), threads);
   std::vector<std::vector<float>> outputs;
   std::vector<float*> pointers;
+  pointers.reserve(graph.outputs.size());
   for (const ValueId id : graph.outputs) {
     outputs.emplace_back(static_cast<std::size_t>(element_count(graph.shape(id))), std::nanf(""));
   }
