@@ -26,8 +26,11 @@ void GstPictures::open(GstElement* pipeline, bool compressed, bool on_device) {
   on_device_ = on_device;
   if (!compressed) decoder_.reset();
   if (compressed && !decoder_) {
-    decoder_ = std::make_unique<SampleDecoder>(ring_.device(), static_cast<int>(held_), camera_.max_megapixels,
-                                               static_cast<DecodedTaker&>(*this));
+    device::VideoDecoderOptions limits;
+    limits.held = static_cast<int>(held_);
+    limits.most_pixels = std::int64_t{camera_.max_megapixels} * 1'000'000;
+    limits.tells_damage = camera_.damaged == config::DamagedMode::kDrop;
+    decoder_ = std::make_unique<SampleDecoder>(ring_.device(), limits, static_cast<DecodedTaker&>(*this));
   }
   if (decoder_) decoder_->begin();
   DecoderNote::watch(decoded_by_, compressed ? nullptr : pipeline);

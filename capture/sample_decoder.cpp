@@ -133,8 +133,8 @@ StreamStamp stamp_of(GstSample* sample) {
   return stamp;
 }
 
-SampleDecoder::SampleDecoder(device::Device& device, int held, int most_megapixels, DecodedTaker& taker)
-    : device_(device), limits_{VideoCodec::kH264, held, std::int64_t{most_megapixels} * 1'000'000}, taker_(taker) {
+SampleDecoder::SampleDecoder(device::Device& device, const device::VideoDecoderOptions& limits, DecodedTaker& taker)
+    : device_(device), limits_(limits), taker_(taker) {
   gst_segment_init(&segment_, GST_FORMAT_UNDEFINED);
 }
 

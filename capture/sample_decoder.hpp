@@ -72,8 +72,8 @@ class DecodedTaker {
 
 class SampleDecoder final : private device::VideoTaker {
  public:
-  // `held`: pictures that the taker keeps at a time. Device and taker outlive it.
-  SampleDecoder(device::Device& device, int held, int most_megapixels, DecodedTaker& taker);
+  // `limits`: all but the codec counts. Device and taker outlive it.
+  SampleDecoder(device::Device& device, const device::VideoDecoderOptions& limits, DecodedTaker& taker);
   ~SampleDecoder() override;
 
   // A stream begins: whatever is left of the last one is forgotten.

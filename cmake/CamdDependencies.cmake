@@ -38,6 +38,11 @@ find_path(CAMD_FFNVCODEC_DIR NAMES ffnvcodec/dynlink_nvcuvid.h REQUIRED)
 add_library(camd_ffnvcodec INTERFACE)
 target_include_directories(camd_ffnvcodec SYSTEM INTERFACE "${CAMD_FFNVCODEC_DIR}")
 
+# Vulkan, which decodes as well: headers alone, its loader is loaded at run time.
+find_path(CAMD_VULKAN_DIR NAMES vk_video/vulkan_video_codec_h265std_decode.h REQUIRED)
+add_library(camd_vulkan INTERFACE)
+target_include_directories(camd_vulkan SYSTEM INTERFACE "${CAMD_VULKAN_DIR}")
+
 # ONNX's protobuf types. Debian's libonnx-dev ships no CMake package.
 find_path(CAMD_ONNX_DIR NAMES onnx/onnx_pb.h REQUIRED)
 find_library(CAMD_ONNX_PROTO NAMES onnx_proto REQUIRED)

@@ -172,7 +172,8 @@ constexpr std::array kConfigKeys = {
            .fallback = "keep",
            .words = "keep|drop",
            .help = "Pictures of which something was lost or wrong on their way, up to the next key frame. `keep`: they "
-                   "are marked (`damaged` in lines of `jsonl`). `drop`: they are dropped as `source_error`."},
+                   "are marked (`damaged` in lines of `jsonl`). `drop`: they are dropped as `source_error`; "
+                   "then Vulkan Video, which does not tell them, does not decode this camera."},
     KeyRow{.path = "cameras[].gate",
            .type = kWordOrMap,
            .fallback = "none",

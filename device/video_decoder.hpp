@@ -51,6 +51,7 @@ struct VideoDecoderOptions {
   VideoCodec codec = VideoCodec::kH264;
   int held = 4;                          // pictures that the taker keeps at a time, the one in its call counted
   std::int64_t most_pixels = 1LL << 26;  // a larger picture is refused
+  bool tells_damage = false;             // DecodedPicture::damaged is wanted, at the cost of who decodes faster
 };
 
 struct VideoDecoderCounts {

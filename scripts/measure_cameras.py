@@ -22,7 +22,7 @@ usage: measure_cameras.py --clip FILE|--rtsp PROGRAM|--test [--model FILE] [--ca
   --seconds S      the length of a run beyond its start [15]; rates, latencies and drops are those of its second half
   --settle S       or of all that comes S seconds after the start
   --instances MODE `instances` of the plug-in `detections` [shared]
-  --stages         on standard error: the latency of each stage, and what camd said of the frames in flight
+  --stages         on standard error: the latency of each stage, and what camd said of the frames in flight and of Vulkan Video
   --threads        on standard error: the threads by name, where the cameras' own names are left out
   --slow MS        on standard error: each second in which a frame took longer: when that was on the monotonic clock and since
                    the start, of how many cameras, the slowest one and what it waited in, and what was dropped
@@ -338,7 +338,7 @@ def report(options, name, run, row):
         print("\n".join(slow_seconds(run.lines, run.began, 1000 * options.slow)), file=sys.stderr)
     if options.stages:
         print("stages us, p50/p99/worst:", row["stages"], file=sys.stderr)
-        print("".join(line for line in run.errors if "in flight" in line), end="", file=sys.stderr, flush=True)
+        print("".join(line for line in run.errors if "in flight" in line or "Vulkan" in line), end="", file=sys.stderr, flush=True)
     mute = collections.Counter(re.sub(r"^(\w+: )?.*?cameras\.\d+\.", r"\1", state)
                                for camera, state in run.states.items() if camera not in run.delivered)
     wrong += sum(mute.values())

@@ -2,6 +2,7 @@
 #include "device/cuda/cuda_device.hpp"
 
 #include <cuda_runtime_api.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -15,8 +16,7 @@
 #include "base/log.hpp"
 #include "device/cuda/await.hpp"
 #include "device/cuda/cuda_owners.hpp"
-#include "device/cuda/nvdec_decoder.hpp"
-#include "device/cuda/nvdec_library.hpp"
+#include "device/cuda/cuda_video.hpp"
 #include "device/exported_memory.hpp"
 #include "device/memory_exporter.hpp"
 #include "device/sticky_failure.hpp"
@@ -107,6 +107,7 @@ class CudaDeviceImpl final : public CudaDevice, public MemoryExporter {
     context_ = current_context();
     cudaDeviceProp properties{};
     setup(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
+    std::memcpy(uuid_.data(), properties.uuid.bytes, uuid_.size());
     info_.kind = DeviceKind::kCuda;
     info_.index = index;
     info_.name = properties.name;
@@ -311,21 +312,25 @@ class CudaDeviceImpl final : public CudaDevice, public MemoryExporter {
                    [&] { return static_cast<cudaError_t>(await_word(native_word(signal), native_stream(stream))); });
   }
 
-  [[nodiscard]] std::unique_ptr<VideoDecoder> make_video_decoder(const VideoDecoderOptions& options,
-                                                                 VideoTaker& taker) override {
-    std::string why;
-    const NvdecLibrary* const library = nvdec_library(&why);
-    if (library == nullptr) throw Error(ErrorKind::kDevice, why);
-    return make_nvdec_decoder(*library, *this, options, taker);
+  [[nodiscard]] CudaUuid uuid() const noexcept override { return uuid_; }
+
+  [[nodiscard]] std::unique_ptr<ImportedMemory> import_memory(int descriptor,
+                                                              std::size_t size_bytes) noexcept override {
+    if (!select().ok()) {
+      (void)close(descriptor);
+      return nullptr;
+    }
+    return CudaImportedMemory::import(descriptor, size_bytes);
   }
 
-  [[nodiscard]] std::vector<VideoSupport> video_support(std::string* why) override {
-    const NvdecLibrary* const library = nvdec_library(why);
-    if (library == nullptr) return {};
-    // Asked once: it takes the driver some 100 ms, and every camera wants to know.
-    std::call_once(video_asked_, [this, library] { video_support_ = nvdec_support(*library, *this); });
-    return video_support_;
+  [[nodiscard]] VulkanVideo* vulkan_video() override { return video_.vulkan(); }
+
+  [[nodiscard]] std::unique_ptr<VideoDecoder> make_video_decoder(const VideoDecoderOptions& options,
+                                                                 VideoTaker& taker) override {
+    return video_.make_decoder(options, taker);
   }
+
+  [[nodiscard]] std::vector<VideoSupport> video_support(std::string* why) override { return video_.support(why); }
 
   Status synchronize(const Event& event) override {
     using Clock = std::chrono::steady_clock;
@@ -550,14 +555,14 @@ class CudaDeviceImpl final : public CudaDevice, public MemoryExporter {
   const CudaDeviceOptions options_;
   DeviceInfo info_;
   CudaLimits limits_;
+  CudaUuid uuid_{};
   int greatest_priority_ = 0;
   cudaMemPool_t pool_ = nullptr;          // null: this device has none
   cudaStream_t memory_stream_ = nullptr;  // of the pool
   WriteValue write_value_ = nullptr;      // null: no signals
   void* context_ = nullptr;               // a CUcontext
 
-  std::once_flag video_asked_;
-  std::vector<VideoSupport> video_support_;  // constant once it was asked
+  CudaVideo video_{*this};
 
   std::atomic<std::size_t> allocated_{0};
   SignalWords signal_words_{index_, allocated_};

@@ -46,9 +46,26 @@ struct CudaLimits {
   bool tf32 = false;  // tensor cores take f32 (sm_80 and later)
 };
 
+class VulkanVideo;
+
+// Memory of another interface's (Vulkan) as CUDA sees it. Given back by its destructor, which waits for the GPU.
+class ImportedMemory {
+ public:
+  virtual ~ImportedMemory() = default;
+  [[nodiscard]] virtual unsigned long long address() const noexcept = 0;  // on the device
+};
+
+using CudaUuid = std::array<std::byte, 16>;  // the GPU's name, which other interfaces give it as well
+
 class CudaDevice : public Device {
  public:
+  [[nodiscard]] virtual CudaUuid uuid() const noexcept = 0;
+  // [blocks] Takes the descriptor, of opaque memory of this GPU. Null: CUDA refuses it.
+  [[nodiscard]] virtual std::unique_ptr<ImportedMemory> import_memory(int descriptor,
+                                                                      std::size_t size_bytes) noexcept = 0;
   [[nodiscard]] virtual const CudaLimits& limits() const noexcept = 0;
+  // [blocks] at the first call, some 0.2 s. The GPU's decoders by another way; null: not here. The device's.
+  [[nodiscard]] virtual VulkanVideo* vulkan_video() = 0;
   // Enqueues the filling of device memory with zeros; does not synchronise. [no-alloc]
   virtual Status clear(void* data, std::size_t size_bytes, StreamRef stream) = 0;
   // Enqueues; does not synchronise. [no-alloc] Outside of a capture it is record(). Inside, the event becomes a node of

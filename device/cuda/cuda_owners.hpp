@@ -5,15 +5,18 @@
 #pragma once
 
 #include <cuda_runtime_api.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include "base/mutex.hpp"
+#include "device/cuda/cuda_device.hpp"
 #include "device/device.hpp"
 #include "device/exported_memory.hpp"
 
@@ -191,6 +194,47 @@ class CudaSignal final : public SignalState {
  private:
   SignalWords& words_;
   unsigned* const word_;
+};
+
+class CudaImportedMemory final : public ImportedMemory {
+ public:
+  // Takes the descriptor. The device is selected. Null: CUDA refuses it.
+  [[nodiscard]] static std::unique_ptr<CudaImportedMemory> import(int descriptor, std::size_t size_bytes) noexcept {
+    cudaExternalMemoryHandleDesc handle{};
+    handle.type = cudaExternalMemoryHandleTypeOpaqueFd;
+    handle.handle.fd = descriptor;
+    handle.size = size_bytes;
+    cudaExternalMemory_t memory = nullptr;
+    if (cudaImportExternalMemory(&memory, &handle) != cudaSuccess) {
+      (void)close(descriptor);
+      (void)cudaGetLastError();
+      return nullptr;
+    }
+    // The descriptor is CUDA's now.
+    std::unique_ptr<CudaImportedMemory> made(new CudaImportedMemory(memory, size_bytes));
+    return made->address_ == nullptr ? nullptr : std::move(made);
+  }
+  ~CudaImportedMemory() override {
+    if (address_ != nullptr) (void)cudaFree(address_);
+    (void)cudaDestroyExternalMemory(memory_);
+    (void)cudaGetLastError();
+  }
+  CudaImportedMemory(const CudaImportedMemory&) = delete;
+  CudaImportedMemory& operator=(const CudaImportedMemory&) = delete;
+  [[nodiscard]] unsigned long long address() const noexcept override {
+    return reinterpret_cast<std::uintptr_t>(address_);
+  }
+
+ private:
+  CudaImportedMemory(cudaExternalMemory_t memory, std::size_t size_bytes) : memory_(memory) {
+    cudaExternalMemoryBufferDesc all{};
+    all.size = size_bytes;
+    if (cudaExternalMemoryGetMappedBuffer(&address_, memory, &all) != cudaSuccess) address_ = nullptr;
+    (void)cudaGetLastError();
+  }
+
+  const cudaExternalMemory_t memory_;
+  void* address_ = nullptr;
 };
 
 }  // namespace camd::device

@@ -8,8 +8,12 @@
 #include <limits>
 #include <utility>
 
+#include "base/log.hpp"
 #include "base/mutex.hpp"
+#include "device/cuda/decoding_session.hpp"
 #include "device/cuda/nvdec_library.hpp"
+#include "device/cuda/nvdec_session.hpp"
+#include "device/cuda/vulkan_video.hpp"
 
 namespace camd::device {
 namespace {
@@ -69,25 +73,20 @@ base::ColorMatrix matrix_of(unsigned coefficients, int height) noexcept {
   }
 }
 
-// A decoder of the driver with its surfaces. Shared by its pictures.
+// What decodes, and which of its output surfaces are lent. Shared by its pictures.
 class Session : public std::enable_shared_from_this<Session> {
  public:
-  Session(const NvdecLibrary& library, CudaDevice& device, const Format& format, unsigned surfaces, int outputs)
-      : library_(library), device_(device), format_(format), surfaces_(surfaces) {
+  Session(std::unique_ptr<DecodingSession> decoding, CudaDevice& device, const Format& format, unsigned surfaces,
+          int outputs)
+      : decoding_(std::move(decoding)), device_(device), format_(format), surfaces_(surfaces) {
     for (int i = 0; i < outputs; ++i) loans_[static_cast<std::size_t>(i)].usable = true;
-  }
-  ~Session() {
-    if (handle_ == nullptr || !device_.select()) return;  // what a lost device held is gone
-    (void)library_.destroy_decoder(handle_);
   }
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  CUresult open(CUVIDDECODECREATEINFO& info) { return library_.create_decoder(&handle_, &info); }
-
   [[nodiscard]] const Format& format() const noexcept { return format_; }
   [[nodiscard]] unsigned surfaces() const noexcept { return surfaces_; }
-  [[nodiscard]] CUvideodecoder handle() const noexcept { return handle_; }
+  [[nodiscard]] DecodingSession& decoding() const noexcept { return *decoding_; }
 
   struct Loan {
     std::shared_ptr<Session> session;  // while it is lent
@@ -108,9 +107,7 @@ class Session : public std::enable_shared_from_this<Session> {
   static void give_back(void* argument) noexcept {
     auto* const loan = static_cast<Loan*>(argument);
     const std::shared_ptr<Session> session = loan->session;
-    if (loan->address != 0 && session->device_.select().ok()) {
-      (void)session->library_.unmap(session->handle_, loan->address);
-    }
+    if (loan->address != 0 && session->device_.select().ok()) session->decoding_->unmap(loan->address);
     loan->address = 0;
     std::shared_ptr<Session> last;  // goes outside of the lock, and before `session`
     const base::MutexLock lock(session->mutex_);
@@ -118,11 +115,10 @@ class Session : public std::enable_shared_from_this<Session> {
   }
 
  private:
-  const NvdecLibrary& library_;
+  const std::unique_ptr<DecodingSession> decoding_;
   CudaDevice& device_;
   const Format format_;
   const unsigned surfaces_;
-  CUvideodecoder handle_ = nullptr;
   base::Mutex mutex_;
   std::array<Loan, kMostHeld> loans_;  // `session` is guarded by mutex_
 };
@@ -306,6 +302,17 @@ class NvdecDecoder final : public VideoDecoder {
     return "";
   }
 
+  // Where NVIDIA's interface makes no more sessions. Null: Vulkan does not take such streams, or does not say what is
+  // wanted of their pictures, or cannot make one more session either.
+  [[nodiscard]] std::unique_ptr<DecodingSession> make_vulkan_session(const CUVIDDECODECREATEINFO& info) {
+    VulkanVideo* const vulkan = options_.tells_damage ? nullptr : device_.vulkan_video();
+    if (vulkan == nullptr || !vulkan->takes(info)) return nullptr;
+    std::string why;
+    std::unique_ptr<DecodingSession> made = vulkan->make(info, why);
+    if (!made) base::log().warn("no decoder by Vulkan Video either: {}", why);
+    return made;
+  }
+
   int open_session(const Format& format, unsigned surfaces) {
     CUVIDDECODECREATEINFO info{};
     info.CodecType = native_codec(options_.codec);
@@ -325,8 +332,12 @@ class NvdecDecoder final : public VideoDecoder {
     info.display_area.top = static_cast<short>(format.top);
     info.display_area.right = static_cast<short>(format.left + even(format.width));
     info.display_area.bottom = static_cast<short>(format.top + even(format.height));
-    auto session = std::make_shared<Session>(library_, device_, format, surfaces, options_.held);
-    const CUresult error = session->open(info);
+    std::unique_ptr<DecodingSession> decoding;
+    CUresult error = make_nvdec_session(library_, device_, info, decoding);
+    if (error == kOutOfMemory) {
+      decoding = make_vulkan_session(info);
+      if (decoding) error = CUDA_SUCCESS;
+    }
     if (error == kOutOfMemory) {
       return refuse("the GPU has no memory, or no session, left for another decoder");
     }
@@ -338,7 +349,8 @@ class NvdecDecoder final : public VideoDecoder {
                                 to_string(options_.codec), format.coded_width, format.coded_height,
                                 static_cast<int>(error)));
     }
-    session_ = std::move(session);  // the one before lives as long as its pictures
+    // The one before lives as long as its pictures.
+    session_ = std::make_shared<Session>(std::move(decoding), device_, format, surfaces, options_.held);
     failures_ = 0;
     return parser_surfaces(surfaces);
   }
@@ -352,7 +364,7 @@ class NvdecDecoder final : public VideoDecoder {
   int begin_picture(CUVIDPICPARAMS& picture) noexcept {
     if (!refusal_.empty() || !session_) return kStop;
     const bool whole = picture.CurrPicIdx >= 0 && picture.CurrPicIdx < parser_surfaces(session_->surfaces());
-    if (whole && library_.decode_picture(session_->handle(), &picture) == CUDA_SUCCESS) {
+    if (whole && session_->decoding().decode(picture)) {
       failures_ = 0;
       return kGoOn;
     }
@@ -376,11 +388,9 @@ class NvdecDecoder final : public VideoDecoder {
       ++crowded_;
       return kGoOn;
     }
-    CUVIDPROCPARAMS how{};
-    how.progressive_frame = 1;
-    how.output_stream = static_cast<CUstream>(stream_.ref().native());
+    const auto stream = static_cast<CUstream>(stream_.ref().native());
     unsigned pitch = 0;
-    if (library_.map(session_->handle(), shown.picture_index, &loan->address, &pitch, &how) != CUDA_SUCCESS) {
+    if (!session_->decoding().map(shown.picture_index, stream, loan->address, pitch)) {
       loan->address = 0;
       Session::give_back(loan);
       ++undecodable_;
@@ -404,10 +414,7 @@ class NvdecDecoder final : public VideoDecoder {
   }
 
   [[nodiscard]] bool was_damaged(int index) noexcept {
-    CUVIDGETDECODESTATUS status{};
-    if (library_.get_status(session_->handle(), index, &status) != CUDA_SUCCESS) return false;
-    const bool damaged =
-        status.decodeStatus == cuvidDecodeStatus_Error || status.decodeStatus == cuvidDecodeStatus_Error_Concealed;
+    const bool damaged = session_->decoding().damaged(index);
     if (damaged) ++damaged_;
     return damaged;
   }

@@ -8,6 +8,9 @@
 // depth or the number of surfaces changes; the old one lives until its last picture was given back. A file that starts
 // anew keeps its session. 10-bit streams come as NV12 of 8 bits, which the engines write by themselves.
 //
+// The driver makes a bounded number of such sessions, 288 on an H100. Beyond it Vulkan Video decodes, on the same
+// engines (vulkan_video.hpp).
+//
 // Surfaces: to decode, as many as the parser says that the stream needs; to show, as many as the taker keeps.
 //
 // Threads: as VideoDecoder. The functions of the library are called with the device's context current.

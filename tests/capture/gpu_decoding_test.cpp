@@ -232,7 +232,7 @@ TEST_F(GpuDecodingTest, DecodersOfManyStreamsAreMadeInTurnAndSayThatTheyWait) {
   std::deque<SampleDecoder> decoders;
   std::vector<std::thread> streams;
   const auto begin_one = [&]() -> SampleDecoder& {
-    SampleDecoder& decoder = decoders.emplace_back(gpu, 4, 64, taker);
+    SampleDecoder& decoder = decoders.emplace_back(gpu, device::VideoDecoderOptions{}, taker);
     streams.emplace_back([&decoder] { decode_first_sample(decoder); });
     return decoder;
   };

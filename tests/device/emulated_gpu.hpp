@@ -14,6 +14,9 @@
 // that nothing joins) is answered kInternal.
 #pragma once
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 #include <deque>
@@ -28,6 +31,7 @@
 #include "device/cuda/cuda_device.hpp"
 #include "device/cuda/emulated_stream.hpp"
 #include "device/cuda/nvdec_decoder.hpp"
+#include "device/cuda/vulkan_video.hpp"
 #include "device/host_device.hpp"
 #include "device/memory_exporter.hpp"
 #include "tests/device/exported_file.hpp"
@@ -38,6 +42,27 @@ namespace camd::test {
 // kCoherent, kIncoherent: an integrated GPU's, which is the CPU's memory as well.
 enum class GpuMemory : std::uint8_t { kOwn, kCoherent, kIncoherent };
 enum class Barrier : std::uint8_t { kToDevice, kToHost };
+
+// Memory of a descriptor's file.
+class MappedFile final : public device::ImportedMemory {
+ public:
+  // Takes the descriptor. Null: it cannot be mapped.
+  static std::unique_ptr<MappedFile> map(int descriptor, std::size_t size_bytes) {
+    void* const data = mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    close(descriptor);
+    if (data == MAP_FAILED) return nullptr;
+    return std::unique_ptr<MappedFile>(new MappedFile(data, size_bytes));
+  }
+  ~MappedFile() override { munmap(data_, size_bytes_); }
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+  [[nodiscard]] unsigned long long address() const noexcept override { return reinterpret_cast<std::uintptr_t>(data_); }
+
+ private:
+  MappedFile(void* data, std::size_t size_bytes) : data_(data), size_bytes_(size_bytes) {}
+  void* const data_;
+  const std::size_t size_bytes_;
+};
 
 class EmulatedGpu : public device::CudaDevice, public device::MemoryExporter {
  public:
@@ -86,6 +111,17 @@ class EmulatedGpu : public device::CudaDevice, public device::MemoryExporter {
   [[nodiscard]] std::vector<device::VideoSupport> video_support(std::string* why) override {
     return nvdec_ == nullptr ? CudaDevice::video_support(why) : device::nvdec_support(*nvdec_, *this);
   }
+
+  [[nodiscard]] device::CudaUuid uuid() const noexcept override { return {}; }
+  // Memory that is a file's (memfd).
+  [[nodiscard]] std::unique_ptr<device::ImportedMemory> import_memory(int descriptor,
+                                                                      std::size_t size_bytes) noexcept override {
+    return MappedFile::map(descriptor, size_bytes);
+  }
+
+  // [setup] Decodes by these as well (tests/device/fake_vulkan.hpp).
+  void decode_with(std::unique_ptr<device::VulkanVideo> vulkan) { vulkan_ = std::move(vulkan); }
+  [[nodiscard]] device::VulkanVideo* vulkan_video() override { return vulkan_.get(); }
 
   // As HostDevice::inject_failure(): the device is lost from now on. [any]
   void lose(const base::Status& failure) {
@@ -460,6 +496,7 @@ class EmulatedGpu : public device::CudaDevice, public device::MemoryExporter {
   std::unique_ptr<device::HostDevice> host_;
   device::DeviceInfo info_;
   const device::NvdecLibrary* nvdec_ = nullptr;
+  std::unique_ptr<device::VulkanVideo> vulkan_;
   std::function<void(const void* from)> before_copy_;
   std::function<void()> before_kernel_;
   // Several threads may capture at a time, each on streams of its own (cudaStreamCaptureModeThreadLocal).

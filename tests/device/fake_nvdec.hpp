@@ -219,6 +219,9 @@ class FakeNvdec {
     parser.next = (parser.next + 1) % parser.surfaces;
     picture.pBitstreamData = packet.payload;
     picture.nBitstreamDataLen = static_cast<unsigned>(packet.payload_size);
+    static constexpr unsigned kWholeUnit = 0;
+    picture.nNumSlices = 1;
+    picture.pSliceDataOffsets = &kWholeUnit;
     if (parser.parameters.pfnDecodePicture(parser.parameters.pUserData, &picture) == 0) return false;
     parser.kept.push_back({picture.CurrPicIdx, packet.timestamp});
     return true;

@@ -11,6 +11,7 @@
 #include "base/clock.hpp"
 #include "tests/device/emulated_gpu.hpp"
 #include "tests/device/fake_nvdec.hpp"
+#include "tests/device/fake_vulkan.hpp"
 
 namespace camd::device {
 namespace {
@@ -230,6 +231,56 @@ TEST_F(NvdecDecoderTest, RefusesWithTheReason) {
   make();
   EXPECT_EQ(refusal("stream 320x240 a"), "the GPU has no memory, or no session, left for another decoder");
   EXPECT_EQ(keeper_.shown, "");
+}
+
+TEST_F(NvdecDecoderTest, VulkanDecodesWhatIsBeyondTheDriversSessions) {
+  test::FakeVulkan vulkan;
+  std::string why;
+  gpu_.decode_with(make_vulkan_video(&test::FakeVulkan::find, gpu_, why));
+  FakeNvdec::Settings settings;
+  settings.most_sessions = 1;
+  FakeNvdec::instance().set(settings);
+  make();
+  EXPECT_TRUE(decode("stream 320x240 a").ok());
+  EXPECT_TRUE(vulkan.decoded.empty());
+  const std::unique_ptr<VideoDecoder> first = std::move(decoder_);
+  make();
+  EXPECT_TRUE(decode("stream 320x240 b").ok());
+  EXPECT_EQ(vulkan.decoded.size(), 1U);
+  EXPECT_EQ(keeper_.shown, "as") << "the fake paints a unit's first byte";
+  decoder_.reset();
+  keeper_.give_back_all();
+  gpu_.decode_with(std::unique_ptr<VulkanVideo>());
+  EXPECT_EQ(vulkan.alive, 0);
+}
+
+TEST_F(NvdecDecoderTest, WhoWantsToKnowOfDamageIsNotDecodedByVulkanWhichDoesNotTell) {
+  test::FakeVulkan vulkan;
+  std::string why;
+  gpu_.decode_with(make_vulkan_video(&test::FakeVulkan::find, gpu_, why));
+  FakeNvdec::Settings settings;
+  settings.most_sessions = 0;
+  FakeNvdec::instance().set(settings);
+  VideoDecoderOptions options;
+  options.tells_damage = true;
+  decoder_ = make_nvdec_decoder(FakeNvdec::library(), gpu_, options, keeper_);
+  EXPECT_EQ(refusal("stream 320x240 a"), "the GPU has no memory, or no session, left for another decoder");
+  decoder_.reset();
+  gpu_.decode_with(std::unique_ptr<VulkanVideo>());
+}
+
+TEST_F(NvdecDecoderTest, AStreamThatNeitherTakesIsRefused) {
+  test::FakeVulkan vulkan;
+  vulkan.coincide = false;
+  std::string why;
+  gpu_.decode_with(make_vulkan_video(&test::FakeVulkan::find, gpu_, why));
+  FakeNvdec::Settings settings;
+  settings.most_sessions = 0;
+  FakeNvdec::instance().set(settings);
+  make();
+  EXPECT_EQ(refusal("stream 320x240 a"), "the GPU has no memory, or no session, left for another decoder");
+  decoder_.reset();
+  gpu_.decode_with(std::unique_ptr<VulkanVideo>());
 }
 
 TEST_F(NvdecDecoderTest, GoesOnAfterPicturesThatCannotBeDecodedUntilThereAreTooMany) {

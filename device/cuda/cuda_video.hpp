@@ -1,0 +1,38 @@
+// CudaVideo: what decodes video on a CudaDevice: NVIDIA's interface, and Vulkan Video beyond its sessions.
+//
+// Threads: [any].
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "device/cuda/cuda_device.hpp"
+#include "device/cuda/vulkan_video.hpp"
+#include "device/video_decoder.hpp"
+
+namespace camd::device {
+
+class CudaVideo {
+ public:
+  // The device outlives it.
+  explicit CudaVideo(CudaDevice& device) : device_(device) {}
+
+  // As Device::make_video_decoder() and Device::video_support().
+  [[nodiscard]] std::unique_ptr<VideoDecoder> make_decoder(const VideoDecoderOptions& options, VideoTaker& taker);
+  [[nodiscard]] std::vector<VideoSupport> support(std::string* why);
+  // As CudaDevice::vulkan_video().
+  [[nodiscard]] VulkanVideo* vulkan();
+
+ private:
+  CudaDevice& device_;
+  std::atomic<int> made_{0};  // decoders
+  std::once_flag support_asked_;
+  std::vector<VideoSupport> support_;  // constant once it was asked
+  std::once_flag vulkan_asked_;
+  std::unique_ptr<VulkanVideo> vulkan_;  // constant once it was asked for; null: not here
+};
+
+}  // namespace camd::device

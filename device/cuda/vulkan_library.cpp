@@ -1,0 +1,31 @@
+#include "device/cuda/vulkan_library.hpp"
+
+#include <dlfcn.h>
+
+namespace camd::device {
+
+PFN_vkGetInstanceProcAddr vulkan_loader(std::string* why) noexcept {
+  static void* const library = dlopen("libvulkan.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  static const auto loader = reinterpret_cast<PFN_vkGetInstanceProcAddr>(
+      library == nullptr ? nullptr : dlsym(library, "vkGetInstanceProcAddr"));
+  if (loader == nullptr && why != nullptr) *why = "libvulkan.so.1 cannot be loaded (apt install libvulkan1)";
+  return loader;
+}
+
+#define CAMD_VULKAN_FIND(name)                                     \
+  table.name = reinterpret_cast<PFN_##name>(loader(owner, #name)); \
+  if (table.name == nullptr) return false;
+
+bool find_functions(PFN_vkGetInstanceProcAddr loader, VkInstance owner, VulkanInstanceFunctions& table) noexcept {
+  CAMD_VULKAN_INSTANCE_FUNCTIONS(CAMD_VULKAN_FIND)
+  return true;
+}
+
+bool find_functions(PFN_vkGetDeviceProcAddr loader, VkDevice owner, VulkanDeviceFunctions& table) noexcept {
+  CAMD_VULKAN_DEVICE_FUNCTIONS(CAMD_VULKAN_FIND)
+  return true;
+}
+
+#undef CAMD_VULKAN_FIND
+
+}  // namespace camd::device
