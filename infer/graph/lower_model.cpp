@@ -2,12 +2,19 @@
 
 #include "infer/graph/lowering.hpp"
 #include "infer/graph/passes.hpp"
+#include "infer/onnx/file.hpp"
 
 namespace camd::infer {
 
 Graph lower_model(const OnnxFile& file, const TensorSpec& input, const LowerOptions& options) {
   Graph graph = Lowering(file, input).run();
   run_passes(graph, options);
+  // A pass may have found the same value under another name.
+  const auto& outputs = file.proto.graph().output();
+  for (int i = 0; i < outputs.size(); ++i) {
+    const ValueId id = graph.outputs[static_cast<std::size_t>(i)];
+    graph.values[static_cast<std::size_t>(id)].name = outputs[i].name();
+  }
   return graph;
 }
 

@@ -517,6 +517,23 @@ std::vector<std::shared_ptr<const Constant>> Lowering::fold(
   return results;
 }
 
+// Outputs that do not depend on the picture, as anchors or strides that an exporter handed on, are made by an op as all
+// others are: a choice between the constant and itself, by a value of the first output that does depend on it.
+ValueId Lowering::made_at_run_time(ValueId constant) {
+  ValueId x = graph_.input;
+  for (const auto& output : file_.proto.graph().output()) {
+    const ValueId id = find(output.name());
+    if (graph_.is_constant(id) || element_count(shape(id)) == 0) continue;
+    x = id;
+    break;
+  }
+  const std::vector<std::int64_t> first(shape(x).size(), 0), step(shape(x).size(), 1);
+  const ValueId one = slice(x, first, step, Shape(shape(x).size(), 1));
+  const ValueId number = as_operand(constant);
+  const Shape to = shape(constant);
+  return emit(Select{}, {reshape(one, Shape(to.size(), 1)), number, number}, to);
+}
+
 Graph Lowering::run() {
   const onnx::GraphProto& graph = file_.proto.graph();
   const std::vector<bool> needed = begin();
@@ -526,9 +543,11 @@ Graph Lowering::run() {
   std::int64_t output_elements = 0;
   for (const auto& output : graph.output()) {
     ValueId id = find(output.name());
-    if (id == graph_.input || graph_.is_constant(id)) {
-      if (graph_.is_constant(id))
-        refuse(fmt::format("output '{}' does not depend on the picture", printable(output.name())));
+    if (graph_.is_constant(id)) {
+      require(element_count(shape(id)) > 0, fmt::format("output '{}' has no elements", printable(output.name())));
+      id = made_at_run_time(id);
+      graph_.values[static_cast<std::size_t>(id)].name = output.name();
+    } else if (id == graph_.input) {
       graph_.ops.push_back({Reshape{}, {id}, add_value({output.name(), shape(id), nullptr}), {}, "output"});
       id = graph_.ops.back().output;
     }

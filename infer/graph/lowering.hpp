@@ -116,6 +116,7 @@ class Lowering {
   ValueId add_value(Value value);
   [[nodiscard]] bool makes_whole(const Op& op) const;
   [[nodiscard]] ValueId as_operand(ValueId id);
+  [[nodiscard]] ValueId made_at_run_time(ValueId constant);
 
   const OnnxFile& file_;
   TensorSpec input_;

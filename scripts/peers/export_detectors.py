@@ -27,6 +27,18 @@ def randomise(network: torch.nn.Module) -> None:
             module.running_var.copy_(torch.rand(module.running_var.shape, generator=dice) + 0.5)
 
 
+def enliven(network: torch.nn.Module) -> None:
+    """Weights that hand on what they are given: as packages make them, nothing of the picture reaches the outputs."""
+    dice = torch.Generator().manual_seed(2)
+    for module in network.modules():
+        if isinstance(module, torch.nn.Conv2d | torch.nn.Linear):
+            inputs = module.weight[0].numel()
+            module.weight.copy_(torch.randn(module.weight.shape, generator=dice) * (1.6 / inputs) ** 0.5)
+        elif isinstance(module, torch.nn.BatchNorm2d):
+            torch.nn.init.ones_(module.weight)
+            torch.nn.init.zeros_(module.bias)
+
+
 def write(network: torch.nn.Module, size: tuple[int, int], path: Path) -> None:
     network.eval()
     randomise(network)
@@ -79,9 +91,13 @@ def export(name: str, folder: Path) -> None:
         write(network, tuple(network.config.image_size), path)
     elif name.startswith("picodet_"):
         from libreyolo.models.picodet.nn import LibrePICODETModel
-        write(LibrePICODETModel(name.removeprefix("picodet_")), (320, 320), path)
+        network = LibrePICODETModel(name.removeprefix("picodet_"))
+        enliven(network)
+        write(network, (320, 320), path)
     elif name in DETRS:
-        write(DETRS[name](), (640, 640), path)
+        network = DETRS[name]()
+        enliven(network)
+        write(network, (640, 640), path)
     else:
         from ultralytics import YOLO
         network = YOLO(f"{name}.yaml")

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import onnx
 import torch
 import torch.nn.functional as F
@@ -146,11 +147,14 @@ def resize(n: Node) -> Callable:
 def slices(n: Node) -> Callable:
     starts, ends = n.ints("starts", 1), n.ints("ends", 2)
     axes, steps = n.ints("axes", 3) or range(len(starts)), n.ints("steps", 4) or [1] * len(starts)
-    need(min(steps) > 0, "a step back")
-    cut = [slice(None)] * len(n.shape)
+    cut, back = [slice(None)] * len(n.shape), []
     for axis, *bounds in zip(axes, starts, ends, steps):
-        cut[axis] = slice(*bounds)
-    return lambda x: x[tuple(cut)]
+        taken = range(*slice(*bounds).indices(n.shape[axis]))
+        if bounds[2] < 0:
+            back.append(axis)
+            taken = taken[::-1]
+        cut[axis] = slice(taken.start, taken.stop, taken.step)
+    return lambda x: x[tuple(cut)].flip(back) if back else x[tuple(cut)]
 
 
 def gather(n: Node) -> Callable:
@@ -159,10 +163,12 @@ def gather(n: Node) -> Callable:
     if indices.ndim == 0:
         at = int(indices)
         return lambda x: x.select(axis, at)
-    need(int(indices.min()) >= 0, "a negative index")
     n.handed.append(1)
     shape = n.shape
+    size = shape[axis]
     shape[axis : axis % len(shape) + 1] = indices.shape
+    if int(indices.min()) < 0:
+        return lambda x, i: x.index_select(axis, i.flatten() % size).reshape(shape)
     return lambda x, i: x.index_select(axis, i.flatten()).reshape(shape)
 
 
@@ -227,9 +233,76 @@ def clip(n: Node) -> Callable:
     return lambda x: x if low is None and high is None else x.clamp(low, high)
 
 
-def reduce_mean(n: Node) -> Callable:
+def reduce(n: Node) -> Callable:
     axes, keep = n.ints("axes", 1) or list(range(len(n.shape))), bool(n.take("keepdims", 1))
-    return lambda x: x.mean(axes, keep)
+    call = {"ReduceMean": torch.mean, "ReduceSum": torch.sum, "ReduceMax": torch.amax}[n.op]
+    return lambda x: call(x, axes, keep)
+
+
+def layer_norm(n: Node) -> Callable:
+    epsilon, size = n.take("epsilon", 1e-5), n.shape[n.take("axis", -1) :]
+    n.take("stash_type")
+    need(n.outputs == 1, "a second output")
+    return lambda x, gain, offset=None: F.layer_norm(x, size, gain, offset, epsilon)
+
+
+def grid_sample(n: Node) -> Callable:
+    how = {"linear": "bilinear", "bilinear": "bilinear", "nearest": "nearest"}.get(n.take("mode", "linear"))
+    padding, corners = n.take("padding_mode", "zeros"), bool(n.take("align_corners", 0))
+    need(how is not None, "this mode")
+    return lambda x, grid: F.grid_sample(x, grid.to(x.dtype), how, padding, corners)
+
+
+def top_k(n: Node) -> Callable:
+    axis, largest, in_order = n.take("axis", -1), bool(n.take("largest", 1)), bool(n.take("sorted", 1))
+    (count,) = n.ints("k", 1)
+    return lambda x: x.topk(count, axis, largest, in_order)
+
+
+def gather_elements(n: Node) -> Callable:
+    axis = n.take("axis", 0)
+    return lambda x, i: x.gather(axis, i)
+
+
+def expand(n: Node) -> Callable:
+    to = torch.broadcast_shapes(n.shape, n.ints("shape", 1))
+    return lambda x: x.expand(to)
+
+
+def tile(n: Node) -> Callable:
+    repeats = n.ints("repeats", 1)
+    return lambda x: x.repeat(repeats)
+
+
+def einsum(n: Node) -> Callable:
+    equation = n.take("equation")
+    return lambda *x: torch.einsum(equation, *x)
+
+
+def gemm(n: Node) -> Callable:
+    alpha, beta = n.take("alpha", 1.0), n.take("beta", 1.0)
+    across, down = n.take("transA", 0), n.take("transB", 0)
+    need(alpha == 1 and beta == 1 and not across, "a factor, or a transposed first matrix")
+    return (lambda x, w, b=None: F.linear(x, w, b)) if down else (lambda x, w, b=0: x @ w + b)
+
+
+def cast(n: Node) -> Callable:
+    to = onnx.helper.tensor_dtype_to_np_dtype(n.take("to"))
+    kind = torch.from_numpy(np.zeros(1, to)).dtype
+    floats = kind.is_floating_point
+    # A float stays what the network computes in.
+    return lambda x: (x if x.is_floating_point() else x.float()) if floats else x.to(kind)
+
+
+def constant_of_shape(n: Node) -> Callable:
+    value, size = n.take("value"), n.constant(0).tolist()
+    made = torch.zeros(size) if value is None else tensor_of(value).expand(size).clone()
+    return lambda: made
+
+
+def ranges(n: Node) -> Callable:
+    made = torch.arange(*(n.constant(i).item() for i in range(3)))
+    return lambda: made
 
 
 def norm(n: Node) -> Callable:
@@ -289,15 +362,20 @@ OPERATORS: dict[str, Callable[[Node], Callable]] = {
     "GlobalAveragePool": same(lambda x: x.mean((2, 3), keepdim=True)), "HardSigmoid": hard_sigmoid, "HardSwish": same(F.hardswish),
     "Identity": same(lambda x: x), "InstanceNormalization": norm, "LeakyRelu": leaky_relu, "MatMul": same(torch.matmul),
     "MaxPool": pool, "Mul": same(torch.mul),
-    "Pad": pad, "Pow": same(torch.pow), "ReduceMean": reduce_mean, "Relu": same(F.relu), "Reshape": reshape, "Resize": resize, "Shape": shape,
+    "Pad": pad, "Pow": same(torch.pow), "ReduceMean": reduce, "Relu": same(F.relu), "Reshape": reshape, "Resize": resize, "Shape": shape,
     "Sigmoid": same(torch.sigmoid), "Slice": slices, "Softmax": softmax, "Split": split, "Sqrt": same(torch.sqrt),
     "Squeeze": squeeze, "Sub": same(torch.sub), "Tanh": same(torch.tanh), "Transpose": transpose, "Unsqueeze": unsqueeze,
     "Upsample": resize,
+    "Abs": same(torch.abs), "Cast": cast, "ConstantOfShape": constant_of_shape, "Cos": same(torch.cos), "Einsum": einsum,
+    "Equal": same(torch.eq), "Erf": same(torch.erf), "Expand": expand, "GatherElements": gather_elements, "Gemm": gemm,
+    "GridSample": grid_sample, "LayerNormalization": layer_norm, "Log": same(torch.log), "Neg": same(torch.neg), "Range": ranges,
+    "ReduceMax": reduce, "ReduceSum": reduce, "Sin": same(torch.sin), "Tile": tile, "TopK": top_k, "Where": same(torch.where),
 }  # fmt: skip
 
 
 def tensor_of(proto: onnx.TensorProto) -> Tensor:
-    return torch.from_numpy(onnx.numpy_helper.to_array(proto).copy())
+    made = torch.from_numpy(onnx.numpy_helper.to_array(proto).copy())
+    return made.float() if made.dtype == torch.float64 else made
 
 
 @dataclass(eq=False)

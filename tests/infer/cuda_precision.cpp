@@ -67,6 +67,50 @@ std::vector<std::vector<float>> outputs_of(device::CudaDevice& gpu, infer::Engin
   return outputs;
 }
 
+// A choice of queries (TopK) comes in another order as soon as two scores are nearly the same. So boxes [1, queries, 4]
+// are compared with the nearest one, and what belongs to them with what belongs to that.
+void compare_queries(const std::vector<infer::TensorSpec>& specs, const std::vector<std::vector<float>>& got,
+                     const std::vector<std::vector<float>>& want, const std::string& path) {
+  constexpr double kLost = 0.01;  // of the picture's side: another query
+  for (std::size_t b = 0; b < specs.size(); ++b) {
+    if (specs[b].shape.size() != 3 || specs[b].shape[2] != 4) continue;
+    const auto count = static_cast<std::size_t>(specs[b].shape[1]);
+    std::vector<std::size_t> match(count, count);
+    std::size_t moved = 0, lost = 0;
+    double far_box = 0, far_score = 0;
+    for (std::size_t q = 0; q < count; ++q) {
+      double best = kLost;
+      for (std::size_t other = 0; other < count; ++other) {
+        double far = 0;
+        for (std::size_t c = 0; c < 4; ++c)
+          far = std::max(far, static_cast<double>(std::abs(want[b][q * 4 + c] - got[b][other * 4 + c])));
+        if (far >= best) continue;
+        best = far;
+        match[q] = other;
+      }
+      if (match[q] == count) {
+        ++lost;
+      } else {
+        moved += match[q] != q ? 1 : 0;
+        far_box = std::max(far_box, best);
+      }
+    }
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      if (i == b || specs[i].shape.size() != 3 || specs[i].shape[1] != specs[b].shape[1]) continue;
+      const auto classes = static_cast<std::size_t>(specs[i].shape[2]);
+      const auto score = [](float logit) { return 1.0 / (1.0 + std::exp(-static_cast<double>(logit))); };
+      for (std::size_t q = 0; q < count; ++q) {
+        for (std::size_t c = 0; match[q] < count && c < classes; ++c) {
+          const double away = score(want[i][q * classes + c]) - score(got[i][match[q] * classes + c]);
+          far_score = std::max(far_score, std::abs(away));
+        }
+      }
+    }
+    std::printf("%s: %zu queries, %zu at another place, %zu only in one; boxes off by %.3g of a side, scores by %.3g\n",
+                path.c_str(), count, moved, lost, far_box, far_score);
+  }
+}
+
 int run(int argc, char** argv) {
   infer::EngineOptions options;
   options.kind = infer::EngineKind::kCuda;
@@ -104,6 +148,7 @@ int run(int argc, char** argv) {
       std::printf("%s: output %s: largest %.4g, off by %.3g, share %.3g\n", path.c_str(),
                   f32->outputs()[i].name.c_str(), largest, far, far / largest);
     }
+    compare_queries(f32->outputs(), got, want, path);
   }
   return 0;
 }

@@ -146,7 +146,9 @@ TEST(Graph, OneOfTheStackedResultsIsTakenWhereItWasMade) {
   OnnxBuilder b = conv_head();
   b.node("Relu", {"c"}, {"r"}).node("Sigmoid", {"c"}, {"s"}).node("Concat", {"r", "s"}, {"stack"}).integer("axis", 0);
   b.integers("last", {1}, {1}).node("Gather", {"stack", "last"}, {"y"}).integer("axis", 0).output("y", {1, 4, 8, 8});
-  EXPECT_EQ(kinds(lower(b)), "Conv");
+  const Graph graph = lower(b);
+  EXPECT_EQ(kinds(graph), "Conv");
+  EXPECT_EQ(graph.value(graph.outputs[0]).name, "y");
   expect_same_as_unoptimized(b);
 }
 
@@ -362,6 +364,25 @@ TEST(Graph, HugeResultsAreRefusedBeforeTheyAreMade) {
       .node("ConstantOfShape", {"n"}, {"k"})
       .node("Add", {"c", "k"}, {"y"});
   EXPECT_THAT(refusal(c.output("y", {})), HasSubstr("out of bounds"));
+}
+
+TEST(Graph, OutputsThatDoNotDependOnThePictureAreServed) {
+  OnnxBuilder b = conv_head();
+  b.weight("numbers", {2, 2}, {1.5F, -2, 0, 4}).integers("strides", {3}, {8, 16, 32}).weight("one", {}, {7});
+  b.node("Identity", {"numbers"}, {"a"}).node("Identity", {"strides"}, {"s"}).node("Identity", {"one"}, {"o"});
+  b.output("a", {2, 2}).output("c", {1, 4, 8, 8}).output("s", {3}).output("o", {});
+  const auto got = run_reference(lower(b), noise(3 * 8 * 8));
+  ASSERT_EQ(got.size(), 4U);
+  EXPECT_EQ(got[0].f32, (std::vector<float>{1.5F, -2, 0, 4}));
+  EXPECT_EQ(got[2].f32, (std::vector<float>{8, 16, 32}));
+  EXPECT_EQ(got[3].f32, (std::vector<float>{7}));
+  EXPECT_EQ(got[3].shape, Shape{});
+}
+
+TEST(Graph, OutputsMayAllBeIndependentOfThePicture) {
+  OnnxBuilder b;
+  b.input("x", {1, 3, 8, 8}).weight("numbers", {2}, {3, 4}).node("Identity", {"numbers"}, {"y"}).output("y", {2});
+  EXPECT_EQ(run_reference(lower(b), noise(3 * 8 * 8))[0].f32, (std::vector<float>{3, 4}));
 }
 
 TEST(Graph, OutputThatIsTheInputGetsAnOpOfItsOwn) {

@@ -1,6 +1,8 @@
 // One thread for each element of y, or for eight of them. It runs the operators one after the other.
 #include "infer/cuda/kernels/elementwise.hpp"
 
+#include <cstdlib>
+
 #include "infer/cuda/kernels/activation.cuh"
 #include "infer/cuda/kernels/eight.cuh"
 #include "infer/cuda/kernels/launch.cuh"
@@ -33,7 +35,58 @@ CAMD_DEVICE float apply(Binary::Kind kind, float a, float b) {
   return a;
 }
 
-CAMD_KERNEL(kThreads, 1) elementwise_kernel(const ElementwiseArguments p) {
+CAMD_DEVICE_CALL float apply_rarely(Binary::Kind kind, float a, float b) { return apply(kind, a, b); }
+
+// Which element of y a thread makes, and where that lies in each tensor. All offsets fit 32 bits: multiplications of 64
+// bits would take longer than the operators.
+template <int kRank>
+struct Place {
+  int index[kRank];
+  CAMD_DEVICE bool find(const std::int64_t* shape) {
+    unsigned rest = blockIdx.x * static_cast<unsigned>(kThreads) + threadIdx.x;
+#pragma unroll
+    for (int d = kRank - 1; d >= 0; --d) {
+      const auto size = static_cast<unsigned>(shape[d]);
+      const unsigned next = rest / size;
+      index[d] = static_cast<int>(rest - next * size);
+      rest = next;
+    }
+    return rest == 0;
+  }
+  CAMD_DEVICE int in(const Strided& t) const {
+    int at = 0;
+#pragma unroll
+    for (int d = 0; d < kRank; ++d) at += index[d] * static_cast<int>(t.strides[d]);
+    return at;
+  }
+};
+
+template <int kRank>
+CAMD_KERNEL(kThreads, 1)
+elementwise_kernel(CAMD_GRID_CONSTANT const ElementwiseArguments p) {
+  let_next_kernel_start();
+  Place<kRank> place;
+  const bool inside = place.find(p.shape);
+  wait_for_previous_kernel();
+  if (!inside) return;
+  float values[kMostElementwiseInputs + kMostElementwiseOps];
+#pragma unroll
+  for (int i = 0; i < kMostElementwiseInputs; ++i) {
+    if (i < p.input_count) values[i] = load(p.x[i], place.in(p.x[i]));
+  }
+  float result = 0.0F;
+#pragma unroll 1
+  for (int j = 0; j < p.op_count; ++j) {
+    const ElementwiseOp& op = p.ops[j];
+    const float a = values[op.a];
+    result = activate_any(op.activation, op.b < 0 ? a : apply(op.kind, a, values[op.b]));
+    values[kMostElementwiseInputs + j] = result;
+  }
+  store(p.y, place.in(p.y), result);
+}
+
+// Tensors of any size.
+CAMD_KERNEL(kThreads, 1) elementwise_far_kernel(const ElementwiseArguments p) {
   let_next_kernel_start();
   wait_for_previous_kernel();
   std::int64_t index[kMaxRank];
@@ -44,12 +97,8 @@ CAMD_KERNEL(kThreads, 1) elementwise_kernel(const ElementwiseArguments p) {
     return at;
   };
   float values[kMostElementwiseInputs + kMostElementwiseOps];
-#pragma unroll
-  for (int i = 0; i < kMostElementwiseInputs; ++i) {
-    if (i < p.input_count) values[i] = load(p.x[i], position(p.x[i]));
-  }
+  for (int i = 0; i < p.input_count; ++i) values[i] = load(p.x[i], position(p.x[i]));
   float result = 0.0F;
-#pragma unroll 1
   for (int j = 0; j < p.op_count; ++j) {
     const ElementwiseOp& op = p.ops[j];
     const float a = values[op.a];
@@ -59,76 +108,135 @@ CAMD_KERNEL(kThreads, 1) elementwise_kernel(const ElementwiseArguments p) {
   store(p.y, position(p.y), result);
 }
 
-// Eight elements of y side by side. The last of `p.shape` counts eights.
-CAMD_KERNEL(kThreads, 1) elementwise_eights_kernel(CAMD_GRID_CONSTANT const ElementwiseArguments p) {
+// result = activation(a op b), eight times; the operator is chosen once.
+CAMD_DEVICE void apply_eight(const ElementwiseOp& op, const float (&a)[8], const float (&b)[8], float (&result)[8]) {
+  if (op.b < 0) {
+#pragma unroll
+    for (int k = 0; k < 8; ++k) result[k] = a[k];
+  } else if (op.kind == Binary::Kind::kAdd) {
+#pragma unroll
+    for (int k = 0; k < 8; ++k) result[k] = a[k] + b[k];
+  } else if (op.kind == Binary::Kind::kMul) {
+#pragma unroll
+    for (int k = 0; k < 8; ++k) result[k] = a[k] * b[k];
+  } else {
+#pragma unroll
+    for (int k = 0; k < 8; ++k) result[k] = apply_rarely(op.kind, a[k], b[k]);
+  }
+  activate_each(op.activation, result);
+}
+
+// Eight elements of y side by side. The last of `p.shape` counts eights, and so do the last strides.
+template <int kRank>
+CAMD_KERNEL(kThreads, 1)
+elementwise_eights_kernel(CAMD_GRID_CONSTANT const ElementwiseArguments p) {
   let_next_kernel_start();
+  Place<kRank> place;
+  const bool inside = place.find(p.shape);
   wait_for_previous_kernel();
-  std::int64_t index[kMaxRank];
-  if (!indices_of(p.shape, p.rank, index)) return;
-  const auto position = [&](const Strided& t) {
-    std::int64_t at = 0;
-    for (int d = 0; d < kMaxRank; ++d) at += d < p.rank ? index[d] * t.strides[d] * (d == p.rank - 1 ? 8 : 1) : 0;
-    return at;
+  if (!inside) return;
+  const auto load_input = [&](float(&v)[8], const Strided& x) {
+    if (x.strides[kRank - 1] != 0) return load_eight(v, x, place.in(x));
+    const float one = load(x, place.in(x));
+#pragma unroll
+    for (float& value : v) value = one;
   };
+  float result[8];
+  if (p.op_count == 1 && p.input_count <= 2) {  // values stay in registers
+    float first[8], second[8];
+    load_input(first, p.x[0]);
+    load_input(second, p.x[p.input_count - 1]);
+    const bool swapped = p.ops[0].a == 1;
+    if (swapped)
+      apply_eight(p.ops[0], second, first, result);
+    else
+      apply_eight(p.ops[0], first, second, result);
+    return store_eight(p.y, place.in(p.y), result);
+  }
   float values[kMostElementwiseInputs + kMostElementwiseOps][8];
 #pragma unroll
   for (int i = 0; i < kMostElementwiseInputs; ++i) {
-    if (i >= p.input_count) continue;
-    const Strided& x = p.x[i];
-    if (x.strides[p.rank - 1] != 0) {
-      load_eight(values[i], x, position(x));
-    } else {
-      const float one = load(x, position(x));
-#pragma unroll
-      for (float& v : values[i]) v = one;
-    }
+    if (i < p.input_count) load_input(values[i], p.x[i]);
   }
-  float result[8] = {};
 #pragma unroll 1
   for (int j = 0; j < p.op_count; ++j) {
     const ElementwiseOp& op = p.ops[j];
-    const float(&a)[8] = values[op.a];
-    const float(&b)[8] = values[op.b < 0 ? op.a : op.b];
-    if (op.b < 0) {
-#pragma unroll
-      for (int k = 0; k < 8; ++k) result[k] = a[k];
-    } else if (op.kind == Binary::Kind::kAdd) {
-#pragma unroll
-      for (int k = 0; k < 8; ++k) result[k] = a[k] + b[k];
-    } else if (op.kind == Binary::Kind::kMul) {
-#pragma unroll
-      for (int k = 0; k < 8; ++k) result[k] = a[k] * b[k];
-    } else {
-#pragma unroll 1
-      for (int k = 0; k < 8; ++k) result[k] = apply(op.kind, a[k], b[k]);
-    }
-    activate_each(op.activation, result);
+    apply_eight(op, values[op.a], values[op.b < 0 ? op.a : op.b], result);
 #pragma unroll
     for (int k = 0; k < 8; ++k) values[kMostElementwiseInputs + j][k] = result[k];
   }
-  store_eight(p.y, position(p.y), result);
+  store_eight(p.y, place.in(p.y), result);
 }
 
 bool takes_eights(const ElementwiseArguments& p) {
   const int last = p.rank - 1;
   // Fewer threads than the GPU has places for would each take longer.
   constexpr std::int64_t kManyElements = std::int64_t{1} << 18;
-  if (p.rank < 1 || p.shape[last] % 8 != 0 || count_of(p.shape, p.rank) < kManyElements) return false;
+  if (p.shape[last] % 8 != 0 || count_of(p.shape, p.rank) < kManyElements) return false;
   bool fits = by_eights(p.y, p.shape, p.rank, last, p.y.strides[last]);
   for (int i = 0; i < p.input_count; ++i)
     fits = fits && (p.x[i].strides[last] == 0 || by_eights(p.x[i], p.shape, p.rank, last, p.x[i].strides[last]));
   return fits;
 }
 
+// All tensors of an ElementwiseArguments.
+template <typename Use>
+void each_tensor(ElementwiseArguments& p, const Use& use) {
+  for (int i = 0; i < p.input_count; ++i) use(p.x[i]);
+  use(p.y);
+}
+
+// Neighbouring dimensions that all tensors walk through with one stride become one; at least one dimension is left.
+void join_dimensions(ElementwiseArguments& p) {
+  int kept = 0;
+  for (int d = 0; d < p.rank; ++d) {
+    if (p.shape[d] == 1) continue;
+    bool joins = kept > 0;
+    each_tensor(p, [&](const Strided& t) { joins = joins && t.strides[kept - 1] == t.strides[d] * p.shape[d]; });
+    const int to = joins ? kept - 1 : kept++;
+    p.shape[to] = joins ? p.shape[to] * p.shape[d] : p.shape[d];
+    each_tensor(p, [&](Strided& t) { t.strides[to] = t.strides[d]; });
+  }
+  if (kept == 0) p.shape[kept++] = 1;
+  p.rank = kept;
+}
+
+bool is_near(ElementwiseArguments& p) {
+  constexpr std::int64_t kNear = std::int64_t{1} << 30;
+  bool near = count_of(p.shape, p.rank) < kNear;
+  each_tensor(p, [&](const Strided& t) {
+    std::int64_t farthest = 0;
+    for (int d = 0; d < p.rank; ++d) farthest += (p.shape[d] - 1) * std::abs(t.strides[d]);
+    near = near && farthest < kNear;
+  });
+  return near;
+}
+
+template <int kRank>
+int run(ElementwiseArguments p, const LaunchContext& context) {
+  if (!takes_eights(p))
+    return launch(elementwise_kernel<kRank>, blocks_for(count_of(p.shape, kRank)), kThreads, 0, context, p);
+  p.shape[kRank - 1] /= 8;
+  each_tensor(p, [](Strided& t) { t.strides[kRank - 1] *= 8; });
+  return launch(elementwise_eights_kernel<kRank>, blocks_for(count_of(p.shape, kRank)), kThreads, 0, context, p);
+}
+
 }  // namespace
 
-int elementwise(const ElementwiseArguments& p, const LaunchContext& context) {
-  if (takes_eights(p)) {
-    ElementwiseArguments eights = p;
-    eights.shape[p.rank - 1] /= 8;
-    return launch(elementwise_eights_kernel, blocks_for(count_of(eights.shape, p.rank)), kThreads, 0, context, eights);
+int elementwise(const ElementwiseArguments& arguments, const LaunchContext& context) {
+  ElementwiseArguments p = arguments;
+  join_dimensions(p);
+  if (!is_near(p))
+    return launch(elementwise_far_kernel, blocks_for(count_of(p.shape, p.rank)), kThreads, 0, context, p);
+  static_assert(kMaxRank == 6);
+  switch (p.rank) {
+    case 1: return run<1>(p, context);
+    case 2: return run<2>(p, context);
+    case 3: return run<3>(p, context);
+    case 4: return run<4>(p, context);
+    case 5: return run<5>(p, context);
+    default: return run<6>(p, context);
   }
-  return launch(elementwise_kernel, blocks_for(count_of(p.shape, p.rank)), kThreads, 0, context, p);
 }
 
 }  // namespace camd::infer::cuda

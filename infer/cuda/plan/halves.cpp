@@ -14,6 +14,9 @@ void find_halves(const Graph& graph, Fusion& fusion) {
     if (fusion.in_f32(i)) continue;
     const Op& op = graph.ops[at(i)];
     if (std::holds_alternative<Conv>(op.operation)) wanted.push_back(op.inputs[0]);
+    if (const auto deformable = fusion.deformable_of.find(i); deformable != fusion.deformable_of.end()) {
+      for (const int sample : deformable->second.samples) wanted.push_back(graph.ops[at(sample)].inputs[0]);
+    }
     if (const auto attention = fusion.attention_of.find(i); attention != fusion.attention_of.end()) {
       for (const Op* product : {&op, &graph.ops[at(attention->second.scores)]})
         wanted.insert(wanted.end(), product->inputs.begin(), product->inputs.begin() + 2);
