@@ -55,7 +55,7 @@ set(CPACK_DEBIAN_MAIN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_MAIN_PACKAGE_DEPENDS "systemd | systemd-standalone-sysusers | systemd-sysusers, \
 gstreamer1.0-plugins-base, gstreamer1.0-plugins-good, gstreamer1.0-plugins-bad")
 set(CPACK_DEBIAN_MAIN_PACKAGE_RECOMMENDS "gstreamer1.0-libav, gstreamer1.0-plugins-ugly, python3")
-set(CPACK_DEBIAN_MAIN_PACKAGE_SUGGESTS "camd-dev, mosquitto, python3-numpy")
+set(CPACK_DEBIAN_MAIN_PACKAGE_SUGGESTS "camd-dev, libvulkan1, mosquitto, python3-numpy")
 set(CPACK_DEBIAN_MAIN_PACKAGE_CONTROL_EXTRA
   "${packaging}/debian/postinst;${packaging}/debian/prerm;${packaging}/debian/postrm;${packaging}/debian/conffiles")
 set(CPACK_DEBIAN_MAIN_DESCRIPTION "real-time inference on live cameras

@@ -252,6 +252,14 @@ void Pipeline::move_to(Next next) {
   std::vector<Crew*> fresh;
   for (const auto& crew : next.crews) fresh.push_back(crew.get());
   const std::vector<Crew*> old = std::exchange(lanes_, fresh);
+  // Until the next look at the load a device is told to do what it did at the last one.
+  for (Crew* const crew : fresh) {
+    const auto before =
+        std::find_if(old.begin(), old.end(), [crew](const Crew* one) { return one->spec.name == crew->spec.name; });
+    if (before == old.end()) continue;
+    crew->busy = (*before)->busy;
+    crew->completed_rate = (*before)->completed_rate;
+  }
   {
     const MutexLock lock(mutex_);
     for (auto& crew : next.crews) crews_.push_back(std::move(crew));

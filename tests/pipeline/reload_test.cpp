@@ -312,6 +312,26 @@ TEST_P(ReloadTest, ACameraThatDeliversNothingHoldsUpNoReload) {
   EXPECT_TRUE(seen_.complete("a"));
 }
 
+// A look at the load comes once a second; the reload must not look like a pause.
+TEST_P(ReloadTest, ADeviceIsToldToDoWhatItDidBeforeTheReload) {
+  base::ManualClock clock;
+  test::Rig rig(clock);
+  plugin_.add_to(rig.plugins);
+  Pipeline& pipeline = rig.make({test::fake_camera("a", test::publishes(clock, 3), true)});
+  pipeline.start();
+  seen_.wait_for("a", 3);
+  while (pipeline.ledger().totals().delivered < 3) std::this_thread::yield();
+  clock.advance(std::chrono::seconds(2));
+  (void)pipeline.wait_for_end(clock.now());
+  EXPECT_EQ(pipeline.lanes().at(0).completed, 1.5);
+  pipeline.reload({rig.lanes(), rig.plugins, rig.options, {}, {}, {}});
+  EXPECT_EQ(pipeline.lanes().at(0).completed, 1.5);
+  clock.advance(std::chrono::seconds(2));
+  (void)pipeline.wait_for_end(clock.now());
+  EXPECT_EQ(pipeline.lanes().at(0).completed, 0);
+  pipeline.stop(true);
+}
+
 // Rings get the slots that plug-ins hold; nothing of what a camera has is made anew.
 TEST_P(ReloadTest, APluginThatWantsPicturesJoinsWithoutALoss) {
   Pipeline& pipeline = rig_.make({test::fake_camera("a", endless(rig_.clock), true)});
