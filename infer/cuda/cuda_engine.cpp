@@ -213,6 +213,7 @@ class CudaExecution final : public Execution {
       status = device_.record(done, lane_stream(lane));
       if (status) status = device_.wait(done, stream);
     }
+    if (status && marks != Marks::kNone) status = mark_outputs(cuda::PlannedOutput::kAllSteps, stream, marks);
     return status;
   }
 

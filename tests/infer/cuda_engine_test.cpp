@@ -190,6 +190,14 @@ TEST_F(CudaEngineTest, FirstBlocksWithOtherActivationsEqualTheReference) {
   }
 }
 
+TEST_F(CudaEngineTest, ShuffledBlocksEqualTheReference) {
+  for (const int width : {24, 58, 116}) {
+    GraphBuilder g({1, 3, 76, 92});
+    const Graph graph = test::shuffled_blocks(g, width);
+    expect_like_reference(graph, g.random_input(), DataType::kF16, DataType::kF32, kF16Tolerance);
+  }
+}
+
 TEST_F(CudaEngineTest, OnnxsOwnOperatorCasesComeOutRight) {
   const auto cases = test::conformance_cases();
   if (cases.empty()) GTEST_SKIP() << "ONNX's operator cases are not on this machine";

@@ -105,6 +105,26 @@ class GraphBuilder {
   std::mt19937 random_;
 };
 
+// Blocks that shuffle channels as ShuffleNet V2 does, and one that adds what it reads: bottleneck() computes them.
+inline Graph shuffled_blocks(GraphBuilder& g, int width) {
+  const auto select = [&](ValueId x, std::int64_t first) {
+    Shape shape = g.shape(x);
+    shape[1] = width;
+    std::vector<std::int64_t> channels;
+    for (std::int64_t i = first; i < first + width; ++i) channels.push_back(i / 2 + i % 2 * width);
+    return g.op(Gather{1, std::move(channels)}, {x}, shape);
+  };
+  const auto branch = [&](ValueId x, int stride, ValueId residual = kNoValue) {
+    const ValueId deep = g.conv(g.conv(x, width, 1), width, 3, stride, width, {});
+    return g.conv(deep, width, 1, 1, 1, {Function::kRelu}, residual);
+  };
+  const ValueId first = g.conv(g.input(), width, 3, 2);
+  ValueId whole = g.concat({g.conv(first, width, 1, 2), branch(first, 2)});
+  for (int block = 0; block < 3; ++block) whole = g.concat({select(whole, 0), branch(select(whole, width), 1)});
+  const ValueId x = g.conv(whole, width, 1);
+  return g.finish({g.conv(branch(x, 1, x), 8, 1, 1, 1, {})});
+}
+
 // A first convolution and three depthwise blocks, all with this activation.
 inline Graph first_blocks(GraphBuilder& g, const Activation& activation) {
   ValueId x = g.conv(g.input(), 8, 3, 2, 1, activation);

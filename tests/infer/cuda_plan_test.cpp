@@ -97,7 +97,8 @@ bool comes_after(const Plan& plan, std::size_t i, std::size_t other) {
 TEST(CudaPlan, TheLastStepThatWritesAnOutputComesAfterAllOthersThatDo) {
   GraphBuilder g({1, 3, 8, 8});
   const ValueId upper = g.unary(g.input(), {Function::kSigmoid}), lower = g.unary(g.input(), {Function::kTanh});
-  const Plan plan = cuda::make_plan(g.finish({g.concat({upper, lower}, 2)}), options_of(DataType::kF32), "test");
+  const ValueId other = g.unary(g.input(), {Function::kRelu});
+  const Plan plan = cuda::make_plan(g.finish({g.concat({upper, lower}, 2), other}), options_of(DataType::kF32), "test");
   const int last = plan.outputs[0].step;
   ASSERT_GE(last, 1);
   int others = 0;
@@ -110,6 +111,41 @@ TEST(CudaPlan, TheLastStepThatWritesAnOutputComesAfterAllOthersThatDo) {
     EXPECT_TRUE(step.lane == behind.lane || waits);
   }
   EXPECT_EQ(others, 1);
+}
+
+// It is final when the network has ended, so nothing waits for it alone.
+TEST(CudaPlan, StepsThatMakePartsOfTheOnlyOutputDoNotWaitForEachOther) {
+  GraphBuilder g({1, 3, 8, 8});
+  const ValueId upper = g.unary(g.input(), {Function::kSigmoid}), lower = g.unary(g.input(), {Function::kTanh});
+  const Plan plan = cuda::make_plan(g.finish({g.concat({upper, lower}, 2)}), options_of(DataType::kF32), "test");
+  EXPECT_EQ(plan.outputs[0].step, cuda::PlannedOutput::kAllSteps);
+  std::vector<int> writers;
+  for (int i = 0; i < static_cast<int>(plan.steps.size()); ++i) {
+    const std::vector<int>& writes = plan.steps[static_cast<std::size_t>(i)].writes;
+    if (std::find(writes.begin(), writes.end(), plan.outputs[0].buffer) != writes.end()) writers.push_back(i);
+  }
+  ASSERT_EQ(writers.size(), 2U);
+  const Step &first = plan.steps[static_cast<std::size_t>(writers[0])],
+             &second = plan.steps[static_cast<std::size_t>(writers[1])];
+  EXPECT_NE(first.lane, second.lane);
+  EXPECT_EQ(std::find(second.waits.begin(), second.waits.end(), writers[0]), second.waits.end());
+}
+
+// Three, five or fifteen blocks share what no two, four or eight can.
+TEST(CudaPlan, SmallLayersOfManyChannelsEqualTheReference) {
+  for (const int channels : {64, 80, 232}) {
+    GraphBuilder g({1, 3, 40, 40});
+    const ValueId wide = g.conv(g.conv(g.input(), 16, 3, 2), 256, 1);
+    const ValueId x = g.conv(wide, channels, 3, 1, 1, {Function::kSilu});
+    const ValueId small = g.conv(x, channels, 3, 2, 1, {Function::kRelu});
+    const Graph graph = g.finish({g.conv(small, channels, 1, 1, 1, {}, small), g.conv(x, channels, 1, 1, 1, {})});
+    const std::vector<float> input = g.random_input();
+    const std::vector<Constant> want = run_reference(graph, input);
+    PlanOptions options = options_of(DataType::kF16);
+    options.shared_bytes = std::size_t{227} * 1024;
+    const auto got = test::run_emulated(cuda::make_plan(graph, options, "test"), input);
+    for (std::size_t i = 0; i < want.size(); ++i) EXPECT_LE(relative_error(got[i], want[i].f32), 1e-2F) << channels;
+  }
 }
 
 TEST(CudaPlan, APyramidsLevelDoesNotWaitForTheOneAboveBeforeTheirSumIsRead) {

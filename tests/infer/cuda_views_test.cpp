@@ -121,11 +121,27 @@ TEST(CudaViews, LevelsThatAreFlattenedAndJoinedAreWrittenWhereTheyBelong) {
   const ValueId box = g.concat({sum, difference}, 1);
   const Graph graph = g.finish({g.concat({box, g.unary(scores, {Function::kSigmoid})}, 1)});
   const Plan plan = plan_of(graph, DataType::kF16);
-  // Two levels into one tensor, and the function; the mean is one kernel with its Softmax.
-  EXPECT_EQ(steps_of<cuda::MoveArguments>(plan), 3);
+  // Only the function: the heads write their levels into one tensor. The mean is one kernel with its Softmax.
+  EXPECT_EQ(steps_of<cuda::MoveArguments>(plan), 1);
   EXPECT_EQ(steps_of<cuda::SoftmaxArguments>(plan), 1);
   EXPECT_EQ(steps_of<cuda::ElementwiseArguments>(plan), 2);
   expect_reference(graph, g.random_input());
+}
+
+// Widths and places that are no multiples of 8, and channels that are not either.
+TEST(CudaViews, FlattenedLevelsOfAnySizeEqualTheReference) {
+  for (const auto& [h, w] : {std::pair{32, 48}, {30, 44}, {26, 34}}) {
+    GraphBuilder g({1, 3, h, w});
+    const ValueId x = g.conv(g.input(), 16, 3, 2), y = g.conv(x, 16, 3, 2), z = g.conv(y, 16, 3, 2);
+    std::vector<ValueId> levels;
+    for (const ValueId from : {x, y, z}) {
+      const ValueId head = g.conv(from, 11, 1, 1, 1, {Function::kSigmoid});
+      levels.push_back(g.op(Reshape{}, {head}, {1, 11, g.shape(head)[2] * g.shape(head)[3]}));
+    }
+    const Graph graph = g.finish({g.concat(levels, 2)});
+    EXPECT_EQ(steps_of<cuda::MoveArguments>(plan_of(graph, DataType::kF16)), 0);
+    expect_reference(graph, g.random_input());
+  }
 }
 
 // As YOLO's necks: what is enlarged and a finer level joined, and one convolution reads them.
@@ -149,6 +165,23 @@ TEST(CudaViews, AnEnlargedPartOfAnOutputEqualsTheReference) {
   const ValueId coarse = g.conv(fine, 32, 3, 2);
   const Graph graph = g.finish({g.concat({g.enlarge(coarse, 12, 16), fine})});
   expect_reference(graph, g.random_input());
+}
+
+// As pyramids that add levels after their convolutions.
+TEST(CudaViews, ASumWithAResizedImageIsOneKernel) {
+  for (const int channels : {16, 20}) {
+    GraphBuilder g({1, 3, 48, 64});
+    const ValueId fine = g.conv(g.input(), channels, 3, 2), coarse = g.conv(fine, channels, 3, 2);
+    const ValueId sum = g.binary(Binary::Kind::kAdd, fine, g.enlarge(coarse, 24, 32));
+    const ValueId other = g.binary(Binary::Kind::kAdd, g.enlarge(sum, 36, 40), g.enlarge(coarse, 36, 40));
+    const Graph graph = g.finish({g.conv(sum, 8, 3, 1, 1, {}), g.conv(other, 8, 1, 1, 1, {})});
+    for (const DataType type : {DataType::kF16, DataType::kF32}) {
+      const Plan plan = plan_of(graph, type);
+      EXPECT_EQ(steps_of<cuda::ResizeArguments>(plan), 3);
+      EXPECT_EQ(steps_of<cuda::ElementwiseArguments>(plan), 0);
+    }
+    expect_reference(graph, g.random_input());
+  }
 }
 
 TEST(CudaViews, SoftmaxesOfLongAndShortLinesEqualTheReference) {

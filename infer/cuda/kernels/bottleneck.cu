@@ -22,12 +22,11 @@
 namespace camd::infer::cuda {
 namespace {
 
-constexpr int kThreads = BottleneckTile::kThreads;
-constexpr int kWarps = kThreads / 32;
-
 template <int kStride, int kTile>
 struct Tile {
   static constexpr BottleneckTile kShape = kBottleneckTiles[kTile];
+  static constexpr int kThreads = kShape.threads;
+  static constexpr int kWarps = kThreads / 32;
   static constexpr int kPixels = kShape.ty * kShape.tx;
   static constexpr int kWarpRows = kShape.warp_rows();
   static constexpr int kChannels = kShape.channels();
@@ -64,33 +63,51 @@ CAMD_DEVICE Parts parts_of(unsigned char* memory, const BottleneckMemory& s) {
   return parts;
 }
 
-// The first product, for all pixels of the tile and its border. A warp makes 16 pixels of 32 channels at a time.
+// What one step of the first product reads: 16 pixels, and up to 32 channels.
+struct Fragments {
+  unsigned left[4];
+  uint4 right[2];
+};
+CAMD_DEVICE void fetch(Fragments& f, SharedAddress left, const uint4* right, bool two) {
+  load_matrices(f.left, left);
+  f.right[0] = right[0];
+  if (two) f.right[1] = right[32];
+}
+CAMD_DEVICE void add_products(float (&sums)[4][4], const Fragments& f, bool two) {
+  multiply_add(sums[0], f.left, f.right[0].x, f.right[0].y);
+  multiply_add(sums[1], f.left, f.right[0].z, f.right[0].w);
+  if (!two) return;
+  multiply_add(sums[2], f.left, f.right[1].x, f.right[1].y);
+  multiply_add(sums[3], f.left, f.right[1].z, f.right[1].w);
+}
+
+// The first product, for all pixels of the tile and its border. A warp makes 16 pixels of 16 or 32 channels at a time.
 template <typename T, bool kSpecial>
 CAMD_DEVICE void make_halo(const BottleneckArguments& p, const BottleneckMemory& s, const Parts& parts, int in_y0,
                            int in_x0) {
   const int lane = lane_index();
-  const int pairs = (s.front_n16 + 1) / 2;
+  const int columns = s.unit_n16 == 2 ? (s.front_n16 + 1) / 2 : s.front_n16;
+  const int steps = s.front_steps, step_vectors = s.front_n16 * 32;
   const Bounds bounds = bounds_of(p.front_activation);
   const HalfBounds halfs = half_bounds(bounds);
 #pragma unroll 1
-  for (int unit = warp_index(); unit < T::kHaloTiles * pairs; unit += kWarps) {
-    const int first = unit % T::kHaloTiles * 16, n16 = unit / T::kHaloTiles * 2;
-    const bool two = n16 + 1 < s.front_n16;
+  for (int unit = warp_index(); unit < T::kHaloTiles * columns; unit += T::kWarps) {
+    const int first = unit % T::kHaloTiles * 16, n16 = unit / T::kHaloTiles * s.unit_n16;
+    const bool two = s.unit_n16 == 2 && n16 + 1 < s.front_n16;
     const SharedAddress a_row =
         shared_address(parts.in) + ((first + (lane & 15)) * s.in_pixel_bytes + (lane >> 4) * 16);
-    const uint4* b_row = parts.front + n16 * 32 + lane;
-    const int second = two ? 32 : 0;
+    const uint4* const b_row = parts.front + n16 * 32 + lane;
     float sums[4][4] = {};
-#pragma unroll 2
-    for (int k = 0; k < s.front_steps; ++k) {
-      unsigned a[4];
-      load_matrices(a, a_row + k * 32);
-      const uint4 b = b_row[0], c = b_row[second];
-      multiply_add(sums[0], a, b.x, b.y);
-      multiply_add(sums[1], a, b.z, b.w);
-      multiply_add(sums[2], a, c.x, c.y);
-      multiply_add(sums[3], a, c.z, c.w);
-      b_row += s.front_n16 * 32;
+    // A step's fragments are fetched while the step before multiplies. Behind the last one nothing is used.
+    Fragments fragments[2];
+    fetch(fragments[0], a_row, b_row, two);
+#pragma unroll 1
+    for (int k = 0; k < steps; k += 2) {
+      const int next = min(k + 1, steps - 1), after = min(k + 2, steps - 1);
+      fetch(fragments[1], a_row + next * 32, b_row + next * step_vectors, two);
+      add_products(sums, fragments[0], two);
+      fetch(fragments[0], a_row + after * 32, b_row + after * step_vectors, two);
+      if (k + 1 < steps) add_products(sums, fragments[1], two);
     }
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -122,7 +139,7 @@ CAMD_DEVICE void write_kept(const BottleneckArguments& p, const BottleneckMemory
   const std::uint16_t* const places = parts.table + p.front_groups + p.kept_groups;
   const int eights = (p.kept.c + 7) / 8;
 #pragma unroll 1
-  for (int i = static_cast<int>(threadIdx.x); i < T::kPixels * eights; i += kThreads) {
+  for (int i = static_cast<int>(threadIdx.x); i < T::kPixels * eights; i += T::kThreads) {
     const int pixel = i % T::kPixels, eight = i / T::kPixels;
     const int y = y0 + pixel / T::kShape.tx, x = x0 + pixel % T::kShape.tx;
     if (y >= p.kept.h || x >= p.kept.w) continue;
@@ -138,7 +155,7 @@ CAMD_DEVICE void write_kept(const BottleneckArguments& p, const BottleneckMemory
 }
 
 template <int kStride, int kTile, bool kSpecial>
-CAMD_KERNEL(kThreads, 2)
+CAMD_KERNEL(kBottleneckTiles[kTile].threads, 2)
 bottleneck_kernel(const BottleneckArguments p, const BottleneckMemory s) {
   using T = Tile<kStride, kTile>;
   constexpr int kTy = T::kShape.ty, kTx = T::kShape.tx, kNt = T::kShape.nt, kRun = T::kRun;
@@ -161,7 +178,7 @@ bottleneck_kernel(const BottleneckArguments p, const BottleneckMemory s) {
   copies.end();
   const bool keeps = p.kept.data != nullptr && blockIdx.z == 0;
   const int entries = p.front_groups + p.kept_groups + (p.kept.c + 7) / 8 * 8;
-  for (int i = thread; i < entries; i += kThreads) parts.table[i] = p.table[i];
+  for (int i = thread; i < entries; i += T::kThreads) parts.table[i] = p.table[i];
   const int lane = lane_index();
   const int warp_row = warp_index() % T::kWarpRows;
   const int warp_column = warp_index() / T::kWarpRows;
@@ -183,7 +200,7 @@ bottleneck_kernel(const BottleneckArguments p, const BottleneckMemory s) {
 
   const auto* const x = static_cast<const __half*>(p.x.data);
   const int words = s.front_steps * 2;
-  for (int i = thread; i < T::kHaloPixels * words; i += kThreads) {
+  for (int i = thread; i < T::kHaloPixels * words; i += T::kThreads) {
     const int pixel = divide(i, s.by_words), word = i - pixel * words;
     const int iy = in_y0 + pixel / T::kHaloX, ix = in_x0 + pixel % T::kHaloX;
     const bool inside = within(iy, p.x.h) && within(ix, p.x.w) && word < p.front_groups;
@@ -191,7 +208,7 @@ bottleneck_kernel(const BottleneckArguments p, const BottleneckMemory s) {
     copy16_async(parts.in + pixel * s.in_pixel_bytes + word * 16, x + from, inside);
   }
   if (keeps) {
-    for (int i = thread; i < T::kPixels * p.kept_groups; i += kThreads) {
+    for (int i = thread; i < T::kPixels * p.kept_groups; i += T::kThreads) {
       const int pixel = i % T::kPixels, group = i / T::kPixels;
       const int iy = y0 + pixel / kTx, ix = x0 + pixel % kTx;
       const bool inside = iy < p.x.h && ix < p.x.w;
@@ -216,7 +233,7 @@ bottleneck_kernel(const BottleneckArguments p, const BottleneckMemory s) {
   const int offset_two = pixel_row * row_bytes + (pixel_column + second) * s.groups * 16;
   const int offset_third = (pixel_row + second) * row_bytes + (pixel_column + 2) * s.groups * 16;
 #pragma unroll 1
-  for (int i = warp_index(); i < s.groups * kPartCount; i += kWarps) {
+  for (int i = warp_index(); i < s.groups * kPartCount; i += T::kWarps) {
     const int group = i / kPartCount, first = i % kPartCount * kRun;
     DiagonalTaps taps_of_group;
     load_taps(taps_of_group, parts.taps + group * 9);
@@ -244,7 +261,7 @@ bottleneck_kernel(const BottleneckArguments p, const BottleneckMemory s) {
     }
   }
   if ((s.groups & 1) != 0) {  // the last product step reads 16 channels where there are 8
-    for (int i = thread; i < T::kPixels; i += kThreads)
+    for (int i = thread; i < T::kPixels; i += T::kThreads)
       *reinterpret_cast<uint4*>(parts.left + i * left_pitch + s.k_steps * 32 - 16) = make_uint4(0, 0, 0, 0);
   }
   block_sync();
@@ -308,7 +325,7 @@ int run(const BottleneckArguments& p, const LaunchContext& context) {
   const BottleneckMemory memory = bottleneck_memory(T::kShape, p);
   const auto blocks = [](int size, int part) { return static_cast<unsigned>((size + part - 1) / part); };
   const dim3 grid(blocks(p.y.w, T::kShape.tx), blocks(p.y.h, T::kShape.ty), blocks(p.y.c, T::kChannels));
-  const auto start = [&](auto kernel) { return launch(kernel, grid, kThreads, memory.total(), context, p, memory); };
+  const auto start = [&](auto kernel) { return launch(kernel, grid, T::kThreads, memory.total(), context, p, memory); };
   const bool special = !bounds_only(p.front_activation.function) || !bounds_only(p.depthwise_activation.function) ||
                        !bounds_only(p.activation.function);
   return special ? start(bottleneck_kernel<kStride, kTile, true>) : start(bottleneck_kernel<kStride, kTile, false>);

@@ -98,23 +98,33 @@ average_kernel(const PoolArguments p) {
   if (thread < 8) *at<T>(p.y, 0, 0, c + thread) = from_float<T>(sums[thread] / static_cast<float>(pixels));
 }
 
+// A thread makes eight channels of a pixel.
 template <typename T>
 CAMD_KERNEL(kThreads, 1)
 resize_kernel(const ResizeArguments p) {
   let_next_kernel_start();
   wait_for_previous_kernel();
-  const Element o = element_of(p.y);
-  if (!o.inside) return;
-  float sum = 0.0F;
+  const unsigned i = blockIdx.x * static_cast<unsigned>(kThreads) + threadIdx.x;
+  const auto eights = static_cast<unsigned>(padded(p.y.c) / 8);
+  const int pixel = static_cast<int>(i / eights), c = static_cast<int>(i % eights) * 8;
+  const int y = pixel / p.y.w, x = pixel % p.y.w;
+  if (y >= p.y.h) return;
+  float sum[8] = {};
+  if (p.added.data != nullptr) load_eight(sum, at<T>(p.added, y, x, c));
   for (int a = 0; a < p.row_taps; ++a) {
-    const int row = o.y * p.row_taps + a;
+    const int row = y * p.row_taps + a;
     for (int b = 0; b < p.column_taps; ++b) {
-      const int column = o.x * p.column_taps + b;
-      const float v = o.c < p.x.c ? to_float(*at<T>(p.x, p.rows[row], p.columns[column], o.c)) : 0.0F;
-      sum += v * (p.row_weights[row] * p.column_weights[column]);
+      const int column = x * p.column_taps + b;
+      const float weight = p.row_weights[row] * p.column_weights[column];
+      float v[8];
+      load_eight(v, at<T>(p.x, p.rows[row], p.columns[column], c));
+#pragma unroll
+      for (int k = 0; k < 8; ++k) sum[k] += v[k] * weight;
     }
   }
-  *at<T>(p.y, o.y, o.x, o.c) = from_float<T>(sum);
+#pragma unroll
+  for (int k = 0; k < 8; ++k) sum[k] = c + k < p.y.c ? sum[k] : 0.0F;
+  store_eight(at<T>(p.y, y, x, c), sum);
 }
 
 CAMD_KERNEL(kThreads, 1) preprocess_kernel(const PreprocessArguments p) {
@@ -156,7 +166,7 @@ int pool(const PoolArguments& p, const LaunchContext& context) {
 }
 
 int resize(const ResizeArguments& p, const LaunchContext& context) {
-  const dim3 grid = blocks_for(elements(p.y));
+  const dim3 grid = blocks_for(elements(p.y) / 8);
   if (p.type == DataType::kF32) return launch(resize_kernel<float>, grid, kThreads, 0, context, p);
   return launch(resize_kernel<__half>, grid, kThreads, 0, context, p);
 }

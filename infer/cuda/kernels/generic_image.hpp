@@ -28,9 +28,10 @@ struct PoolArguments {
 };
 int pool(const PoolArguments& arguments, const LaunchContext& context);
 
-// y[i][j] = sum over taps of x[rows[i][a]][columns[j][b]] * row_weights[i][a] * column_weights[j][b].
+// y[i][j] = sum over taps of x[rows[i][a]][columns[j][b]] * row_weights[i][a] * column_weights[j][b], plus added[i][j]
+// where there is such an image.
 struct ResizeArguments {
-  Image x, y;
+  Image x, y, added;
   DataType type = DataType::kF32;
   int row_taps = 1, column_taps = 1;
   const int* rows = nullptr;  // [y.h][row_taps]

@@ -109,8 +109,7 @@ struct alignas(16) Plane {
 };
 static_assert(sizeof(Plane) <= kPlaneBytes);
 CAMD_DEVICE void list_planes(const TileProgramArguments& p, const TileStage& s, const BlockPosition& at) {
-  const std::ptrdiff_t size =
-      static_cast<std::ptrdiff_t>(s.image_h) * s.image_w * (p.plane_type == DataType::kF32 ? 4 : 2);
+  const std::ptrdiff_t element = p.plane_type == DataType::kF32 ? 4 : 2;
   auto* const planes = reinterpret_cast<Plane*>(at.memory + s.planes_at);
 #pragma unroll 1
   for (int channel = at.thread; channel < s.channels; channel += at.threads) {
@@ -119,7 +118,7 @@ CAMD_DEVICE void list_planes(const TileProgramArguments& p, const TileStage& s, 
       if (channel >= p.sinks[k].first) found = k;
     }
     const PlaneSink& sink = p.sinks[found];
-    planes[channel] = {static_cast<unsigned char*>(sink.data) + (channel - sink.first) * size,
+    planes[channel] = {static_cast<unsigned char*>(sink.data) + (channel - sink.first) * sink.pitch * element,
                        half_bounds(bounds_of(sink.activation)), sink.activation};
   }
 }
@@ -150,7 +149,7 @@ CAMD_DEVICE void write_planes(const TileProgramArguments& p, const TileStage& s,
   const SharedAddress source = shared_address(at.memory + s.from);
   const auto* const planes = reinterpret_cast<const Plane*>(at.memory + s.planes_at);
   const bool wide = p.plane_type == DataType::kF32;
-  const bool aligned = (image_w & 7) == 0;  // tiles begin at multiples of 8 pixels
+  const bool aligned = (image_w & 7) == 0 && p.planes_aligned;  // tiles begin at multiples of 8 pixels
   for (int unit = at.warp; unit < s.units; unit += at.warps) {
     const int chunk = divide(unit, by_groups);
     const int group = unit - chunk * groups;

@@ -75,6 +75,7 @@ struct PlaneSink {
   void* data = nullptr;
   int first = 0;  // first output channel
   int channels = 0;
+  int pitch = 0;  // elements from a channel to the next, h * w at least
   Activation activation;
 };
 
@@ -96,6 +97,7 @@ struct TileProgramArguments {
   int shared_bytes = 0;
   bool special = false;                  // the activation of some stage is not bounds_only()
   DataType plane_type = DataType::kF32;  // of the sinks: f32 or f16
+  bool planes_aligned = true;            // every sink's channels begin at multiples of 8 elements
   int sink_count = 0;
   PlaneSink sinks[kMaxPlaneSinks];
   // For each stage the images in global memory that kLoad reads, that it adds, and that kDense writes; or null.

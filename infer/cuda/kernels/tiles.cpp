@@ -31,13 +31,13 @@ int choose_tile(const BottleneckArguments& a, std::size_t shared_bytes) {
   constexpr int kProcessors = 132;
   constexpr int kStep = 40, kMostCycles = 2400;  // of a warp, for 16 pixels, 32 channels and 16 input channels
   constexpr std::size_t kRoomForTwo = std::size_t{112} * 1024;
-  const int tile = a.y.h * a.y.w >= 8192 ? 0 : a.y.c > 64 ? 1 : 2;
+  const int tile = a.y.h * a.y.w >= 8192 ? 0 : a.c > 64 ? 3 : a.y.c > 64 ? 1 : 2;
   const BottleneckTile& shape = kBottleneckTiles[tile];
   const BottleneckMemory memory = bottleneck_memory(shape, a);
   if (memory.total() > shared_bytes || memory.total() > kRoomForTwo) return -1;
   const int halo = BottleneckTile::halo(shape.ty, a.stride) * BottleneckTile::halo(shape.tx, a.stride);
-  const int units = (halo + 15) / 16 * ((memory.front_n16 + 1) / 2);
-  const int rounds = (units + 7) / 8;
+  const int units = (halo + 15) / 16 * ((memory.front_n16 + memory.unit_n16 - 1) / memory.unit_n16);
+  const int warps = shape.threads / 32, rounds = (units + warps - 1) / warps;
   const int blocks = ((a.y.h + shape.ty - 1) / shape.ty) * ((a.y.w + shape.tx - 1) / shape.tx) *
                      ((a.y.c + shape.channels() - 1) / shape.channels());
   const int waves = (blocks + 2 * kProcessors - 1) / (2 * kProcessors);

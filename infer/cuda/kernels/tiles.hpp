@@ -74,20 +74,21 @@ struct SeparableMemory {
 struct BottleneckTile {
   int ty, tx;  // output pixels of a block
   int nt;      // groups of 8 output channels that a warp makes
-  static constexpr int kThreads = 256;
+  int threads;
   [[nodiscard]] constexpr int warp_rows() const { return ty * tx / 16; }
   [[nodiscard]] constexpr int mt() const { return 1; }
-  [[nodiscard]] constexpr int channels() const { return kThreads / 32 / warp_rows() * nt * 8; }
+  [[nodiscard]] constexpr int channels() const { return threads / 32 / warp_rows() * nt * 8; }
   // Rows of the input for so many rows of the output; columns likewise.
   [[nodiscard]] static constexpr int halo(int side, int stride) { return (side - 1) * stride + 3; }
 };
-inline constexpr BottleneckTile kBottleneckTiles[] = {{8, 8, 4}, {4, 8, 4}, {4, 8, 2}};
+inline constexpr BottleneckTile kBottleneckTiles[] = {{8, 8, 4, 256}, {4, 8, 4, 256}, {4, 8, 2, 256}, {4, 8, 2, 512}};
 inline constexpr int kBottleneckTileCount = static_cast<int>(sizeof(kBottleneckTiles) / sizeof(kBottleneckTiles[0]));
 
 // Shared memory of a block, in bytes, in the order in which its parts lie; the layer's halo comes last.
 struct BottleneckMemory {
   int groups;       // of 8 channels between the convolutions
   int front_n16;    // the same in groups of 16
+  int unit_n16;     // how many of them a warp makes at a time, 1 or 2
   int front_steps;  // of 16 input channels
   int k_steps;      // of 16 depthwise channels
   int in_pixel_bytes;
@@ -113,6 +114,7 @@ struct BottleneckMemory {
   const int pixels = tile.ty * tile.tx;
   m.groups = (a.c + 7) / 8;
   m.front_n16 = (m.groups + 1) / 2;
+  m.unit_n16 = (halo + 15) / 16 * m.front_n16 > tile.threads / 32 ? 2 : 1;
   m.front_steps = (a.front_groups + 1) / 2;
   m.k_steps = (a.c + 15) / 16;
   m.in_pixel_bytes = m.front_steps * 32 + 16;  // an odd number of 16-byte words: no bank conflicts

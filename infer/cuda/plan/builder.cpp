@@ -120,11 +120,18 @@ Plan PlanBuilder::build() {
     std::visit(find, step.arguments);
   }
   for (PlannedOutput& output : plan_.outputs) {
+    int writers = 0;
     for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
       const std::vector<int>& writes = plan_.steps[i].writes;
-      if (std::find(writes.begin(), writes.end(), output.buffer) != writes.end()) output.step = static_cast<int>(i);
+      if (std::find(writes.begin(), writes.end(), output.buffer) == writes.end()) continue;
+      output.step = static_cast<int>(i);
+      ++writers;
     }
-    plan_.steps[static_cast<std::size_t>(output.step)].signals = true;
+    // Steps that make parts of the only output need not wait for each other.
+    if (plan_.outputs.size() == 1 && writers > 1)
+      output.step = PlannedOutput::kAllSteps;
+    else
+      plan_.steps[static_cast<std::size_t>(output.step)].signals = true;
   }
   schedule(plan_, options_.lanes);
   return std::move(plan_);
@@ -222,6 +229,8 @@ bool PlanBuilder::can_be_written_anywhere(ValueId id) const {
   const auto op_of = [&](int i) -> const Op& { return graph_.ops[static_cast<std::size_t>(i)]; };
   int make = makers[static_cast<std::size_t>(id)];
   if (make < 0) return false;
+  const auto& heads = fusion_.flattened_heads;
+  if (std::any_of(heads.begin(), heads.end(), [&](const auto& head) { return head.second == id; })) return true;
   if (writes_anywhere(op_of(make).operation)) return true;
   bool moved = false;
   while (make >= 0 && moves_all(op_of(make).operation)) {

@@ -88,6 +88,8 @@ class PlanBuilder {
   void emit_generic_conv(const Op& op, const GenericConvArguments& geometry);
   void emit_expectation(const Op& softmax, const Op& conv);
   void emit_max_pools(const MaxPools& pools);
+  // Of the op's input, to `y`; `added` may be kNoValue.
+  void emit_resize(const Op& op, ValueId added, ValueId y, const std::string& origin);
   void emit_layer_norm(const Op& op, const LayerNorm& norm);
   void emit_deformable(const Op& op, const Deformable& deformable);
   void emit_squeeze(const Op& pool, const Op& first, const Op& second);

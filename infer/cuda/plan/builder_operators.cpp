@@ -284,18 +284,28 @@ TileWeights PlanBuilder::emit_layer(const TileProgramPlan& program, std::size_t 
   stage.high = f.function == Function::kClip ? f.b : kNone;
   stage.activation_first = std::get<Conv>(first.operation).activation_first;
   if (layer.planes) {
-    a.plane_type = options_.output_type;
     int channel = 0;
     for (const int m : members) {
       const Op& op = graph_.ops[static_cast<std::size_t>(m)];
       PlaneSink& sink = a.sinks[a.sink_count++];
-      const int buffer = output_buffers_.at(op.output);
-      sink.data = make_handle(buffer, 0);
+      Strided lines;
+      if (const auto flat = fusion_.flattened_heads.find(m); flat != fusion_.flattened_heads.end()) {
+        lines = make_strided(flat->second, false);
+        sink.pitch = static_cast<int>(lines.strides[1]);
+      } else {
+        const Shape& s = shape(op.output);
+        add_view(op.output, row_major_form(output_buffers_.at(op.output), options_.output_type, s));
+        lines = strided(op.output);
+        sink.pitch = static_cast<int>(s[2] * s[3]);
+      }
+      a.plane_type = lines.type;
+      const std::size_t begin = handle_offset(lines.data) / size_of(lines.type);
+      a.planes_aligned = a.planes_aligned && sink.pitch % kPlaneRun == 0 && begin % kPlaneRun == 0;
+      sink.data = lines.data;
       sink.first = channel;
       sink.channels = static_cast<int>(shape(op.output)[1]);
       sink.activation = op.activation;
       channel += sink.channels;
-      add_view(op.output, row_major_form(buffer, options_.output_type, shape(op.output)));
     }
   } else if (program.group.images[static_cast<std::size_t>(layer.to)].stored) {
     const Image y = make_image(first.output, true);
@@ -369,20 +379,6 @@ void PlanBuilder::emit_tensor_core_conv(const std::vector<int>& members) {
 
 // ---- Images --------------------------------------------------------------------------------------------------------
 
-void PlanBuilder::emit(const Op& op, const Resize& resize, int) {
-  ResizeArguments a;
-  a.x = image(op.inputs[0]);
-  a.type = type_;
-  a.row_taps = resize.y.taps;
-  a.column_taps = resize.x.taps;
-  a.rows = constant(resize.y.index);
-  a.row_weights = constant(resize.y.weight);
-  a.columns = constant(resize.x.index);
-  a.column_weights = constant(resize.x.weight);
-  a.y = make_image(op.output, true);
-  add_step(a, op.origin);
-}
-
 void PlanBuilder::emit(const Op& op, const Concat& concat, int) {
   const bool as_image = concat.axis == 1 && is_picture(op.output) &&
                         std::any_of(op.inputs.begin(), op.inputs.end(),
@@ -416,6 +412,10 @@ void PlanBuilder::emit(const Op& op, const Unary& unary, int) {
 void PlanBuilder::emit(const Op& op, const Binary&, int index) {
   if (const auto norm = fusion_.layer_norm_of.find(index); norm != fusion_.layer_norm_of.end())
     return emit_layer_norm(op, norm->second);
+  if (const auto sum = fusion_.resized_sums.find(index); sum != fusion_.resized_sums.end()) {
+    const Op& resize = graph_.ops[static_cast<std::size_t>(sum->second.first)];
+    return emit_resize(resize, sum->second.second, op.output, resize.origin + " + " + op.origin);
+  }
   emit_elementwise(op);
 }
 

@@ -9,10 +9,13 @@
 #include "infer/cuda/kernels/tiles.hpp"
 #include "infer/cuda/plan/deformables.hpp"
 #include "infer/cuda/plan/elementwise.hpp"
+#include "infer/cuda/plan/flattened_heads.hpp"
 #include "infer/cuda/plan/groups.hpp"
 #include "infer/cuda/plan/halves.hpp"
 #include "infer/cuda/plan/layer_norms.hpp"
+#include "infer/cuda/plan/mixed_precision.hpp"
 #include "infer/cuda/plan/packing.hpp"
+#include "infer/cuda/plan/resized_sums.hpp"
 #include "infer/cuda/plan/selections.hpp"
 #include "infer/cuda/plan/squeezes.hpp"
 
@@ -32,12 +35,13 @@ class Finder {
       find_max_pools();
       find_layer_norms(graph_, fusion_);
       find_deformables(graph_, fusion_);
+      find_resized_sums(graph_, fusion_);
       find_computed_where_read(graph_, fusion_);
       return std::move(fusion_);
     }
     fold_selections(graph_);
     index();
-    find_f32_ops();
+    fusion_.f32_ops = f32_ops(graph_, options_.f32_convolutions);
     find_enlarged_residuals();
     find_expectations();
     find_layer_norms(graph_, fusion_);
@@ -46,6 +50,7 @@ class Finder {
     find_max_pools();
     find_squeezes(graph_, options_, fusion_);
     find_stem();
+    fusion_.flattened_heads = find_flattened_heads(graph_);
     find_bottlenecks(graph_, options_.shared_bytes,
                      {[this](int i) { return pointwise(i); }, [this](int i) { return depthwise_before(i); },
                       [this](int i) { return in_f32(i); }},
@@ -56,7 +61,9 @@ class Finder {
     find_heads();
     find_enlargements();
     find_programs();
+    absorb_flattenings(graph_, fusion_);
     find_siblings();
+    find_resized_sums(graph_, fusion_);
     find_computed_where_read(graph_, fusion_);
     find_halves(graph_, fusion_);
     return std::move(fusion_);
@@ -260,39 +267,6 @@ class Finder {
     return attention_memory(static_cast<int>(depth), static_cast<int>(width)).total() <= options_.shared_bytes;
   }
 
-  void find_f32_ops() {
-    const std::vector<bool>& wanted = options_.f32_convolutions;
-    if (std::find(wanted.begin(), wanted.end(), true) == wanted.end()) return;
-    const std::size_t count = graph_.ops.size();
-    fusion_.f32_ops.assign(count, false);
-    std::vector<bool> comes(graph_.values.size(), false);  // values that are made in f32
-    comes[static_cast<std::size_t>(graph_.input)] = true;
-    std::size_t convolution = 0;
-    for (std::size_t i = 0; i < count; ++i) {
-      const Op& o = graph_.ops[i];
-      bool f32 = false;
-      if (std::holds_alternative<Conv>(o.operation)) {
-        f32 = convolution < wanted.size() && wanted[convolution];
-        ++convolution;
-      } else {
-        for (const ValueId in : o.inputs) f32 = f32 || (in != kNoValue && comes[static_cast<std::size_t>(in)]);
-      }
-      fusion_.f32_ops[i] = f32;
-      comes[static_cast<std::size_t>(o.output)] = f32;
-    }
-    // What nobody wants in f32 need not be.
-    std::vector<bool> read(graph_.values.size(), false);  // values that are read in f32
-    for (const ValueId id : graph_.outputs) read[static_cast<std::size_t>(id)] = true;
-    for (std::size_t i = count; i-- > 0;) {
-      const Op& o = graph_.ops[i];
-      if (!std::holds_alternative<Conv>(o.operation) && !read[static_cast<std::size_t>(o.output)])
-        fusion_.f32_ops[i] = false;
-      if (!fusion_.f32_ops[i]) continue;
-      for (const ValueId in : o.inputs) {
-        if (in != kNoValue) read[static_cast<std::size_t>(in)] = true;
-      }
-    }
-  }
   [[nodiscard]] bool in_f32(int i) const {
     return !fusion_.f32_ops.empty() && fusion_.f32_ops[static_cast<std::size_t>(i)];
   }
@@ -477,12 +451,13 @@ class Finder {
     if (fits) fusion_.pairs.insert(op(second).output);
   }
 
-  // A 1x1 convolution whose result is a network output and nothing else.
+  // A 1x1 convolution whose result is a network output, or flattened, and nothing else.
   [[nodiscard]] bool is_head(int i) const {
     const Conv* c = conv(i);
     return c != nullptr && dense(i) && square(*c, 1) && c->stride.y == 1 && c->pads == Pads{} &&
-           residual(i) == kNoValue && is_output(op(i).output) && uses(op(i).output) == 1;
+           residual(i) == kNoValue && uses(op(i).output) == 1 && (is_output(op(i).output) || flattened(i));
   }
+  [[nodiscard]] bool flattened(int i) const { return fusion_.flattened_heads.count(i) != 0; }
 
   void find_heads() {
     for (int i = 0; i < static_cast<int>(graph_.ops.size()); ++i) {
@@ -490,6 +465,7 @@ class Finder {
       std::vector<int> members;
       for (const int j : readers_[static_cast<std::size_t>(op(i).inputs[0])]) {
         if (!is_head(j) || static_cast<int>(members.size()) == kMaxPlaneSinks) continue;
+        if (j != i && (flattened(i) || flattened(j))) continue;
         if (fusion_.head_of.emplace(j, i).second) members.push_back(j);
       }
       fusion_.head_groups[i] = members;

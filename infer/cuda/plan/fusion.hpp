@@ -88,10 +88,13 @@ struct Fusion {
   std::map<int, std::vector<int>> siblings;     // first op -> all convolutions of its conv(), itself included
   std::map<int, std::vector<int>> head_groups;  // first op -> 1x1 convolutions of one input that make network outputs
   std::map<int, int> head_of;                   // each of them -> the first
+  std::map<int, ValueId> flattened_heads;       // heads, each a group alone -> the flattened value that they make
   std::set<int> enlargements;                   // Resizes that a program may do while it loads part of a Concat
   std::map<int, ValueId> enlarged_residual;     // convolution -> the small image that is enlarged to its residual
   // Sum -> the two values that it adds; the second is enlarged to the first. The sum is computed where it is read.
   std::map<ValueId, std::pair<ValueId, ValueId>> sums;
+  // Sum of two images -> the Resize that makes one of them for it alone, and the other one.
+  std::map<int, std::pair<int, ValueId>> resized_sums;
   std::vector<TileProgramPlan> programs;
   std::map<int, int> program_at;  // op at which a program is run -> the program's index
   std::vector<int> order;         // the order in which ops are computed; empty: the graph's

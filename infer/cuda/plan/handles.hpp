@@ -69,7 +69,7 @@ class PointerVisitor {
     for (int i = 0; i < a.count; ++i) writes(a.y[i].data);
   }
   void operator()(ResizeArguments& a) {
-    reads(a.x.data, a.rows, a.row_weights, a.columns, a.column_weights);
+    reads(a.x.data, a.added.data, a.rows, a.row_weights, a.columns, a.column_weights);
     writes(a.y.data);
   }
   void operator()(MoveArguments& a) {

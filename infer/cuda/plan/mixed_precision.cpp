@@ -247,4 +247,37 @@ std::vector<bool> choose_f32_convolutions(const std::vector<float>& alone, const
   return std::vector<bool>(count, true);
 }
 
+std::vector<bool> f32_ops(const Graph& graph, const std::vector<bool>& wanted) {
+  if (std::find(wanted.begin(), wanted.end(), true) == wanted.end()) return {};
+  const std::size_t count = graph.ops.size();
+  std::vector<bool> ops(count, false);
+  std::vector<bool> comes(graph.values.size(), false);  // values that are made in f32
+  comes[static_cast<std::size_t>(graph.input)] = true;
+  std::size_t convolution = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const Op& o = graph.ops[i];
+    bool f32 = false;
+    if (std::holds_alternative<Conv>(o.operation)) {
+      f32 = convolution < wanted.size() && wanted[convolution];
+      ++convolution;
+    } else {
+      for (const ValueId in : o.inputs) f32 = f32 || (in != kNoValue && comes[static_cast<std::size_t>(in)]);
+    }
+    ops[i] = f32;
+    comes[static_cast<std::size_t>(o.output)] = f32;
+  }
+  // What nobody wants in f32 need not be.
+  std::vector<bool> read(graph.values.size(), false);  // values that are read in f32
+  for (const ValueId id : graph.outputs) read[static_cast<std::size_t>(id)] = true;
+  for (std::size_t i = count; i-- > 0;) {
+    const Op& o = graph.ops[i];
+    if (!std::holds_alternative<Conv>(o.operation) && !read[static_cast<std::size_t>(o.output)]) ops[i] = false;
+    if (!ops[i]) continue;
+    for (const ValueId in : o.inputs) {
+      if (in != kNoValue) read[static_cast<std::size_t>(in)] = true;
+    }
+  }
+  return ops;
+}
+
 }  // namespace camd::infer::cuda

@@ -61,4 +61,8 @@ inline constexpr int kMostTries = 7;
     const std::vector<float>& alone, const std::vector<bool>& given,
     const std::function<float(const std::vector<bool>& in_f32)>& distance_of);
 
+// For each of the graph's operators, whether it is computed in f32 where these of its convolutions are
+// (PlanOptions::f32_convolutions). Empty: none.
+[[nodiscard]] std::vector<bool> f32_ops(const Graph& graph, const std::vector<bool>& wanted);
+
 }  // namespace camd::infer::cuda

@@ -95,7 +95,9 @@ struct Step {
 struct PlannedOutput {
   TensorSpec spec;  // type is PlanOptions::output_type
   int buffer = -1;
-  int step = -1;  // the last step that writes it; it waits for all others that do
+  // The last step that writes it, which waits for all others that do; or kAllSteps: it is final when all have ended.
+  int step = kAllSteps;
+  static constexpr int kAllSteps = -1;
 };
 
 struct Plan {
