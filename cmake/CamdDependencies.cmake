@@ -42,6 +42,7 @@ target_include_directories(camd_ffnvcodec SYSTEM INTERFACE "${CAMD_FFNVCODEC_DIR
 find_path(CAMD_VULKAN_DIR NAMES vk_video/vulkan_video_codec_h265std_decode.h REQUIRED)
 add_library(camd_vulkan INTERFACE)
 target_include_directories(camd_vulkan SYSTEM INTERFACE "${CAMD_VULKAN_DIR}")
+target_compile_definitions(camd_vulkan INTERFACE VK_NO_PROTOTYPES)
 
 # ONNX's protobuf types. Debian's libonnx-dev ships no CMake package.
 find_path(CAMD_ONNX_DIR NAMES onnx/onnx_pb.h REQUIRED)

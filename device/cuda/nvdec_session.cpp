@@ -33,7 +33,7 @@ class NvdecSession final : public DecodingSession {
  private:
   const NvdecLibrary& library_;
   CudaDevice& device_;
-  const CUvideodecoder handle_;
+  CUvideodecoder handle_;
 };
 
 }  // namespace

@@ -14,16 +14,18 @@ PFN_vkGetInstanceProcAddr vulkan_loader(std::string* why) noexcept {
 
 #define CAMD_VULKAN_FIND(name)                                     \
   table.name = reinterpret_cast<PFN_##name>(loader(owner, #name)); \
-  if (table.name == nullptr) return false;
+  all = all && table.name != nullptr;
 
 bool find_functions(PFN_vkGetInstanceProcAddr loader, VkInstance owner, VulkanInstanceFunctions& table) noexcept {
+  bool all = true;
   CAMD_VULKAN_INSTANCE_FUNCTIONS(CAMD_VULKAN_FIND)
-  return true;
+  return all;
 }
 
 bool find_functions(PFN_vkGetDeviceProcAddr loader, VkDevice owner, VulkanDeviceFunctions& table) noexcept {
+  bool all = true;
   CAMD_VULKAN_DEVICE_FUNCTIONS(CAMD_VULKAN_FIND)
-  return true;
+  return all;
 }
 
 #undef CAMD_VULKAN_FIND

@@ -4,7 +4,6 @@
 // Threads: vulkan_library() [any], [blocks] at its first call; the functions as the Vulkan specification says.
 #pragma once
 
-#define VK_NO_PROTOTYPES
 #include <vulkan/vulkan.h>
 
 #include <string>
@@ -84,9 +83,9 @@ template <class Structure>
 }
 
 // Fill a table. False: a function is missing.
-[[nodiscard]] bool find_functions(PFN_vkGetInstanceProcAddr loader, VkInstance instance,
+[[nodiscard]] bool find_functions(PFN_vkGetInstanceProcAddr loader, VkInstance owner,
                                   VulkanInstanceFunctions& table) noexcept;
-[[nodiscard]] bool find_functions(PFN_vkGetDeviceProcAddr loader, VkDevice device,
+[[nodiscard]] bool find_functions(PFN_vkGetDeviceProcAddr loader, VkDevice owner,
                                   VulkanDeviceFunctions& table) noexcept;
 
 }  // namespace camd::device

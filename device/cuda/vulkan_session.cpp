@@ -69,7 +69,7 @@ bool VulkanSession::make_session() {
   (void)calls.vkGetVideoSessionMemoryRequirementsKHR(device_.handle(), session, &count, needs.data());
   std::vector<VkBindVideoSessionMemoryInfoKHR> binds;
   for (const VkVideoSessionMemoryRequirementsKHR& need : needs) {
-    const VkDeviceMemory memory = device_.allocate(need.memoryRequirements, 0, false);
+    VkDeviceMemory memory = device_.allocate(need.memoryRequirements, 0, false);
     if (memory == VK_NULL_HANDLE) return false;
     session_memory_.emplace_back(device_, memory);
     auto bind = structure<VkBindVideoSessionMemoryInfoKHR>(VK_STRUCTURE_TYPE_BIND_VIDEO_SESSION_MEMORY_INFO_KHR);
@@ -173,7 +173,7 @@ bool VulkanSession::make_commands() {
 
 bool VulkanSession::wait(std::uint64_t signal) const {
   if (signal == 0) return true;
-  const VkSemaphore semaphore = done_.get();
+  VkSemaphore semaphore = done_.get();
   auto info = structure<VkSemaphoreWaitInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO);
   info.semaphoreCount = 1;
   info.pSemaphores = &semaphore;
@@ -237,7 +237,7 @@ void VulkanSession::order(VkCommandBuffer commands, int surface, VkImageLayout f
 bool VulkanSession::fill(Unit& unit, const CUVIDPICPARAMS& picture) {
   const VulkanDeviceFunctions& calls = device_.calls();
   const std::size_t step = std::max<std::size_t>(device_.codec(h265_).capabilities.minBitstreamBufferSizeAlignment, 1);
-  const std::size_t needed = rounded_up<std::size_t>(picture.nBitstreamDataLen, step);
+  const auto needed = rounded_up<std::size_t>(picture.nBitstreamDataLen, step);
   if (unit.capacity < needed) {
     auto info = structure<VkBufferCreateInfo>(VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO);
     info.pNext = &profile_.list;
