@@ -14,12 +14,30 @@
 
 namespace camd::infer::test {
 
-// For a GPU with as much shared memory as an H100's.
-inline cuda::Plan plan_of(const Graph& graph, DataType type = DataType::kF16) {
+inline constexpr float kF32Tolerance = 1e-4F;
+inline constexpr float kF16Tolerance = 2e-2F;
+
+inline cuda::PlanOptions options_of(DataType type, std::size_t shared_bytes = std::size_t{227} * 1024) {
   cuda::PlanOptions options;
   options.type = type;
-  options.shared_bytes = std::size_t{227} * 1024;
-  return cuda::make_plan(graph, options, "test");
+  options.shared_bytes = shared_bytes;
+  return options;
+}
+
+inline void expect_like_reference(const Graph& graph, const std::vector<float>& input,
+                                  const cuda::PlanOptions& options) {
+  const std::vector<Constant> want = run_reference(graph, input);
+  const cuda::Plan plan = cuda::make_plan(graph, options, "test");
+  const auto got = run_emulated(plan, input);
+  const bool f16 = options.type == DataType::kF16 || options.output_type == DataType::kF16;
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    EXPECT_LE(relative_error(got[i], want[i].f32), f16 ? kF16Tolerance : kF32Tolerance) << "output " << i;
+  }
+}
+
+// For a GPU with as much shared memory as an H100's.
+inline cuda::Plan plan_of(const Graph& graph, DataType type = DataType::kF16) {
+  return cuda::make_plan(graph, options_of(type), "test");
 }
 
 template <typename T>
