@@ -316,6 +316,13 @@ class Device {
     return {};
   }
 
+  // [any] [blocks] 0.2 s at the first call. Whether it decodes more H.264 and H.265 streams than its driver makes
+  // decoders for. False: `why` says why not.
+  [[nodiscard]] virtual bool decodes_beyond_driver(std::string& why) {
+    why = "this device has no video decoders";
+    return false;
+  }
+
   // ---- Ask
   // [blocks] until the latest record() of `event` has been reached. Returns status().
   virtual Status synchronize(const Event& event) = 0;

@@ -332,6 +332,12 @@ class CudaDeviceImpl final : public CudaDevice, public MemoryExporter {
 
   [[nodiscard]] std::vector<VideoSupport> video_support(std::string* why) override { return video_.support(why); }
 
+  [[nodiscard]] bool decodes_beyond_driver(std::string& why) override {
+    if (video_.vulkan() != nullptr) return true;
+    why = video_.why_no_vulkan();
+    return false;
+  }
+
   Status synchronize(const Event& event) override {
     using Clock = std::chrono::steady_clock;
     const Clock::time_point start = Clock::now();

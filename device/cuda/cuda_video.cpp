@@ -34,11 +34,10 @@ std::vector<VideoSupport> CudaVideo::support(std::string* why) {
 
 VulkanVideo* CudaVideo::vulkan() {
   std::call_once(vulkan_asked_, [this] {
-    std::string why;
-    const PFN_vkGetInstanceProcAddr loader = vulkan_loader(&why);
-    if (loader != nullptr) vulkan_ = make_vulkan_video(loader, device_, why);
+    const PFN_vkGetInstanceProcAddr loader = vulkan_loader(&why_no_vulkan_);
+    if (loader != nullptr) vulkan_ = make_vulkan_video(loader, device_, why_no_vulkan_);
     const std::string told = vulkan_ ? "Vulkan Video decodes what NVIDIA's interface has no session for"
-                                     : "no more decoders by Vulkan Video: " + why;
+                                     : "no more decoders by Vulkan Video: " + why_no_vulkan_;
     base::log().info("{}: {}", device_.info().name, told);
   });
   return vulkan_.get();

@@ -25,6 +25,7 @@ class CudaVideo {
   [[nodiscard]] std::vector<VideoSupport> support(std::string* why);
   // As CudaDevice::vulkan_video().
   [[nodiscard]] VulkanVideo* vulkan();
+  [[nodiscard]] const std::string& why_no_vulkan() const noexcept { return why_no_vulkan_; }  // behind vulkan()
 
  private:
   CudaDevice& device_;
@@ -32,7 +33,9 @@ class CudaVideo {
   std::once_flag support_asked_;
   std::vector<VideoSupport> support_;  // constant once it was asked
   std::once_flag vulkan_asked_;
-  std::unique_ptr<VulkanVideo> vulkan_;  // constant once it was asked for; null: not here
+  // Constant once it was asked for.
+  std::unique_ptr<VulkanVideo> vulkan_;  // null: not here
+  std::string why_no_vulkan_;
 };
 
 }  // namespace camd::device

@@ -69,6 +69,7 @@ void examine_gpus(std::vector<Finding>& findings) {
                        info.driver, device::shared_memory_words(info)),
            ""});
       findings.push_back(decoders_of(*gpu, name + " decoders"));
+      findings.push_back(examine_more_decoders(*gpu, name + " more decoders"));
     } catch (const Error& error) {
       findings.push_back({"GPU", name, Health::kBroken, error.what(), "nvidia-smi; sudo dmesg | grep -i nvrm"});
     }
@@ -188,6 +189,14 @@ std::vector<Finding> examine(const config::Config* config, const std::vector<std
   findings.push_back({"plug-ins", "built-ins", Health::kOk, fmt::format("{}", fmt::join(builtins, ", ")), ""});
   if (config != nullptr) examine_config(*config, findings);
   return findings;
+}
+
+Finding examine_more_decoders(device::Device& device, const std::string& name) {
+  std::string why;
+  if (device.decodes_beyond_driver(why)) {
+    return {"GPU", name, Health::kOk, "H.264 and H.265 by Vulkan Video, for cameras beyond those", ""};
+  }
+  return {"GPU", name, Health::kAbsent, why + "; wanted for some 290 cameras and more", ""};
 }
 
 std::string decoders_text(const std::vector<device::VideoSupport>& support) {

@@ -33,6 +33,9 @@ struct Finding {
 [[nodiscard]] Finding examine_decoding(device::Device& device, const std::string& name,
                                        const std::filesystem::path& clip, const DecodeTrial& trial);
 
+// [blocks] Whether the device decodes more streams than its driver makes decoders for.
+[[nodiscard]] Finding examine_more_decoders(device::Device& device, const std::string& name);
+
 // What a device decodes, in one line. `support`: as Device::video_support() gives it.
 [[nodiscard]] std::string decoders_text(const std::vector<device::VideoSupport>& support);
 

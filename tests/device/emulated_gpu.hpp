@@ -123,6 +123,11 @@ class EmulatedGpu : public device::CudaDevice, public device::MemoryExporter {
   void decode_with(std::unique_ptr<device::VulkanVideo> vulkan) { vulkan_ = std::move(vulkan); }
   [[nodiscard]] device::VulkanVideo* vulkan_video() override { return vulkan_.get(); }
 
+  [[nodiscard]] bool decodes_beyond_driver(std::string& why) override {
+    why = "nobody has said so";
+    return vulkan_ != nullptr;
+  }
+
   // As HostDevice::inject_failure(): the device is lost from now on. [any]
   void lose(const base::Status& failure) {
     host_->inject_failure(failure);

@@ -9,6 +9,7 @@
 #include "pipeline/diagnose/doctor.hpp"
 #include "tests/device/emulated_gpu.hpp"
 #include "tests/device/fake_nvdec.hpp"
+#include "tests/device/fake_vulkan.hpp"
 #include "tests/support/paths.hpp"
 
 namespace camd::pipeline {
@@ -72,6 +73,20 @@ TEST(DecodeRate, NamesAFileThatCannotBeDecoded) {
   EXPECT_EQ(broken.name, "cpu LICENSE");
   EXPECT_EQ(broken.health, Health::kBroken);
   EXPECT_NE(broken.detail.find("LICENSE: "), std::string::npos) << broken.detail;
+}
+
+TEST(DecodeRate, TellsWhetherMoreCamerasCanBeDecodedThanTheDriverMakesDecodersFor) {
+  test::EmulatedGpu gpu(base::system_clock());
+  const Finding without = examine_more_decoders(gpu, "cuda:0 more decoders");
+  EXPECT_EQ(without.health, Health::kAbsent);
+  EXPECT_EQ(without.detail, "nobody has said so; wanted for some 290 cameras and more");
+  const test::FakeVulkan vulkan;
+  std::string why;
+  gpu.decode_with(device::make_vulkan_video(&test::FakeVulkan::find, gpu, why));
+  const Finding with = examine_more_decoders(gpu, "cuda:0 more decoders");
+  EXPECT_EQ(with.health, Health::kOk);
+  EXPECT_EQ(with.detail, "H.264 and H.265 by Vulkan Video, for cameras beyond those");
+  gpu.decode_with(std::unique_ptr<device::VulkanVideo>());
 }
 
 TEST(DecodeRate, TellsHowManyCamerasThatIs) {
