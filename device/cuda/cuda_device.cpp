@@ -314,8 +314,7 @@ class CudaDeviceImpl final : public CudaDevice, public MemoryExporter {
 
   [[nodiscard]] CudaUuid uuid() const noexcept override { return uuid_; }
 
-  [[nodiscard]] std::unique_ptr<ImportedMemory> import_memory(int descriptor,
-                                                              std::size_t size_bytes) noexcept override {
+  [[nodiscard]] std::unique_ptr<ImportedMemory> import_memory(int descriptor, std::size_t size_bytes) override {
     if (!select().ok()) {
       (void)close(descriptor);
       return nullptr;

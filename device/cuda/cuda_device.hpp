@@ -61,8 +61,7 @@ class CudaDevice : public Device {
  public:
   [[nodiscard]] virtual CudaUuid uuid() const noexcept = 0;
   // [blocks] Takes the descriptor, of opaque memory of this GPU. Null: CUDA refuses it.
-  [[nodiscard]] virtual std::unique_ptr<ImportedMemory> import_memory(int descriptor,
-                                                                      std::size_t size_bytes) noexcept = 0;
+  [[nodiscard]] virtual std::unique_ptr<ImportedMemory> import_memory(int descriptor, std::size_t size_bytes) = 0;
   [[nodiscard]] virtual const CudaLimits& limits() const noexcept = 0;
   // [blocks] at the first call, some 0.2 s. The GPU's decoders by another way; null: not here. The device's.
   [[nodiscard]] virtual VulkanVideo* vulkan_video() = 0;

@@ -199,7 +199,7 @@ class CudaSignal final : public SignalState {
 class CudaImportedMemory final : public ImportedMemory {
  public:
   // Takes the descriptor. The device is selected. Null: CUDA refuses it.
-  [[nodiscard]] static std::unique_ptr<CudaImportedMemory> import(int descriptor, std::size_t size_bytes) noexcept {
+  [[nodiscard]] static std::unique_ptr<CudaImportedMemory> import(int descriptor, std::size_t size_bytes) {
     cudaExternalMemoryHandleDesc handle{};
     handle.type = cudaExternalMemoryHandleTypeOpaqueFd;
     handle.handle.fd = descriptor;
@@ -233,7 +233,7 @@ class CudaImportedMemory final : public ImportedMemory {
     (void)cudaGetLastError();
   }
 
-  const cudaExternalMemory_t memory_;
+  cudaExternalMemory_t memory_;
   void* address_ = nullptr;
 };
 

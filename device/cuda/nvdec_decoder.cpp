@@ -399,7 +399,7 @@ class NvdecDecoder final : public VideoDecoder {
     }
     DecodedPicture picture;
     picture.layout = layout_of(session_->format(), static_cast<int>(pitch));
-    picture.data = reinterpret_cast<const std::byte*>(loan->address);
+    picture.data = reinterpret_cast<const std::byte*>(loan->address);  // NOLINT(performance-no-int-to-ptr)
     picture.ready = &ready_;
     if (timed_) picture.time_ns = shown.timestamp;
     picture.damaged = was_damaged(shown.picture_index);

@@ -114,8 +114,7 @@ class EmulatedGpu : public device::CudaDevice, public device::MemoryExporter {
 
   [[nodiscard]] device::CudaUuid uuid() const noexcept override { return {}; }
   // Memory that is a file's (memfd).
-  [[nodiscard]] std::unique_ptr<device::ImportedMemory> import_memory(int descriptor,
-                                                                      std::size_t size_bytes) noexcept override {
+  [[nodiscard]] std::unique_ptr<device::ImportedMemory> import_memory(int descriptor, std::size_t size_bytes) override {
     return MappedFile::map(descriptor, size_bytes);
   }
 

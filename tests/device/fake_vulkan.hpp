@@ -84,7 +84,7 @@ class FakeVulkan {
   template <class Handle>
   VkResult make(std::string_view name, Handle* handle) {
     if (result(name) != VK_SUCCESS) return result(name);
-    *handle = reinterpret_cast<Handle>(++last_);
+    *handle = reinterpret_cast<Handle>(++last_);  // NOLINT(performance-no-int-to-ptr)
     ++alive;
     return VK_SUCCESS;
   }
@@ -153,7 +153,7 @@ class FakeVulkan {
   }
   static void VKAPI_CALL destroy_device(VkDevice, const VkAllocationCallbacks*) { --current->alive; }
   static void VKAPI_CALL queue_of(VkDevice, std::uint32_t, std::uint32_t index, VkQueue* queue) {
-    *queue = reinterpret_cast<VkQueue>(static_cast<std::uintptr_t>(index) + 1);
+    *queue = reinterpret_cast<VkQueue>(static_cast<std::uintptr_t>(index) + 1);  // NOLINT(performance-no-int-to-ptr)
   }
 
   // ---- Memory
@@ -236,7 +236,7 @@ class FakeVulkan {
   static VkResult VKAPI_CALL allocate_commands(VkDevice, const VkCommandBufferAllocateInfo* info,
                                                VkCommandBuffer* all) {
     for (std::uint32_t i = 0; i < info->commandBufferCount; ++i)
-      all[i] = reinterpret_cast<VkCommandBuffer>(++current->last_);
+      all[i] = reinterpret_cast<VkCommandBuffer>(++current->last_);  // NOLINT(performance-no-int-to-ptr)
     return VK_SUCCESS;
   }
   static VkResult VKAPI_CALL begin(VkCommandBuffer commands, const VkCommandBufferBeginInfo*) {

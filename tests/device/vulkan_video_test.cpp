@@ -62,7 +62,9 @@ class VulkanVideoTest : public testing::Test {
     bool there = false;
     unsigned long long address = 0;
     unsigned pitch = 0;
-    [[nodiscard]] int first() const { return static_cast<int>(*reinterpret_cast<const unsigned char*>(address)); }
+    [[nodiscard]] int first() const {
+      return *reinterpret_cast<const unsigned char*>(address);  // NOLINT(performance-no-int-to-ptr)
+    }
   };
   static Mapped map(DecodingSession& session, int surface) {
     Mapped mapped;
@@ -236,6 +238,7 @@ TEST_F(VulkanVideoTest, ADecoderThatDoesNotAnswerShowsNothing) {
 TEST_F(VulkanVideoTest, SessionsSpreadOverTheQueues) {
   const std::unique_ptr<VulkanVideo> video = open();
   std::vector<std::unique_ptr<DecodingSession>> sessions;
+  sessions.reserve(2);
   for (int i = 0; i < 2; ++i) sessions.push_back(video->make(h264_720p(), why_));
   ASSERT_TRUE(decode(*sessions[0], 0, 'a') && decode(*sessions[1], 0, 'b'));
   EXPECT_EQ(vulkan_.submissions.size(), 2U);
