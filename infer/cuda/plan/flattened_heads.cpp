@@ -23,9 +23,10 @@ std::map<int, ValueId> find_flattened_heads(const Graph& graph) {
       const int make = makers[static_cast<std::size_t>(part)];
       if (make < 0 || !read_once(part)) continue;
       const Op& reshape = graph.ops[static_cast<std::size_t>(make)];
+      if (!std::holds_alternative<Reshape>(reshape.operation)) continue;
       const ValueId image = reshape.inputs[0];
       const int head = makers[static_cast<std::size_t>(image)];
-      if (!std::holds_alternative<Reshape>(reshape.operation) || head < 0 || !read_once(image)) continue;
+      if (head < 0 || !read_once(image)) continue;
       if (!std::holds_alternative<Conv>(graph.ops[static_cast<std::size_t>(head)].operation)) continue;
       const Shape &from = graph.shape(image), &to = graph.shape(part);
       if (from.size() == 4 && from[0] == 1 && to == Shape{1, from[1], from[2] * from[3]}) found[head] = part;
