@@ -96,7 +96,7 @@ std::optional<Bottleneck> describe(const Graph& graph, int front, int deep, int 
     }
     for (std::size_t i = 0; i < (channels.size() + 7) / 8 * 8; ++i) {
       const std::int64_t channel = channels[i < channels.size() ? i : 0];
-      found.table.push_back(static_cast<std::uint16_t>(place.at(channel / 8) * 8 + channel % 8));
+      found.table.push_back(static_cast<std::uint16_t>(std::int64_t{8} * place.at(channel / 8) + channel % 8));
     }
     a.kept = image(op(graph, kept).output);
   }
@@ -159,7 +159,8 @@ class Finder {
       for (const ValueId part : parts) {
         const int make = maker(part);
         if (make < 0 || !read_once(part) || kinds_.in_f32(make) || fusion_.absorbed.count(make) != 0) continue;
-        if (op(graph_, make).inputs[0] == x && selected_channels(graph_, op(graph_, make))) return make;
+        const std::vector<ValueId>& reads = op(graph_, make).inputs;
+        if (!reads.empty() && reads[0] == x && selected_channels(graph_, op(graph_, make))) return make;
       }
     }
     return -1;

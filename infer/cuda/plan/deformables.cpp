@@ -126,6 +126,7 @@ class DeformableFinder {
     found.movements = movements;
   }
   [[nodiscard]] bool moves_other_dimensions(int i) const {
+    if (op(i).inputs.empty() || op(i).inputs[0] == kNoValue) return false;
     const Shape &from = shape(op(i).inputs[0]), &to = shape(op(i).output);
     if (std::holds_alternative<Reshape>(op(i).operation))
       return !from.empty() && !to.empty() && from.back() == to.back();

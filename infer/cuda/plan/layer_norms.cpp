@@ -61,7 +61,7 @@ class LayerNormFinder {
   }
   // The operator that makes value * value, or -1.
   [[nodiscard]] bool squares(int i, ValueId value) const {
-    if (i < 0 || !plain(i) || op(i).inputs[0] != value) return false;
+    if (i < 0 || !plain(i) || op(i).inputs.empty() || op(i).inputs[0] != value) return false;
     if (binary(i, Binary::Kind::kMul) != nullptr) return op(i).inputs[1] == value;
     return binary(i, Binary::Kind::kPow) != nullptr && scalar(graph_, op(i).inputs[1]) == 2.0F;
   }
