@@ -8,8 +8,8 @@
 
 namespace camd::infer::cuda {
 
-// Completes `fusion.halves`: what convolutions and attentions of both kinds in f16 read of values that no convolution makes. So it is
-// not converted on the way.
+// Completes `fusion.halves`: what convolutions and attentions of both kinds in f16 read of values that no convolution
+// makes. So it is not converted on the way.
 void find_halves(const Graph& graph, Fusion& fusion);
 
 }  // namespace camd::infer::cuda
