@@ -1,6 +1,6 @@
 // CudaVideo: what decodes video on a CudaDevice: NVIDIA's interface, and Vulkan Video beyond its sessions.
 //
-// Threads: [any].
+// Threads: [any]. Everything may wait for the driver: make_decoder() some 50 ms, and 0.2 s where it opens Vulkan.
 #pragma once
 
 #include <atomic>

@@ -33,7 +33,7 @@ struct VulkanPicture {
   int reference_count = 0;
 };
 
-// The parameter sets of one H.264 picture, all with the number 0. Pointers inside are null: link() sets them.
+// The parameter sets of one H.264 picture, all with the number 0. Pointers inside are null: the session sets them.
 struct H264Parameters {
   StdVideoH264SequenceParameterSet sequence{};
   StdVideoH264PictureParameterSet picture{};

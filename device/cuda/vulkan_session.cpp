@@ -31,7 +31,7 @@ VulkanSession::VulkanSession(VulkanDevice& device, CudaDevice& cuda, const CUVID
       pitch_(rounded_up(static_cast<unsigned>(info.ulTargetWidth), kPitchStep)),
       output_bytes_(static_cast<std::size_t>(pitch_) * info.ulTargetHeight * 3 / 2),
       profile_(h265_),
-      is_reference_(static_cast<std::size_t>(surfaces_), false) {}
+      holds_picture_(static_cast<std::size_t>(surfaces_), false) {}
 
 VulkanSession::~VulkanSession() {
   (void)wait(submitted_);
@@ -337,7 +337,7 @@ bool VulkanSession::decode(CUVIDPICPARAMS& picture) {
   record(unit.commands.buffer, unit, rounded_up<std::size_t>(picture.nBitstreamDataLen, step), picture, said);
   if (!submit(unit.commands)) return false;
   begun_ = true;
-  is_reference_[static_cast<std::size_t>(picture.CurrPicIdx)] = true;
+  holds_picture_[static_cast<std::size_t>(picture.CurrPicIdx)] = true;
   return true;
 }
 
@@ -365,7 +365,7 @@ void VulkanSession::record(VkCommandBuffer commands, const Unit& unit, std::size
   };
   for (int i = 0; i < said.reference_count; ++i) {
     const VulkanReference& reference = said.references[static_cast<std::size_t>(i)];
-    if (is_reference_[static_cast<std::size_t>(reference.surface)]) add(reference);
+    if (holds_picture_[static_cast<std::size_t>(reference.surface)]) add(reference);
   }
   const std::size_t references = count;
   add(said.self);
@@ -410,7 +410,7 @@ void VulkanSession::record(VkCommandBuffer commands, const Unit& unit, std::size
 
 bool VulkanSession::map(int surface, CUstream /*complete when this returns*/, unsigned long long& address,
                         unsigned& pitch) {
-  if (surface < 0 || surface >= surfaces_ || !is_reference_[static_cast<std::size_t>(surface)]) return false;
+  if (surface < 0 || surface >= surfaces_ || !holds_picture_[static_cast<std::size_t>(surface)]) return false;
   int output = 0;
   while (output < outputs_ && lent_[static_cast<std::size_t>(output)].exchange(true)) ++output;
   if (output == outputs_) return false;

@@ -100,8 +100,8 @@ class VulkanSession final : public DecodingSession {
 
   std::uint64_t submitted_ = 0;
   std::size_t next_unit_ = 0;
-  bool begun_ = false;              // surfaces and session were set up on the GPU
-  std::vector<bool> is_reference_;  // surfaces that a picture was decoded to
+  bool begun_ = false;               // surfaces and session were set up on the GPU
+  std::vector<bool> holds_picture_;  // surfaces that one was decoded to
   std::array<std::atomic<bool>, kMostHeld> lent_{};
 };
 

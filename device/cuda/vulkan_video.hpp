@@ -1,5 +1,5 @@
 // VulkanVideo: decoding H.264 and H.265 by Vulkan Video on the GPU that a CudaDevice opened. The same engines (NVDEC)
-// as behind libnvcuvid, without its bound on the number of decoders and without a thread for each: ADR 0041.
+// as behind libnvcuvid, without its bound on the number of decoders and without a thread for each: ADR 0040.
 //
 // A session's pictures are surfaces of an image. To be shown, one is copied on the GPU into memory that CUDA sees as
 // well. The caller's thread waits for that copy, so that no CUDA stream has to: streams share few queues of the GPU,

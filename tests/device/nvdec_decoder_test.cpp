@@ -73,6 +73,14 @@ class NvdecDecoderTest : public testing::Test {
   Status decode(const std::string& unit, std::optional<std::int64_t> time = std::nullopt) {
     return decoder_->decode(std::as_bytes(std::span(unit)), time);
   }
+  // NVIDIA's interface makes so many sessions; Vulkan decodes beyond them.
+  void decode_beyond(int sessions) {
+    FakeNvdec::Settings settings;
+    settings.most_sessions = sessions;
+    FakeNvdec::instance().set(settings);
+    std::string why;
+    gpu_.decode_with(make_vulkan_video(&test::FakeVulkan::find, gpu_, why));
+  }
   // What a refused stream is told.
   std::string refusal(const std::string& unit) {
     const Status status = decode(unit);
@@ -235,11 +243,7 @@ TEST_F(NvdecDecoderTest, RefusesWithTheReason) {
 
 TEST_F(NvdecDecoderTest, VulkanDecodesWhatIsBeyondTheDriversSessions) {
   test::FakeVulkan vulkan;
-  std::string why;
-  gpu_.decode_with(make_vulkan_video(&test::FakeVulkan::find, gpu_, why));
-  FakeNvdec::Settings settings;
-  settings.most_sessions = 1;
-  FakeNvdec::instance().set(settings);
+  decode_beyond(1);
   make();
   EXPECT_TRUE(decode("stream 320x240 a").ok());
   EXPECT_TRUE(vulkan.decoded.empty());
@@ -256,11 +260,7 @@ TEST_F(NvdecDecoderTest, VulkanDecodesWhatIsBeyondTheDriversSessions) {
 
 TEST_F(NvdecDecoderTest, WhoWantsToKnowOfDamageIsNotDecodedByVulkanWhichDoesNotTell) {
   test::FakeVulkan vulkan;
-  std::string why;
-  gpu_.decode_with(make_vulkan_video(&test::FakeVulkan::find, gpu_, why));
-  FakeNvdec::Settings settings;
-  settings.most_sessions = 0;
-  FakeNvdec::instance().set(settings);
+  decode_beyond(0);
   VideoDecoderOptions options;
   options.tells_damage = true;
   decoder_ = make_nvdec_decoder(FakeNvdec::library(), gpu_, options, keeper_);
@@ -272,11 +272,7 @@ TEST_F(NvdecDecoderTest, WhoWantsToKnowOfDamageIsNotDecodedByVulkanWhichDoesNotT
 TEST_F(NvdecDecoderTest, AStreamThatNeitherTakesIsRefused) {
   test::FakeVulkan vulkan;
   vulkan.coincide = false;
-  std::string why;
-  gpu_.decode_with(make_vulkan_video(&test::FakeVulkan::find, gpu_, why));
-  FakeNvdec::Settings settings;
-  settings.most_sessions = 0;
-  FakeNvdec::instance().set(settings);
+  decode_beyond(0);
   make();
   EXPECT_EQ(refusal("stream 320x240 a"), "the GPU has no memory, or no session, left for another decoder");
   decoder_.reset();
