@@ -182,7 +182,11 @@ int of_size(const GenericConvArguments& p, const LaunchContext& context) {
   constexpr unsigned kEnoughBlocks = 160;  // that large tiles keep a GPU busy
   const bool large = p.y.c > 32 && blocks(p.y.h * p.y.w, 64) * blocks(p.y.c, 64) >= kEnoughBlocks;
   if (p.x.c <= 8) return large ? run<64, 64, 8, kProducts>(p, context) : run<32, 32, 8, kProducts>(p, context);
-  return large ? run<64, 64, 16, kProducts>(p, context) : run<32, 32, 16, kProducts>(p, context);
+  // A block waits at each stage: the more channels it has, the fewer there are. None should be mostly empty.
+  const bool sixty_four = p.x.c % 64 == 0 || p.x.c > 256, thirty_two = p.x.c % 32 == 0 || p.x.c > 128;
+  if (large) return thirty_two ? run<64, 64, 32, kProducts>(p, context) : run<64, 64, 16, kProducts>(p, context);
+  if (sixty_four) return run<32, 32, 64, kProducts>(p, context);
+  return thirty_two ? run<32, 32, 32, kProducts>(p, context) : run<32, 32, 16, kProducts>(p, context);
 }
 
 }  // namespace
