@@ -125,6 +125,15 @@ inline Graph shuffled_blocks(GraphBuilder& g, int width) {
   return g.finish({g.conv(branch(x, 1, x), 8, 1, 1, 1, {})});
 }
 
+// The mean of all pixels.
+inline ValueId average(GraphBuilder& g, ValueId x) {
+  const Shape s = g.shape(x);
+  Pool pool;
+  pool.kind = Pool::Kind::kAverage;
+  pool.kernel = {static_cast<int>(s[2]), static_cast<int>(s[3])};
+  return g.op(pool, {x}, {1, s[1], 1, 1});
+}
+
 // A first convolution and three depthwise blocks, all with this activation.
 inline Graph first_blocks(GraphBuilder& g, const Activation& activation) {
   ValueId x = g.conv(g.input(), 8, 3, 2, 1, activation);

@@ -6,18 +6,11 @@
 namespace camd::infer {
 namespace {
 
+using test::average;
 using test::expect_reference;
 using test::GraphBuilder;
 using test::plan_of;
 using test::steps_of;
-
-ValueId average(GraphBuilder& g, ValueId x) {
-  const Shape s = g.shape(x);
-  Pool pool;
-  pool.kind = Pool::Kind::kAverage;
-  pool.kernel = {static_cast<int>(s[2]), static_cast<int>(s[3])};
-  return g.op(pool, {x}, {1, s[1], 1, 1});
-}
 
 // Squeeze and excitation, as mobile networks have it.
 Graph excited(GraphBuilder& g, int channels, int hidden, int stride) {
@@ -34,8 +27,29 @@ TEST(CudaSqueeze, TheMeanAndItsTwoLayersAreOneStep) {
     const Graph graph = excited(g, channels, hidden, stride);
     EXPECT_EQ(steps_of<cuda::SqueezeArguments>(plan_of(graph)), 1);
     EXPECT_EQ(steps_of<cuda::PoolArguments>(plan_of(graph)), 0);
+    EXPECT_EQ(steps_of<cuda::ElementwiseArguments>(plan_of(graph)), 0);  // the product is part of the step
     expect_reference(graph, g.random_input());
   }
+}
+
+TEST(CudaSqueeze, AProductThatIsJoinedIsMadeWhereItBelongs) {
+  GraphBuilder g({1, 3, 24, 40});
+  const ValueId x = g.conv(g.input(), 16, 3);
+  const ValueId gate = g.conv(g.conv(average(g, x), 4, 1), 16, 1, 1, 1, {Function::kSigmoid});
+  const ValueId joined = g.concat({g.op(Binary{Binary::Kind::kMul}, {gate, x}, g.shape(x)), g.conv(x, 8, 1)});
+  const Graph graph = g.finish({g.conv(joined, 8, 1)});
+  EXPECT_EQ(steps_of<cuda::MoveArguments>(plan_of(graph)), 1);  // the picture's
+  expect_reference(graph, g.random_input());
+}
+
+TEST(CudaSqueeze, AGateThatOthersReadIsMadeForAll) {
+  GraphBuilder g({1, 3, 20, 20});
+  const ValueId x = g.conv(g.input(), 16, 3), other = g.conv(g.input(), 16, 3);
+  const ValueId gate = g.conv(g.conv(average(g, x), 4, 1), 16, 1, 1, 1, {Function::kSigmoid});
+  const ValueId y = g.binary(Binary::Kind::kMul, x, gate), z = g.binary(Binary::Kind::kMul, other, gate);
+  const Graph graph = g.finish({g.conv(y, 8, 1), g.conv(z, 8, 1)});
+  EXPECT_EQ(steps_of<cuda::SqueezeArguments>(plan_of(graph)), 1);
+  expect_reference(graph, g.random_input());
 }
 
 TEST(CudaSqueeze, AMeanThatOthersReadStaysAPool) {

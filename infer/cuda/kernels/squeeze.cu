@@ -1,5 +1,6 @@
-// One block. Its threads share the pixels, 8 channels each, and add their sums in a tree. The weights arrive in shared
-// memory before the kernel in front has ended.
+// A block's threads share the pixels, 8 channels each, and add their sums in a tree. The weights arrive in shared
+// memory before the kernel in front has ended. Where the image is multiplied, several blocks do that. Each computes the
+// gate for itself: that takes less time than to hand it over.
 //
 // Limited by: latency. Such images are small.
 #include "infer/cuda/kernels/squeeze.hpp"
@@ -8,6 +9,8 @@
 #include "infer/cuda/kernels/eight.cuh"
 #include "infer/cuda/kernels/image.cuh"
 #include "infer/cuda/kernels/launch.cuh"
+
+#include <algorithm>
 
 namespace camd::infer::cuda {
 namespace {
@@ -34,12 +37,13 @@ squeeze_kernel(const SqueezeArguments p, const SqueezeMemory s) {
   wait_for_previous_kernel();
   let_next_kernel_start();
 
+  const auto* const x = static_cast<const T*>(p.x.data);
   float own[8] = {};
   if (row < rows) {
 #pragma unroll 4
     for (int pixel = row; pixel < pixels; pixel += rows) {
       float v[8];
-      load_eight(v, static_cast<const T*>(p.x.data) + static_cast<std::ptrdiff_t>(pixel) * p.x.pitch + group * 8);
+      load_eight(v, x + static_cast<std::ptrdiff_t>(pixel) * p.x.pitch + group * 8);
 #pragma unroll
       for (int i = 0; i < 8; ++i) own[i] += v[i];
     }
@@ -62,6 +66,7 @@ squeeze_kernel(const SqueezeArguments p, const SqueezeMemory s) {
     if (lane == 0) hidden[i] = activate_any(p.first_activation, fmaf(sum, share, first[p.hidden * p.x.c + i]));
   }
   block_sync();
+  float* const gates = sums;  // which nobody reads any more
   for (int n = thread; n < padded(p.y.c); n += kThreads) {
     float result = 0.0F;
     if (n < p.y.c) {
@@ -70,7 +75,21 @@ squeeze_kernel(const SqueezeArguments p, const SqueezeMemory s) {
       for (int i = 0; i < p.hidden; ++i) sum = fmaf(second[i * p.y.c + n], hidden[i], sum);
       result = activate_any(p.second_activation, sum);
     }
-    *at<T>(p.y, 0, 0, n) = from_float<T>(result);
+    gates[n] = result;
+    if (!p.excites) *at<T>(p.y, 0, 0, n) = from_float<T>(result);
+  }
+  if (!p.excites) return;
+  block_sync();
+  // All blocks together have as many rows of threads as take part here.
+  if (row >= rows) return;
+  const int blocks = static_cast<int>(gridDim.x);
+  auto* const y = static_cast<T*>(p.y.data);
+  for (int pixel = static_cast<int>(blockIdx.x) * rows + row; pixel < pixels; pixel += blocks * rows) {
+    float v[8];
+    load_eight(v, x + static_cast<std::ptrdiff_t>(pixel) * p.x.pitch + group * 8);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) v[i] *= gates[group * 8 + i];
+    store_eight(y + static_cast<std::ptrdiff_t>(pixel) * p.y.pitch + group * 8, v);
   }
 }
 
@@ -78,7 +97,11 @@ squeeze_kernel(const SqueezeArguments p, const SqueezeMemory s) {
 
 int squeeze(const SqueezeArguments& p, const LaunchContext& context) {
   const SqueezeMemory memory = squeeze_memory(p.x.c, p.hidden, p.y.c);
-  const dim3 grid(1, 1, 1);
+  // So many that a thread multiplies eight channels of one pixel, within bounds: each block reads the whole image.
+  constexpr int kMostBlocks = 32;
+  const int rows = kThreads / ((p.x.c + 7) / 8);
+  const int blocks = p.excites ? std::min((p.x.h * p.x.w + rows - 1) / rows, kMostBlocks) : 1;
+  const dim3 grid(static_cast<unsigned>(blocks), 1, 1);
   if (p.type == DataType::kF16)
     return launch(squeeze_kernel<__half>, grid, kThreads, memory.total(), context, p, memory);
   return launch(squeeze_kernel<float>, grid, kThreads, memory.total(), context, p, memory);

@@ -1,5 +1,5 @@
-// squeeze(): the mean of an image's pixels, and two small dense layers of it, as one kernel. No CUDA header is needed
-// to include this one.
+// squeeze(): the mean of an image's pixels, two small dense layers of it, and the image times what they make, as one
+// kernel. No CUDA header is needed to include this one.
 //
 // Source: Hu et al., "Squeeze-and-Excitation Networks" (2018), equations 2 and 3.
 //
@@ -15,9 +15,11 @@
 
 namespace camd::infer::cuda {
 
-// y = second.activation(W2 first.activation(W1 mean(x) + b1) + b2), [1, c, 1, 1]. All is computed in f32.
+// gate = second.activation(W2 first.activation(W1 mean(x) + b1) + b2). y is that pixel, or, where y is as large as x
+// and `excites`, x times the gate of its channel. All is computed in f32.
 struct SqueezeArguments {
   Image x, y;
+  bool excites = false;
   DataType type = DataType::kF16;  // of x and y
   int hidden = 0;
   const float* first = nullptr;   // [hidden][x.c], then the bias [hidden], padded to 16 bytes
@@ -27,7 +29,7 @@ struct SqueezeArguments {
 int squeeze(const SqueezeArguments& arguments, const LaunchContext& context);
 
 inline constexpr int kSqueezeThreads = 1024;
-inline constexpr int kMostSqueezeBytes = 512 * 1024;  // of x in f16: one block reads all of it
+inline constexpr int kMostSqueezeBytes = 512 * 1024;  // of x in f16: each block reads all of it
 
 // Floats of shared memory, in the order in which they lie.
 struct SqueezeMemory {

@@ -146,7 +146,7 @@ void PlanBuilder::assign_concat_slices() {
     const bool makes = std::holds_alternative<Conv>(op.operation) ||
                        std::holds_alternative<ConvTranspose>(op.operation) ||
                        std::holds_alternative<Pool>(op.operation) || std::holds_alternative<Resize>(op.operation) ||
-                       selects_channels(op);
+                       selects_channels(op) || fusion_.excited_by.count(i) != 0;
     if (makes && is_picture(op.output)) made_as_image[op.output] = type_of_op(i);
   }
   for (int i = 0; i < static_cast<int>(graph_.ops.size()); ++i) {

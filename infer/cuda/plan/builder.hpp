@@ -92,7 +92,8 @@ class PlanBuilder {
   void emit_resize(const Op& op, ValueId added, ValueId y, const std::string& origin);
   void emit_layer_norm(const Op& op, const LayerNorm& norm);
   void emit_deformable(const Op& op, const Deformable& deformable);
-  void emit_squeeze(const Op& pool, const Op& first, const Op& second);
+  // `product`: of the pool's image and what `second` makes; null where that alone is made.
+  void emit_squeeze(const Op& pool, const Op& first, const Op& second, const Op* product);
   void emit_attention(const Op& op, const Attention& attention);
   // A Binary or a Unary.
   void emit_elementwise(const Op& op);

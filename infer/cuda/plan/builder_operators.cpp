@@ -46,7 +46,7 @@ void PlanBuilder::emit(const Op& op, const Conv& conv, int index) {
     return emit_expectation(graph_.ops[static_cast<std::size_t>(softmax->second)], op);
   if (const auto squeezed = fusion_.squeeze_of.find(index); squeezed != fusion_.squeeze_of.end())
     return emit_squeeze(graph_.ops[static_cast<std::size_t>(squeezed->second.first)],
-                        graph_.ops[static_cast<std::size_t>(squeezed->second.second)], op);
+                        graph_.ops[static_cast<std::size_t>(squeezed->second.second)], op, nullptr);
   const auto deep = fusion_.depthwise_of.find(index);
   if (deep != fusion_.depthwise_of.end()) {
     const Op& depthwise = graph_.ops[static_cast<std::size_t>(deep->second)];
@@ -412,6 +412,11 @@ void PlanBuilder::emit(const Op& op, const Unary& unary, int) {
 void PlanBuilder::emit(const Op& op, const Binary&, int index) {
   if (const auto norm = fusion_.layer_norm_of.find(index); norm != fusion_.layer_norm_of.end())
     return emit_layer_norm(op, norm->second);
+  if (const auto excited = fusion_.excited_by.find(index); excited != fusion_.excited_by.end()) {
+    const auto& [pool, first] = fusion_.squeeze_of.at(excited->second);
+    return emit_squeeze(graph_.ops[static_cast<std::size_t>(pool)], graph_.ops[static_cast<std::size_t>(first)],
+                        graph_.ops[static_cast<std::size_t>(excited->second)], &op);
+  }
   if (const auto sum = fusion_.resized_sums.find(index); sum != fusion_.resized_sums.end()) {
     const Op& resize = graph_.ops[static_cast<std::size_t>(sum->second.first)];
     return emit_resize(resize, sum->second.second, op.output, resize.origin + " + " + op.origin);

@@ -30,7 +30,7 @@ void PlanBuilder::emit_max_pools(const MaxPools& pools) {
   add_step(a, origin);
 }
 
-void PlanBuilder::emit_squeeze(const Op& pool, const Op& first, const Op& second) {
+void PlanBuilder::emit_squeeze(const Op& pool, const Op& first, const Op& second, const Op* product) {
   SqueezeArguments a;
   a.x = image(pool.inputs[0]);
   a.type = type_;
@@ -50,8 +50,9 @@ void PlanBuilder::emit_squeeze(const Op& pool, const Op& first, const Op& second
   a.second = with_bias(std::move(columns), second.inputs[2]);
   a.first_activation = first.activation;
   a.second_activation = second.activation;
-  a.y = make_image(second.output, true);
-  add_step(a, pool.origin + " + " + first.origin + " + " + second.origin);
+  a.excites = product != nullptr;
+  a.y = make_image(a.excites ? product->output : second.output, true);
+  add_step(a, pool.origin + " + " + first.origin + " + " + second.origin + (a.excites ? " + " + product->origin : ""));
 }
 
 }  // namespace camd::infer::cuda

@@ -148,7 +148,8 @@ class Joiner {
   void run() {
     for (int i = static_cast<int>(graph_.ops.size()); i-- > 0;) {
       if (!is_elementwise(op(i)) || fusion_.absorbed.count(i) != 0 || fusion_.sums.count(op(i).output) != 0) continue;
-      if (fusion_.layer_norm_of.count(i) != 0 || fusion_.resized_sums.count(i) != 0) continue;
+      if (fusion_.layer_norm_of.count(i) != 0 || fusion_.resized_sums.count(i) != 0 || fusion_.excited_by.count(i) != 0)
+        continue;
       std::vector<int>& own = computed_by_[at(i)];
       own = those_that_read(i);
       const bool joined = !own.empty() && std::all_of(own.begin(), own.end(), [&](int p) { return takes(p, i); });

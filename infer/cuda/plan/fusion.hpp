@@ -79,7 +79,8 @@ struct Fusion {
   std::map<int, LayerNorm> layer_norm_of;   // its last operator -> what is in front of it
   std::map<int, Deformable> deformable_of;  // the Reduce that sums -> what is in front of it
   std::map<int, std::pair<int, int>>
-      squeeze_of;  // 1x1 convolution of one pixel -> the average pool and the one between
+      squeeze_of;                 // 1x1 convolution of one pixel -> the average pool and the one between
+  std::map<int, int> excited_by;  // product of the pool's image and that pixel -> the convolution
   // Results of Binary and Unary, each with its op: those that read one compute it in their own kernels.
   std::map<ValueId, int> computed_where_read;
   std::set<ValueId> halves;  // row-major values that are f16, because kernels read them as images or by pieces

@@ -1,4 +1,5 @@
-// Finds average pools of whole images with two convolutions of the one pixel that they make.
+// Finds average pools of whole images with two convolutions of the one pixel that they make, and products of the image
+// with what these make.
 #include "infer/cuda/plan/squeezes.hpp"
 
 #include <algorithm>
@@ -28,6 +29,15 @@ bool is_mean(const Graph& graph, const Op& op) {
          x[1] <= kSqueezeThreads;
 }
 
+// The product of the image and its gate.
+bool multiplies(const Graph& graph, const Op& op, ValueId image, ValueId gate) {
+  const auto* binary = std::get_if<Binary>(&op.operation);
+  if (binary == nullptr || binary->kind != Binary::Kind::kMul || op.activation.function != Function::kNone)
+    return false;
+  const bool both = (op.inputs[0] == image && op.inputs[1] == gate) || (op.inputs[0] == gate && op.inputs[1] == image);
+  return both && graph.shape(op.output) == graph.shape(image);
+}
+
 }  // namespace
 
 void find_squeezes(const Graph& graph, const PlanOptions& options, Fusion& fusion) {
@@ -54,6 +64,14 @@ void find_squeezes(const Graph& graph, const PlanOptions& options, Fusion& fusio
     fusion.squeeze_of[i] = {mean, first};
     fusion.absorbed.insert(mean);
     fusion.absorbed.insert(first);
+    const ValueId image = graph.ops[at(mean)].inputs[0], gate = second.output;
+    if (uses[at(gate)] != 1) continue;  // outputs are uses
+    for (int j = i + 1; j < static_cast<int>(graph.ops.size()); ++j) {
+      if (fusion.in_f32(j) || !multiplies(graph, graph.ops[at(j)], image, gate)) continue;
+      fusion.excited_by[j] = i;
+      fusion.absorbed.insert(i);
+      break;
+    }
   }
 }
 

@@ -1,4 +1,4 @@
-// The mean of an image and two dense layers of it as one step. Private to the planner.
+// The mean of an image, two dense layers of it and the image times their result as one step. Private to the planner.
 //
 // Threads: a function of its arguments, [any].
 #pragma once
@@ -8,7 +8,8 @@
 
 namespace camd::infer::cuda {
 
-// Completes `fusion.squeeze_of`, and adds what is in front of each last layer to `fusion.absorbed`.
+// Completes `fusion.squeeze_of` and `fusion.excited_by`, and adds what is in front of each step's last operator to
+// `fusion.absorbed`.
 void find_squeezes(const Graph& graph, const PlanOptions& options, Fusion& fusion);
 
 }  // namespace camd::infer::cuda
