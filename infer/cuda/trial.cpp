@@ -11,6 +11,7 @@
 #include "infer/cuda/kernels/generic_image.hpp"
 #include "infer/cuda/plan/handles.hpp"
 #include "infer/cuda/plan/mixed_precision.hpp"
+#include "infer/cuda/plan/patches.hpp"
 #include "infer/cuda/plan/products.hpp"
 #include "infer/cuda/plan/run.hpp"
 #include "infer/preprocess.hpp"
@@ -206,7 +207,7 @@ class Planner {
  public:
   Planner(const Graph& graph, const std::string& path, const InputOptions& input, const cuda::PlanOptions& options,
           CudaDevice& device)
-      : graph_(options.fuse ? cuda::with_convolved_products(graph) : graph),
+      : graph_(options.fuse ? cuda::with_convolved_patches(cuda::with_convolved_products(graph)) : graph),
         path_(path),
         input_(input),
         options_(options),
@@ -220,6 +221,7 @@ class Planner {
     Trial trial(device_, input_, static_cast<std::size_t>(element_count(graph_.shape(graph_.input))) * sizeof(float));
     cuda::PlanOptions f32 = options_, f16 = options_;
     f32.type = DataType::kF32;
+    f32.read_planes = false;
     f32.output_type = f16.output_type = DataType::kF32;
     f16.f32_convolutions = measured.unmeasured;
     const auto exact = load(measured.graph, f32);
@@ -251,8 +253,8 @@ class Planner {
       const float distance = cuda::distance(got, want, shapes, scores);
       for (const std::size_t step : members) steps[step] = distance;
     });
-    const std::vector<bool> in_f32 = cuda::choose_f32_convolutions(
-        cuda::of_convolutions(measured.graph, exact->plan, steps), measured.unmeasured, distance_of);
+    const std::vector<bool> in_f32 = cuda::choose_f32_convolutions(cuda::of_convolutions(measured.graph, exact->plan, steps),
+                                                             measured.unmeasured, distance_of);
     const auto count = std::count(in_f32.begin(), in_f32.end(), true);
     base::log().info(
         "engine cuda: {}: f16 alone would be off by {:.2g} of an output's largest value, so {} of {} convolutions are "

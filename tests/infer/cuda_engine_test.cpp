@@ -198,6 +198,16 @@ TEST_F(CudaEngineTest, ShuffledBlocksEqualTheReference) {
   }
 }
 
+TEST_F(CudaEngineTest, MobileBlocksEqualTheReference) {
+  for (const Shape& size : {Shape{1, 3, 76, 92}, Shape{1, 3, 150, 214}}) {
+    GraphBuilder g(size);
+    const Graph graph = test::mobile_blocks(g);
+    const std::vector<float> input = g.random_input();
+    expect_like_reference(graph, input, DataType::kF16, DataType::kF32, kF16Tolerance);
+    expect_like_reference(graph, input, DataType::kF32, DataType::kF32, kF32Tolerance);
+  }
+}
+
 TEST_F(CudaEngineTest, OnnxsOwnOperatorCasesComeOutRight) {
   const auto cases = test::conformance_cases();
   if (cases.empty()) GTEST_SKIP() << "ONNX's operator cases are not on this machine";

@@ -134,6 +134,38 @@ inline ValueId average(GraphBuilder& g, ValueId x) {
   return g.op(pool, {x}, {1, s[1], 1, 1});
 }
 
+// Patches of two by two pixels as channels, as YOLOX begins. `chained`: rows and columns are taken one after the other.
+inline ValueId patches(GraphBuilder& g, ValueId x, bool chained) {
+  const auto part = [&](ValueId from, std::vector<std::int64_t> start, std::vector<std::int64_t> step) {
+    Shape out = g.shape(from);
+    for (std::size_t d = 0; d < 4; ++d) out[d] /= step[d];
+    return g.op(Slice{std::move(start), std::move(step)}, {from}, out);
+  };
+  std::vector<ValueId> parts;
+  for (const auto& [row, column] : {std::pair{0, 0}, {1, 0}, {0, 1}, {1, 1}}) {
+    if (chained)
+      parts.push_back(part(part(x, {0, 0, row, 0}, {1, 1, 2, 1}), {0, 0, 0, column}, {1, 1, 1, 2}));
+    else
+      parts.push_back(part(x, {0, 0, row, column}, {1, 1, 2, 2}));
+  }
+  return g.concat(parts);
+}
+
+// What mobile networks are made of: patches, depthwise convolutions of 5x5 and 3x3, squeeze and excitation.
+inline Graph mobile_blocks(GraphBuilder& g) {
+  const Activation silu{Function::kSilu};
+  const auto block = [&](ValueId x, int channels, int side, int stride, ValueId residual = kNoValue) {
+    const int from = static_cast<int>(g.shape(x)[1]);
+    return g.conv(g.conv(x, from, side, stride, from, silu), channels, 1, 1, 1, silu, residual);
+  };
+  const ValueId first = g.conv(patches(g, g.input(), false), 16, 3, 1, 1, silu);
+  const ValueId x = block(first, 40, 5, 2);
+  const ValueId gate = g.conv(g.conv(average(g, x), 10, 1), 40, 1, 1, 1, {Function::kSigmoid});
+  const ValueId excited = g.binary(Binary::Kind::kMul, x, gate);
+  const ValueId y = block(excited, 40, 5, 1, excited);
+  return g.finish({g.conv(block(block(y, 72, 3, 2), 130, 5, 1), 8, 1, 1, 1, {})});
+}
+
 // A first convolution and three depthwise blocks, all with this activation.
 inline Graph first_blocks(GraphBuilder& g, const Activation& activation) {
   ValueId x = g.conv(g.input(), 8, 3, 2, 1, activation);

@@ -129,6 +129,8 @@ TEST(CudaEmulated, DetectorsWithAnyOfTheirConvolutionsInF32EqualTheReference) {
     for (const Step& step : plan.steps) {
       const auto* conv = std::get_if<cuda::GenericConvArguments>(&step.arguments);
       if (conv != nullptr && conv->type == DataType::kF32) ++of_f32;
+      const auto* planes = std::get_if<cuda::PlanesConvArguments>(&step.arguments);
+      if (planes != nullptr && planes->type == DataType::kF32) ++of_f32;
     }
     EXPECT_EQ(of_f32, wanted);
     expect_like_reference(graph, input, options);

@@ -84,6 +84,9 @@ class PlanBuilder {
   // Completes stage `at` of `stages` and its part of `a`. Returns the layer's weights.
   [[nodiscard]] TileWeights emit_layer(const TileProgramPlan& program, std::size_t at, std::vector<TileStage>& stages,
                                        TileProgramArguments& a);
+  // planes_conv() can compute it.
+  [[nodiscard]] bool reads_planes(const Op& op, const Conv& conv) const;
+  void emit_planes_conv(const Op& op, const Conv& conv);
   void emit_tensor_core_conv(const std::vector<int>& members);
   void emit_generic_conv(const Op& op, const GenericConvArguments& geometry);
   void emit_expectation(const Op& softmax, const Op& conv);

@@ -59,6 +59,7 @@ void PlanBuilder::emit(const Op& op, const Conv& conv, int index) {
   }
   const auto dense = fusion_.siblings.find(index);
   if (dense != fusion_.siblings.end()) return emit_tensor_core_conv(dense->second);
+  if (reads_planes(op, conv)) return emit_planes_conv(op, conv);
   GenericConvArguments a = arguments_of(conv);
   a.activation_first = conv.activation_first;
   emit_generic_conv(op, a);

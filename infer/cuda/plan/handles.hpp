@@ -60,6 +60,10 @@ class PointerVisitor {
     reads(a.x.data, a.weights, a.bias, a.residual.data);
     writes(a.y.data);
   }
+  void operator()(PlanesConvArguments& a) {
+    reads(a.planes, a.weights, a.bias);
+    writes(a.y.data);
+  }
   void operator()(PoolArguments& a) {
     reads(a.x.data);
     writes(a.y.data);

@@ -3,6 +3,7 @@
 
 #include "base/error.hpp"
 #include "infer/cuda/plan/builder.hpp"
+#include "infer/cuda/plan/patches.hpp"
 #include "infer/cuda/plan/products.hpp"
 #include "infer/frame_memory.hpp"
 
@@ -19,7 +20,8 @@ Plan make_plan(const Graph& graph, const PlanOptions& options, const std::string
       }
     }
   }
-  Plan plan = PlanBuilder(options.fuse ? with_convolved_products(graph) : graph, options, path).build();
+  Plan plan =
+      PlanBuilder(options.fuse ? with_convolved_patches(with_convolved_products(graph)) : graph, options, path).build();
   check_frame_memory(path, plan.output_bytes, plan.arena_bytes);
   return plan;
 }

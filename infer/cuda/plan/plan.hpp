@@ -27,6 +27,7 @@
 #include "infer/cuda/kernels/generic_tensor.hpp"
 #include "infer/cuda/kernels/layer_norm.hpp"
 #include "infer/cuda/kernels/max_pools.hpp"
+#include "infer/cuda/kernels/planes_conv.hpp"
 #include "infer/cuda/kernels/selection.hpp"
 #include "infer/cuda/kernels/separable.hpp"
 #include "infer/cuda/kernels/squeeze.hpp"
@@ -48,6 +49,9 @@ struct PlanOptions {
   std::vector<bool> f32_convolutions;
   // How dense convolutions of f32 are computed (GenericConvArguments).
   int products = 3;
+  // The first convolution reads the input's planes itself where planes_conv() takes it. False: each convolution of f32
+  // is a step of generic_conv(), as the trial of f16 needs it, which measures each alone.
+  bool read_planes = true;
   // At most so many steps run beside each other. With four, libcuda allocates at every launch of their graph
   // (test_pipeline_gpu_steady).
   int lanes = 3;
@@ -73,11 +77,12 @@ struct Buffer {
 inline constexpr int kConstantsBuffer = 0;
 inline constexpr int kInputBuffer = 1;
 
-using Arguments = std::variant<SeparableArguments, BottleneckArguments, TileProgramArguments, ConvArguments,
-                               StemArguments, GenericConvArguments, PoolArguments, MaxPoolsArguments, ResizeArguments,
-                               MoveArguments, ElementwiseArguments, SoftmaxArguments, ReduceArguments, MatMulArguments,
-                               AttentionArguments, TopKArguments, PickArguments, CumSumArguments, GridSampleArguments,
-                               SelectArguments, LayerNormArguments, DeformableArguments, SqueezeArguments>;
+using Arguments =
+    std::variant<SeparableArguments, BottleneckArguments, TileProgramArguments, ConvArguments, StemArguments,
+                 GenericConvArguments, PlanesConvArguments, PoolArguments, MaxPoolsArguments, ResizeArguments,
+                 MoveArguments, ElementwiseArguments, SoftmaxArguments, ReduceArguments, MatMulArguments,
+                 AttentionArguments, TopKArguments, PickArguments, CumSumArguments, GridSampleArguments,
+                 SelectArguments, LayerNormArguments, DeformableArguments, SqueezeArguments>;
 
 inline constexpr double kUsualCycles = 6000;  // of a step whose time is not estimated
 

@@ -12,6 +12,7 @@ struct Runner {
   int operator()(const ConvArguments& a) const { return conv(a, context); }
   int operator()(const StemArguments& a) const { return stem(a, context); }
   int operator()(const GenericConvArguments& a) const { return generic_conv(a, context); }
+  int operator()(const PlanesConvArguments& a) const { return planes_conv(a, context); }
   int operator()(const PoolArguments& a) const { return pool(a, context); }
   int operator()(const MaxPoolsArguments& a) const { return max_pools(a, context); }
   int operator()(const ResizeArguments& a) const { return resize(a, context); }
@@ -38,6 +39,7 @@ struct Namer {
   const char* operator()(const ConvArguments&) const { return "conv"; }
   const char* operator()(const StemArguments&) const { return "stem"; }
   const char* operator()(const GenericConvArguments&) const { return "generic_conv"; }
+  const char* operator()(const PlanesConvArguments&) const { return "planes_conv"; }
   const char* operator()(const PoolArguments&) const { return "pool"; }
   const char* operator()(const MaxPoolsArguments&) const { return "max_pools"; }
   const char* operator()(const ResizeArguments&) const { return "resize"; }
