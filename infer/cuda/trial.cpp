@@ -253,8 +253,10 @@ class Planner {
       const float distance = cuda::distance(got, want, shapes, scores);
       for (const std::size_t step : members) steps[step] = distance;
     });
-    const std::vector<bool> in_f32 = cuda::choose_f32_convolutions(cuda::of_convolutions(measured.graph, exact->plan, steps),
+    std::vector<bool> in_f32 = cuda::choose_f32_convolutions(cuda::of_convolutions(measured.graph, exact->plan, steps),
                                                              measured.unmeasured, distance_of);
+    const std::vector<bool> together = cuda::with_fewer_conversions(graph_, in_f32);
+    if (together != in_f32 && distance_of(together) <= cuda::kWantedDistance) in_f32 = together;
     const auto count = std::count(in_f32.begin(), in_f32.end(), true);
     base::log().info(
         "engine cuda: {}: f16 alone would be off by {:.2g} of an output's largest value, so {} of {} convolutions are "

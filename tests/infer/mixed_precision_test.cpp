@@ -230,6 +230,24 @@ TEST(MixedPrecision, WhatIsBehindAChoiceThatIsNotRepeatedIsNotCompared) {
   EXPECT_EQ(trial.unmeasured, chosen(4, {2}));
 }
 
+TEST(MixedPrecision, ConvolutionsThatOthersOfF32SurroundComeAlong) {
+  GraphBuilder g({1, 3, 32, 32});
+  const ValueId x = g.conv(g.conv(g.input(), 8, 3), 8, 3);              // 0, 1
+  const ValueId joined = g.concat({g.conv(x, 8, 1), g.conv(x, 8, 1)});  // 2, 3
+  const ValueId y = g.conv(g.conv(g.conv(joined, 8, 3), 8, 3), 8, 3);   // 4, 5, 6
+  const Graph graph = g.finish({g.conv(y, 8, 1)});                      // 7
+  EXPECT_EQ(cuda::with_fewer_conversions(graph, chosen(8, {1, 2, 4, 6})), chosen(8, {1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(cuda::with_fewer_conversions(graph, chosen(8, {4})), chosen(8, {4}));
+  EXPECT_EQ(cuda::with_fewer_conversions(graph, chosen(8, {})), chosen(8, {}));
+}
+
+TEST(MixedPrecision, LargeConvolutionsDoNotComeAlong) {
+  GraphBuilder g({1, 3, 160, 160});
+  const ValueId x = g.conv(g.conv(g.conv(g.input(), 8, 3), 16, 3), 16, 3);
+  const Graph graph = g.finish({g.conv(g.conv(x, 16, 3), 8, 1)});
+  EXPECT_EQ(cuda::with_fewer_conversions(graph, chosen(5, {1, 3})), chosen(5, {1, 3}));
+}
+
 TEST(MixedPrecision, ScoresOfAnEmptyPictureCountAsScores) {
   GraphBuilder g({1, 3, 8, 8});
   const ValueId score = g.conv(g.input(), 2, 1, 1, 1, {Function::kSigmoid});

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "infer/cuda/plan/packing.hpp"
+#include "infer/graph/rewriting.hpp"
 
 namespace camd::infer::cuda {
 namespace {
@@ -245,6 +246,63 @@ std::vector<bool> choose_f32_convolutions(const std::vector<float>& alone, const
     n += std::max<std::size_t>(1, n / 4);
   }
   return std::vector<bool>(count, true);
+}
+
+namespace {
+
+// Values of more than one pixel that something reads in another type than they are made in.
+int conversions(const Graph& graph, const std::vector<bool>& in_f32) {
+  const std::vector<bool> ops = f32_ops(graph, in_f32);
+  if (ops.empty()) return 0;
+  const std::vector<int> makers = producers(graph);
+  std::vector<bool> converted(graph.values.size(), false);
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    for (const ValueId in : graph.ops[i].inputs) {
+      const int make = in == kNoValue ? -1 : makers[at(in)];
+      if (make >= 0 && graph.shape(in).size() == 4 && ops[at(make)] != ops[i]) converted[at(in)] = true;
+    }
+  }
+  return static_cast<int>(std::count(converted.begin(), converted.end(), true));
+}
+
+}  // namespace
+
+std::vector<bool> with_fewer_conversions(const Graph& graph, std::vector<bool> in_f32) {
+  constexpr std::int64_t kMostProducts = 16'000'000;  // beyond, f32 takes longer than a conversion saves
+  // The first convolution reads the camera's picture itself, and the last ones write outputs themselves, in f16 only.
+  std::vector<bool> images(graph.values.size(), true);  // values that nothing but operators on images reads
+  for (const ValueId id : graph.outputs) images[at(id)] = false;
+  for (const Op& op : graph.ops) {
+    for (const ValueId in : op.inputs) {
+      if (in != kNoValue && graph.shape(op.output).size() != 4) images[at(in)] = false;
+    }
+  }
+  std::vector<std::size_t> small;  // convolutions of f16
+  std::size_t convolution = 0;
+  for (const Op& op : graph.ops) {
+    if (!std::holds_alternative<Conv>(op.operation)) continue;
+    const std::int64_t terms = element_count(graph.shape(op.inputs[1])) / graph.shape(op.output)[1];
+    const bool between = op.inputs[0] != graph.input && images[at(op.output)];
+    if (!in_f32[convolution] && between && element_count(graph.shape(op.output)) * terms <= kMostProducts)
+      small.push_back(convolution);
+    ++convolution;
+  }
+  int now = conversions(graph, in_f32);
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const std::size_t i : small) {
+      if (in_f32[i]) continue;
+      in_f32[i] = true;
+      const int then = conversions(graph, in_f32);
+      if (then < now) {
+        now = then;
+        changed = true;
+      } else {
+        in_f32[i] = false;
+      }
+    }
+  }
+  return in_f32;
 }
 
 std::vector<bool> f32_ops(const Graph& graph, const std::vector<bool>& wanted) {

@@ -61,6 +61,11 @@ inline constexpr int kMostTries = 7;
     const std::vector<float>& alone, const std::vector<bool>& given,
     const std::function<float(const std::vector<bool>& in_f32)>& distance_of);
 
+// The same convolutions and those that others of f32 surround: a value that crosses from one type to the other costs a
+// kernel, and a small convolution takes hardly longer in f32. Convolutions are added where that leaves fewer such
+// values.
+[[nodiscard]] std::vector<bool> with_fewer_conversions(const Graph& graph, std::vector<bool> in_f32);
+
 // For each of the graph's operators, whether it is computed in f32 where these of its convolutions are
 // (PlanOptions::f32_convolutions). Empty: none.
 [[nodiscard]] std::vector<bool> f32_ops(const Graph& graph, const std::vector<bool>& wanted);
