@@ -127,10 +127,10 @@ gboolean on_parser_autoplug(GstElement* bin, GstPad* pad, GstCaps* caps, gpointe
   return compressed_kind_of(caps) != nullptr ? FALSE : on_autoplug(bin, pad, caps, user);
 }
 
-void on_parsed_pad(GstElement* bin, GstPad* pad, gpointer sink_element) {
-  auto* const sink = GST_ELEMENT(sink_element);
+// Links the pad of `from` with the sink, by a parser where its kind needs one. The first video wins.
+void link_compressed(GstElement* from, GstPad* pad, GstElement* sink) {
   const GstOwned<GstPad> target(gst_element_get_static_pad(sink, "sink"));
-  if (gst_pad_is_linked(target.get()) != FALSE) return;  // the first video wins
+  if (gst_pad_is_linked(target.get()) != FALSE) return;
   GstCaps* known = gst_pad_get_current_caps(pad);
   if (known == nullptr) known = gst_pad_query_caps(pad, nullptr);
   const GstOwned<GstCaps> caps(known);
@@ -138,7 +138,7 @@ void on_parsed_pad(GstElement* bin, GstPad* pad, gpointer sink_element) {
   const CompressedKind* const kind = compressed_kind_of(known);
   if (kind == nullptr) {
     const char* const media = gst_structure_get_name(gst_caps_get_structure(known, 0));
-    gst_element_post_message(bin, refused_message(bin, fmt::format("the GPU has no decoder for {}", media)));
+    gst_element_post_message(from, refused_message(from, fmt::format("the GPU has no decoder for {}", media)));
     return;
   }
   const GstOwned<GstCaps> wanted(gst_caps_from_string(kind->caps));
@@ -150,7 +150,7 @@ void on_parsed_pad(GstElement* bin, GstPad* pad, gpointer sink_element) {
   }
   GstElement* const parser = gst_element_factory_make(parser_name, nullptr);
   if (parser == nullptr) {
-    gst_element_post_message(bin, refused_message(bin, fmt::format("GStreamer has no {}", parser_name)));
+    gst_element_post_message(from, refused_message(from, fmt::format("GStreamer has no {}", parser_name)));
     return;
   }
   // Parameter sets with every key picture: a file that starts anew is a stream that begins.
@@ -162,9 +162,11 @@ void on_parsed_pad(GstElement* bin, GstPad* pad, gpointer sink_element) {
   (void)gst_element_sync_state_with_parent(parser);
   const GstOwned<GstPad> input(gst_element_get_static_pad(parser, "sink"));
   if (gst_element_link(parser, sink) == FALSE || GST_PAD_LINK_FAILED(gst_pad_link(pad, input.get()))) {
-    gst_element_post_message(bin, refused_message(bin, fmt::format("GStreamer cannot link {}", parser_name)));
+    gst_element_post_message(from, refused_message(from, fmt::format("GStreamer cannot link {}", parser_name)));
   }
 }
+
+void on_parsed_pad(GstElement* bin, GstPad* pad, gpointer sink) { link_compressed(bin, pad, GST_ELEMENT(sink)); }
 
 void on_no_more_parsed_pads(GstElement* bin, gpointer sink) {
   const GstOwned<GstPad> target(gst_element_get_static_pad(GST_ELEMENT(sink), "sink"));
@@ -172,26 +174,29 @@ void on_no_more_parsed_pads(GstElement* bin, gpointer sink) {
   gst_element_post_message(bin, gst_message_new_application(GST_OBJECT(bin), gst_structure_new_empty(kNoVideoMessage)));
 }
 
-// parsebin ! parser ! appsink at the end of the pipeline; returns the parsebin.
-GstElement* add_compressed_tail(BuiltPipeline& built) {
-  GstElement* const pipeline = built.pipeline.get();
-  GstElement* const parser = add(pipeline, make_element("parsebin", "parser"));
-  GstElement* const sink = add(pipeline, make_element("appsink", kSinkName));
-  g_signal_connect(parser, "autoplug-continue", G_CALLBACK(&on_parser_autoplug), nullptr);
-  g_signal_connect(parser, "pad-added", G_CALLBACK(&on_parsed_pad), sink);
-  g_signal_connect(parser, "no-more-pads", G_CALLBACK(&on_no_more_parsed_pads), sink);
+GstElement* add_compressed_sink(BuiltPipeline& built) {
+  GstElement* const sink = add(built.pipeline.get(), make_element("appsink", kSinkName));
   g_object_set(sink, "sync", FALSE, "max-buffers", 1U, "drop", FALSE, "enable-last-sample", FALSE, "qos", FALSE,
                nullptr);
   built.compressed = true;
   built.sink.reset(GST_ELEMENT(gst_object_ref(sink)));
+  return sink;
+}
+
+// Finds out what a stream is, and hands what the device decodes to the sink.
+GstElement* add_parsebin(GstElement* pipeline, GstElement* sink) {
+  GstElement* const parser = add(pipeline, make_element("parsebin", "parser"));
+  g_signal_connect(parser, "autoplug-continue", G_CALLBACK(&on_parser_autoplug), nullptr);
+  g_signal_connect(parser, "pad-added", G_CALLBACK(&on_parsed_pad), sink);
+  g_signal_connect(parser, "no-more-pads", G_CALLBACK(&on_no_more_parsed_pads), sink);
   return parser;
 }
 
 // decodebin ! videoconvert ! appsink at the end of the pipeline, or what leaves the decoding to the device; returns the
 // first of it.
 GstElement* add_decoding_tail(BuiltPipeline& built, const PictureWish& wanted) {
-  if (wanted.decoding.direct) return add_compressed_tail(built);
   GstElement* const pipeline = built.pipeline.get();
+  if (wanted.decoding.direct) return add_parsebin(pipeline, add_compressed_sink(built));
   GstElement* const decoder = add(pipeline, make_element("decodebin", "decoder"));
   GstElement* const converter = add(pipeline, make_element("videoconvert", "converter"));
   GstElement* const sink = add(pipeline, make_element("appsink", kSinkName));
@@ -258,9 +263,47 @@ void on_description(GstElement*, GstSDPMessage* description, gpointer) {
   }
 }
 
-void on_rtsp_pad(GstElement*, GstPad* pad, gpointer decoder) {
-  const GstOwned<GstPad> target(gst_element_get_static_pad(GST_ELEMENT(decoder), "sink"));
+void link_if_free(GstPad* pad, GstElement* to) {
+  const GstOwned<GstPad> target(gst_element_get_static_pad(to, "sink"));
   if (gst_pad_is_linked(target.get()) == FALSE) (void)gst_pad_link(pad, target.get());
+}
+
+void on_rtsp_pad(GstElement*, GstPad* pad, gpointer decoder) { link_if_free(pad, GST_ELEMENT(decoder)); }
+
+const char* depayloader_of(GstPad* rtp) {
+  const GstOwned<GstCaps> caps(gst_pad_get_current_caps(rtp));
+  if (!caps) return nullptr;
+  const char* const encoding = gst_structure_get_string(gst_caps_get_structure(caps.get(), 0), "encoding-name");
+  if (encoding == nullptr) return nullptr;
+  if (g_str_equal(encoding, "H264")) return "rtph264depay";
+  if (g_str_equal(encoding, "H265")) return "rtph265depay";
+  return nullptr;
+}
+
+// What the device decodes. A depayloader chooses how its pictures come when the stream's kind is told to it, by what
+// follows it then. In a parsebin (1.22) nothing does, and it gives one NAL unit after the other. The parser then knows
+// where a picture ends when the next one begins: each picture comes a period late.
+void on_direct_rtsp_pad(GstElement* camera, GstPad* pad, gpointer sink_element) {
+  constexpr const char* kFirst = "first";
+  auto* const sink = GST_ELEMENT(sink_element);
+  const GstOwned<GstObject> pipeline(gst_element_get_parent(camera));
+  const GstOwned<GstElement> before(gst_bin_get_by_name(GST_BIN(pipeline.get()), kFirst));
+  if (before) {  // of another pad, which may have gone: rtspsrc makes them anew for another transport
+    link_if_free(pad, before.get());
+    return;
+  }
+  const char* const name = depayloader_of(pad);
+  GstElement* first = name == nullptr ? nullptr : gst_element_factory_make(name, kFirst);
+  if (first != nullptr) {
+    gst_bin_add(GST_BIN(pipeline.get()), first);
+    const GstOwned<GstPad> depayed(gst_element_get_static_pad(first, "src"));
+    link_compressed(first, depayed.get(), sink);
+  } else {
+    first = add_parsebin(GST_ELEMENT(pipeline.get()), sink);
+    gst_object_set_name(GST_OBJECT(first), kFirst);
+  }
+  (void)gst_element_sync_state_with_parent(first);
+  link_if_free(pad, first);
 }
 
 // True for an element that reads from a server: by its class ("Source/Network"), or by the address it was given.
@@ -395,7 +438,8 @@ BuiltPipeline build(const config::RtspSource& source, const PictureWish& wanted)
   built.live = true;
   built.pipeline = new_pipeline();
   avoid_frame_threads(built.pipeline.get());
-  GstElement* const decoder = add_decoding_tail(built, wanted);
+  const bool direct = wanted.decoding.direct;
+  GstElement* const tail = direct ? add_compressed_sink(built) : add_decoding_tail(built, wanted);
   GstElement* const camera = add(built.pipeline.get(), make_element("rtspsrc", "camera"));
   const RtspLogin login = split_login(source.url);
   const auto latency_ms = std::chrono::duration_cast<std::chrono::milliseconds>(source.latency).count();
@@ -409,7 +453,7 @@ BuiltPipeline build(const config::RtspSource& source, const PictureWish& wanted)
                           source.transport == config::RtspTransport::kTcp ? "tcp" : "udp-mcast+udp");
   g_signal_connect(camera, "on-sdp", G_CALLBACK(&on_description), nullptr);
   g_signal_connect(camera, "select-stream", G_CALLBACK(&on_select_stream), nullptr);
-  g_signal_connect(camera, "pad-added", G_CALLBACK(&on_rtsp_pad), decoder);
+  g_signal_connect(camera, "pad-added", direct ? G_CALLBACK(&on_direct_rtsp_pad) : G_CALLBACK(&on_rtsp_pad), tail);
   use_monotonic_clock(built.pipeline.get());
   return built;
 }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <deque>
 #include <thread>
 #include <vector>
@@ -274,6 +275,22 @@ TEST_F(GpuDecodingTest, LeavesThePicturesOfAnRtspCameraOnTheDeviceWithTheTimesOf
     last = lease->frame().captured;
   }
   EXPECT_NE(source_->clock().source, ClockSource::kArrival);
+  source_->stop();
+}
+
+// Where it came with the next one, as much as a period would lie between.
+TEST_F(GpuDecodingTest, DecodesAnRtspCamerasPictureBeforeTheNextOneComes) {
+  constexpr base::Duration kPeriod = std::chrono::seconds(1);
+  testing::RtspCamera server;
+  ASSERT_TRUE(server.start({"--fps", "1"}));
+  play(source_of(server), config::DecodeMode::kGpu);
+  std::vector<base::Duration> under_way;
+  for (int i = 0; i < 3; ++i) {
+    const std::optional<SlotLease> lease = next();
+    ASSERT_TRUE(lease) << states_.last_reason();
+    under_way.push_back(lease->frame().arrived - lease->frame().captured);
+  }
+  EXPECT_LT(*std::min_element(under_way.begin(), under_way.end()), kPeriod / 2);
   source_->stop();
 }
 

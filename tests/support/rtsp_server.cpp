@@ -102,8 +102,10 @@ class Server {
     std::string encoder;
     if (codec == "h264") {
       encoder =
+          // The parser and not the payloader repeats the parameter sets: rtph264pay (1.22) puts them before each slice
+          // of a key picture, and a picture ends where they come.
           "x264enc tune=zerolatency speed-preset=ultrafast key-int-max=15 pass=qual quantizer=21 ! "
-          "rtph264pay name=pay0 pt=96 config-interval=-1 timestamp-offset=0";
+          "h264parse config-interval=-1 ! rtph264pay name=pay0 pt=96 timestamp-offset=0";
     } else if (codec == "jpeg") {
       encoder = "jpegenc quality=85 ! rtpjpegpay name=pay0 pt=26 timestamp-offset=0";
     } else {
