@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -31,12 +32,14 @@ class FakeNvdec {
     bool supported = true;
     bool writes_nv12 = true;
     unsigned most_side = 4096;
-    int most_sessions = 1000;  // create_decoder answers out of memory beyond
-    bool decodes = true;       // decode_picture works
-    bool maps = true;          // map works
-    bool damaged = false;      // what the engine says of every picture
-    unsigned delay = 0;        // pictures that the parser keeps back
-    unsigned pitch = 512;      // bytes from row to row, at least
+    int most_sessions = 1000;       // create_decoder answers out of memory beyond
+    bool decodes = true;            // decode_picture works
+    bool maps = true;               // map works
+    bool damaged = false;           // what the engine says of every picture
+    unsigned delay = 0;             // pictures that the parser keeps back
+    unsigned pitch = 512;           // bytes from row to row, at least
+    int asks = 0;                   // get_status says that a picture is being decoded so many times
+    std::function<void()> mapping;  // is called by map, whose caller waits for it
   };
 
   static FakeNvdec& instance() {
@@ -49,6 +52,7 @@ class FakeNvdec {
     settings_ = {};
     sessions_.clear();
     made_ = 0;
+    asked_ = 0;
   }
   void set(const Settings& settings) {
     const base::MutexLock lock(mutex_);
@@ -61,6 +65,10 @@ class FakeNvdec {
   [[nodiscard]] int sessions_made() {
     const base::MutexLock lock(mutex_);
     return made_;
+  }
+  [[nodiscard]] int asked() {
+    const base::MutexLock lock(mutex_);
+    return asked_;
   }
   [[nodiscard]] int sessions_alive() {
     const base::MutexLock lock(mutex_);
@@ -157,12 +165,17 @@ class FakeNvdec {
     return answer(kOk);
   }
   static CUresult get_status(CUvideodecoder, int, CUVIDGETDECODESTATUS* status) {
-    status->decodeStatus = instance().settings().damaged ? cuvidDecodeStatus_Error : cuvidDecodeStatus_Success;
+    FakeNvdec& self = instance();
+    const base::MutexLock lock(self.mutex_);
+    status->decodeStatus = self.asked_++ < self.settings_.asks ? cuvidDecodeStatus_InProgress
+                           : self.settings_.damaged            ? cuvidDecodeStatus_Error
+                                                               : cuvidDecodeStatus_Success;
     return answer(kOk);
   }
   static CUresult map(CUvideodecoder handle, int surface, unsigned long long* address, unsigned* pitch,
                       CUVIDPROCPARAMS*) {
     FakeNvdec& self = instance();
+    if (const Settings settings = self.settings(); settings.mapping) settings.mapping();
     const base::MutexLock lock(self.mutex_);
     const auto found = self.sessions_.find(handle);
     if (found == self.sessions_.end() || !self.settings_.maps) return answer(kInvalid);
@@ -261,6 +274,7 @@ class FakeNvdec {
   Settings settings_ CAMD_GUARDED_BY(mutex_);
   std::map<CUvideodecoder, std::shared_ptr<Session>> sessions_ CAMD_GUARDED_BY(mutex_);
   int made_ CAMD_GUARDED_BY(mutex_) = 0;
+  int asked_ CAMD_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace camd::test

@@ -4,11 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "base/clock.hpp"
+#include "base/semaphore.hpp"
 #include "tests/device/emulated_gpu.hpp"
 #include "tests/device/fake_nvdec.hpp"
 #include "tests/device/fake_vulkan.hpp"
@@ -302,6 +304,46 @@ TEST_F(NvdecDecoderTest, MarksDamagedPictures) {
   EXPECT_TRUE(decode("stream 320x240 a").ok());
   EXPECT_EQ(keeper_.damaged, 1);
   EXPECT_EQ(decoder_->counts().damaged, 1U);
+}
+
+// Each that waits in the driver is woken up for every picture of any decoder.
+TEST_F(NvdecDecoderTest, TwoWaitInTheDriverAtOnceAndOthersOutsideUntilTheirPictureIsDecoded) {
+  constexpr int kAsks = 3;
+  base::Semaphore waits, leave;
+  std::mutex mutex;
+  std::vector<int> asked;  // before each picture was waited for in the driver
+  FakeNvdec::Settings settings;
+  settings.asks = kAsks;
+  settings.mapping = [&] {
+    {
+      const std::lock_guard lock(mutex);
+      asked.push_back(FakeNvdec::instance().asked());
+      if (asked.size() > 2) return;
+    }
+    waits.release();
+    leave.acquire();
+  };
+  FakeNvdec::instance().set(settings);
+  const auto play = [this] {
+    Keeper keeper;
+    keeper.gpu = &gpu_;
+    VideoDecoderOptions options;
+    options.codec = VideoCodec::kH264;
+    options.most_pixels = 1 << 20;
+    const auto decoder = make_nvdec_decoder(FakeNvdec::library(), gpu_, options, keeper);
+    const std::string unit = "stream 320x240 a";
+    EXPECT_TRUE(decoder->decode(std::as_bytes(std::span(unit)), 0).ok());
+    EXPECT_EQ(keeper.shown, "a");
+  };
+  std::thread first(play), second(play);
+  waits.acquire();
+  waits.acquire();
+  play();
+  leave.release();
+  leave.release();
+  first.join();
+  second.join();
+  EXPECT_EQ(asked, (std::vector{0, 0, kAsks + 1}));
 }
 
 TEST_F(NvdecDecoderTest, SaysThatTheDeviceIsLost) {
