@@ -24,7 +24,13 @@ std::string_view to_string(EngineChoice engine) noexcept {
 }
 
 std::string_view to_string(Precision precision) noexcept {
-  return precision == Precision::kF16 ? "f16" : precision == Precision::kTf32 ? "tf32" : "f32";
+  switch (precision) {
+    case Precision::kAuto: return "auto";
+    case Precision::kF16: return "f16";
+    case Precision::kTf32: return "tf32";
+    case Precision::kF32: return "f32";
+  }
+  return {};
 }
 
 std::string_view to_string(TransferMode mode) noexcept {

@@ -38,7 +38,7 @@ struct DeviceChoice {
 };
 
 enum class EngineChoice { kAuto, kCuda, kCpu, kOpencv };
-enum class Precision { kF16, kTf32, kF32 };
+enum class Precision { kAuto, kF16, kTf32, kF32 };
 enum class TransferMode { kAuto, kPinned, kDirect, kMapped, kPageable };
 enum class StreamMode { kSplit, kPerFrame, kSingle };
 enum class RtspTransport { kTcp, kUdp };
@@ -66,7 +66,7 @@ struct Model {
   std::optional<std::filesystem::path> card{};  // the model card that was read, asked for or found beside the model
   std::string card_json = "{}";                 // the card's keys for the plug-in `detections`, as one JSON object
   EngineChoice engine = EngineChoice::kAuto;
-  Precision precision = Precision::kF16;  // of engine cuda
+  Precision precision = Precision::kAuto;
   // What the file says, completed from the card. Empty: neither says it, the model or the engine decides.
   std::vector<std::string> cut_at{};  // tensors that become the model's outputs
   ModelInput input{};

@@ -49,11 +49,14 @@ constexpr std::array kConfigKeys = {
                    "run."},
     KeyRow{.path = "model.precision",
            .type = kWord,
-           .fallback = "f16",
-           .words = "f16|tf32|f32",
-           .help = "What engine cuda computes in. f16, with sums in f32, is several times faster; networks that it "
-                   "would spoil get their first convolutions in f32. tf32: f32 whose convolutions multiply numbers of "
-                   "11 binary digits; GPUs before Ampere compute in f32. Engines of the host compute in f32."},
+           .fallback = "auto",
+           .words = "auto|f16|tf32|f32",
+           .help =
+               "What the network is computed in. auto: f16 on engine cuda, f32 on the host. f16, on engine cuda with "
+               "sums in f32, is several times faster; convolutions that it would spoil are computed in f32. Engine "
+               "cpu takes f16 for convolutions where the processor computes with it (ARM with FEAT_FP16), else f32. "
+               "tf32, of engine cuda: f32 whose convolutions multiply numbers of 11 binary digits; GPUs before "
+               "Ampere compute in f32."},
     KeyRow{
         .path = "model.cut_at",
         .type = kList,

@@ -185,10 +185,12 @@ int run(int argc, char** argv) {
                                             {"opencv", config::EngineChoice::kOpencv}};
   std::string bench_engine = "auto";
   add_words(*bench_cli, "--engine", bench_engine, engines, "What runs the model");
-  const Words<config::Precision> precisions{
-      {"f16", config::Precision::kF16}, {"tf32", config::Precision::kTf32}, {"f32", config::Precision::kF32}};
-  std::string bench_precision = "f16";
-  add_words(*bench_cli, "--precision", bench_precision, precisions, "What engine cuda computes in");
+  const Words<config::Precision> precisions{{"auto", config::Precision::kAuto},
+                                            {"f16", config::Precision::kF16},
+                                            {"tf32", config::Precision::kTf32},
+                                            {"f32", config::Precision::kF32}};
+  std::string bench_precision = "auto";
+  add_words(*bench_cli, "--precision", bench_precision, precisions, "What the network is computed in");
   bench_cli->add_flag("--half-outputs", bench.half_outputs, "Outputs as f16, where the engine can (cuda)");
   bench_cli->add_option("--device", bench.device, "What computes")
       ->type_name("auto|cuda|cuda:N|host")

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+
+#include "infer/half.hpp"
 
 namespace camd::infer::cpu {
 namespace {
@@ -67,10 +70,19 @@ struct BlockRange {
   int first_in = 0, first_out = 0, out_blocks = 0;
 };
 
-void add_conv(Builder& builder, const Op& op, ConvForm form, ConvArguments arguments, const BlockRange& range) {
+// Packed weights of a dense convolution, as the kernels take them.
+const void* keep_dense(Builder& builder, const Kernels& kernels, std::vector<float> packed) {
+  if (!kernels.half) return builder.keep(std::move(packed));
+  std::vector<std::uint16_t> halves(packed.size());
+  std::transform(packed.begin(), packed.end(), halves.begin(), float_to_half);
+  return builder.keep(std::move(halves));
+}
+
+void add_conv(Builder& builder, const Op& op, ConvForm form, ConvArguments arguments, const BlockRange& range,
+              const Kernels& kernels) {
   const bool dense = form == ConvForm::kDense || form == ConvForm::kPlanar;
   auto step = std::make_unique<ConvStep>();
-  step->kernels = &builder.kernels();
+  step->kernels = &kernels;
   step->form = form;
   arguments.activation = op.activation;
   arguments.requantize = builder.requantize_of(op);
@@ -117,7 +129,7 @@ bool suits_winograd(const Conv& conv, const Shape& in, const Shape& out) {
          in[1] >= 16 && out[1] >= 16 && out[2] * out[3] >= 64;
 }
 
-void build_conv(Builder& builder, const Op& op, const Conv& conv) {
+void build_conv(Builder& builder, const Op& op, const Conv& conv, const Kernels& kernels) {
   require_picture(builder, op);
   const Constant& weight = builder.constant(op.inputs[1]);
   const std::int64_t channels = builder.shape(op.inputs[0])[1];
@@ -127,7 +139,7 @@ void build_conv(Builder& builder, const Op& op, const Conv& conv) {
   const int out_blocks = blocks(number(outputs));
   if (conv.groups > 1 && conv.groups == channels && outputs == channels) {
     a.weights = builder.keep(pack_depthwise(weight));
-    add_conv(builder, op, ConvForm::kDepthwise, a, {0, 0, out_blocks});
+    add_conv(builder, op, ConvForm::kDepthwise, a, {0, 0, out_blocks}, builder.kernels());
     return;
   }
   const std::int64_t in_each = channels / conv.groups;
@@ -135,23 +147,26 @@ void build_conv(Builder& builder, const Op& op, const Conv& conv) {
   if (conv.groups > 1 && in_each % kLanes == 0 && out_each % kLanes == 0) {
     for (int g = 0; g < conv.groups; ++g) {
       ConvArguments one = a;
-      one.weights = builder.keep(pack_dense(part_of(weight, g * out_each, out_each)));
+      one.weights = keep_dense(builder, kernels, pack_dense(part_of(weight, g * out_each, out_each)));
       one.bias = a.bias + g * out_each;
       one.in.channels = number(in_each);
       add_conv(builder, op, ConvForm::kDense, one,
-               {number(g * in_each / kLanes), number(g * out_each / kLanes), number(out_each / kLanes)});
+               {number(g * in_each / kLanes), number(g * out_each / kLanes), number(out_each / kLanes)}, kernels);
     }
     return;
   }
   if (suits_winograd(conv, builder.shape(op.inputs[0]), builder.shape(op.output))) {
+    // In f32 always: its transforms amplify what f16 rounds, to hundredths of a layer's largest value.
     a.weights = builder.keep(pack_winograd(weight));
-    add_conv(builder, op, ConvForm::kWinograd, a, {0, 0, out_blocks});
+    add_conv(builder, op, ConvForm::kWinograd, a, {0, 0, out_blocks}, builder.kernels());
     return;
   }
   require_dense_fits(builder, op, weight, conv.groups);
-  a.weights = builder.keep(pack_dense(conv.groups > 1 ? ungrouped(weight, conv.groups) : weight));
   const bool planar = !builder.prefers_blocked(op.inputs[0]) && channels <= 4;
-  add_conv(builder, op, planar ? ConvForm::kPlanar : ConvForm::kDense, a, {0, 0, out_blocks});
+  // What reads the picture is in f32 always. It is little work, and all layers behind it amplify what it rounds.
+  const Kernels& used = planar ? builder.kernels() : kernels;
+  a.weights = keep_dense(builder, used, pack_dense(conv.groups > 1 ? ungrouped(weight, conv.groups) : weight));
+  add_conv(builder, op, planar ? ConvForm::kPlanar : ConvForm::kDense, a, {0, 0, out_blocks}, used);
 }
 
 void build_transposed(Builder& builder, const Op& op, const ConvTranspose& conv) {
@@ -165,7 +180,7 @@ void build_transposed(Builder& builder, const Op& op, const ConvTranspose& conv)
                            : conv.groups == 1 ? pack_transposed(weight)
                                               : pack_transposed(ungrouped(weight, conv.groups)));
   add_conv(builder, op, depthwise ? ConvForm::kTransposedDepthwise : ConvForm::kTransposed, a,
-           {0, 0, blocks(number(builder.shape(op.output)[1]))});
+           {0, 0, blocks(number(builder.shape(op.output)[1]))}, builder.kernels());
 }
 
 }  // namespace camd::infer::cpu

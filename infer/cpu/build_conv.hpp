@@ -12,7 +12,8 @@ namespace camd::infer::cpu {
 [[nodiscard]] bool suits_winograd(const Conv& conv, const Shape& in, const Shape& out);
 
 // Both throw Error(kModel) for a batch other than one, and for grouped weights that are too big to make dense.
-void build_conv(Builder& builder, const Op& op, const Conv& conv);
+// `kernels`: of the convolution if it is dense.
+void build_conv(Builder& builder, const Op& op, const Conv& conv, const Kernels& kernels);
 void build_transposed(Builder& builder, const Op& op, const ConvTranspose& conv);
 
 }  // namespace camd::infer::cpu

@@ -16,8 +16,9 @@ namespace {
 struct Build {
   Builder& builder;
   const Op& op;
+  const Kernels& conv_kernels;
 
-  void operator()(const Conv& o) const { build_conv(builder, op, o); }
+  void operator()(const Conv& o) const { build_conv(builder, op, o, conv_kernels); }
   void operator()(const ConvTranspose& o) const { build_transposed(builder, op, o); }
   void operator()(const MatMul&) const { build_matmul(builder, op); }
   void operator()(const Pool& o) const { build_pool(builder, op, o); }
@@ -45,16 +46,23 @@ struct Build {
 
 }  // namespace
 
-std::shared_ptr<const Program> build_program(Graph graph, const Kernels& kernels, int threads,
-                                             const std::string& model) {
+std::shared_ptr<const Program> build_program(Graph graph, const Kernels& kernels, int threads, const std::string& model,
+                                             const HalfPrecision& half) {
   Fusions fusions = fuse(graph);
   BytePlan bytes = kernels.bytes == nullptr ? BytePlan{} : plan_bytes(graph, fusions);
   Builder builder(std::move(graph), std::move(fusions), std::move(bytes), kernels, threads, model);
+  std::size_t convolution = 0;
+  const auto conv_kernels = [&](const Op& op) -> const Kernels& {
+    if (half.kernels == nullptr || !std::holds_alternative<Conv>(op.operation)) return kernels;
+    const std::size_t number = convolution++;
+    return number < half.in_f32.size() && half.in_f32[number] ? kernels : *half.kernels;
+  };
   for (const Op& op : builder.graph().ops) {
+    const Kernels& of_conv = conv_kernels(op);
     if (builder.makes_bytes(op))
       build_bytes(builder, op);
     else
-      std::visit(Build{builder, op}, op.operation);
+      std::visit(Build{builder, op, of_conv}, op.operation);
   }
   return builder.finish();
 }

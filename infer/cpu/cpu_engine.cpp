@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/log.hpp"
 #include "infer/cpu/build_program.hpp"
+#include "infer/cpu/half_trial.hpp"
 #include "infer/cpu/run.hpp"
 #include "infer/cpu/thread_pool.hpp"
 #include "infer/frame_memory.hpp"
@@ -52,7 +54,13 @@ class CpuEngine final : public Engine {
     for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
       outputs_.push_back({model_.outputs[i].name, graph.shape(graph.outputs[i]), DataType::kF32});
     }
-    program_ = cpu::build_program(std::move(graph), cpu::kernels(), threads_.size(), model_.path);
+    const cpu::Kernels* const half = options.host_half ? cpu::half_kernels() : nullptr;
+    if (options.host_half && half == nullptr) {
+      base::log().info("engine cpu: {}: computed in f32, as this processor has no half-precision arithmetic",
+                       model_.path);
+    }
+    program_ = half != nullptr ? cpu::make_half_program(graph, options_, cpu::kernels(), *half, threads_, model_.path)
+                               : cpu::build_program(std::move(graph), cpu::kernels(), threads_.size(), model_.path);
     check_memory(*program_, input_, outputs_, threads_.size(), model_.path);
   }
 

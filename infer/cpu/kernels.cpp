@@ -10,6 +10,7 @@
 #include "infer/cpu/kernels_avx2.hpp"
 #include "infer/cpu/kernels_avx512.hpp"
 #include "infer/cpu/kernels_baseline.hpp"
+#include "infer/cpu/kernels_fp16.hpp"
 #include "infer/graph/window.hpp"
 
 namespace camd::infer::cpu {
@@ -59,6 +60,14 @@ std::vector<const Kernels*> kernel_sets() {
 const Kernels& kernels() {
   static const Kernels* const kBest = kernel_sets().front();
   return *kBest;
+}
+
+const Kernels* half_kernels() {
+#if defined(__aarch64__)
+  constexpr unsigned long kHalfPrecision = 1UL << 10;  // HWCAP_ASIMDHP
+  if ((getauxval(AT_HWCAP) & kHalfPrecision) != 0) return &fp16_kernels();
+#endif
+  return nullptr;
 }
 
 std::size_t conv_planar_scratch(const ConvArguments& a) noexcept {

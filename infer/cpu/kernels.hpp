@@ -41,8 +41,9 @@ struct Requantize {
 
 struct ConvArguments {
   Blocked in, out;
-  const float* weights = nullptr;  // packed, see pack_dense() and pack_depthwise()
-  const float* bias = nullptr;     // padded to whole blocks
+  // Packed, see pack_dense() and pack_depthwise(): f32, f16 for `conv` of kernels that are `half`.
+  const void* weights = nullptr;
+  const float* bias = nullptr;  // padded to whole blocks
   Pair2 kernel, stride, dilation;
   int top = 0, left = 0;  // pads
   Activation activation;
@@ -119,6 +120,8 @@ struct Kernels {
   // From and to plain [C][H][W], one block.
   void (*to_blocked)(const float* plain, const Blocked& out, int block) noexcept;
   void (*to_plain)(const Blocked& in, float* plain, int block) noexcept;
+  // `conv` takes f16 weights and computes in half precision; `conv_planar` and `winograd` are null.
+  bool half = false;
   // For quantised networks; null where the processor has no dot products of bytes: then they run in f32.
   const ByteKernels* bytes = nullptr;
 };
@@ -126,6 +129,8 @@ struct Kernels {
 // What this machine runs, the best first.
 [[nodiscard]] std::vector<const Kernels*> kernel_sets();
 [[nodiscard]] const Kernels& kernels();  // the best of them
+// Those in half precision; null: this processor does not compute with it.
+[[nodiscard]] const Kernels* half_kernels();
 
 // Forced inline: it is also compiled with wider instruction sets.
 [[nodiscard, gnu::always_inline]] inline int blocks(int channels) noexcept { return (channels + kLanes - 1) / kLanes; }

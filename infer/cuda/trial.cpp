@@ -41,7 +41,7 @@ class Trial {
   Trial(CudaDevice& device, const InputOptions& input, std::size_t planes_bytes)
       : device_(device), stream_(device.make_stream("trial")), planes_(device.allocate_device(planes_bytes)) {
     const int width = std::max(input.width / 4, 1), height = std::max(input.height / 4, 1);
-    const std::vector<std::byte> pixels = cuda::trial_picture(width, height);
+    const std::vector<std::byte> pixels = trial_picture(width, height);
     const DeviceBuffer picture = device_.allocate_device(pixels.size());
     require(device_.select());
     require(device_.clear(planes_.data(), planes_.size_bytes(), stream_));
@@ -217,7 +217,7 @@ class Planner {
     const auto convolutions = static_cast<int>(std::count_if(
         graph_.ops.begin(), graph_.ops.end(), [](const Op& op) { return std::holds_alternative<Conv>(op.operation); }));
     if (options_.type == DataType::kF32 || convolutions == 0) return load(graph_, options_);
-    const cuda::TrialGraph measured = cuda::trial_graph(graph_);
+    const TrialGraph measured = trial_graph(graph_, true);
     Trial trial(device_, input_, static_cast<std::size_t>(element_count(graph_.shape(graph_.input))) * sizeof(float));
     cuda::PlanOptions f32 = options_, f16 = options_;
     f32.type = DataType::kF32;
@@ -226,15 +226,15 @@ class Planner {
     f16.f32_convolutions = measured.unmeasured;
     const auto exact = load(measured.graph, f32);
     const Outputs want = trial.outputs_of(*exact);
-    const std::vector<bool> scores = cuda::probabilities(measured.graph);
+    const std::vector<bool> scores = probabilities(measured.graph);
     std::vector<Shape> shapes;
     for (const cuda::PlannedOutput& output : exact->plan.outputs) shapes.push_back(output.spec.shape);
     const auto distance_of = [&](const std::vector<bool>& in_f32) {
       f16.f32_convolutions = in_f32;
-      const float distance = cuda::distance(trial.outputs_of(*load(measured.graph, f16)), want, shapes, scores);
+      const float off = distance(trial.outputs_of(*load(measured.graph, f16)), want, shapes, scores);
       base::log().debug("engine cuda: {}: {} convolutions in f32, off by {:.2g}", path_,
-                        std::count(in_f32.begin(), in_f32.end(), true), distance);
-      return distance;
+                        std::count(in_f32.begin(), in_f32.end(), true), off);
+      return off;
     };
     const auto final_plan = [&](const std::vector<bool>& in_f32) {
       cuda::PlanOptions options = options_;
@@ -242,7 +242,7 @@ class Planner {
       return load(graph_, options);
     };
     const float alone = distance_of(measured.unmeasured);
-    if (alone <= cuda::kToleratedDistance) return final_plan(measured.unmeasured);
+    if (alone <= kToleratedDistance) return final_plan(measured.unmeasured);
     const LoadedPlan rounded(device_, cuda::make_plan(cuda::with_rounded_weights(measured.graph), f32, path_));
     std::vector<float> steps(exact->plan.steps.size(), 0.0F);
     // Large networks by groups, which bounds the time: some tenths of a second on an H100.
@@ -250,13 +250,13 @@ class Planner {
     const std::int64_t work = multiply_adds(measured.graph) * convolutions;
     const auto group = static_cast<std::size_t>(work / kMostMultiplyAdds + 1);
     trial.each_alone({*exact, rounded}, group, [&](const std::vector<std::size_t>& members, const Outputs& got) {
-      const float distance = cuda::distance(got, want, shapes, scores);
-      for (const std::size_t step : members) steps[step] = distance;
+      const float off = distance(got, want, shapes, scores);
+      for (const std::size_t step : members) steps[step] = off;
     });
     std::vector<bool> in_f32 = cuda::choose_f32_convolutions(cuda::of_convolutions(measured.graph, exact->plan, steps),
                                                              measured.unmeasured, distance_of);
     const std::vector<bool> together = cuda::with_fewer_conversions(graph_, in_f32);
-    if (together != in_f32 && distance_of(together) <= cuda::kWantedDistance) in_f32 = together;
+    if (together != in_f32 && distance_of(together) <= kWantedDistance) in_f32 = together;
     const auto count = std::count(in_f32.begin(), in_f32.end(), true);
     base::log().info(
         "engine cuda: {}: f16 alone would be off by {:.2g} of an output's largest value, so {} of {} convolutions are "

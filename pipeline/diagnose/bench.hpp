@@ -19,7 +19,7 @@ struct BenchOptions {
   std::string model;
   std::string device = "auto";
   config::EngineChoice engine = config::EngineChoice::kAuto;
-  config::Precision precision = config::Precision::kF16;  // of engine cuda
+  config::Precision precision = config::Precision::kAuto;
   int width = 0;  // of the pictures, px; 0: the network's. Also the network's, where the model leaves it open.
   int height = 0;
   base::PixelFormat format = base::PixelFormat::kBgr;

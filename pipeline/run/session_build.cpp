@@ -129,7 +129,9 @@ infer::EngineOptions engine_options(const config::Model& model) {
     case config::EngineChoice::kCpu: options.kind = infer::EngineKind::kCpu; break;
     case config::EngineChoice::kOpencv: options.kind = infer::EngineKind::kOpenCv; break;
   }
-  options.compute_type = model.precision == config::Precision::kF16 ? infer::DataType::kF16 : infer::DataType::kF32;
+  const bool half = model.precision == config::Precision::kAuto || model.precision == config::Precision::kF16;
+  options.compute_type = half ? infer::DataType::kF16 : infer::DataType::kF32;
+  options.host_half = model.precision == config::Precision::kF16;
   options.tf32 = model.precision == config::Precision::kTf32;
   options.cut_at = model.cut_at;
   const config::ModelInput& input = model.input;

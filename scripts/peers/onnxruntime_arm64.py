@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Instructions of a network on 64-bit ARM, camd's CPU engine beside ONNX Runtime's, counted under qemu-user; one thread each.
 
-  python3 scripts/peers/onnxruntime_arm64.py FOLDER [--cpu cortex-a76] [--bench build/arm64/bin/bench_infer] MODEL...
+  python3 scripts/peers/onnxruntime_arm64.py FOLDER [--cpu cortex-a76] [--bench build/arm64/bin/bench_infer] [--half] MODEL...
 
 FOLDER: is made; ARM's Python from Debian and ONNX Runtime's wheel from PyPI go there, nothing is installed.
-Printed: millions of instructions for one run, the difference of 1 and 3 runs by two. Needs qemu-user (which takes plug-ins; qemu-user-static
+Printed: millions of instructions for one run, the difference of 1 and 3 runs by two. With --half instead of ONNX Runtime: camd in
+f32 and in f16, also what a run loads and stores, in millions of bytes. Needs qemu-user (which takes plug-ins; qemu-user-static
 takes none), CAMD_ARM64_SYSROOT (docs/arm64.md) and a build with CAMD_BUILD_BENCHMARKS.
 """
 
@@ -68,13 +69,18 @@ def prepare(folder: Path) -> None:
     (root / "proc").mkdir(exist_ok=True)
     (root / "proc/cpuinfo").write_text(CPUINFO)
     (folder / "run.py").write_text(RUN)
+
+
+def build_plugin(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
     call("gcc", "-O2", "-shared", "-fPIC", "-o", folder / "count.so", Path(__file__).with_name("count_instructions.c"))
 
 
-def count(folder: Path, cpu: str, root: Path, command: list[str], **environment: str) -> int:
-    ran = subprocess.run(["qemu-aarch64", "-cpu", cpu, "-plugin", str(folder / "count.so"), "-L", str(root), *command],
+def count(folder: Path, cpu: str, root: Path, command: list[str], what: str = "instructions", **environment: str) -> int:
+    plugin = f"{folder}/count.so" + (",bytes=on" if what == "bytes" else "")
+    ran = subprocess.run(["qemu-aarch64", "-cpu", cpu, "-plugin", plugin, "-L", str(root), *command],
                          capture_output=True, text=True, check=False, env={**os.environ, **environment})
-    found = re.search(r"^instructions: (\d+)$", ran.stderr, re.MULTILINE)
+    found = re.search(rf"^{what}: (\d+)$", ran.stderr, re.MULTILINE)
     if ran.returncode != 0 or not found:
         sys.exit(f"{' '.join(command)}\nended with {ran.returncode}:\n{ran.stderr[-2000:]}")
     return int(found.group(1))
@@ -87,14 +93,25 @@ def onnxruntime(folder: Path, cpu: str, model: str, shape: str) -> float:
     return (many - few) / 2e6
 
 
-def bench(folder: Path, cpu: str, program: str, model: str, shape: str) -> float:
+def bench(folder: Path, cpu: str, program: str, model: str, shape: str | None, what: str = "instructions", **environment: str) -> float:
     """With a least time of nothing, a benchmark does one iteration; CAMD_BENCH_RUNS says how many runs that has."""
     sysroot = Path(os.environ["CAMD_ARM64_SYSROOT"])
-    height, width = shape.split("x")[-2:]
-    size = {"CAMD_BENCH_SIZE": f"{width}x{height}"} if Path(model).stem in OPEN_SIZES else {}
+    size = {}
+    if Path(model).stem in OPEN_SIZES:
+        height, width = (shape or OPEN_SIZES[Path(model).stem]).split("x")[-2:]
+        size = {"CAMD_BENCH_SIZE": f"{width}x{height}"}
     few, many = (count(folder, cpu, sysroot, [program, "--benchmark_filter=BM_Network/3/1/", "--benchmark_min_time=1e-9"],
-                       CAMD_BENCH_MODEL=model, CAMD_BENCH_RUNS=str(n), **size) for n in (1, 3))
+                       what, CAMD_BENCH_MODEL=model, CAMD_BENCH_RUNS=str(n), **size, **environment) for n in (1, 3))
     return (many - few) / 2e6
+
+
+def half(arguments: argparse.Namespace) -> None:
+    print(f"{arguments.cpu}; a run in millions\n{'':28} {'instructions':>19} {'bytes':>19}\n"
+          f"{'model':28} {'f32':>9} {'f16':>9} {'f32':>9} {'f16':>9}")
+    for model in arguments.models:
+        figures = [bench(arguments.folder, arguments.cpu, arguments.bench, model, None, what, **environment)
+                   for what in ("instructions", "bytes") for environment in ({}, {"CAMD_BENCH_HALF": "1"})]
+        print(f"{Path(model).name:28} " + " ".join(f"{figure:9.1f}" for figure in figures), flush=True)
 
 
 def preprocessing(folder: Path, cpu: str, program: str) -> None:
@@ -118,7 +135,11 @@ def main() -> None:
     parser.add_argument("--cpu", default="cortex-a76")
     parser.add_argument("--bench", default="build/arm64/bin/bench_infer")
     parser.add_argument("--preprocessing", action="store_true", help="count camd's preprocessing as well")
+    parser.add_argument("--half", action="store_true", help="camd in f16 beside f32, without ONNX Runtime")
     arguments = parser.parse_intermixed_args()
+    build_plugin(arguments.folder)
+    if arguments.half:
+        return half(arguments)
     prepare(arguments.folder)
     if arguments.preprocessing:
         preprocessing(arguments.folder, arguments.cpu, arguments.bench)

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Whole networks on 64-bit ARM, under qemu-user, beside ONNX Runtime on this machine, on real pictures.
 
-  /tmp/venv/bin/python scripts/peers/parity_arm64.py CAMD FOLDER [--program build/arm64/bin/run_model] [EXAMPLE | MODEL.onnx]...
+  /tmp/venv/bin/python scripts/peers/parity_arm64.py CAMD FOLDER [--program build/arm64/bin/run_model] [--half] [EXAMPLE | MODEL.onnx]...
 
 CAMD: of this machine; it decodes the clips and makes the networks' inputs (its plug-in `tensors`), frames 0, 50 and 100.
 EXAMPLE: of docs/examples/detectors; a model without an example gets BGR from 0 to 255, stretched. Without either: all
 examples and the reference detector. Each output is compared whole, relative to its largest value; `noise` is how far
 ONNX Runtime's outputs with and without its optimisations are apart. FOLDER keeps the inputs, so that a second call
-begins with the networks. Exit 1 where a difference is above 1e-4 and that noise. Needs ../shared,
+begins with the networks. Exit 1 where a difference is above 1e-4 and that noise; with --half, in f16, above 0.04 of the
+output's largest value. Needs ../shared,
 CAMD_ARM64_SYSROOT (docs/arm64.md), a build with CAMD_BUILD_BENCHMARKS, and numpy and onnxruntime:
   python3 -m venv /tmp/venv && /tmp/venv/bin/pip install numpy onnxruntime
 """
@@ -30,6 +31,7 @@ import detectors  # noqa: E402  (its folder is named above)
 
 REFERENCE = "marker-640x360"
 TOLERANCE = 1e-4
+HALF_TOLERANCE = 4e-2
 
 
 def open_session(model: Path, optimised: bool) -> onnxruntime.InferenceSession:
@@ -83,7 +85,7 @@ def compare(arguments: argparse.Namespace, name: str) -> bool:
         raw, made = file.with_suffix(".f32"), file.with_suffix(".arm64.f32")
         picture.astype("<f4").tofile(raw)
         subprocess.run([*qemu, arguments.program, str(model), str(picture.shape[3]), str(picture.shape[2]), str(raw),
-                        str(made)], check=True)
+                        str(made), *(["f16"] if arguments.half else [])], check=True)
         got, at = np.fromfile(made, "<f4"), 0
         for output, want, again in zip(names, session.run(None, {source: picture}), plain.run(None, {source: picture})):
             part = got[at:at + want.size].reshape(want.shape)
@@ -91,7 +93,7 @@ def compare(arguments: argparse.Namespace, name: str) -> bool:
             largest = float(np.abs(want).max())
             error, apart = (float(np.abs(other - want).max()) / largest for other in (part, again))
             worst, noise, elements = max(worst, error), max(noise, apart), elements + want.size
-            if not error <= TOLERANCE + apart:
+            if not error <= (HALF_TOLERANCE if arguments.half else TOLERANCE) + apart:
                 within = False
                 print(f"  {file.name}: {output}, at most {largest:.1e}, differs by {error:.1e}, the noise is {apart:.1e}")
         if at != got.size:
@@ -107,7 +109,8 @@ def main() -> int:
     parser.add_argument("networks", nargs="*")
     parser.add_argument("--cpu", default="cortex-a76")
     parser.add_argument("--program", default="build/arm64/bin/run_model")
-    arguments = parser.parse_args()
+    parser.add_argument("--half", action="store_true")
+    arguments = parser.parse_intermixed_args()
     print(f"| network | elements of 3 frames | worst difference | ONNX Runtime {onnxruntime.__version__}'s own |")
     networks = arguments.networks or [REFERENCE, *sorted(path.stem for path in detectors.EXAMPLES.glob("*.yaml"))]
     return 0 if all([compare(arguments, name) for name in networks]) else 1

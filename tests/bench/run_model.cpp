@@ -1,6 +1,6 @@
 // Runs a model once on the CPU engine, with one thread, on numbers from a file: for scripts/peers/parity_arm64.py.
 //
-//   run_model MODEL WIDTH HEIGHT INPUT OUTPUT
+//   run_model MODEL WIDTH HEIGHT INPUT OUTPUT [f16]
 //
 // INPUT: the network's input, f32 in C order and nothing else. OUTPUT: its outputs likewise, one behind the other.
 // WIDTH, HEIGHT: of the input, for models that leave them open.
@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <string_view>
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
@@ -20,11 +21,12 @@ namespace {
 using camd::base::Error;
 using camd::base::ErrorKind;
 
-void run(const char* model, int width, int height, const char* input, const char* output) {
+void run(const char* model, int width, int height, const char* input, const char* output, bool half) {
   const auto device = camd::device::make_host_device(camd::base::system_clock());
   camd::infer::EngineOptions options;
   options.kind = camd::infer::EngineKind::kCpu;
   options.threads = 1;
+  options.host_half = half;
   options.input.width = width;
   options.input.height = height;
   const auto engine = camd::infer::make_engine(model, options, *device);
@@ -50,12 +52,13 @@ void run(const char* model, int width, int height, const char* input, const char
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 6) {
-    std::fputs("usage: run_model MODEL WIDTH HEIGHT INPUT OUTPUT\n", stderr);
+  const bool half = argc == 7 && std::string_view(argv[6]) == "f16";
+  if (argc != 6 && !half) {
+    std::fputs("usage: run_model MODEL WIDTH HEIGHT INPUT OUTPUT [f16]\n", stderr);
     return 2;
   }
   try {
-    run(argv[1], std::atoi(argv[2]), std::atoi(argv[3]), argv[4], argv[5]);
+    run(argv[1], std::atoi(argv[2]), std::atoi(argv[3]), argv[4], argv[5], half);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "run_model: %s\n", error.what());
     return 1;

@@ -80,45 +80,10 @@ class Kernels : public ::testing::TestWithParam<const cpu::Kernels*> {
 };
 
 TEST_P(Kernels, ConvolutionsOfEveryKindEqualTheReference) {
-  struct Case {
-    std::int64_t channels, outputs, height, width, kernel;
-    int stride, pad, dilation, groups;
-  };
-  const Case cases[] = {
-      {3, 8, 17, 23, 3, 2, 1, 1, 1},    {3, 12, 9, 9, 3, 1, 1, 1, 1},     {1, 5, 7, 8, 5, 1, 2, 1, 1},
-      {8, 16, 12, 13, 1, 1, 0, 1, 1},   {20, 7, 11, 5, 3, 1, 1, 1, 1},    {16, 40, 9, 17, 3, 2, 1, 1, 1},
-      {5, 3, 8, 9, 3, 1, 2, 2, 1},      {24, 24, 15, 14, 3, 1, 1, 1, 24}, {10, 10, 9, 16, 3, 2, 1, 1, 10},
-      {16, 16, 13, 13, 5, 1, 2, 1, 16}, {16, 16, 14, 15, 5, 2, 2, 1, 16}, {8, 8, 12, 12, 3, 1, 2, 2, 8},
-      {16, 32, 9, 9, 3, 1, 1, 1, 2},    {6, 9, 8, 8, 3, 1, 1, 1, 3},      {4, 8, 8, 8, 3, 1, 1, 1, 4},
-      {64, 64, 6, 10, 3, 1, 1, 1, 1},   {12, 20, 1, 1, 1, 1, 0, 1, 1},    {7, 9, 5, 4, 7, 1, 3, 1, 1},
-      {20, 36, 13, 18, 3, 1, 1, 1, 1},  {16, 16, 8, 9, 3, 1, 0, 1, 1},    {32, 24, 9, 31, 3, 1, 2, 1, 1},
-  };
-  for (const Case& c : cases) {
-    for (const char* activation : {"", "Relu", "Sigmoid"}) {
-      const Shape shape = {1, c.channels, c.height, c.width};
-      // A first 1x1 convolution makes the tested one read blocked storage too.
-      for (const bool blocked : {false, true}) {
-        OnnxBuilder model;
-        model.input("x", shape);
-        const std::int64_t weights = c.outputs * c.channels / c.groups * c.kernel * c.kernel;
-        model.weight("w", {c.outputs, c.channels / c.groups, c.kernel, c.kernel}, noise(weights));
-        model.weight("b", {c.outputs}, noise(c.outputs, 9));
-        model.weight("w0", {c.channels, c.channels, 1, 1}, noise(c.channels * c.channels, 4));
-        if (blocked) model.node("Conv", {"x", "w0"}, {"in"});
-        model.node("Conv", {blocked ? "in" : "x", "w", "b"}, {"c"}).integer("group", c.groups);
-        model.ints("pads", {c.pad, c.pad, c.pad, c.pad}).ints("strides", {c.stride, c.stride});
-        model.ints("dilations", {c.dilation, c.dilation});
-        if (*activation != '\0')
-          model.node(activation, {"c"}, {"y"}).output("y", {});
-        else
-          model.output("c", {});
-        const Graph graph = lower_model(model.file(), {"x", shape, DataType::kF32});
-        expect_like_reference(graph, noise(element_count(shape)), *GetParam(), threads_,
-                              std::to_string(&c - cases) + activation + (blocked ? " blocked" : " plain"),
-                              1e-4F);  // Winograd's rounding, which a sigmoid of large sums shows
-      }
-    }
-  }
+  test::each_convolution([&](const std::string& what, const Graph& graph, const Shape& shape) {
+    // Winograd's rounding, which a sigmoid of large sums shows.
+    expect_like_reference(graph, noise(element_count(shape)), *GetParam(), threads_, what, 1e-4F);
+  });
 }
 
 // Squeeze and excitation: the crash was a step that knew constant gains only.

@@ -157,7 +157,7 @@ TEST(CudaProducts, BehindTopKAreCompared) {
   const ValueId best = g.op(TopK{1, 16, true}, {scores}, {1, 16});
   const ValueId places = g.op(Reshape{}, {best}, {1, 16, 1});
   const ValueId chosen = g.op(Pick{}, {x, places}, {1, 16, 16});
-  const cuda::TrialGraph trial = cuda::trial_graph(cuda::with_convolved_products(g.finish({product(g, chosen, 8)})));
+  const TrialGraph trial = trial_graph(cuda::with_convolved_products(g.finish({product(g, chosen, 8)})), true);
   EXPECT_EQ(trial.unmeasured, std::vector<bool>(3, false));
   EXPECT_EQ(trial.graph.outputs.size(), 2U);  // what TopK reads too
 }

@@ -167,7 +167,7 @@ TEST(MixedPrecision, TakesTheConvolutionsThatDoTheMostHarmAloneWhereverTheyStand
   int asked = 0;
   const auto distance_of = [&](const std::vector<bool>&) {
     ++asked;
-    return cuda::kWantedDistance;
+    return kWantedDistance;
   };
   std::vector<float> alone(20, 0.001F);
   alone[11] = 0.2F;
@@ -182,7 +182,7 @@ TEST(MixedPrecision, TakesMoreUntilTheNetworkComesClose) {
   std::vector<std::ptrdiff_t> asked;
   const auto distance_of = [&](const std::vector<bool>& in_f32) {
     asked.push_back(std::count(in_f32.begin(), in_f32.end(), true));
-    return asked.back() < 12 ? 0.1F : cuda::kWantedDistance;
+    return asked.back() < 12 ? 0.1F : kWantedDistance;
   };
   std::vector<float> alone(50, 0.0F);
   std::fill_n(alone.begin(), 8, 0.1F);
@@ -212,10 +212,10 @@ TEST(MixedPrecision, ValuesThatAChoiceReadsStandForWhatItMakes) {
   const ValueId boxes = g.conv(g.input(), 4, 1);
   const ValueId behind = g.conv(places, 4, 1, 1, 1, {}, boxes);
   const ValueId beside = g.conv(g.input(), 8, 1);
-  const cuda::TrialGraph trial = cuda::trial_graph(g.finish({behind, beside}));
+  const TrialGraph trial = trial_graph(g.finish({behind, beside}), true);
   EXPECT_EQ(trial.graph.outputs, (std::vector<ValueId>{behind, beside, scores}));
   EXPECT_EQ(trial.unmeasured, chosen(4, {}));
-  EXPECT_EQ(cuda::trial_graph(g.finish({beside})).graph.outputs, (std::vector<ValueId>{beside}));
+  EXPECT_EQ(trial_graph(g.finish({beside}), true).graph.outputs, (std::vector<ValueId>{beside}));
 }
 
 TEST(MixedPrecision, WhatIsBehindAChoiceThatIsNotRepeatedIsNotCompared) {
@@ -225,7 +225,7 @@ TEST(MixedPrecision, WhatIsBehindAChoiceThatIsNotRepeatedIsNotCompared) {
   const ValueId boxes = g.conv(g.input(), 4, 1);
   const ValueId behind = g.conv(places, 4, 1, 1, 1, {}, boxes);
   const ValueId beside = g.conv(g.input(), 8, 1);
-  const cuda::TrialGraph trial = cuda::trial_graph(g.finish({behind, beside}));
+  const TrialGraph trial = trial_graph(g.finish({behind, beside}), true);
   EXPECT_EQ(trial.graph.outputs, (std::vector<ValueId>{beside, scores, boxes}));
   EXPECT_EQ(trial.unmeasured, chosen(4, {2}));
 }
@@ -254,32 +254,31 @@ TEST(MixedPrecision, ScoresOfAnEmptyPictureCountAsScores) {
   const ValueId best =
       g.op(Reduce{Reduce::Kind::kMax, {1}}, {g.binary(Binary::Kind::kMul, score, score)}, {1, 1, 8, 8});
   const ValueId box = g.conv(g.input(), 4, 1, 1, 1, {});
-  EXPECT_EQ(cuda::probabilities(g.finish({score, best, box})), (std::vector<bool>{true, true, false}));
-  EXPECT_EQ(cuda::distance({{0.0F, 0.01F}}, {{0.0F, 0.02F}}, {{2}}, {true}), 0.01F / cuda::kLeastProbability);
-  EXPECT_EQ(cuda::distance({{0.0F, 0.01F}}, {{0.0F, 0.02F}}, {{2}}, {false}), 0.5F);
+  EXPECT_EQ(probabilities(g.finish({score, best, box})), (std::vector<bool>{true, true, false}));
+  EXPECT_EQ(distance({{0.0F, 0.01F}}, {{0.0F, 0.02F}}, {{2}}, {true}), 0.01F / kLeastProbability);
+  EXPECT_EQ(distance({{0.0F, 0.01F}}, {{0.0F, 0.02F}}, {{2}}, {false}), 0.5F);
 }
 
 TEST(MixedPrecision, AChannelOfScoresCountsBesideOneOfPixels) {
-  EXPECT_EQ(cuda::distance({{500, 640, 1, 0.5F, 0, 0}}, {{500, 640, 1, 0.75F, 0, 0}}, {{1, 2, 3}}), 0.25F);
-  EXPECT_EQ(cuda::distance({{640, 0.5F, 500, 0, 1, 0}}, {{640, 0.75F, 500, 0, 1, 0}}, {{1, 3, 2}}), 0.25F);
+  EXPECT_EQ(distance({{500, 640, 1, 0.5F, 0, 0}}, {{500, 640, 1, 0.75F, 0, 0}}, {{1, 2, 3}}), 0.25F);
+  EXPECT_EQ(distance({{640, 0.5F, 500, 0, 1, 0}}, {{640, 0.75F, 500, 0, 1, 0}}, {{1, 3, 2}}), 0.25F);
 }
 
 TEST(MixedPrecision, DistanceIsOfTheWorstElementInSharesOfItsOutputsLargestValue) {
   constexpr float kInfinite = std::numeric_limits<float>::infinity();
   const float nan = std::nanf("");
-  EXPECT_EQ(cuda::distance({{1.0F, 8.0F}, {0.5F, 0.25F}}, {{2.0F, -8.0F}, {0.5F, 0.5F}}, {{1, 1, 2}, {1, 1, 1, 2}}),
-            2.0F);
-  EXPECT_EQ(cuda::distance({{8.0F}, {0.5F, 0.25F}}, {{8.0F}, {0.5F, 0.5F}}, {{1}, {1, 1, 1, 2}}), 0.5F);
-  EXPECT_EQ(cuda::distance({{nan}}, {{1.0F}}, {{1}}), kInfinite);
-  EXPECT_EQ(cuda::distance({{kInfinite}}, {{1.0F}}, {{1}}), kInfinite);
-  EXPECT_EQ(cuda::distance({{-kInfinite, nan, 1.0F}}, {{-kInfinite, nan, 1.0F}}, {{1, 1, 1, 3}}), 0.0F)
+  EXPECT_EQ(distance({{1.0F, 8.0F}, {0.5F, 0.25F}}, {{2.0F, -8.0F}, {0.5F, 0.5F}}, {{1, 1, 2}, {1, 1, 1, 2}}), 2.0F);
+  EXPECT_EQ(distance({{8.0F}, {0.5F, 0.25F}}, {{8.0F}, {0.5F, 0.5F}}, {{1}, {1, 1, 1, 2}}), 0.5F);
+  EXPECT_EQ(distance({{nan}}, {{1.0F}}, {{1}}), kInfinite);
+  EXPECT_EQ(distance({{kInfinite}}, {{1.0F}}, {{1}}), kInfinite);
+  EXPECT_EQ(distance({{-kInfinite, nan, 1.0F}}, {{-kInfinite, nan, 1.0F}}, {{1, 1, 1, 3}}), 0.0F)
       << "no numbers in either";
 }
 
 TEST(MixedPrecision, ItsPictureIsHalfTextureAndQuartersOfGreyAndBlack) {
-  const std::vector<std::byte> picture = cuda::trial_picture(40, 20);
+  const std::vector<std::byte> picture = trial_picture(40, 20);
   ASSERT_EQ(picture.size(), 40U * 20 * 3);
-  EXPECT_EQ(picture, cuda::trial_picture(40, 20));
+  EXPECT_EQ(picture, trial_picture(40, 20));
   std::set<std::byte> above;
   for (std::size_t i = 0; i < picture.size(); ++i) {
     const std::size_t y = i / 120, x = i % 120 / 3;
@@ -289,7 +288,7 @@ TEST(MixedPrecision, ItsPictureIsHalfTextureAndQuartersOfGreyAndBlack) {
       ASSERT_EQ(picture[i], x < 20 ? std::byte{114} : std::byte{0}) << x << ", " << y;
   }
   EXPECT_GE(above.size(), 64U);
-  EXPECT_EQ(cuda::trial_picture(1, 1).size(), 3U);
+  EXPECT_EQ(trial_picture(1, 1).size(), 3U);
 }
 
 }  // namespace

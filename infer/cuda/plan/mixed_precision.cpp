@@ -1,189 +1,14 @@
-// The picture and the values that f16 and f32 are compared on, and the choice of convolutions in f32.
+// The choice of convolutions in f32.
 #include "infer/cuda/plan/mixed_precision.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <memory>
-#include <random>
 
 #include "infer/cuda/plan/packing.hpp"
 #include "infer/graph/rewriting.hpp"
 
 namespace camd::infer::cuda {
-namespace {
-
-constexpr std::size_t kChannels = 3;
-
-// Adds values of -amplitude to amplitude, random every `cell` pixels and linear between, mostly the same in all
-// channels.
-void add_texture(std::vector<float>& pixels, int width, int rows, int cell, float amplitude, std::minstd_rand& random) {
-  const auto points = [&](int side) { return static_cast<std::size_t>(side / cell) + 2; };
-  const std::size_t columns = points(width);
-  std::vector<float> lattice(columns * points(rows) * kChannels);
-  const auto next = [&] { return static_cast<float>(random() % 2001) / 1000.0F - 1.0F; };
-  for (std::size_t i = 0; i < lattice.size(); i += kChannels) {
-    const float light = next();
-    for (std::size_t c = 0; c < kChannels; ++c) lattice[i + c] = amplitude * (0.7F * light + 0.3F * next());
-  }
-  float* to = pixels.data();
-  for (int y = 0; y < rows; ++y) {
-    const float* const row = &lattice[static_cast<std::size_t>(y / cell) * columns * kChannels];
-    const float down = static_cast<float>(y % cell) / static_cast<float>(cell);
-    for (int x = 0; x < width; ++x) {
-      const float* const corner = row + static_cast<std::size_t>(x / cell) * kChannels;
-      const float right = static_cast<float>(x % cell) / static_cast<float>(cell);
-      for (std::size_t c = 0; c < kChannels; ++c) {
-        const float* const below = corner + columns * kChannels;
-        const float above = corner[c] + (corner[c + kChannels] - corner[c]) * right;
-        *to++ += above + (below[c] + (below[c + kChannels] - below[c]) * right - above) * down;
-      }
-    }
-  }
-}
-
-}  // namespace
-
-std::vector<std::byte> trial_picture(int width, int height) {
-  std::minstd_rand random(1);  // NOLINT(cert-msc32-c,cert-msc51-cpp): the same picture each time
-  std::vector<float> pixels(static_cast<std::size_t>(width) * static_cast<std::size_t>(height) * kChannels, 120.0F);
-  const int rows = (height + 1) / 2;
-  add_texture(pixels, width, rows, 32, 60.0F, random);
-  add_texture(pixels, width, rows, 8, 40.0F, random);
-  add_texture(pixels, width, rows, 2, 20.0F, random);
-  add_texture(pixels, width, rows, 1, 8.0F, random);
-  for (int y = rows; y < height; ++y) {
-    for (int x = 0; x < width; ++x) {
-      const auto at = (static_cast<std::size_t>(y) * static_cast<std::size_t>(width) + static_cast<std::size_t>(x));
-      std::fill_n(&pixels[at * kChannels], kChannels, x < width / 2 ? 114.0F : 0.0F);
-    }
-  }
-  std::vector<std::byte> bytes(pixels.size());
-  std::transform(pixels.begin(), pixels.end(), bytes.begin(),
-                 [](float v) { return static_cast<std::byte>(std::clamp(v, 0.0F, 255.0F)); });
-  return bytes;
-}
-
-namespace {
-
-// Its result changes by a step where what it reads changes by nothing much.
-bool chooses(const Operation& operation) {
-  if (std::holds_alternative<TopK>(operation)) return true;
-  if (const auto* binary = std::get_if<Binary>(&operation)) {
-    return binary->kind == Binary::Kind::kEqual || binary->kind == Binary::Kind::kLess ||
-           binary->kind == Binary::Kind::kLessOrEqual;
-  }
-  const auto* unary = std::get_if<Unary>(&operation);
-  if (unary == nullptr) return false;
-  const Function f = unary->function.function;
-  return f == Function::kFloor || f == Function::kCeil || f == Function::kRound || f == Function::kSign ||
-         f == Function::kTruncate;
-}
-
-std::size_t channel_axis(const Shape& shape) {
-  if (shape.size() == 4) return 1;
-  std::size_t axis = 0;
-  for (std::size_t d = 0; d < shape.size(); ++d) {
-    if (shape[d] > 1 && (shape[axis] <= 1 || shape[d] < shape[axis])) axis = d;
-  }
-  return axis;
-}
-
-float distance(const std::vector<float>& got, const std::vector<float>& want, const Shape& shape, float least_scale) {
-  std::size_t channels = 1, inner = std::max<std::size_t>(want.size(), 1);
-  if (std::count_if(shape.begin(), shape.end(), [](std::int64_t d) { return d > 1; }) > 1) {
-    const std::size_t axis = channel_axis(shape);
-    channels = static_cast<std::size_t>(shape[axis]);
-    inner = 1;
-    for (std::size_t d = axis + 1; d < shape.size(); ++d) inner *= static_cast<std::size_t>(shape[d]);
-  }
-  std::vector<float> largest(channels, 0.0F), far(channels, 0.0F);
-  for (std::size_t k = 0; k < want.size(); ++k) {
-    const std::size_t channel = k / inner % channels;
-    if (got[k] == want[k] || (std::isnan(got[k]) && std::isnan(want[k]))) {
-      if (std::isfinite(want[k])) largest[channel] = std::max(largest[channel], std::abs(want[k]));
-      continue;
-    }
-    if (!std::isfinite(got[k]) || !std::isfinite(want[k])) return std::numeric_limits<float>::infinity();
-    largest[channel] = std::max(largest[channel], std::abs(want[k]));
-    far[channel] = std::max(far[channel], std::abs(got[k] - want[k]));
-  }
-  const float all = channels == 0 ? 0.0F : *std::max_element(largest.begin(), largest.end());
-  const float least = std::max({std::min(all, 1.0F), least_scale, std::numeric_limits<float>::min()});
-  float worst = 0;
-  for (std::size_t c = 0; c < channels; ++c) worst = std::max(worst, far[c] / std::max(largest[c], least));
-  return worst;
-}
-
-}  // namespace
-
-TrialGraph trial_graph(const Graph& graph) {
-  TrialGraph trial{graph, {}};
-  std::vector<bool> depends(graph.values.size(), false);  // on a choice of any kind
-  std::vector<bool> behind(graph.values.size(), false);   // one that is not repeated
-  std::vector<ValueId> read;                              // by choices and what is behind them
-  const auto any = [](const std::vector<bool>& of, const Op& op) {
-    return std::any_of(op.inputs.begin(), op.inputs.end(),
-                       [&](ValueId in) { return in != kNoValue && of[static_cast<std::size_t>(in)]; });
-  };
-  for (const Op& op : graph.ops) {
-    bool is_behind = any(behind, op);
-    if (std::holds_alternative<Conv>(op.operation)) trial.unmeasured.push_back(is_behind);
-    const bool repeated = std::holds_alternative<TopK>(op.operation);
-    is_behind = is_behind || (chooses(op.operation) && !repeated);
-    behind[static_cast<std::size_t>(op.output)] = is_behind;
-    depends[static_cast<std::size_t>(op.output)] = is_behind || repeated || any(depends, op);
-    if (!is_behind && !repeated) continue;
-    for (const ValueId in : op.inputs) {
-      if (in == kNoValue || in == graph.input || graph.is_constant(in) || behind[static_cast<std::size_t>(in)])
-        continue;
-      if (std::find(read.begin(), read.end(), in) == read.end()) read.push_back(in);
-    }
-  }
-  std::vector<ValueId>& outputs = trial.graph.outputs;
-  const auto of = [](const std::vector<bool>& set) {
-    return [&set](ValueId id) { return set[static_cast<std::size_t>(id)]; };
-  };
-  if (std::none_of(outputs.begin(), outputs.end(), of(depends))) return trial;
-  outputs.erase(std::remove_if(outputs.begin(), outputs.end(), of(behind)), outputs.end());
-  for (const ValueId id : read) {
-    if (std::find(outputs.begin(), outputs.end(), id) == outputs.end()) outputs.push_back(id);
-  }
-  return trial;
-}
-
-std::vector<bool> probabilities(const Graph& graph) {
-  std::vector<bool> are(graph.values.size(), false);
-  for (const Op& op : graph.ops) {
-    const auto all = [&](std::size_t count) {
-      for (std::size_t i = 0; i < count; ++i) {
-        if (op.inputs[i] == kNoValue || !are[static_cast<std::size_t>(op.inputs[i])]) return false;
-      }
-      return true;
-    };
-    const auto* unary = std::get_if<Unary>(&op.operation);
-    const auto* softmax = std::get_if<Softmax>(&op.operation);
-    const auto* reduce = std::get_if<Reduce>(&op.operation);
-    const auto* binary = std::get_if<Binary>(&op.operation);
-    const Function f = unary != nullptr ? unary->function.function : op.activation.function;
-    bool is = f == Function::kSigmoid || f == Function::kHardSigmoid || (softmax != nullptr && !softmax->log);
-    const bool moves = std::holds_alternative<Reshape>(op.operation) ||
-                       std::holds_alternative<Transpose>(op.operation) || std::holds_alternative<Slice>(op.operation) ||
-                       std::holds_alternative<Gather>(op.operation) ||
-                       (reduce != nullptr && reduce->kind == Reduce::Kind::kMax);
-    if (moves && all(1)) is = true;
-    if ((std::holds_alternative<Concat>(op.operation) ||
-         (binary != nullptr && binary->kind == Binary::Kind::kMul && f == Function::kNone)) &&
-        all(op.inputs.size())) {
-      is = true;
-    }
-    are[static_cast<std::size_t>(op.output)] = is;
-  }
-  std::vector<bool> outputs;
-  for (const ValueId id : graph.outputs) outputs.push_back(are[static_cast<std::size_t>(id)]);
-  return outputs;
-}
-
 Graph with_rounded_weights(const Graph& graph) {
   Graph rounded = graph;
   for (Op& op : rounded.ops) {
@@ -197,16 +22,6 @@ Graph with_rounded_weights(const Graph& graph) {
     rounded.values.push_back(std::move(weights));
   }
   return rounded;
-}
-
-float distance(const std::vector<std::vector<float>>& got, const std::vector<std::vector<float>>& want,
-               const std::vector<Shape>& shapes, const std::vector<bool>& probabilities) {
-  float worst = 0;
-  for (std::size_t i = 0; i < want.size(); ++i) {
-    const bool is_probability = i < probabilities.size() && probabilities[i];
-    worst = std::max(worst, distance(got[i], want[i], shapes[i], is_probability ? kLeastProbability : 0.0F));
-  }
-  return worst;
 }
 
 std::vector<float> of_convolutions(const Graph& graph, const Plan& plan, const std::vector<float>& steps) {

@@ -1,0 +1,46 @@
+// The trial of f16: what engines that compute in f16 compare with f32 when they are made, and how far off it may be
+// (infer/cuda/trial.hpp, infer/cpu/half_trial.hpp, docs/adr/0039-f16-by-layer.md).
+//
+// Threads: functions of their arguments, [any]; called while an engine is made.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "infer/graph/graph.hpp"
+
+namespace camd::infer {
+
+// The picture that is computed: BGR, [height][width][3], the same at each call. Its upper half is texture of all sizes.
+// Its lower half is the grey of letterboxes, and black. f16 errs most on large even areas: there a layer's errors are
+// the same at every pixel and add up in the next layer.
+[[nodiscard]] std::vector<std::byte> trial_picture(int width, int height);
+
+// The graph that is compared. An output behind a choice (TopK, a comparison, a number made whole) is another one
+// as soon as two values come in another order, however close they are. So what choices read is compared as well. A
+// trial whose runs repeat the first one's TopK says so: all its runs go on with the same positions. What is behind
+// other choices is not compared; what the operators behind them read from in front stands for it.
+struct TrialGraph {
+  Graph graph;
+  // For each convolution: it stands behind a choice, where nothing is compared, and is computed in f32.
+  std::vector<bool> unmeasured;
+};
+[[nodiscard]] TrialGraph trial_graph(const Graph& graph, bool repeats_top_k);
+
+// The largest difference of an element, as a share of the largest wanted value of its channel, infinite where only one
+// of both is a number. Channels are the second of four dimensions, else the shortest one of more than one. So scores
+// count as much as the pixels of boxes that lie in one output with them. A channel whose values stay below 1 counts as
+// if it reached 1, or what its output reaches where that is less: f16 is not asked for more of scores than of others.
+[[nodiscard]] float distance(const std::vector<std::vector<float>>& got, const std::vector<std::vector<float>>& want,
+                             const std::vector<Shape>& shapes, const std::vector<bool>& probabilities = {});
+// For each of the graph's outputs, whether a sigmoid or a Softmax made its values. They count as if they reached
+// kLeastProbability, however empty the picture: kToleratedDistance is then 0.01 of a score.
+inline constexpr float kLeastProbability = 0.25F;
+[[nodiscard]] std::vector<bool> probabilities(const Graph& graph);
+
+// Up to kToleratedDistance the network is computed in f16 alone. Beyond, convolutions in f32 must bring the distance
+// down to kWantedDistance. Frames of cameras were at most 1.4 times as far off as this picture: 0.02 is promised.
+inline constexpr float kToleratedDistance = 0.04F;
+inline constexpr float kWantedDistance = 0.01F;
+
+}  // namespace camd::infer
