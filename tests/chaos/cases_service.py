@@ -88,6 +88,8 @@ def stderr_unread(bench):
 
 CASES.append(Case("V4L2 camera unplugged", "`vivid` in a QEMU guest is unbound for 2 s while camd reads from it, three times; before, camd is stopped for 1 s, and what the driver drops is counted",
                   guest.unplugged, repeat=1, calm=False))
+CASES.append(Case("V4L2 camera unplugged, pictures in place", "the same, and the driver writes into memory that camd lends it and shares with a plug-in's process: nothing is copied",
+                  guest.unplugged_in_place, repeat=1, calm=False))
 CASES.append(Case("V4L2 pictures in place", "`vivid` in a QEMU guest writes into memory that camd lends it: the same pictures, none torn while it is held, unbound while some are held; one that does not is copied",
                   guest.in_place, repeat=1, calm=False))
 

@@ -180,7 +180,11 @@ def write_image(bench, archive, modules, init):
     return image
 
 
-def build_initramfs(bench, modules):
+# A plug-in in a process of its own that looks at pictures: camd then lends the driver memory that both share.
+LOOKS_AT_PICTURES = "  - {plugin: codes, isolation: process}\n"
+
+
+def build_initramfs(bench, modules, plugins=""):
     archive = new_archive(bench, bench.build, [bench.build / "bin/camd", bench.build / "lib/chaos/truth.so"], "--no-tests")
     archive.file("truth.so", (bench.build / "lib/chaos/truth.so").read_bytes())
     tiny_model(bench.folder / "tiny.onnx")
@@ -197,8 +201,8 @@ postprocess:
   - plugin: /truth.so
     isolation: none
     config: {path: /tmp/truth}
-metrics: {period: 500ms}
-""")
+%smetrics: {period: 500ms}
+""" % plugins.encode())
     return write_image(bench, archive, modules, INIT % {"turns": " ".join(map(str, range(UNPLUGGED)))})
 
 
@@ -226,6 +230,18 @@ def unplugged(bench):
     unbound for 2 s while camd reads from it, and bound again."""
     kernel, modules = find_kernel()
     judge(bench, boot(bench, kernel, build_initramfs(bench, modules)))
+
+
+def unplugged_in_place(bench):
+    """The same while the driver writes into memory that camd lends it: nothing is copied."""
+    kernel, modules = find_kernel()
+    text = boot(bench, kernel, build_initramfs(bench, modules, LOOKS_AT_PICTURES))
+    judge(bench, text)
+    copied = [int(number) for number in re.findall(r'"camera":"usb".*"copied_bytes":(\d+)', text)]
+    if not copied or any(copied):
+        bench.problem(f"bytes of pictures copied: {copied[-1:]}, none wanted")
+    if "nobody copies its pictures" not in text:
+        bench.problem("the log does not say that nobody copies the pictures of usb")
 
 
 IN_PLACE_INIT = """#!/bin/busybox sh
