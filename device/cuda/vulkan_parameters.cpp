@@ -181,8 +181,11 @@ H265Parameters h265_parameters(const CUVIDPICPARAMS& said, int surfaces) noexcep
   sequence.log2_diff_max_min_luma_transform_block_size = from.log2_diff_max_min_transform_block_size;
   sequence.max_transform_hierarchy_depth_inter = from.max_transform_hierarchy_depth_inter;
   sequence.max_transform_hierarchy_depth_intra = from.max_transform_hierarchy_depth_intra;
-  sequence.num_short_term_ref_pic_sets = from.num_short_term_ref_pic_sets;
-  sequence.num_long_term_ref_pics_sps = from.num_long_term_ref_pics_sps;
+  // The driver reads that many of the session's arrays, which are as long as the standard allows.
+  sequence.num_short_term_ref_pic_sets =
+      std::min<std::uint8_t>(from.num_short_term_ref_pic_sets, STD_VIDEO_H265_MAX_SHORT_TERM_REF_PIC_SETS);
+  sequence.num_long_term_ref_pics_sps =
+      std::min<std::uint8_t>(from.num_long_term_ref_pics_sps, STD_VIDEO_H265_MAX_LONG_TERM_REF_PICS_SPS);
   sequence.pcm_sample_bit_depth_luma_minus1 = from.pcm_sample_bit_depth_luma_minus1;
   sequence.pcm_sample_bit_depth_chroma_minus1 = from.pcm_sample_bit_depth_chroma_minus1;
   sequence.log2_min_pcm_luma_coding_block_size_minus3 = from.log2_min_pcm_luma_coding_block_size_minus3;
@@ -222,8 +225,10 @@ H265Parameters h265_parameters(const CUVIDPICPARAMS& said, int surfaces) noexcep
   picture.pps_beta_offset_div2 = from.pps_beta_offset_div2;
   picture.pps_tc_offset_div2 = from.pps_tc_offset_div2;
   picture.log2_parallel_merge_level_minus2 = from.log2_parallel_merge_level_minus2;
-  picture.num_tile_columns_minus1 = from.num_tile_columns_minus1;
-  picture.num_tile_rows_minus1 = from.num_tile_rows_minus1;
+  picture.num_tile_columns_minus1 =
+      std::min<std::uint8_t>(from.num_tile_columns_minus1, STD_VIDEO_H265_CHROMA_QP_OFFSET_TILE_COLS_LIST_SIZE);
+  picture.num_tile_rows_minus1 =
+      std::min<std::uint8_t>(from.num_tile_rows_minus1, STD_VIDEO_H265_CHROMA_QP_OFFSET_TILE_ROWS_LIST_SIZE);
   std::copy_n(from.column_width_minus1, STD_VIDEO_H265_CHROMA_QP_OFFSET_TILE_COLS_LIST_SIZE,
               picture.column_width_minus1);
   std::copy_n(from.row_height_minus1, STD_VIDEO_H265_CHROMA_QP_OFFSET_TILE_ROWS_LIST_SIZE, picture.row_height_minus1);

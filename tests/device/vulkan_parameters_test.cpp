@@ -189,6 +189,19 @@ TEST(VulkanParameters, ASetOfReferencesThatTheSliceDoesNotSpellOutIsTheSequences
   EXPECT_EQ(got.h265.NumBitsForSTRefPicSetInSlice, 5);
 }
 
+// The driver would read behind the arrays of which they are the lengths.
+TEST(VulkanParameters, NumbersOfSetsAndTilesAreAtMostThoseOfTheStandard) {
+  CUVIDPICPARAMS said = h265_said();
+  CUVIDHEVCPICPARAMS& hevc = said.CodecSpecific.hevc;
+  hevc.num_short_term_ref_pic_sets = hevc.num_long_term_ref_pics_sps = 255;
+  hevc.num_tile_columns_minus1 = hevc.num_tile_rows_minus1 = 255;
+  const H265Parameters got = h265_parameters(said, kSurfaces);
+  EXPECT_EQ(got.sequence.num_short_term_ref_pic_sets, 64);
+  EXPECT_EQ(got.sequence.num_long_term_ref_pics_sps, 32);
+  EXPECT_EQ(got.picture.num_tile_columns_minus1, 19);
+  EXPECT_EQ(got.picture.num_tile_rows_minus1, 21);
+}
+
 TEST(VulkanParameters, OffsetsOfTheDeblockingFilterTellThatItIsControlled) {
   CUVIDPICPARAMS said = h265_said();
   EXPECT_EQ(h265_parameters(said, kSurfaces).picture.flags.deblocking_filter_control_present_flag, 0U);
