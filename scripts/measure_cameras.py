@@ -136,6 +136,7 @@ class Run:
                                         stderr=subprocess.PIPE, text=True,
                                         env=os.environ if gpu is None else {**os.environ, "CUDA_VISIBLE_DEVICES": gpu})
         self.states = {}  # by camera: the last one, and why
+        self.others = []  # what the lines of state say of devices and others
         self.delivered = set()  # cameras that have
         self.errors = []
         threading.Thread(target=lambda: self.errors.extend(self.process.stderr), daemon=True).start()
@@ -147,8 +148,10 @@ class Run:
             line = json.loads(text)
             if line["event"] == "process":
                 self.gpu_bytes = line["gpu_memory_bytes"]
-            if line["event"] == "state":
+            if line["event"] == "state" and "camera" in line:
                 self.states[line["camera"]] = f'{line["state"]}: {line["reason"]}'
+            elif line["event"] == "state":
+                self.others.append(text.strip())
             if line["event"] != "camera":
                 continue
             now = time.monotonic()
@@ -323,6 +326,8 @@ def measure_all(options):
 
 def report(options, name, run, row):
     """Prints a run's row. Returns how much was wrong with it."""
+    for text in run.others:
+        print(f"{name}: {text}", file=sys.stderr, flush=True)
     if row is None:
         print(f"| {name} | camd ended with {run.process.wait()}: {''.join(run.errors[-1:]).strip()} |")
         return 1
