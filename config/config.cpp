@@ -27,6 +27,7 @@ std::string_view to_string(Precision precision) noexcept {
   switch (precision) {
     case Precision::kAuto: return "auto";
     case Precision::kF16: return "f16";
+    case Precision::kBf16: return "bf16";
     case Precision::kTf32: return "tf32";
     case Precision::kF32: return "f32";
   }

@@ -38,7 +38,7 @@ struct DeviceChoice {
 };
 
 enum class EngineChoice { kAuto, kCuda, kCpu, kOpencv };
-enum class Precision { kAuto, kF16, kTf32, kF32 };
+enum class Precision { kAuto, kF16, kBf16, kTf32, kF32 };
 enum class TransferMode { kAuto, kPinned, kDirect, kMapped, kPageable };
 enum class StreamMode { kSplit, kPerFrame, kSingle };
 enum class RtspTransport { kTcp, kUdp };

@@ -50,11 +50,12 @@ constexpr std::array kConfigKeys = {
     KeyRow{.path = "model.precision",
            .type = kWord,
            .fallback = "auto",
-           .words = "auto|f16|tf32|f32",
+           .words = "auto|f16|bf16|tf32|f32",
            .help =
                "What the network is computed in. auto: f16 on engine cuda, f32 on the host. f16, on engine cuda with "
                "sums in f32, is several times faster; convolutions that it would spoil are computed in f32. Engine "
                "cpu takes f16 for convolutions where the processor computes with it (ARM with FEAT_FP16), else f32. "
+               "bf16, of engine cpu: likewise on processors with AVX512_BF16 or FEAT_BF16; engine cuda takes f16. "
                "tf32, of engine cuda: f32 whose convolutions multiply numbers of 11 binary digits; GPUs before "
                "Ampere compute in f32."},
     KeyRow{

@@ -26,8 +26,11 @@ constexpr Words<EngineChoice, 4> kEngines = {{{"auto", EngineChoice::kAuto},
                                               {"cuda", EngineChoice::kCuda},
                                               {"cpu", EngineChoice::kCpu},
                                               {"opencv", EngineChoice::kOpencv}}};
-constexpr Words<Precision, 4> kPrecisions = {
-    {{"auto", Precision::kAuto}, {"f16", Precision::kF16}, {"tf32", Precision::kTf32}, {"f32", Precision::kF32}}};
+constexpr Words<Precision, 5> kPrecisions = {{{"auto", Precision::kAuto},
+                                              {"f16", Precision::kF16},
+                                              {"bf16", Precision::kBf16},
+                                              {"tf32", Precision::kTf32},
+                                              {"f32", Precision::kF32}}};
 constexpr Words<TransferMode, 5> kTransfers = {{{"auto", TransferMode::kAuto},
                                                 {"pinned", TransferMode::kPinned},
                                                 {"direct", TransferMode::kDirect},

@@ -8,12 +8,14 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/picture.hpp"
 #include "device/device.hpp"
+#include "infer/half.hpp"
 #include "infer/model.hpp"
 #include "infer/tensor.hpp"
 
@@ -114,7 +116,7 @@ struct EngineOptions {
   InputOptions input;
   int threads = 0;                         // host engines: CPU threads for the network, 0 = all cores
   DataType compute_type = DataType::kF16;  // cuda: of activations and weights
-  bool host_half = false;                  // cpu: f16 for dense convolutions, where the processor computes with it
+  std::optional<HalfType> host_half{};     // cpu: for dense convolutions, where the processor computes with it
   bool tf32 = false;                       // cuda, kF32: convolutions multiply numbers of 11 digits, on tensor cores
   DataType output_type = DataType::kF32;   // cuda: of the outputs; kF16 halves what crosses the bus
 };

@@ -1,12 +1,18 @@
-// IEEE 754 binary16 to and from binary32.
+// Numbers of sixteen bits: f16 (IEEE 754 binary16, 11 binary digits) and bf16 (the upper half of a binary32, 8 digits).
 //
 // Threads: pure functions, [any].
 #pragma once
 
 #include <bit>
 #include <cstdint>
+#include <string_view>
 
 namespace camd::infer {
+
+enum class HalfType : std::uint8_t { kF16, kBf16 };
+[[nodiscard]] constexpr std::string_view to_string(HalfType type) noexcept {
+  return type == HalfType::kF16 ? "f16" : "bf16";
+}
 
 [[nodiscard]] inline float half_to_float(std::uint16_t half) noexcept {
   const std::uint32_t sign = static_cast<std::uint32_t>(half & 0x8000U) << 16U;
@@ -47,6 +53,13 @@ namespace camd::infer {
   if (rest > half_way || (rest == half_way && (mantissa & 1U) != 0)) ++mantissa;
   const std::uint32_t result = exponent > 112U ? ((exponent - 112U) << 10U) + mantissa - 0x400U : mantissa;
   return static_cast<std::uint16_t>(sign | result);
+}
+
+// Rounds to nearest, halves to even.
+[[nodiscard]] inline std::uint16_t float_to_bf16(float value) noexcept {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  if ((bits & 0x7FFFFFFFU) > 0x7F800000U) return static_cast<std::uint16_t>(bits >> 16U | 0x40U);  // stays no number
+  return static_cast<std::uint16_t>((bits + 0x7FFFU + (bits >> 16U & 1U)) >> 16U);
 }
 
 }  // namespace camd::infer

@@ -187,6 +187,7 @@ int run(int argc, char** argv) {
   add_words(*bench_cli, "--engine", bench_engine, engines, "What runs the model");
   const Words<config::Precision> precisions{{"auto", config::Precision::kAuto},
                                             {"f16", config::Precision::kF16},
+                                            {"bf16", config::Precision::kBf16},
                                             {"tf32", config::Precision::kTf32},
                                             {"f32", config::Precision::kF32}};
   std::string bench_precision = "auto";

@@ -70,11 +70,13 @@ struct BlockRange {
   int first_in = 0, first_out = 0, out_blocks = 0;
 };
 
-// Packed weights of a dense convolution, as the kernels take them.
-const void* keep_dense(Builder& builder, const Kernels& kernels, std::vector<float> packed) {
+// Weights of a dense convolution, packed as the kernels take them.
+const void* keep_dense(Builder& builder, const Kernels& kernels, const Constant& weight) {
+  std::vector<float> packed = pack_dense(weight, kernels.together);
   if (!kernels.half) return builder.keep(std::move(packed));
   std::vector<std::uint16_t> halves(packed.size());
-  std::transform(packed.begin(), packed.end(), halves.begin(), float_to_half);
+  std::transform(packed.begin(), packed.end(), halves.begin(),
+                 *kernels.half == HalfType::kF16 ? float_to_half : float_to_bf16);
   return builder.keep(std::move(halves));
 }
 
@@ -129,6 +131,13 @@ bool suits_winograd(const Conv& conv, const Shape& in, const Shape& out) {
          in[1] >= 16 && out[1] >= 16 && out[2] * out[3] >= 64;
 }
 
+bool suits_half(const Graph& graph, const Op& op, const Conv& conv) {
+  const Shape& in = graph.shape(op.inputs[0]);
+  const Shape& out = graph.shape(op.output);
+  const bool depthwise = conv.groups > 1 && conv.groups == in[1] && out[1] == in[1];
+  return !depthwise && !suits_winograd(conv, in, out);
+}
+
 void build_conv(Builder& builder, const Op& op, const Conv& conv, const Kernels& kernels) {
   require_picture(builder, op);
   const Constant& weight = builder.constant(op.inputs[1]);
@@ -147,7 +156,7 @@ void build_conv(Builder& builder, const Op& op, const Conv& conv, const Kernels&
   if (conv.groups > 1 && in_each % kLanes == 0 && out_each % kLanes == 0) {
     for (int g = 0; g < conv.groups; ++g) {
       ConvArguments one = a;
-      one.weights = keep_dense(builder, kernels, pack_dense(part_of(weight, g * out_each, out_each)));
+      one.weights = keep_dense(builder, kernels, part_of(weight, g * out_each, out_each));
       one.bias = a.bias + g * out_each;
       one.in.channels = number(in_each);
       add_conv(builder, op, ConvForm::kDense, one,
@@ -156,7 +165,7 @@ void build_conv(Builder& builder, const Op& op, const Conv& conv, const Kernels&
     return;
   }
   if (suits_winograd(conv, builder.shape(op.inputs[0]), builder.shape(op.output))) {
-    // In f32 always: its transforms amplify what f16 rounds, to hundredths of a layer's largest value.
+    // In f32 always: its transforms amplify what half precision rounds, to hundredths of a layer's largest value.
     a.weights = builder.keep(pack_winograd(weight));
     add_conv(builder, op, ConvForm::kWinograd, a, {0, 0, out_blocks}, builder.kernels());
     return;
@@ -165,7 +174,7 @@ void build_conv(Builder& builder, const Op& op, const Conv& conv, const Kernels&
   const bool planar = !builder.prefers_blocked(op.inputs[0]) && channels <= 4;
   // What reads the picture is in f32 always. It is little work, and all layers behind it amplify what it rounds.
   const Kernels& used = planar ? builder.kernels() : kernels;
-  a.weights = keep_dense(builder, used, pack_dense(conv.groups > 1 ? ungrouped(weight, conv.groups) : weight));
+  a.weights = keep_dense(builder, used, conv.groups > 1 ? ungrouped(weight, conv.groups) : weight);
   add_conv(builder, op, planar ? ConvForm::kPlanar : ConvForm::kDense, a, {0, 0, out_blocks}, used);
 }
 

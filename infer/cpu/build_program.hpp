@@ -10,7 +10,7 @@
 
 namespace camd::infer::cpu {
 
-// Half precision for a network's dense convolutions.
+// Half precision (f16 or bf16) for a network's dense convolutions.
 struct HalfPrecision {
   const Kernels* kernels = nullptr;  // null: all is computed in f32
   std::vector<bool> in_f32{};        // for each Conv of the graph, in their order: computed in f32 in spite of that

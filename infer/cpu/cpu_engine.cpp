@@ -54,10 +54,10 @@ class CpuEngine final : public Engine {
     for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
       outputs_.push_back({model_.outputs[i].name, graph.shape(graph.outputs[i]), DataType::kF32});
     }
-    const cpu::Kernels* const half = options.host_half ? cpu::half_kernels() : nullptr;
+    const cpu::Kernels* const half = options.host_half ? cpu::half_kernels(*options.host_half) : nullptr;
     if (options.host_half && half == nullptr) {
-      base::log().info("engine cpu: {}: computed in f32, as this processor has no half-precision arithmetic",
-                       model_.path);
+      base::log().info("engine cpu: {}: computed in f32, as this processor does not compute with {}", model_.path,
+                       to_string(*options.host_half));
     }
     program_ = half != nullptr ? cpu::make_half_program(graph, options_, cpu::kernels(), *half, threads_, model_.path)
                                : cpu::build_program(std::move(graph), cpu::kernels(), threads_.size(), model_.path);

@@ -1,9 +1,14 @@
 #include "infer/cpu/half_trial.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <variant>
 #include <vector>
 
 #include "base/log.hpp"
+#include "infer/cpu/build_conv.hpp"
 #include "infer/cpu/build_program.hpp"
 #include "infer/cpu/run.hpp"
 #include "infer/graph/trial.hpp"
@@ -14,8 +19,9 @@ namespace {
 
 using Outputs = std::vector<std::vector<float>>;
 
-constexpr std::size_t kFirst =
-    8;  // convolutions in f32 of the first try beyond f16 alone; each try has half as many more
+// Of all runs in which one convolution alone is in half precision. Where they would take more, neighbours are measured
+// together: a core does some 20,000 million a second.
+constexpr std::int64_t kMostMultiplyAdds = 40'000'000'000;
 
 std::vector<float> network_input(const InputOptions& input, const Shape& shape) {
   const int width = std::max(input.width / 4, 1), height = std::max(input.height / 4, 1);
@@ -51,28 +57,44 @@ std::shared_ptr<const Program> make_half_program(const Graph& graph, const Input
   const std::vector<bool> scores = probabilities(measured.graph);
   std::vector<Shape> shapes;
   for (const ValueId id : measured.graph.outputs) shapes.push_back(measured.graph.shape(id));
-  HalfPrecision precision{&half, measured.unmeasured};
-  const auto distance_now = [&] {
-    const float off = distance(outputs_of(build(measured.graph, precision), picture, threads), want, shapes, scores);
+  const auto distance_of = [&](const std::vector<bool>& in_f32) {
+    const float off =
+        distance(outputs_of(build(measured.graph, {&half, in_f32}), picture, threads), want, shapes, scores);
     base::log().debug("engine cpu: {}: {} convolutions in f32, off by {:.2g}", path,
-                      std::count(precision.in_f32.begin(), precision.in_f32.end(), true), off);
+                      std::count(in_f32.begin(), in_f32.end(), true), off);
     return off;
   };
-  const float alone = distance_now();
-  if (alone <= kToleratedDistance) return build(graph, precision);
-  const std::size_t count = precision.in_f32.size();
-  for (std::size_t first = kFirst; first < count; first += first / 2) {
-    std::fill_n(precision.in_f32.begin(), first, true);
-    if (distance_now() > kWantedDistance) continue;
-    base::log().info(
-        "engine cpu: {}: f16 alone would be off by {:.2g} of an output's largest value, so the first {} of {} "
-        "convolutions are computed in f32",
-        path, alone, first, count);
-    return build(graph, precision);
+  std::vector<bool> given = measured.unmeasured;  // in f32 anyway
+  std::vector<std::size_t> able;                  // the others
+  std::size_t number = 0;
+  for (const Op& op : measured.graph.ops) {
+    const auto* const conv = std::get_if<Conv>(&op.operation);
+    if (conv == nullptr) continue;
+    given[number] = given[number] || !suits_half(measured.graph, op, *conv);
+    if (!given[number]) able.push_back(number);
+    ++number;
   }
-  base::log().info("engine cpu: {}: f16 would be off by {:.2g} of an output's largest value, so all is computed in f32",
-                   path, alone);
-  return build(graph, {});
+  const float off = distance_of(given);
+  if (off <= kToleratedDistance) return build(graph, {&half, given});
+  const std::int64_t work = multiply_adds(measured.graph) * static_cast<std::int64_t>(able.size());
+  const auto together = static_cast<std::size_t>(work / kMostMultiplyAdds + 1);
+  std::vector<float> alone(given.size(), 0.0F);
+  for (std::size_t first = 0; first < able.size(); first += together) {
+    const std::span<const std::size_t> members =
+        std::span(able).subspan(first, std::min(together, able.size() - first));
+    std::vector<bool> others(given.size(), true);
+    for (const std::size_t i : members) others[i] = false;
+    const float harm = distance_of(others);
+    for (const std::size_t i : members) alone[i] = harm;
+  }
+  const std::vector<bool> in_f32 = choose_f32_convolutions(alone, given, distance_of);
+  const auto left = std::count_if(able.begin(), able.end(), [&](std::size_t i) { return in_f32[i]; });
+  base::log().info(
+      "engine cpu: {}: {} alone would be off by {:.2g} of an output's largest value, so {} of {} dense convolutions "
+      "are "
+      "computed in f32",
+      path, to_string(half.half.value()), off, left, able.size());
+  return build(graph, {&half, in_f32});
 }
 
 }  // namespace camd::infer::cpu

@@ -7,10 +7,10 @@
 #endif
 
 #include "infer/cpu/byte_kernels.hpp"
+#include "infer/cpu/half_conv.hpp"
 #include "infer/cpu/kernels_avx2.hpp"
 #include "infer/cpu/kernels_avx512.hpp"
 #include "infer/cpu/kernels_baseline.hpp"
-#include "infer/cpu/kernels_fp16.hpp"
 #include "infer/graph/window.hpp"
 
 namespace camd::infer::cpu {
@@ -24,22 +24,63 @@ Kernels with_bytes(const Kernels& kernels, const ByteKernels& bytes) {
   return both;
 }
 
+// The best kernels, with dense convolutions in half precision.
+Kernels with_half(const char* name, HalfType type, decltype(Kernels::conv) conv, int together) {
+  Kernels half = kernels();
+  half.name = name;
+  half.half = type;
+  half.conv = conv;
+  half.together = together;
+  return half;
+}
+
+#if defined(CAMD_CPU_X86_64)
+bool has_avx512() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("avx512f") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+}
+#endif
+
+// Weights of a dense convolution in whole blocks of both sides, see pack_dense(); read(m, c, tap) is one of them.
+template <typename Number, typename Read>
+std::vector<Number> pack_blocks(const Shape& s, int together, Read read) {
+  const std::int64_t out_blocks = (s[0] + kLanes - 1) / kLanes;
+  const std::int64_t in_blocks = (s[1] + kLanes - 1) / kLanes;
+  const std::int64_t taps = s[2] * s[3];
+  std::vector<Number> packed(at(out_blocks * in_blocks * taps * kLanes * kLanes), Number{});
+  std::size_t to = 0;
+  for (std::int64_t first = 0; first < out_blocks; first += 2) {
+    const std::int64_t count = std::min<std::int64_t>(2, out_blocks - first);
+    for (std::int64_t c8 = 0; c8 < in_blocks; ++c8) {
+      for (std::int64_t tap = 0; tap < taps; ++tap) {
+        for (std::int64_t part = 0; part < kLanes; part += together) {
+          for (std::int64_t o = 0; o < count * kLanes; ++o) {
+            for (std::int64_t i = 0; i < together; ++i, ++to) {
+              const std::int64_t m = first * kLanes + o;
+              const std::int64_t c = c8 * kLanes + part + i;
+              if (m < s[0] && c < s[1]) packed[to] = read(m, c, tap);
+            }
+          }
+        }
+      }
+    }
+  }
+  return packed;
+}
+
 }  // namespace
 
 std::vector<const Kernels*> kernel_sets() {
   std::vector<const Kernels*> sets;
 #if defined(CAMD_CPU_X86_64)
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512vl")) {
-      if (__builtin_cpu_supports("avx512vnni")) {
-        static const Kernels kVnni = with_bytes(avx512_kernels(), byte_kernels_vnni());
-        sets.push_back(&kVnni);
-      }
-      sets.push_back(&avx512_kernels());
+  if (has_avx512()) {
+    if (__builtin_cpu_supports("avx512vnni")) {
+      static const Kernels kVnni = with_bytes(avx512_kernels(), byte_kernels_vnni());
+      sets.push_back(&kVnni);
     }
-    sets.push_back(&avx2_kernels());
+    sets.push_back(&avx512_kernels());
   }
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) sets.push_back(&avx2_kernels());
 #elif defined(__aarch64__)
   // Bits of the Linux kernel's arch/arm64/include/uapi/asm/hwcap.h, which older C libraries do not name.
   constexpr unsigned long kDotProducts = 1UL << 20, kMatrixProducts = 1UL << 13;
@@ -62,10 +103,22 @@ const Kernels& kernels() {
   return *kBest;
 }
 
-const Kernels* half_kernels() {
-#if defined(__aarch64__)
-  constexpr unsigned long kHalfPrecision = 1UL << 10;  // HWCAP_ASIMDHP
-  if ((getauxval(AT_HWCAP) & kHalfPrecision) != 0) return &fp16_kernels();
+const Kernels* half_kernels([[maybe_unused]] HalfType type) {
+#if defined(CAMD_CPU_X86_64)
+  if (type == HalfType::kBf16 && has_avx512() && __builtin_cpu_supports("avx512bf16")) {
+    static const Kernels kBf16 = with_half("bf16", type, conv_bf16, kBf16Together);
+    return &kBf16;
+  }
+#elif defined(__aarch64__)
+  constexpr unsigned long kHalfPrecision = 1UL << 10, kBrainFloat = 1UL << 14;  // HWCAP_ASIMDHP, HWCAP2_BF16
+  if (type == HalfType::kF16 && (getauxval(AT_HWCAP) & kHalfPrecision) != 0) {
+    static const Kernels kFp16 = with_half("fp16", type, conv_fp16, 1);
+    return &kFp16;
+  }
+  if (type == HalfType::kBf16 && (getauxval(AT_HWCAP2) & kBrainFloat) != 0) {
+    static const Kernels kBf16 = with_half("bf16", type, conv_bf16, kBf16Together);
+    return &kBf16;
+  }
 #endif
   return nullptr;
 }
@@ -83,54 +136,18 @@ std::size_t winograd_scratch(const ConvArguments& a, int tiles) noexcept {
   return 36 * planes + std::max(6 * (4 * line + std::size_t{2} * kLanes), 24 * line);
 }
 
-std::vector<float> pack_dense(const Constant& weight) {
+std::vector<float> pack_dense(const Constant& weight, int together) {
   const Shape& s = weight.shape;  // [M,C,kh,kw]
-  const std::int64_t out_blocks = (s[0] + kLanes - 1) / kLanes;
-  const std::int64_t in_blocks = (s[1] + kLanes - 1) / kLanes;
-  const std::int64_t taps = s[2] * s[3];
-  std::vector<float> packed(at(out_blocks * in_blocks * taps * kLanes * kLanes), 0.0F);
-  std::size_t to = 0;
-  for (std::int64_t first = 0; first < out_blocks; first += 2) {
-    const std::int64_t count = std::min<std::int64_t>(2, out_blocks - first);
-    for (std::int64_t c8 = 0; c8 < in_blocks; ++c8) {
-      for (std::int64_t tap = 0; tap < taps; ++tap) {
-        for (std::int64_t i = 0; i < kLanes; ++i) {
-          for (std::int64_t o = 0; o < count * kLanes; ++o, ++to) {
-            const std::int64_t m = first * kLanes + o;
-            const std::int64_t c = c8 * kLanes + i;
-            if (m < s[0] && c < s[1]) packed[to] = weight.f32[at((m * s[1] + c) * taps + tap)];
-          }
-        }
-      }
-    }
-  }
-  return packed;
+  return pack_blocks<float>(s, together, [&](std::int64_t m, std::int64_t c, std::int64_t tap) {
+    return weight.f32[at((m * s[1] + c) * s[2] * s[3] + tap)];
+  });
 }
 
 std::vector<std::int8_t> pack_bytes(const std::vector<std::int8_t>& weights, const Shape& s, BytePacking packing) {
-  const std::int64_t out_blocks = (s[0] + kLanes - 1) / kLanes;
-  const std::int64_t in_blocks = (s[1] + kLanes - 1) / kLanes;
-  const std::int64_t taps = s[2] * s[3];
-  const std::int64_t together = packing == BytePacking::kFours ? 4 : 8;
-  std::vector<std::int8_t> packed(at(out_blocks * in_blocks * taps * kLanes * kLanes), 0);
-  std::size_t to = 0;
-  for (std::int64_t first = 0; first < out_blocks; first += 2) {
-    const std::int64_t count = std::min<std::int64_t>(2, out_blocks - first);
-    for (std::int64_t c8 = 0; c8 < in_blocks; ++c8) {
-      for (std::int64_t tap = 0; tap < taps; ++tap) {
-        for (std::int64_t part = 0; part < kLanes; part += together) {
-          for (std::int64_t o = 0; o < count * kLanes; ++o) {
-            for (std::int64_t i = 0; i < together; ++i, ++to) {
-              const std::int64_t m = first * kLanes + o;
-              const std::int64_t c = c8 * kLanes + part + i;
-              if (m < s[0] && c < s[1]) packed[to] = weights[at((m * s[1] + c) * taps + tap)];
-            }
-          }
-        }
-      }
-    }
-  }
-  return packed;
+  const int together = packing == BytePacking::kFours ? 4 : 8;
+  return pack_blocks<std::int8_t>(s, together, [&](std::int64_t m, std::int64_t c, std::int64_t tap) {
+    return weights[at((m * s[1] + c) * s[2] * s[3] + tap)];
+  });
 }
 
 std::vector<std::int8_t> pack_bytes_depthwise(const std::vector<std::int8_t>& weights, const Shape& s) {

@@ -10,9 +10,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "infer/graph/graph.hpp"
+#include "infer/half.hpp"
 
 namespace camd::infer::cpu {
 
@@ -41,7 +43,7 @@ struct Requantize {
 
 struct ConvArguments {
   Blocked in, out;
-  // Packed, see pack_dense() and pack_depthwise(): f32, f16 for `conv` of kernels that are `half`.
+  // Packed, see pack_dense() and pack_depthwise(): f32, or Kernels::half for its `conv`.
   const void* weights = nullptr;
   const float* bias = nullptr;  // padded to whole blocks
   Pair2 kernel, stride, dilation;
@@ -120,8 +122,9 @@ struct Kernels {
   // From and to plain [C][H][W], one block.
   void (*to_blocked)(const float* plain, const Blocked& out, int block) noexcept;
   void (*to_plain)(const Blocked& in, float* plain, int block) noexcept;
-  // `conv` takes f16 weights and computes in half precision; `conv_planar` and `winograd` are null.
-  bool half = false;
+  // What `conv` takes its weights in and multiplies; nothing: f32. All else is in f32 always.
+  std::optional<HalfType> half{};
+  int together = 1;  // input channels of an output whose weights `conv` wants side by side, see pack_dense()
   // For quantised networks; null where the processor has no dot products of bytes: then they run in f32.
   const ByteKernels* bytes = nullptr;
 };
@@ -129,8 +132,8 @@ struct Kernels {
 // What this machine runs, the best first.
 [[nodiscard]] std::vector<const Kernels*> kernel_sets();
 [[nodiscard]] const Kernels& kernels();  // the best of them
-// Those in half precision; null: this processor does not compute with it.
-[[nodiscard]] const Kernels* half_kernels();
+// The best of them with `conv` in half precision; null: this processor does not compute with that type.
+[[nodiscard]] const Kernels* half_kernels(HalfType type);
 
 // Forced inline: it is also compiled with wider instruction sets.
 [[nodiscard, gnu::always_inline]] inline int blocks(int channels) noexcept { return (channels + kLanes - 1) / kLanes; }
@@ -153,7 +156,8 @@ struct Kernels {
 
 // Weights [M,C,kh,kw] for conv: per pair of output blocks (a last odd block alone)
 // [input channel][ky][kx][8 or 16 output lanes] with channels in whole blocks: [block of C][ky][kx][8][lanes].
-[[nodiscard]] std::vector<float> pack_dense(const Constant& weight);
+// together: so many of the eight channels of a lane lie side by side, [8 / together][lanes][together].
+[[nodiscard]] std::vector<float> pack_dense(const Constant& weight, int together = 1);
 // 36 times what pack_dense() makes of a 1x1 convolution: the 3x3 weights at each frequency.
 [[nodiscard]] std::vector<float> pack_winograd(const Constant& weight);
 // [M/8][ky][kx][8] from [M,1,kh,kw] (also of transposed depthwise convolutions, whose shape is the same).

@@ -253,8 +253,8 @@ class Planner {
       const float off = distance(got, want, shapes, scores);
       for (const std::size_t step : members) steps[step] = off;
     });
-    std::vector<bool> in_f32 = cuda::choose_f32_convolutions(cuda::of_convolutions(measured.graph, exact->plan, steps),
-                                                             measured.unmeasured, distance_of);
+    std::vector<bool> in_f32 = choose_f32_convolutions(cuda::of_convolutions(measured.graph, exact->plan, steps),
+                                                       measured.unmeasured, distance_of);
     const std::vector<bool> together = cuda::with_fewer_conversions(graph_, in_f32);
     if (together != in_f32 && distance_of(together) <= kWantedDistance) in_f32 = together;
     const auto count = std::count(in_f32.begin(), in_f32.end(), true);

@@ -1,10 +1,12 @@
-// The trial of f16: what engines that compute in f16 compare with f32 when they are made, and how far off it may be
+// The trial of half precision: what engines that compute in it compare with f32 when they are made, and how far off it
+// may be
 // (infer/cuda/trial.hpp, infer/cpu/half_trial.hpp, docs/adr/0039-f16-by-layer.md).
 //
 // Threads: functions of their arguments, [any]; called while an engine is made.
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <vector>
 
 #include "infer/graph/graph.hpp"
@@ -42,5 +44,14 @@ inline constexpr float kLeastProbability = 0.25F;
 // down to kWantedDistance. Frames of cameras were at most 1.4 times as far off as this picture: 0.02 is promised.
 inline constexpr float kToleratedDistance = 0.04F;
 inline constexpr float kWantedDistance = 0.01F;
+
+// For each convolution, whether it is computed in f32. `alone`: how far the network is off if this convolution alone is
+// computed in half precision. `given` are in f32 anyway. `distance_of` tells how far the network is off with these in
+// f32; it is called at most kMostTries times. The result is what it was called with last, or all convolutions, which
+// leaves nothing for it.
+inline constexpr int kMostTries = 7;
+[[nodiscard]] std::vector<bool> choose_f32_convolutions(
+    const std::vector<float>& alone, const std::vector<bool>& given,
+    const std::function<float(const std::vector<bool>& in_f32)>& distance_of);
 
 }  // namespace camd::infer

@@ -129,10 +129,16 @@ infer::EngineOptions engine_options(const config::Model& model) {
     case config::EngineChoice::kCpu: options.kind = infer::EngineKind::kCpu; break;
     case config::EngineChoice::kOpencv: options.kind = infer::EngineKind::kOpenCv; break;
   }
-  const bool half = model.precision == config::Precision::kAuto || model.precision == config::Precision::kF16;
-  options.compute_type = half ? infer::DataType::kF16 : infer::DataType::kF32;
-  options.host_half = model.precision == config::Precision::kF16;
-  options.tf32 = model.precision == config::Precision::kTf32;
+  switch (model.precision) {
+    case config::Precision::kAuto: break;
+    case config::Precision::kF16: options.host_half = infer::HalfType::kF16; break;
+    case config::Precision::kBf16: options.host_half = infer::HalfType::kBf16; break;
+    case config::Precision::kTf32:
+      options.tf32 = true;
+      options.compute_type = infer::DataType::kF32;
+      break;
+    case config::Precision::kF32: options.compute_type = infer::DataType::kF32; break;
+  }
   options.cut_at = model.cut_at;
   const config::ModelInput& input = model.input;
   if (input.width) options.input.width = *input.width;

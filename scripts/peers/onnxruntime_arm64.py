@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Instructions of a network on 64-bit ARM, camd's CPU engine beside ONNX Runtime's, counted under qemu-user; one thread each.
 
-  python3 scripts/peers/onnxruntime_arm64.py FOLDER [--cpu cortex-a76] [--bench build/arm64/bin/bench_infer] [--half] MODEL...
+  python3 scripts/peers/onnxruntime_arm64.py FOLDER [--cpu cortex-a76] [--bench build/arm64/bin/bench_infer] [--half f16,bf16] MODEL...
 
 FOLDER: is made; ARM's Python from Debian and ONNX Runtime's wheel from PyPI go there, nothing is installed.
 Printed: millions of instructions for one run, the difference of 1 and 3 runs by two. With --half instead of ONNX Runtime: camd in
-f32 and in f16, also what a run loads and stores, in millions of bytes. Needs qemu-user (which takes plug-ins; qemu-user-static
+f32 and in those types, also what a run loads and stores, in millions of bytes; bf16 needs --cpu max. Needs qemu-user (which takes plug-ins; qemu-user-static
 takes none), CAMD_ARM64_SYSROOT (docs/arm64.md) and a build with CAMD_BUILD_BENCHMARKS.
 """
 
@@ -106,11 +106,13 @@ def bench(folder: Path, cpu: str, program: str, model: str, shape: str | None, w
 
 
 def half(arguments: argparse.Namespace) -> None:
-    print(f"{arguments.cpu}; a run in millions\n{'':28} {'instructions':>19} {'bytes':>19}\n"
-          f"{'model':28} {'f32':>9} {'f16':>9} {'f32':>9} {'f16':>9}")
+    environments = {"f32": {}} | {name: {"CAMD_BENCH_HALF": name} for name in arguments.half.split(",")}
+    columns = "".join(f" {name:>9}" for name in environments)
+    print(f"{arguments.cpu}; a run in millions\n{'':28}{'instructions':>{len(columns)}}{'bytes':>{len(columns)}}\n"
+          f"{'model':28}{columns}{columns}")
     for model in arguments.models:
         figures = [bench(arguments.folder, arguments.cpu, arguments.bench, model, None, what, **environment)
-                   for what in ("instructions", "bytes") for environment in ({}, {"CAMD_BENCH_HALF": "1"})]
+                   for what in ("instructions", "bytes") for environment in environments.values()]
         print(f"{Path(model).name:28} " + " ".join(f"{figure:9.1f}" for figure in figures), flush=True)
 
 
@@ -135,7 +137,7 @@ def main() -> None:
     parser.add_argument("--cpu", default="cortex-a76")
     parser.add_argument("--bench", default="build/arm64/bin/bench_infer")
     parser.add_argument("--preprocessing", action="store_true", help="count camd's preprocessing as well")
-    parser.add_argument("--half", action="store_true", help="camd in f16 beside f32, without ONNX Runtime")
+    parser.add_argument("--half", metavar="TYPES", help="camd in these types beside f32, without ONNX Runtime: f16, bf16 or both")
     arguments = parser.parse_intermixed_args()
     build_plugin(arguments.folder)
     if arguments.half:

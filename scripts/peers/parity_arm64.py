@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Whole networks on 64-bit ARM, under qemu-user, beside ONNX Runtime on this machine, on real pictures.
 
-  /tmp/venv/bin/python scripts/peers/parity_arm64.py CAMD FOLDER [--program build/arm64/bin/run_model] [--half] [EXAMPLE | MODEL.onnx]...
+  /tmp/venv/bin/python scripts/peers/parity_arm64.py CAMD FOLDER [--program build/arm64/bin/run_model] [--half f16|bf16] [--native] [EXAMPLE | MODEL.onnx]...
 
+--native: PROGRAM is one of this machine (build/dev/bin/run_model) and runs without an emulator.
 CAMD: of this machine; it decodes the clips and makes the networks' inputs (its plug-in `tensors`), frames 0, 50 and 100.
 EXAMPLE: of docs/examples/detectors; a model without an example gets BGR from 0 to 255, stretched. Without either: all
 examples and the reference detector. Each output is compared whole, relative to its largest value; `noise` is how far
 ONNX Runtime's outputs with and without its optimisations are apart. FOLDER keeps the inputs, so that a second call
-begins with the networks. Exit 1 where a difference is above 1e-4 and that noise; with --half, in f16, above 0.04 of the
+begins with the networks. Exit 1 where a difference is above 1e-4 and that noise; with --half, in that type, above 0.04 of the
 output's largest value. Needs ../shared,
 CAMD_ARM64_SYSROOT (docs/arm64.md), a build with CAMD_BUILD_BENCHMARKS, and numpy and onnxruntime:
   python3 -m venv /tmp/venv && /tmp/venv/bin/pip install numpy onnxruntime
@@ -78,14 +79,14 @@ def compare(arguments: argparse.Namespace, name: str) -> bool:
     session, plain = (open_session(model, optimised) for optimised in (True, False))
     source = session.get_inputs()[0].name
     names = [output.name for output in session.get_outputs()]
-    qemu = ["qemu-aarch64-static", "-cpu", arguments.cpu, "-L", os.environ["CAMD_ARM64_SYSROOT"]]
+    qemu = [] if arguments.native else ["qemu-aarch64-static", "-cpu", arguments.cpu, "-L", os.environ["CAMD_ARM64_SYSROOT"]]
     worst, noise, elements, within = 0.0, 0.0, 0, True
     for file in make_inputs(arguments.camd, name, model, source, arguments.folder / name):
         picture = np.load(file)
         raw, made = file.with_suffix(".f32"), file.with_suffix(".arm64.f32")
         picture.astype("<f4").tofile(raw)
         subprocess.run([*qemu, arguments.program, str(model), str(picture.shape[3]), str(picture.shape[2]), str(raw),
-                        str(made), *(["f16"] if arguments.half else [])], check=True)
+                        str(made), *([arguments.half] if arguments.half else [])], check=True)
         got, at = np.fromfile(made, "<f4"), 0
         for output, want, again in zip(names, session.run(None, {source: picture}), plain.run(None, {source: picture})):
             part = got[at:at + want.size].reshape(want.shape)
@@ -109,7 +110,8 @@ def main() -> int:
     parser.add_argument("networks", nargs="*")
     parser.add_argument("--cpu", default="cortex-a76")
     parser.add_argument("--program", default="build/arm64/bin/run_model")
-    parser.add_argument("--half", action="store_true")
+    parser.add_argument("--native", action="store_true")
+    parser.add_argument("--half", choices=["f16", "bf16"])
     arguments = parser.parse_intermixed_args()
     print(f"| network | elements of 3 frames | worst difference | ONNX Runtime {onnxruntime.__version__}'s own |")
     networks = arguments.networks or [REFERENCE, *sorted(path.stem for path in detectors.EXAMPLES.glob("*.yaml"))]

@@ -1,7 +1,8 @@
 // Google Benchmark: one run of a network on the host engines, without preprocessing.
 // Model: CAMD_BENCH_MODEL, or the reference detector when started from the repository's root. CAMD_BENCH_RUNS: so many
 // runs an iteration (1), for scripts/peers/onnxruntime_arm64.py, which counts instructions and has no clock.
-// CAMD_BENCH_HALF: in half precision. CAMD_BENCH_SIZE: WIDTHxHEIGHT of the input of a model that leaves it open.
+// CAMD_BENCH_HALF: f16 or bf16, in half precision. CAMD_BENCH_SIZE: WIDTHxHEIGHT of the input of a model that leaves it
+// open.
 #include <benchmark/benchmark.h>
 
 #include <cstdlib>
@@ -22,7 +23,9 @@ void BM_Network(benchmark::State& state) {
   camd::infer::EngineOptions options;
   options.kind = static_cast<EngineKind>(state.range(0));
   options.threads = static_cast<int>(state.range(1));
-  options.host_half = std::getenv("CAMD_BENCH_HALF") != nullptr;
+  if (const char* const half = std::getenv("CAMD_BENCH_HALF")) {
+    options.host_half = half == std::string("bf16") ? camd::infer::HalfType::kBf16 : camd::infer::HalfType::kF16;
+  }
   if (const char* const size = std::getenv("CAMD_BENCH_SIZE")) {
     const std::string text = size;
     options.input.width = std::stoi(text);

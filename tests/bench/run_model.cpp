@@ -1,6 +1,6 @@
 // Runs a model once on the CPU engine, with one thread, on numbers from a file: for scripts/peers/parity_arm64.py.
 //
-//   run_model MODEL WIDTH HEIGHT INPUT OUTPUT [f16]
+//   run_model MODEL WIDTH HEIGHT INPUT OUTPUT [f16|bf16]
 //
 // INPUT: the network's input, f32 in C order and nothing else. OUTPUT: its outputs likewise, one behind the other.
 // WIDTH, HEIGHT: of the input, for models that leave them open.
@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
-#include <string_view>
+#include <optional>
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
@@ -21,7 +21,8 @@ namespace {
 using camd::base::Error;
 using camd::base::ErrorKind;
 
-void run(const char* model, int width, int height, const char* input, const char* output, bool half) {
+void run(const char* model, int width, int height, const char* input, const char* output,
+         std::optional<camd::infer::HalfType> half) {
   const auto device = camd::device::make_host_device(camd::base::system_clock());
   camd::infer::EngineOptions options;
   options.kind = camd::infer::EngineKind::kCpu;
@@ -52,9 +53,12 @@ void run(const char* model, int width, int height, const char* input, const char
 }  // namespace
 
 int main(int argc, char** argv) {
-  const bool half = argc == 7 && std::string_view(argv[6]) == "f16";
+  std::optional<camd::infer::HalfType> half;
+  for (const auto type : {camd::infer::HalfType::kF16, camd::infer::HalfType::kBf16}) {
+    if (argc == 7 && argv[6] == to_string(type)) half = type;
+  }
   if (argc != 6 && !half) {
-    std::fputs("usage: run_model MODEL WIDTH HEIGHT INPUT OUTPUT [f16]\n", stderr);
+    std::fputs("usage: run_model MODEL WIDTH HEIGHT INPUT OUTPUT [f16|bf16]\n", stderr);
     return 2;
   }
   try {

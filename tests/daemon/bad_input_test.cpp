@@ -344,7 +344,7 @@ TEST_F(BadInput, TheHelpShowsTheWordsThatAnOptionTakes) {
   const Finished bench = run_camd({"bench", "--help"});
   EXPECT_THAT(bench.out, AllOf(HasSubstr("  --format bgr|rgb|nv12|i420|yuy2|gray8=bgr\n"),
                                HasSubstr("  --engine auto|cuda|cpu|opencv=auto\n"),
-                               HasSubstr("  --precision auto|f16|tf32|f32=auto\n")));
+                               HasSubstr("  --precision auto|f16|bf16|tf32|f32=auto\n")));
   for (const std::string command : {"", "run", "check", "config", "doctor", "bench", "plugin", "version"}) {
     const Finished help = command.empty() ? run_camd({"--help"}) : run_camd({command, "--help"});
     EXPECT_THAT(help.out, Not(AnyOf(HasSubstr("ENUM"), HasSubstr("->"), HasSubstr(" in {"), HasSubstr(" in ["))))

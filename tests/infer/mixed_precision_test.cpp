@@ -171,10 +171,10 @@ TEST(MixedPrecision, TakesTheConvolutionsThatDoTheMostHarmAloneWhereverTheyStand
   };
   std::vector<float> alone(20, 0.001F);
   alone[11] = 0.2F;
-  EXPECT_EQ(cuda::choose_f32_convolutions(alone, chosen(20, {}), distance_of), chosen(20, {11}));
+  EXPECT_EQ(choose_f32_convolutions(alone, chosen(20, {}), distance_of), chosen(20, {11}));
   alone[3] = std::numeric_limits<float>::infinity();
-  EXPECT_EQ(cuda::choose_f32_convolutions(alone, chosen(20, {}), distance_of), chosen(20, {3, 11}));
-  EXPECT_EQ(cuda::choose_f32_convolutions(alone, chosen(20, {5, 11}), distance_of), chosen(20, {3, 5, 11}));
+  EXPECT_EQ(choose_f32_convolutions(alone, chosen(20, {}), distance_of), chosen(20, {3, 11}));
+  EXPECT_EQ(choose_f32_convolutions(alone, chosen(20, {5, 11}), distance_of), chosen(20, {3, 5, 11}));
   EXPECT_EQ(asked, 3) << "the first choice each time";
 }
 
@@ -186,7 +186,7 @@ TEST(MixedPrecision, TakesMoreUntilTheNetworkComesClose) {
   };
   std::vector<float> alone(50, 0.0F);
   std::fill_n(alone.begin(), 8, 0.1F);
-  EXPECT_EQ(cuda::choose_f32_convolutions(alone, chosen(50, {}), distance_of),
+  EXPECT_EQ(choose_f32_convolutions(alone, chosen(50, {}), distance_of),
             chosen(50, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}));
   EXPECT_EQ(asked, (std::vector<std::ptrdiff_t>{8, 10, 12}));
 }
@@ -197,10 +197,10 @@ TEST(MixedPrecision, TakesAllConvolutionsWhereNoFewerDo) {
     ++asked;
     return 1.0F;
   };
-  EXPECT_EQ(cuda::choose_f32_convolutions(std::vector<float>(90, 1.0F), chosen(90, {}), distance_of),
+  EXPECT_EQ(choose_f32_convolutions(std::vector<float>(90, 1.0F), chosen(90, {}), distance_of),
             std::vector<bool>(90, true));
   EXPECT_EQ(asked, 0) << "what is left of any of them is too much";
-  EXPECT_EQ(cuda::choose_f32_convolutions(std::vector<float>(90, 0.0F), chosen(90, {}), distance_of),
+  EXPECT_EQ(choose_f32_convolutions(std::vector<float>(90, 0.0F), chosen(90, {}), distance_of),
             std::vector<bool>(90, true));
   EXPECT_EQ(asked, cuda::kMostTries);
 }

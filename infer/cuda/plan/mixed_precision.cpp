@@ -9,6 +9,7 @@
 #include "infer/graph/rewriting.hpp"
 
 namespace camd::infer::cuda {
+
 Graph with_rounded_weights(const Graph& graph) {
   Graph rounded = graph;
   for (Op& op : rounded.ops) {
@@ -39,28 +40,6 @@ std::vector<float> of_convolutions(const Graph& graph, const Plan& plan, const s
     if (at < plan.steps.size()) step = at + 1;
   }
   return values;
-}
-
-std::vector<bool> choose_f32_convolutions(const std::vector<float>& alone, const std::vector<bool>& given,
-                                          const std::function<float(const std::vector<bool>& in_f32)>& distance_of) {
-  const std::size_t count = alone.size();
-  std::vector<std::size_t> order;
-  for (std::size_t i = 0; i < count; ++i) {
-    if (!given[i]) order.push_back(i);
-  }
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return alone[a] > alone[b]; });
-  // What is left of independent errors, if the first n of the order are taken away.
-  std::vector<double> left(order.size() + 1, 0.0);
-  for (std::size_t n = order.size(); n-- > 0;) left[n] = std::hypot(left[n + 1], static_cast<double>(alone[order[n]]));
-  std::size_t n = 1;
-  while (n < order.size() && left[n] > static_cast<double>(kWantedDistance)) ++n;
-  for (int tries = 0; tries < kMostTries && n < order.size(); ++tries) {
-    std::vector<bool> in_f32 = given;
-    for (std::size_t i = 0; i < n; ++i) in_f32[order[i]] = true;
-    if (distance_of(in_f32) <= kWantedDistance) return in_f32;
-    n += std::max<std::size_t>(1, n / 4);
-  }
-  return std::vector<bool>(count, true);
 }
 
 namespace {

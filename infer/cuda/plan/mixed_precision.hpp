@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <vector>
 
 #include "infer/cuda/plan/plan.hpp"
@@ -21,18 +20,9 @@ namespace camd::infer::cuda {
 // What was measured for a plan's steps, for each of the graph's convolutions; 0 for one that has no step of its own.
 [[nodiscard]] std::vector<float> of_convolutions(const Graph& graph, const Plan& plan, const std::vector<float>& steps);
 
-// For each convolution, whether it is computed in f32. `alone`: how far the network is off if this convolution alone is
-// computed in f16. `given` are in f32 anyway. `distance_of` tells how far the network is off with these in f32; it is
-// called at most kMostTries times. The result is what it was called with last, or all convolutions, which leaves
-// nothing for f16.
-inline constexpr int kMostTries = 7;
-[[nodiscard]] std::vector<bool> choose_f32_convolutions(
-    const std::vector<float>& alone, const std::vector<bool>& given,
-    const std::function<float(const std::vector<bool>& in_f32)>& distance_of);
-
-// The same convolutions and those that others of f32 surround: a value that crosses from one type to the other costs a
-// kernel, and a small convolution takes hardly longer in f32. Convolutions are added where that leaves fewer such
-// values.
+// The convolutions of `in_f32` and those that others of f32 surround: a value that crosses from one type to the other
+// costs a kernel, and a small convolution takes hardly longer in f32. Convolutions are added where that leaves fewer
+// such values.
 [[nodiscard]] std::vector<bool> with_fewer_conversions(const Graph& graph, std::vector<bool> in_f32);
 
 // For each of the graph's operators, whether it is computed in f32 where these of its convolutions are
