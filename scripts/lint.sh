@@ -10,7 +10,8 @@
 #   --fix           let clang-format rewrite the files
 #   --help          this text
 #
-# clang-tidy reads build/dev/compile_commands.json (scripts/test.sh and the preset `dev` make it).
+# clang-tidy reads the compiler's flags of each file from build/dev (scripts/test.sh and the preset `dev` make it), or, where
+# that compiles several files at a time, from build/lint, which is configured for that alone.
 # Exit 1 if something was found; warnings alone do not fail.
 set -euo pipefail
 # shellcheck source=scripts/common.sh
@@ -95,7 +96,7 @@ tidy_files() {
     if [[ -z $from || $from == $(git rev-parse HEAD) ]]; then from=$(git rev-parse -q --verify 'HEAD~1' || git rev-parse HEAD); fi
     { git diff --name-only --diff-filter=d "$from" -- '*.cpp'; git ls-files --others --exclude-standard -- '*.cpp'; } | sort -u
   fi | while read -r file; do
-    if grep -qF "\"file\": \"$repo/$file\"" build/dev/compile_commands.json; then printf '%s\n' "$file"; fi
+    if grep -qF "\"file\": \"$repo/$file\"" "$flags/compile_commands.json"; then printf '%s\n' "$file"; fi
   done
 }
 
@@ -104,19 +105,23 @@ check_tidy() {
     warn "no build/dev/compile_commands.json (cmake --preset dev makes it): clang-tidy left out"
     return
   fi
-  local todo out
+  local todo out flags=build/dev
+  if grep -q '^CMAKE_UNITY_BUILD:[^=]*=ON$' build/dev/CMakeCache.txt; then
+    flags=build/lint
+    cmake --preset dev -B "$flags" >build/lint.log 2>&1 || { tail -n 20 build/lint.log >&2 && return 1; }
+  fi
   mapfile -t todo < <(tidy_files)
   if [[ ${#todo[@]} -eq 0 ]]; then echo "no C++ source has changed" && return; fi
   out=$(mktemp -d)
   # One process a file, as many as there are cores; a file is not started when the budget is spent.
   # shellcheck disable=SC2016
   printf '%s\n' "${todo[@]}" | xargs -P "$(nproc)" -I FILE bash -c '
-    file=$1 out=$2 deadline=$3
+    file=$1 out=$2 deadline=$3 flags=$4
     if [[ $deadline -gt 0 && $(date +%s) -ge $deadline ]]; then echo "$file" >>"$out/left"; exit 0; fi
     # The flags are those of GCC: what clang does not know is no finding.
-    clang-tidy --quiet -p build/dev --warnings-as-errors="*" --extra-arg=-Wno-unknown-warning-option "$file" \
+    clang-tidy --quiet -p "$flags" --warnings-as-errors="*" --extra-arg=-Wno-unknown-warning-option "$file" \
       >"$out/$(echo "$file" | tr / _).txt" 2>/dev/null || echo "$file" >>"$out/failed"
-  ' _ FILE "$out" "$((budget > 0 ? $(date +%s) + budget : 0))"
+  ' _ FILE "$out" "$((budget > 0 ? $(date +%s) + budget : 0))" "$flags"
   cat "$out"/*.txt 2>/dev/null | sort -u -t: -k1,3 -s | grep -E '^/.*(warning|error):' || true
   if [[ -f $out/left ]]; then warn "clang-tidy: the budget of $budget s was spent; not looked at: $(sort "$out/left" | tr '\n' ' ')"; fi
   touch "$out/left"
