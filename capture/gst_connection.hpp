@@ -3,13 +3,13 @@
 // Threads: all functions [control] (the camera's thread), wake() [any]; samples come on GStreamer's streaming thread.
 // Invariants: the taker is called by one thread at a time, and never again once detach() or the destructor has
 // returned. The destructor does not wait for ever: a pipeline that hangs while it is shut down has its server's sockets
-// shut down under it (capture/gst_interrupt.hpp), and if that does not help it is left to the worker, with a warning.
+// shut down under it (capture/rtsp_sockets.hpp), and if that does not help it is left to the worker, with a warning.
 #pragma once
 
 #include <memory>
 #include <string>
 
-#include "capture/gst_interrupt.hpp"
+#include "capture/rtsp_sockets.hpp"
 #include "capture/gst_pipelines.hpp"
 #include "capture/gst_support.hpp"
 #include "capture/state_worker.hpp"

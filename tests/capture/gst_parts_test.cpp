@@ -13,7 +13,7 @@
 #include "capture/file_pace.hpp"
 #include "capture/gst_connection.hpp"
 #include "capture/gst_decoding.hpp"
-#include "capture/gst_interrupt.hpp"
+#include "capture/rtsp_sockets.hpp"
 #include "capture/gst_picture.hpp"
 #include "capture/gst_pipelines.hpp"
 #include "capture/gst_size_bound.hpp"

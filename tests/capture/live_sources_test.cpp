@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/socket.h>
@@ -12,7 +13,10 @@
 
 #include <condition_variable>
 #include <cstdio>
+#include <filesystem>
 #include <mutex>
+#include <string>
+#include <vector>
 
 #include <spdlog/sinks/ostream_sink.h>
 #include "base/log.hpp"
@@ -484,6 +488,36 @@ TEST_P(RtspSourceTest, LogsInAndNeverTellsThePassword) {
     EXPECT_THAT(entry.reason, Not(HasSubstr("cret")));
   }
   EXPECT_THAT(logged.str(), Not(HasSubstr("cret")));
+}
+
+// The descriptor that GStreamer holds of its connection to this port; -1: none.
+int socket_to(int port) {
+  for (const auto& each : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int descriptor = std::stoi(each.path().filename());
+    sockaddr_in other{};
+    socklen_t size = sizeof other;
+    if (getpeername(descriptor, reinterpret_cast<sockaddr*>(&other), &size) == 0 && ntohs(other.sin_port) == port) {
+      return descriptor;
+    }
+  }
+  return -1;
+}
+
+// Otherwise a server that waits for acknowledgements sends the end of a picture 40 ms late.
+TEST_P(RtspSourceTest, AcknowledgesEachPacketOfItsConnectionAtOnce) {
+  if (GetParam() != config::RtspTransport::kTcp) GTEST_SKIP() << "packets come by UDP";
+  ASSERT_TRUE(server_.start(0));
+  make(camera());
+  source_->start();
+  ASSERT_TRUE(next()) << states_.last_reason();
+  const int socket = socket_to(server_.port());
+  int at_once = 0;
+  ASSERT_EQ(setsockopt(socket, IPPROTO_TCP, TCP_QUICKACK, &at_once, sizeof at_once), 0);
+  EXPECT_TRUE(testing::eventually([&] {
+    socklen_t size = sizeof at_once;
+    return getsockopt(socket, IPPROTO_TCP, TCP_QUICKACK, &at_once, &size) == 0 && at_once == 1;
+  }));
+  source_->stop();
 }
 
 TEST_P(RtspSourceTest, AnotherCamerasEndDoesNotTouchIt) {

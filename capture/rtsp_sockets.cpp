@@ -1,4 +1,4 @@
-#include "capture/gst_interrupt.hpp"
+#include "capture/rtsp_sockets.hpp"
 
 #include <linux/tcp.h>
 #include <netinet/in.h>
@@ -81,7 +81,20 @@ std::shared_ptr<RtspSockets> RtspSockets::watch(GstElement* pipeline) {
 
 void RtspSockets::look_at(GstElement* element) {
   GstElementFactory* const factory = gst_element_get_factory(element);
-  if (factory == nullptr || !g_str_equal(GST_OBJECT_NAME(factory), "rtspsrc")) return;
+  if (factory == nullptr) return;
+  if (g_str_equal(GST_OBJECT_NAME(factory), "rtpjitterbuffer") && tcp_) {
+    GstPad* const pad = gst_element_get_static_pad(element, "sink");
+    const auto packets = static_cast<GstPadProbeType>(static_cast<unsigned>(GST_PAD_PROBE_TYPE_BUFFER) |
+                                                      static_cast<unsigned>(GST_PAD_PROBE_TYPE_BUFFER_LIST));
+    gst_pad_add_probe(pad, packets, &RtspSockets::on_packet,
+                      Held<RtspSockets>::make(std::shared_ptr<RtspSockets>(self_)), &Held<RtspSockets>::let_go);
+    gst_object_unref(pad);
+  }
+  if (!g_str_equal(GST_OBJECT_NAME(factory), "rtspsrc")) return;
+  guint protocols = 0;  // GstRTSPLowerTrans
+  g_object_get(element, "protocols", &protocols, nullptr);
+  constexpr guint kTcp = 1U << 2U;
+  if ((protocols & kTcp) != 0) tcp_ = true;
   g_signal_connect_data(element, "before-send", G_CALLBACK(&RtspSockets::on_send),
                         Held<RtspSockets>::make(std::shared_ptr<RtspSockets>(self_)), &Held<RtspSockets>::let_go_of,
                         static_cast<GConnectFlags>(0));
@@ -90,6 +103,13 @@ void RtspSockets::look_at(GstElement* element) {
 void RtspSockets::on_element(GstBin*, GstBin*, GstElement* element, gpointer user) noexcept {
   const Held<RtspSockets>::Use sockets(user);
   sockets->look_at(element);
+}
+
+// On the thread that has just read the packet from its socket.
+GstPadProbeReturn RtspSockets::on_packet(GstPad*, GstPadProbeInfo*, gpointer user) noexcept {
+  const Held<RtspSockets>::Use sockets(user);
+  sockets->acknowledge();
+  return GST_PAD_PROBE_OK;
 }
 
 gboolean RtspSockets::on_send(GstElement*, gpointer, gpointer user) noexcept {
@@ -108,6 +128,15 @@ void RtspSockets::add(GSocket* socket) noexcept {
   });
   if (!known) sockets_.emplace_back(socket);
   if (shut_) shut(socket);
+}
+
+void RtspSockets::acknowledge() noexcept {
+  const base::MutexLock lock(mutex_);
+  for (const WeakSocket& each : sockets_) {
+    const auto socket = each.get();
+    if (socket == nullptr || g_socket_is_closed(socket.get()) != FALSE) continue;
+    (void)g_socket_set_option(socket.get(), IPPROTO_TCP, TCP_QUICKACK, 1, nullptr);
+  }
 }
 
 void RtspSockets::shut_down() noexcept {

@@ -1,12 +1,16 @@
-// Interrupting an rtspsrc that hangs on its server.
+// The sockets of an rtspsrc, which it does not give away: they are caught where GIO connects them, on rtspsrc's own
+// thread, and claimed at the first request that this rtspsrc sends on the same thread.
 //
-// GStreamer cannot: once the first byte of an answer is there, its receive loop looks at nothing but the socket, and a
-// server that sends a header without end holds it, and whoever wants to close it, for ever. So the socket is shut
-// down under it. rtspsrc does not give its socket away. It is caught where GIO connects it, on rtspsrc's own thread,
-// and claimed at the first request that this rtspsrc sends on the same thread.
+// An rtspsrc that hangs on its server is interrupted. GStreamer cannot: once the first byte of an answer is there, its
+// receive loop looks at nothing but the socket, and a server that sends a header without end holds it, and whoever
+// wants to close it, for ever. So the socket is shut down under it.
 //
 // A server can also answer without end. rtspsrc reads headers byte by byte and for ever, so what it has read is counted
 // where the kernel knows it (tcp(7), TCP_INFO).
+//
+// What a server sends over TCP is acknowledged as soon as it is read. A server that leaves Nagle's algorithm (RFC 896)
+// on, as GStreamer's does, holds back the end of a picture until all before it is acknowledged. Receivers may delay that
+// (RFC 1122, 4.2.3.2), and Linux does, by 40 ms. So each packet asks it not to (tcp(7), TCP_QUICKACK does not last).
 //
 // Threads: constructor [setup]; shut_down(), read_bytes() [any].
 #pragma once
@@ -14,6 +18,7 @@
 #include <gio/gio.h>
 #include <gst/gst.h>
 
+#include <atomic>
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -60,13 +65,16 @@ class RtspSockets {
  private:
   RtspSockets() = default;
   static gboolean on_send(GstElement* source, gpointer request, gpointer sockets) noexcept;
+  static GstPadProbeReturn on_packet(GstPad*, GstPadProbeInfo*, gpointer sockets) noexcept;
   static void on_element(GstBin* pipeline, GstBin* bin, GstElement* element, gpointer sockets) noexcept;
   void look_at(GstElement* element);
   void add(GSocket* socket) noexcept;
+  void acknowledge() noexcept;
 
   mutable base::Mutex mutex_;
   std::list<WeakSocket> sockets_ CAMD_GUARDED_BY(mutex_);  // of connections that may be open
   bool shut_ CAMD_GUARDED_BY(mutex_) = false;
+  std::atomic<bool> tcp_{false};  // packets may come by the sockets
   std::weak_ptr<RtspSockets> self_;
 };
 
