@@ -202,7 +202,7 @@ TEST(MixedPrecision, TakesAllConvolutionsWhereNoFewerDo) {
   EXPECT_EQ(asked, 0) << "what is left of any of them is too much";
   EXPECT_EQ(choose_f32_convolutions(std::vector<float>(90, 0.0F), chosen(90, {}), distance_of),
             std::vector<bool>(90, true));
-  EXPECT_EQ(asked, cuda::kMostTries);
+  EXPECT_EQ(asked, kMostTries);
 }
 
 TEST(MixedPrecision, ValuesThatAChoiceReadsStandForWhatItMakes) {
