@@ -12,6 +12,7 @@ skipped. Exit 1 if one failed.
 import hashlib
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -21,13 +22,18 @@ from pathlib import Path
 from source_tree import HEADERS, ROOMS, includes, source_files
 
 
+def sources_of(file: Path) -> list[Path]:
+    """The source, or those that a file of CMake's unity builds includes."""
+    if file.parent.name != "Unity":
+        return [file]
+    return [Path(name) for name in re.findall(r'^#include "(.*)"$', file.read_text(), re.MULTILINE)]
+
+
 def flags_by_folder(build: Path, root: Path) -> dict[str, list[str]]:
     """Compiler and flags of the first C++ source of each folder and of each room."""
     flags: dict[str, list[str]] = {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
-        source = Path(entry["file"])
-        if source.suffix != ".cpp" or not source.is_relative_to(root):
-            continue
+        sources = [file for file in sources_of(Path(entry["file"])) if file.suffix == ".cpp" and file.is_relative_to(root)]
         words = shlex.split(entry["command"])
         if Path(words[0]).name == "ccache":
             words = words[1:]
@@ -39,10 +45,11 @@ def flags_by_folder(build: Path, root: Path) -> dict[str, list[str]]:
                 skip = True
             elif word not in ("-c", "-MD", "-MMD", entry["file"]):
                 kept.append(word)
-        folder = source.relative_to(root).parent
-        for level in (folder, *folder.parents):
-            if level != Path("."):
-                flags.setdefault(level.as_posix(), kept)
+        for source in sources:
+            folder = source.relative_to(root).parent
+            for level in (folder, *folder.parents):
+                if level != Path("."):
+                    flags.setdefault(level.as_posix(), kept)
     return flags
 
 
