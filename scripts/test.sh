@@ -19,8 +19,6 @@
 #          build/arm64-sysroot, or to where CAMD_ARM64_SYSROOT says
 #   lint   scripts/lint.sh: format, clang-tidy on what changed, layers, scripts
 # Then a summary: what ran, and what was skipped and why. Exit 1 if a step failed; the others run all the same.
-# Many tests wait for a server or a clock. While those of one step run, the next step's build takes what they leave of the
-# processors (Linux' idle class).
 #   --quick        the step dev only
 #   --only STEP    that step only (may be repeated)
 #   --no-install   do not install packages
@@ -61,9 +59,6 @@ fi
 
 jobs=$(nproc)
 failed=()
-export CAMD_ARM64_SYSROOT=${CAMD_ARM64_SYSROOT:-$repo/build/arm64-sysroot}
-declare -A begun=() # by step: the process that builds it beside another step's tests
-trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
 
 # Rooms whose tests run under the sanitizers: those with threads, memory of others, or a C interface.
 sanitized=(device capture plugins pipeline http)
@@ -99,22 +94,7 @@ run_tests() { # PRESET [CTEST ARGUMENT...]
     --output-junit "$repo/build/$preset/ctest.xml" --output-log "$repo/build/$preset/ctest.log" "$@"
 }
 
-# Begins the build of a later step, if it is one of this run's.
-begin() { # STEP
-  if [[ " ${steps[*]} " != *" $1 "* ]]; then return 0; fi
-  (
-    chrt --idle --pid 0 "$BASHPID" >/dev/null 2>&1 || renice -n 19 "$BASHPID" >/dev/null
-    "make_$1"
-  ) &
-  begun[$1]=$!
-}
-
-# Makes a step's build, or waits for the one that has begun.
-make() { # STEP
-  if [[ -z ${begun[$1]:-} ]]; then "make_$1"; else wait "${begun[$1]}"; fi
-}
-
-make_dev() {
+step_dev() {
   local options=(-DCAMD_CUDA=OFF) nvcc architecture
   nvcc=$(find_nvcc)
   if [[ -n $nvcc ]]; then
@@ -123,36 +103,24 @@ make_dev() {
   fi
   # From nothing, several sources a compilation take two thirds of the time. A folder that is there stays as it is.
   if [[ ! -f build/dev/CMakeCache.txt ]]; then options+=(-DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=6); fi
-  configure dev "${options[@]}" && build dev
+  configure dev "${options[@]}" && build dev && run_tests dev
 }
-step_dev() { make dev && begin asan && run_tests dev; }
 
-make_sanitizer() { # PRESET [TARGET...]
-  local preset=$1 room targets
-  shift
-  targets=("$@")
+step_sanitizer() { # PRESET
+  local targets=() room
   for room in "${sanitized[@]}"; do
     if [[ -f tests/$room/CMakeLists.txt ]]; then targets+=("test_$room"); fi
   done
-  configure "$preset" && build "$preset" "${targets[@]}"
-}
-test_sanitizer() { # PRESET
-  run_tests "$1" --tests-regex "^($(IFS='|' && echo "${sanitized[*]}"))/"
+  configure "$1" && build "$1" "${targets[@]}" &&
+    run_tests "$1" --tests-regex "^($(IFS='|' && echo "${sanitized[*]}"))/"
 }
 
 step_demo() {
   scripts/demo.sh --no-install --duration 2s && scripts/check_hardening.py build/demo/bin/camd build/demo/bin/camtop &&
     scripts/package.sh --build build/demo --out build/demo/packages --lint
 }
-fuzzed=(fuzz_config fuzz_http fuzz_metrics fuzz_model fuzz_recording fuzz_worker fuzz_zones)
-make_asan() {
-  local targets=()
-  if [[ " ${steps[*]} " == *" fuzz "* ]]; then targets=("${fuzzed[@]}"); fi
-  make_sanitizer asan "${targets[@]}"
-}
-step_asan() { make asan && begin tsan && test_sanitizer asan; }
-make_tsan() { make_sanitizer tsan; }
-step_tsan() { make tsan && begin arm64 && test_sanitizer tsan; }
+step_asan() { step_sanitizer asan; }
+step_tsan() { step_sanitizer tsan; }
 # Runs one target on its corpus.
 fuzz() { # NAME SECONDS LONGEST_INPUT
   local log=build/fuzz/$1.log words=(-seed="${FUZZ_SEED:-1}" -reload=0) same_addresses=()
@@ -168,7 +136,7 @@ fuzz() { # NAME SECONDS LONGEST_INPUT
 step_fuzz() {
   local seconds=${FUZZ_SECONDS:-60} third cases=build/fuzz/onnx_conformance case readers models=yes
   configure asan || return 1 # the same code as the step asan
-  build asan "${fuzzed[@]}" || return 1
+  build asan fuzz_config fuzz_http fuzz_metrics fuzz_model fuzz_recording fuzz_worker fuzz_zones || return 1
   mkdir -p build/fuzz/corpus/{config,http,metrics,model,recording,worker,zones}
   cp docs/examples/*.yaml docs/examples/detectors/*.yaml tests/fuzz/corpus/config/*.yaml build/fuzz/corpus/config/
   echo '{"zones":[{"name":"a","polygon":[[0,0],[1,0],[1,1]]}],"lines":[{"name":"b","from":[0,0],"to":[1,1]}]}' \
@@ -189,30 +157,23 @@ step_fuzz() {
   fuzz model "$seconds" 65536 || models=no
   wait "$readers" && [[ $models == yes ]]
 }
-# Why the step arm64 is left out is in build/arm64-left-out.
-make_arm64() {
+step_arm64() {
   local missing
+  without_arm64=
+  if [[ $(uname -m) == aarch64 ]]; then without_arm64="this machine is one, and the step dev ran there" && return 0; fi
+  if ! missing=$(scripts/install_deps.sh --check arm64 2>&1); then without_arm64=${missing#error: } && return 0; fi
   mkdir -p build
-  rm -f build/arm64-left-out
-  if [[ $(uname -m) == aarch64 ]]; then
-    echo "this machine is one, and the step dev ran there" >build/arm64-left-out && return 0
-  fi
-  if ! missing=$(scripts/install_deps.sh --check arm64 2>&1); then echo "${missing#error: }" >build/arm64-left-out && return 0; fi
+  export CAMD_ARM64_SYSROOT=${CAMD_ARM64_SYSROOT:-$repo/build/arm64-sysroot}
   if ! scripts/arm64_sysroot.sh "$CAMD_ARM64_SYSROOT" >build/arm64-sysroot.log 2>&1; then
     # A machine without a mirror of Debian has no packages; anything else is an error.
     if ! grep -qE 'Could not resolve|Failed to fetch|Unable to locate' build/arm64-sysroot.log; then
       tail -n 20 build/arm64-sysroot.log >&2
       return 1
     fi
-    echo "Debian's arm64 packages could not be fetched: build/arm64-sysroot.log" >build/arm64-left-out && return 0
+    without_arm64="Debian's arm64 packages could not be fetched: build/arm64-sysroot.log" && return 0
   fi
-  configure arm64 && build arm64 test_base test_device test_infer
-}
-step_arm64() {
-  make arm64 || return 1
-  without_arm64=
-  if [[ -f build/arm64-left-out ]]; then without_arm64=$(cat build/arm64-left-out) && return 0; fi
-  run_tests arm64 --tests-regex '^(base|device)/|^infer/(Cpu/Kernels|Cpu/Bytes|ThreadPool|Preprocess|AllFormats)' --repeat after-timeout:2
+  configure arm64 && build arm64 test_base test_device test_infer &&
+    run_tests arm64 --tests-regex '^(base|device)/|^infer/(Cpu/Kernels|Cpu/Bytes|ThreadPool|Preprocess|AllFormats)' --repeat after-timeout:2
 }
 step_lint() { scripts/lint.sh; }
 
