@@ -186,7 +186,8 @@ TEST_P(RtspTimes, FirstPicturesOfAConnectionLieWithinTheirUncertainty) {
     std::erase_if(seen, [&](const Seen& one) { return one.taken < kicked; });  // a rest of the connection before
     print(name, seen);
     ASSERT_FALSE(seen.empty());
-    EXPECT_GE(seen.front().uncertainty, milliseconds(500)) << name;
+    // A busy machine may show none of the first pictures, which are uncertain by a second.
+    EXPECT_GT(seen.front().uncertainty, seen.back().uncertainty) << name;
     for (const Seen& one : seen) {
       EXPECT_LE(std::chrono::abs(one.younger()), one.uncertainty + kEncoder) << name << ", picture " << one.number;
     }
