@@ -32,6 +32,7 @@ std::atomic<int> quick_acknowledgements{0};  // wishes for them
 }  // namespace
 
 // In place of the C library's, which it calls.
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): the C library's are its own
 extern "C" [[gnu::visibility("default")]] int setsockopt(int socket, int level, int name, const void* value,
                                                          socklen_t size) noexcept {
   using Function = int (*)(int, int, int, const void*, socklen_t);
