@@ -9,9 +9,9 @@
 #include <memory>
 #include <string>
 
-#include "capture/rtsp_sockets.hpp"
 #include "capture/gst_pipelines.hpp"
 #include "capture/gst_support.hpp"
+#include "capture/rtsp_sockets.hpp"
 #include "capture/state_worker.hpp"
 
 namespace camd::capture {

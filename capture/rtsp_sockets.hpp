@@ -9,8 +9,9 @@
 // where the kernel knows it (tcp(7), TCP_INFO).
 //
 // What a server sends over TCP is acknowledged as soon as it is read. A server that leaves Nagle's algorithm (RFC 896)
-// on, as GStreamer's does, holds back the end of a picture until all before it is acknowledged. Receivers may delay that
-// (RFC 1122, 4.2.3.2), and Linux does, by 40 ms. So each packet asks it not to (tcp(7), TCP_QUICKACK does not last).
+// on, as GStreamer's does, holds back the end of a picture until all before it is acknowledged. Receivers may delay
+// that (RFC 1122, 4.2.3.2), and Linux does, by 40 ms. So each packet asks it not to (tcp(7), TCP_QUICKACK does not
+// last).
 //
 // Threads: constructor [setup]; shut_down(), read_bytes() [any].
 #pragma once
