@@ -13,7 +13,8 @@
 // that (RFC 1122, 4.2.3.2), and Linux does, by 40 ms. So each packet asks it not to (tcp(7), TCP_QUICKACK does not
 // last).
 //
-// Threads: constructor [setup]; shut_down(), read_bytes() [any].
+// Threads: watch() [control]; shut_down(), read_bytes() [any]; packets on the thread that reads them, which a lock and
+// a call of the kernel hold up, once for each packet.
 #pragma once
 
 #include <gio/gio.h>

@@ -52,6 +52,12 @@ void require_dense_fits(Builder& builder, const Op& op, const Constant& weight, 
                  fmt::format("with {} groups its weight {} takes too much memory", groups, to_string(weight.shape)));
 }
 
+// Of a Conv or a ConvTranspose: each output channel is made of one input channel.
+template <typename C>
+bool is_depthwise(const C& conv, std::int64_t channels, std::int64_t outputs) {
+  return conv.groups > 1 && conv.groups == channels && outputs == channels;
+}
+
 // What Conv and ConvTranspose have in common; without weights.
 template <typename C>
 ConvArguments arguments_of(Builder& builder, const Op& op, const C& conv) {
@@ -134,8 +140,7 @@ bool suits_winograd(const Conv& conv, const Shape& in, const Shape& out) {
 bool suits_half(const Graph& graph, const Op& op, const Conv& conv) {
   const Shape& in = graph.shape(op.inputs[0]);
   const Shape& out = graph.shape(op.output);
-  const bool depthwise = conv.groups > 1 && conv.groups == in[1] && out[1] == in[1];
-  return !depthwise && !suits_winograd(conv, in, out);
+  return !is_depthwise(conv, in[1], out[1]) && !suits_winograd(conv, in, out);
 }
 
 void build_conv(Builder& builder, const Op& op, const Conv& conv, const Kernels& kernels) {
@@ -146,7 +151,7 @@ void build_conv(Builder& builder, const Op& op, const Conv& conv, const Kernels&
   ConvArguments a = arguments_of(builder, op, conv);
   a.activation_first = conv.activation_first;
   const int out_blocks = blocks(number(outputs));
-  if (conv.groups > 1 && conv.groups == channels && outputs == channels) {
+  if (is_depthwise(conv, channels, outputs)) {
     a.weights = builder.keep(pack_depthwise(weight));
     add_conv(builder, op, ConvForm::kDepthwise, a, {0, 0, out_blocks}, builder.kernels());
     return;
@@ -183,7 +188,7 @@ void build_transposed(Builder& builder, const Op& op, const ConvTranspose& conv)
   const Constant& weight = builder.constant(op.inputs[1]);
   ConvArguments a = arguments_of(builder, op, conv);
   const std::int64_t channels = builder.shape(op.inputs[0])[1];
-  const bool depthwise = conv.groups > 1 && conv.groups == channels && builder.shape(op.output)[1] == channels;
+  const bool depthwise = is_depthwise(conv, channels, builder.shape(op.output)[1]);
   if (!depthwise) require_dense_fits(builder, op, weight, conv.groups);
   a.weights = builder.keep(depthwise          ? pack_depthwise(weight)
                            : conv.groups == 1 ? pack_transposed(weight)
