@@ -44,6 +44,9 @@ struct DeviceInfo {
   int index = 0;       // CUDA ordinal; 0 on the host
   std::string name;    // "host", "NVIDIA H200"
   std::string driver;  // "" on the host
+  // Of the device on the PCI bus, as the kernel writes it: "0000:3b:00.0". "" on the host, and where there is no such
+  // bus.
+  std::string bus_address;
   // Its memory is the host's: it reads and writes every host address in place, and the CPU whatever it allocates.
   // False: data must be copied to and from it, or lie in HostMemory::kMapped.
   bool works_in_host_memory = false;

@@ -2,6 +2,7 @@
 #include "device/cuda/cuda_device.hpp"
 
 #include <cuda_runtime_api.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -112,6 +113,8 @@ class CudaDeviceImpl final : public CudaDevice, public MemoryExporter {
     info_.index = index;
     info_.name = properties.name;
     info_.driver = "CUDA " + version_text(driver_version());
+    info_.bus_address =
+        fmt::format("{:04x}:{:02x}:{:02x}.0", properties.pciDomainID, properties.pciBusID, properties.pciDeviceID);
     info_.integrated = properties.integrated != 0;
     // Page-locked memory is never cached on both sides: a Tegra's GPU does not cache it, and reads the CPU's caches, or
     // else, before compute capability 7.2, the CPU does not cache it either ("CUDA for Tegra", memory management). Work

@@ -107,7 +107,7 @@ void Session::reopen_files() {
   if (problems.empty()) base::log().info("files opened anew");
 }
 
-EndReason Session::wait(base::TimePoint deadline) { return run_->pipeline().wait_for_end(deadline); }
+EndReason Session::wait(base::TimePoint deadline) { return run_->wait(deadline); }
 
 void Session::request_end() {
   const base::MutexLock lock(mutex_);

@@ -19,6 +19,7 @@
 #include "infer/engine.hpp"
 #include "infer/model_report.hpp"
 #include "pipeline/core/pipeline.hpp"
+#include "pipeline/run/interrupted_cpus.hpp"
 #include "pipeline/run/plugin_host.hpp"
 #include "pipeline/run/reporter.hpp"
 #include "pipeline/run/session.hpp"
@@ -80,6 +81,8 @@ class Session::Run {
   void start();
   // Pipeline::reload(). What was before is gone when it returns.
   void change_to(std::unique_ptr<Parts> next);
+  // Pipeline::wait_for_end(). Meanwhile camd's threads are kept off the CPUs that serve the GPUs' interrupts.
+  [[nodiscard]] EndReason wait(base::TimePoint deadline);
   [[nodiscard]] int stop(EndReason why, base::Duration plugin_patience);
   // Whether stop() or change_to() has left foreign code behind.
   [[nodiscard]] bool hangs() const noexcept { return hangs_; }
@@ -102,6 +105,7 @@ class Session::Run {
   std::unique_ptr<Reporter> reporter_;                 // listens to the pipeline, so it outlives it
   std::vector<std::shared_ptr<device::Device>> lost_;  // pictures of cameras may still lie in their host memory
   std::unique_ptr<Pipeline> pipeline_;
+  InterruptedCpus interrupted_{clock_, allowed_cpus(), move_threads};
   bool hangs_ = false;
 };
 

@@ -13,6 +13,10 @@ namespace camd::pipeline {
 using base::Error;
 using base::ErrorKind;
 
+namespace {
+constexpr base::Duration kLookAtInterrupts = std::chrono::seconds(1);
+}  // namespace
+
 Session::Run::Run(std::unique_ptr<Parts> parts, const SessionOptions& options, const base::Clock& clock,
                   const LineSink& sink)
     : clock_(clock), parts_(std::move(parts)) {
@@ -70,6 +74,20 @@ void Session::Run::change_to(std::unique_ptr<Parts> next) {
   for (const std::string& problem : parts_->plugins->leave()) base::log().error("{}", problem);
   for (const std::string& problem : before->plugins->finish()) base::log().error("{}", problem);
   hangs_ = hangs_ || before->plugins->hangs();
+}
+
+EndReason Session::Run::wait(base::TimePoint deadline) {
+  std::vector<std::string> gpus;
+  for (const LaneParts& lane : parts_->lanes) {
+    if (const std::string& gpu = lane.device->info().bus_address; !gpu.empty()) gpus.push_back(gpu);
+  }
+  if (gpus.empty()) return pipeline_->wait_for_end(deadline);
+  for (;;) {
+    interrupted_.look(gpus);
+    const base::TimePoint next = std::min(deadline, clock_.now() + kLookAtInterrupts);
+    const EndReason why = pipeline_->wait_for_end(next);
+    if (why != EndReason::kTimeout || next == deadline) return why;
+  }
 }
 
 int Session::Run::stop(EndReason why, base::Duration plugin_patience) {
