@@ -1,12 +1,14 @@
 // Dense 1x1 and 3x3 convolution as an implicit matrix product on the tensor cores.
 //
-// A block makes a tile of pixels (tiles.hpp) and as many output channels as its warps hold. The input's tile with its
-// border lies in shared memory once. Each tap of the kernel is a product whose left matrix is that tile, moved by the
-// tap. Weights arrive in pieces of up to 64 input channels of one tap, as many pieces at once as shared memory holds.
-// Where it holds all of them, they arrive before the kernel in front has ended.
+// A block makes a tile of pixels and some output channels (tiles.hpp). It goes through the input in slices of channels.
+// A stage of shared memory holds a slice: of the input's tile with its border, and of the weights of all taps. While
+// one stage is multiplied, the next ones arrive. The first weights arrive before the kernel in front has ended. An item
+// is one tap and 16 channels of a slice: a product whose left matrix is the tile, moved by the tap. Teams of warps
+// share the items, so that a small image with many channels keeps a whole multiprocessor busy, and add their sums in
+// the end.
 //
 // Limited by: products from shared memory. A warp tile of 16 MT x 8 NT costs MT + NT / 2 fetches of 512 bytes for MT *
-// NT products; 2 x 4 balances the two units.
+// NT products; 4 x 4 balances the two units. Small images: the L2 cache, from which each block fetches its weights.
 #include "infer/cuda/kernels/conv.hpp"
 
 #include "infer/cuda/kernels/activation.cuh"
@@ -19,192 +21,210 @@
 namespace camd::infer::cuda {
 namespace {
 
-constexpr int kPieceSteps = kConvPieceSteps;
-
 template <int kTile>
 struct Tile {
   static constexpr ConvTile kShape = kConvTiles[kTile];
   static constexpr int kThreads = kShape.threads();
-  static constexpr int kWm = kShape.warp_rows();
+  static constexpr int kWarps = kThreads / 32;
+  static constexpr int kTeamWarps = kShape.rows * kShape.columns;
   static constexpr int kN16 = kShape.channels() / 16;
-  static constexpr int kHaloY = (kShape.ty - 1) * kShape.stride + kShape.kernel;
-  static constexpr int kHaloX = (kShape.tx - 1) * kShape.stride + kShape.kernel;
-  static constexpr int kPieceBytes = kPieceSteps * kN16 * 512;
 };
 
+// Bias, sum, activation and the way out: 4 channels of a pixel. `n`: the first one of its group of 16.
+CAMD_DEVICE void finish(const ConvArguments& p, int n, int pixel_y, int pixel_x, const float4& bias, float (&v)[4]) {
+  if (n >= p.n || pixel_y >= p.h || pixel_x >= p.w) return;
+  Sink sink = p.sinks[0];
+  bool first_sink = true;
+#pragma unroll
+  for (int i = 1; i < kMaxSinks; ++i) {
+    if (i < p.sink_count && n >= p.sinks[i].first) {
+      sink = p.sinks[i];
+      first_sink = false;
+    }
+  }
+  const int channel = n - sink.first + (lane_index() & 3) * 4;
+  if (channel >= sink.stored) return;
+  const Bounds bounds = bounds_of(sink.activation);
+  v[0] += bias.x;
+  v[1] += bias.y;
+  v[2] += bias.z;
+  v[3] += bias.w;
+  const auto* const add = static_cast<const __half*>(p.add.data);
+  const bool early = p.activation_first || add == nullptr;
+  if (early) activate_all<true>(sink.activation, bounds, v);
+  if (add != nullptr && first_sink) {
+    const int ay = pixel_y * p.add.h / p.h;
+    const int ax = pixel_x * p.add.w / p.w;
+    add_halfs(v, add + (static_cast<std::ptrdiff_t>(ay) * p.add.w + ax) * p.add.pitch + channel);
+  }
+  if (!early) activate_all<true>(sink.activation, bounds, v);
+  auto* const to =
+      static_cast<__half*>(sink.data) + (static_cast<std::ptrdiff_t>(pixel_y) * p.w + pixel_x) * sink.pitch + channel;
+  *reinterpret_cast<uint2*>(to) = make_uint2(pack_halfs(v[0], v[1]), pack_halfs(v[2], v[3]));
+}
+
 template <int kTile>
-CAMD_KERNEL(Tile<kTile>::kThreads, 1)
+CAMD_KERNEL(Tile<kTile>::kThreads, 2)
 conv_kernel(const ConvArguments p, const ConvMemory s) {
   using T = Tile<kTile>;
-  constexpr int kKernel = T::kShape.kernel, kStride = T::kShape.stride, kTy = T::kShape.ty, kTx = T::kShape.tx;
   constexpr int kMt = T::kShape.mt, kNt = T::kShape.nt;
+  constexpr int kTeams = T::kShape.teams;
   CAMD_SHARED(memory);
-  unsigned char* const halo = memory;
-  auto* const weights = reinterpret_cast<uint4*>(memory + s.halo_bytes);
+  auto* const offsets = reinterpret_cast<int*>(memory);  // of an item's pixels in a stage
+  auto* const biases = reinterpret_cast<float4*>(memory + s.table_bytes - T::kN16 * 64);
+  unsigned char* const stages = memory + s.table_bytes;
   const int thread = static_cast<int>(threadIdx.x);
   const int n16_total = p.n / 16;
   const int n16_first = static_cast<int>(blockIdx.y) * T::kN16;
   const int n16_here = min(T::kN16, n16_total - n16_first);
+  const int slice_steps = p.shape.slice_steps;
 
-  // Pieces are counted over all taps: the packed weights lie one tap behind the other.
-  const auto fetch_piece = [&](int piece, int slot) {
-    const int steps = min(kPieceSteps, s.steps - piece * kPieceSteps);
-    uint4* const to = weights + slot * (T::kPieceBytes / 16);
-    const auto* const from = static_cast<const uint4*>(p.weights) +
-                             (static_cast<std::ptrdiff_t>(piece) * kPieceSteps * n16_total + n16_first) * 32;
-    for (int i = thread; i < steps * T::kN16 * 32; i += T::kThreads) {
-      const int lane = i & 31;
+  const auto fetch_weights = [&](int slice, int stage) {
+    auto* const to = reinterpret_cast<uint4*>(stages + stage * s.stage_bytes + s.halo_bytes);
+    const auto* const from = static_cast<const uint4*>(p.weights) + n16_first * 32;
+    for (int i = thread; i < s.slice_items * T::kN16 * 32; i += T::kThreads) {
       const int n16 = (i >> 5) % T::kN16;
-      const int k = (i >> 5) / T::kN16;
-      copy16_async(&to[i], from + (k * n16_total + n16) * 32 + lane, n16 < n16_here);
+      const int item = (i >> 5) / T::kN16;
+      const int tap = divide(item, s.by_steps);
+      const int step = slice * slice_steps + item - tap * slice_steps;
+      copy16_async(&to[i], from + ((tap * s.k_steps + step) * n16_total + n16) * 32 + (i & 31),
+                   n16 < n16_here && step < s.k_steps);
     }
   };
-  if (s.slots == s.pieces && n16_here == n16_total && T::kN16 == n16_total) {
-    // All of it, as it lies.
-    for (int i = thread; i < s.steps * T::kN16 * 32; i += T::kThreads) {
-      copy16_async(&weights[i], static_cast<const uint4*>(p.weights) + i, true);
+  const int tiles_x = (p.w + p.shape.tx - 1) / p.shape.tx;
+  const int y0 = (static_cast<int>(blockIdx.x) / tiles_x) * p.shape.ty;
+  const int x0 = (static_cast<int>(blockIdx.x) % tiles_x) * p.shape.tx;
+  const int in_y0 = y0 * p.stride - p.pad_top;
+  const int in_x0 = x0 * p.stride - p.pad_left;
+  const int groups = (p.x.c + 7) / 8;
+  const int words = slice_steps * 2;  // 16-byte words of a pixel; the last may lie beyond the image's channels
+  const auto fetch_pixels = [&](int slice, int stage) {
+    unsigned char* const to = stages + stage * s.stage_bytes;
+    const auto* const x = static_cast<const __half*>(p.x.data);
+    for (int i = thread; i < s.halo_pixels * words; i += T::kThreads) {
+      const int pixel = divide(i, s.by_words);
+      const int word = i - pixel * words;
+      const int row = divide(pixel, s.by_halo_x);
+      const int iy = in_y0 + row;
+      const int ix = in_x0 + pixel - row * s.halo_x;
+      const int group = slice * words + word;
+      const bool inside = within(iy, p.x.h) && within(ix, p.x.w) && group < groups;
+      copy16_async(to + pixel * s.pixel_bytes + word * 16,
+                   x + (static_cast<std::ptrdiff_t>(iy) * p.x.w + ix) * p.x.pitch + group * 8, inside);
     }
-  } else {
-    for (int piece = 0; piece < s.slots; ++piece) fetch_piece(piece, piece);
+  };
+
+  const int first_slices = min(s.slices, p.shape.stages == 1 ? 1 : p.shape.stages - 1);
+  for (int slice = 0; slice < first_slices; ++slice) fetch_weights(slice, slice);
+  for (int i = thread; i < T::kN16 * 4; i += T::kThreads) {
+    copy16_async(&biases[i], reinterpret_cast<const float4*>(p.bias) + n16_first * 4 + i, i < n16_here * 4);
+  }
+  for (int item = thread; item < s.slice_items; item += T::kThreads) {
+    const int tap = divide(item, s.by_steps);
+    const int tap_y = tap / p.kernel;
+    offsets[item] = (tap_y * s.halo_x + tap - tap_y * p.kernel) * s.pixel_bytes + (item - tap * slice_steps) * 32;
   }
   const int lane = lane_index();
-  const int warp_row = warp_index() % T::kWm;
-  const int warp_column = warp_index() / T::kWm;
-  float4 biases[kNt / 2];
+  const int team = warp_index() / T::kTeamWarps;
+  const int warp_row = warp_index() % T::kTeamWarps % T::kShape.rows;
+  const int warp_column = warp_index() % T::kTeamWarps / T::kShape.rows;
+  int rows[kMt];  // where the warp's pixels begin in a stage
 #pragma unroll
-  for (int q = 0; q < kNt / 2; ++q) {
-    const int n16 = n16_first + warp_column * (kNt / 2) + q;
-    biases[q] =
-        n16 < n16_total ? reinterpret_cast<const float4*>(p.bias)[n16 * 4 + (lane & 3)] : make_float4(0, 0, 0, 0);
+  for (int m = 0; m < kMt; ++m) {
+    int pixel = (warp_row * kMt + m) * 16 + (lane & 15);
+    if (pixel >= p.shape.ty * p.shape.tx) pixel = 0;
+    const int y = divide(pixel, s.by_tx);
+    rows[m] = (y * s.halo_x + pixel - y * p.shape.tx) * p.stride * s.pixel_bytes + (lane >> 4) * 16;
   }
 
   wait_for_previous_kernel();
   let_next_kernel_start();
 
-  const int tiles_x = (p.w + kTx - 1) / kTx;
-  const int y0 = (static_cast<int>(blockIdx.x) / tiles_x) * kTy;
-  const int x0 = (static_cast<int>(blockIdx.x) % tiles_x) * kTx;
-  const int in_y0 = y0 * kStride - p.pad_top;
-  const int in_x0 = x0 * kStride - p.pad_left;
-  const int groups = (p.x.c + 7) / 8;
-  const int words = s.k_steps * 2;  // 16-byte words of a pixel; the last may lie beyond the image's channels
-  const auto* const x = static_cast<const __half*>(p.x.data);
-  for (int i = thread; i < T::kHaloY * T::kHaloX * words; i += T::kThreads) {
-    const int pixel = divide(i, s.by_words);
-    const int group = i - pixel * words;
-    const int iy = in_y0 + pixel / T::kHaloX;
-    const int ix = in_x0 + pixel % T::kHaloX;
-    const bool inside = iy >= 0 && iy < p.x.h && ix >= 0 && ix < p.x.w && group < groups;
-    copy16_async(halo + pixel * s.pixel_bytes + group * 16,
-                 x + (static_cast<std::ptrdiff_t>(iy) * p.x.w + ix) * p.x.pitch + group * 8, inside);
+  for (int slice = 0; slice < first_slices; ++slice) {
+    fetch_pixels(slice, slice);
+    copy_commit();
   }
-  copy_wait_all();
-  block_sync();
-
   float sums[kMt][kNt][4] = {};
-  const unsigned char* a_rows[kMt];
-#pragma unroll
-  for (int m = 0; m < kMt; ++m) {
-    const int pixel = (warp_row * kMt + m) * 16 + (lane & 15);
-    a_rows[m] = halo + (pixel / kTx * kStride * T::kHaloX + pixel % kTx * kStride) * s.pixel_bytes + (lane >> 4) * 16;
-  }
-  const uint4* b_rows = weights + warp_column * (kNt / 2) * 32 + lane;
-  // Where the tile stands for a step: 32 bytes on for the next 16 channels, and back for the next tap.
-  int moved = 0, channel_steps = 0, tap_x = 0, step = 0;
-  const int next_tap = s.pixel_bytes - s.k_steps * 32;
-  const int next_row = (T::kHaloX - (kKernel - 1)) * s.pixel_bytes - s.k_steps * 32;
-  const auto multiply = [&] {
-    unsigned a[kMt][4];
-#pragma unroll
-    for (int m = 0; m < kMt; ++m) load_matrices(a[m], shared_address(a_rows[m] + moved));
-#pragma unroll
-    for (int q = 0; q < kNt / 2; ++q) {
-      const uint4 b = b_rows[q * 32];
-#pragma unroll
-      for (int m = 0; m < kMt; ++m) {
-        multiply_add(sums[m][2 * q], a[m], b.x, b.y);
-        multiply_add(sums[m][2 * q + 1], a[m], b.z, b.w);
+  int stage = 0;
+  for (int slice = 0; slice < s.slices; ++slice) {
+    if (p.shape.stages > 2) {
+      copy_wait_but<1>();
+    } else {
+      copy_wait_but<0>();
+    }
+    block_sync();  // the slice is there for everybody, and everybody has left the stage that is filled next
+    if (const int next = slice + p.shape.stages - 1; p.shape.stages > 1) {
+      const int free = stage == 0 ? p.shape.stages - 1 : stage - 1;
+      if (next < s.slices) {
+        fetch_weights(next, free);
+        fetch_pixels(next, free);
       }
+      copy_commit();  // an empty group too: groups are counted
     }
-    b_rows += T::kN16 * 32;
-    moved += 32;
-    if (++channel_steps == s.k_steps) {
-      channel_steps = 0;
-      const bool row_ends = ++tap_x == kKernel;
-      moved += row_ends ? next_row : next_tap;
-      tap_x = row_ends ? 0 : tap_x;
-    }
-  };
-  if (s.slots == s.pieces) {
-    // Little unrolling: a first run pays for every instruction that has to be fetched.
+    const SharedAddress pixels = shared_address(stages + stage * s.stage_bytes);
+    const auto* const weights = reinterpret_cast<const uint4*>(stages + stage * s.stage_bytes + s.halo_bytes) +
+                                warp_column * (kNt / 2) * 32 + lane;
 #pragma unroll 2
-    for (step = 0; step < s.steps; ++step) multiply();
-  } else {
-    int slot = 0;
-    for (int piece = 0; piece < s.pieces; ++piece) {
-      const int end = min(s.steps, step + kPieceSteps);
-      for (; step < end; ++step) multiply();
-      // The slot just read is filled again; its piece is needed `slots` pieces later.
-      block_sync();
-      if (piece + s.slots < s.pieces) fetch_piece(piece + s.slots, slot);
-      copy_wait_all();
-      block_sync();
-      if (++slot == s.slots) {
-        slot = 0;
-        b_rows = weights + warp_column * (kNt / 2) * 32 + lane;
+    for (int item = team; item < s.slice_items; item += kTeams) {
+      const int moved = offsets[item];
+      unsigned left[kMt][4];
+#pragma unroll
+      for (int m = 0; m < kMt; ++m) load_matrices(left[m], pixels + rows[m] + moved);
+#pragma unroll
+      for (int q = 0; q < kNt / 2; ++q) {
+        const uint4 right = weights[(item * T::kN16 + q) * 32];
+#pragma unroll
+        for (int m = 0; m < kMt; ++m) {
+          multiply_add(sums[m][2 * q], left[m], right.x, right.y);
+          multiply_add(sums[m][2 * q + 1], left[m], right.z, right.w);
+        }
       }
     }
+    if (++stage == p.shape.stages) stage = 0;
   }
 
-  const auto* const add = static_cast<const __half*>(p.add.data);
+  // A unit is 8 pixels of 16 channels: a lane has 4 channels of one pixel.
+  constexpr int kWarpUnits = kMt * kNt;
+  const auto finish_unit = [&](int row, int column, int unit, float(&v)[4]) {
+    const int q = unit / 2 % (kNt / 2);
+    const int m = unit / kNt;
+    const int n16 = column * (kNt / 2) + q;
+    const int pixel = (row * kMt + m) * 16 + (lane >> 2) + unit % 2 * 8;
+    if (pixel >= p.shape.ty * p.shape.tx) return;
+    const int y = divide(pixel, s.by_tx);
+    finish(p, (n16_first + n16) * 16, y0 + y, x0 + pixel - y * p.shape.tx, biases[n16 * 4 + (lane & 3)], v);
+  };
+  auto* const added = reinterpret_cast<float4*>(stages);  // [team][warp of the team][unit][lane]
+  block_sync();                                           // nobody reads the stages any more
 #pragma unroll
-  for (int q = 0; q < kNt / 2; ++q) {
-    const int n = (n16_first + warp_column * (kNt / 2) + q) * 16;
-    if (n >= p.n) continue;
-    Sink sink = p.sinks[0];
-    bool first_sink = true;
+  for (int unit = 0; unit < kWarpUnits; ++unit) {
+    const float(&low)[4] = sums[unit / kNt][unit / 2 % (kNt / 2) * 2];
+    const float(&high)[4] = sums[unit / kNt][unit / 2 % (kNt / 2) * 2 + 1];
+    const int half = unit % 2 * 2;
+    added[(warp_index() * kWarpUnits + unit) * 32 + lane] =
+        make_float4(low[half], low[half + 1], high[half], high[half + 1]);
+  }
+  block_sync();
+  for (int unit = warp_index(); unit < T::kTeamWarps * kWarpUnits; unit += T::kWarps) {
+    float v[4] = {};
 #pragma unroll
-    for (int i = 1; i < kMaxSinks; ++i) {
-      if (i < p.sink_count && n >= p.sinks[i].first) {
-        sink = p.sinks[i];
-        first_sink = false;
-      }
+    for (int from = 0; from < kTeams; ++from) {
+      const float4 part = added[(from * T::kTeamWarps * kWarpUnits + unit) * 32 + lane];
+      v[0] += part.x;
+      v[1] += part.y;
+      v[2] += part.z;
+      v[3] += part.w;
     }
-    const int channel = n - sink.first + (lane & 3) * 4;
-    if (channel >= sink.stored) continue;
-    const float4 bias = biases[q];
-    const Bounds bounds = bounds_of(sink.activation);
-#pragma unroll
-    for (int m = 0; m < kMt; ++m) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const int pixel = (warp_row * kMt + m) * 16 + (lane >> 2) + half * 8;
-        const int oy = y0 + pixel / kTx;
-        const int ox = x0 + pixel % kTx;
-        if (oy >= p.h || ox >= p.w) continue;
-        float v[4] = {sums[m][2 * q][half * 2] + bias.x, sums[m][2 * q][half * 2 + 1] + bias.y,
-                      sums[m][2 * q + 1][half * 2] + bias.z, sums[m][2 * q + 1][half * 2 + 1] + bias.w};
-        const bool early = p.activation_first || add == nullptr;
-        if (early) activate_all<true>(sink.activation, bounds, v);
-        if (add != nullptr && first_sink) {
-          const int ay = oy * p.add.h / p.h;
-          const int ax = ox * p.add.w / p.w;
-          add_halfs(v, add + (static_cast<std::ptrdiff_t>(ay) * p.add.w + ax) * p.add.pitch + channel);
-        }
-        if (!early) activate_all<true>(sink.activation, bounds, v);
-        auto* const to =
-            static_cast<__half*>(sink.data) + (static_cast<std::ptrdiff_t>(oy) * p.w + ox) * sink.pitch + channel;
-        *reinterpret_cast<uint2*>(to) = make_uint2(pack_halfs(v[0], v[1]), pack_halfs(v[2], v[3]));
-      }
-    }
+    const int warp = unit / kWarpUnits;
+    finish_unit(warp % T::kShape.rows, warp / T::kShape.rows, unit % kWarpUnits, v);
   }
 }
 
 template <int kTile>
 int run(const ConvArguments& p, const LaunchContext& context) {
   using T = Tile<kTile>;
-  const ConvMemory memory = conv_memory(T::kShape, p.x.c, p.shared_bytes);
-  const int tiles = ((p.w + T::kShape.tx - 1) / T::kShape.tx) * ((p.h + T::kShape.ty - 1) / T::kShape.ty);
+  const ConvMemory memory = conv_memory(p);
+  const int tiles = ((p.w + p.shape.tx - 1) / p.shape.tx) * ((p.h + p.shape.ty - 1) / p.shape.ty);
   const dim3 grid(static_cast<unsigned>(tiles), static_cast<unsigned>((p.n / 16 + T::kN16 - 1) / T::kN16), 1);
   return launch(conv_kernel<kTile>, grid, T::kThreads, memory.total(), context, p, memory);
 }
@@ -220,7 +240,7 @@ constexpr std::array<Run, sizeof...(kTiles)> table(std::integer_sequence<int, kT
 
 int conv(const ConvArguments& p, const LaunchContext& context) {
   static constexpr auto kRuns = table(std::make_integer_sequence<int, kConvTileCount>{});
-  return kRuns[static_cast<std::size_t>(p.tile)](p, context);
+  return kRuns[static_cast<std::size_t>(p.shape.tile)](p, context);
 }
 
 }  // namespace camd::infer::cuda

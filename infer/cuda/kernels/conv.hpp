@@ -3,8 +3,6 @@
 // Threads: as infer/cuda/kernels/launch.hpp says.
 #pragma once
 
-#include <cstddef>
-
 #include "infer/cuda/kernels/image.hpp"
 #include "infer/cuda/kernels/launch.hpp"
 #include "infer/graph/graph.hpp"
@@ -20,6 +18,14 @@ struct Sink {
   Activation activation;
 };
 inline constexpr int kMaxSinks = 4;
+
+// What a block makes, and how it goes through its input.
+struct ConvShape {
+  int tile = -1;        // index into kConvTiles
+  int ty = 0, tx = 0;   // its pixels; no more than the tile's
+  int slice_steps = 0;  // the input arrives in slices of so many steps of 16 channels
+  int stages = 0;       // slices that shared memory holds at a time
+};
 
 // 1x1 or 3x3, stride 1 or 2, dilation 1, for layers whose weights are more than a tile program can keep. Where `add`
 // has data, its element at (y * add.h / h, x * add.w / w) is added before or after the activation; then there is one
@@ -37,8 +43,7 @@ struct ConvArguments {
   Sink sinks[kMaxSinks];
   Image add;
   bool activation_first = false;
-  int tile = 0;                                       // index into kConvTiles
-  std::size_t shared_bytes = std::size_t{48} * 1024;  // that a block may have on this GPU
+  ConvShape shape;
 };
 int conv(const ConvArguments& arguments, const LaunchContext& context);
 

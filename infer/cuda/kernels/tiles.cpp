@@ -44,28 +44,80 @@ int choose_tile(const BottleneckArguments& a, std::size_t shared_bytes) {
   return waves * rounds * memory.front_steps * kStep <= kMostCycles ? tile : -1;
 }
 
-// Chooses the tile that computes the fewest channels in vain; among equals, the largest that still gives most
-// multiprocessors a block.
-int choose_tile(const ConvArguments& a, std::size_t shared_bytes) {
-  constexpr int kWantedBlocks = 120;
-  int best = -1;
-  int best_waste = 0, best_blocks = 0;
-  for (int i = 0; i < kConvTileCount; ++i) {
-    const ConvTile& tile = kConvTiles[i];
-    if (tile.kernel != a.kernel || tile.stride != a.stride) continue;
-    if (conv_memory(tile, a.x.c, shared_bytes).slots < 1) continue;
-    const int columns = (a.n + tile.channels() - 1) / tile.channels();
-    const int waste = columns * tile.channels() - a.n;
-    const int blocks = ((a.h + tile.ty - 1) / tile.ty) * ((a.w + tile.tx - 1) / tile.tx) * columns;
-    bool better = best < 0 || waste < best_waste;
-    if (best >= 0 && waste == best_waste) {
-      const bool enough = blocks >= kWantedBlocks, best_enough = best_blocks >= kWantedBlocks;
-      better = enough != best_enough ? enough : enough ? blocks < best_blocks : blocks > best_blocks;
-    }
-    if (better) {
-      best = i;
-      best_waste = waste;
-      best_blocks = blocks;
+namespace {
+
+// What bounds a block of conv(), in cycles of an H100: estimates, of which the times of three layers were seen to come
+// close (docs/experiments.md).
+constexpr int kProcessors = 132;
+constexpr double kProcessorBytes = std::size_t{227} * 1024;  // of shared memory
+constexpr double kFragmentCycles = 4;                        // to read 512 bytes of shared memory
+constexpr double kProductCycles = 1.6;                       // of 16 x 8 x 16 by a multiprocessor's four tensor cores
+constexpr double kStepCycles = 50, kStepProductCycles = 4;   // a warp's step waits for its loads, then multiplies
+constexpr double kSharedRate = 25, kAloneRate = 50;          // bytes a cycle from the L2 cache: all fetch, one does
+constexpr double kSliceCycles = 200;                         // to wait for a slice and to ask for the next
+constexpr double kFirstSliceCycles = 700;                    // until it begins to arrive
+constexpr double kSumCycles = 12;                            // a team's sums of 16 x 8, written and added
+
+double cycles_of(const ConvArguments& a) {
+  const ConvTile& tile = kConvTiles[a.shape.tile];
+  const ConvMemory memory = conv_memory(a);
+  const int columns = (a.n + tile.channels() - 1) / tile.channels();
+  const int tiles = ((a.h + a.shape.ty - 1) / a.shape.ty) * ((a.w + a.shape.tx - 1) / a.shape.tx);
+  const int blocks = tiles * columns;
+  const int beside = static_cast<int>(kProcessorBytes / (static_cast<double>(memory.total()) + 1024));
+  const int each = (blocks + kProcessors - 1) / kProcessors;  // blocks of a multiprocessor
+  const int turns = beside >= 2 ? (each + 1) / 2 : each;
+  const double items = static_cast<double>(memory.slices) * memory.slice_items;
+  const double warps = tile.rows * tile.columns;
+  const double reads = items * warps * (tile.mt + tile.nt / 2.0) * kFragmentCycles;
+  const double products = items * warps * tile.mt * tile.nt * kProductCycles;
+  const double waits = items / tile.teams * (kStepCycles + kStepProductCycles * tile.mt * tile.nt);
+  const double bytes = static_cast<double>(memory.slices) * memory.stage_bytes;
+  const double fetches = each * bytes / kAloneRate;
+  const double all_fetch = static_cast<double>(blocks) * bytes / kProcessors / kSharedRate;
+  const double sums = kSumCycles * tile.teams * tile.pixels() * tile.channels() / 128;
+  double work = each * (reads > products ? reads : products);
+  for (const double bound : {turns * waits, fetches, all_fetch}) work = work > bound ? work : bound;
+  const double first = kFirstSliceCycles + memory.stage_bytes / kAloneRate;
+  return work + turns * (first + memory.slices * kSliceCycles / (a.shape.stages > 2 ? 2 : 1) + sums);
+}
+
+// The smallest number of rows that covers the image with as many tiles as `most` rows do.
+int even_rows(int size, int most) {
+  const int tiles = (size + most - 1) / most;
+  return (size + tiles - 1) / tiles;
+}
+
+}  // namespace
+
+ConvShape choose_shape(const ConvArguments& arguments, std::size_t shared_bytes) {
+  ConvArguments a = arguments;
+  ConvShape best;
+  double least = 0;
+  const int k_steps = (a.x.c + 15) / 16;
+  const auto consider = [&] {
+    const ConvMemory memory = conv_memory(a);
+    if (memory.total() > shared_bytes || a.shape.stages > memory.slices) return;
+    const double cycles = cycles_of(a);
+    if (best.tile >= 0 && cycles >= least) return;
+    best = a.shape;
+    least = cycles;
+  };
+  for (int tile = 0; tile < kConvTileCount; ++tile) {
+    const int pixels = kConvTiles[tile].pixels();
+    for (int columns = 1; columns <= a.w; ++columns) {
+      const int tx = (a.w + columns - 1) / columns;
+      if (tx > pixels || (columns > 1 && tx == (a.w + columns - 2) / (columns - 1))) continue;
+      const int ty = even_rows(a.h, pixels / tx < a.h ? pixels / tx : a.h);
+      for (int slices = 1; slices <= k_steps; ++slices) {
+        const int steps = (k_steps + slices - 1) / slices;
+        if (slices > 1 && steps == (k_steps + slices - 2) / (slices - 1)) continue;
+        for (int stages = 1; stages <= kMostConvStages; ++stages) {
+          if ((stages == 1) != (slices == 1)) continue;
+          a.shape = {tile, ty, tx, steps, stages};
+          consider();
+        }
+      }
     }
   }
   return best;

@@ -182,61 +182,68 @@ struct StemBlockMemory {
   return m;
 }
 
+// How the warps of a block of conv() share its work. Which pixels the block makes is ConvShape's.
 struct ConvTile {
-  int kernel, stride;
-  int ty, tx;
-  int mt;  // groups of 16 pixels that a warp makes
-  int wn;  // warps that share the output channels
-  int nt;  // groups of 8 output channels that a warp makes
-  [[nodiscard]] constexpr int warp_rows() const { return ty * tx / (16 * mt); }
-  [[nodiscard]] constexpr int threads() const { return warp_rows() * wn * 32; }
-  [[nodiscard]] constexpr int channels() const { return wn * nt * 8; }
+  int mt;       // groups of 16 pixels that a warp makes
+  int nt;       // groups of 8 output channels that a warp makes
+  int rows;     // warps that share the pixels
+  int columns;  // warps that share the output channels
+  int teams;    // of rows * columns warps; they share the input channels and taps, and add their sums in the end
+  [[nodiscard]] constexpr int pixels() const { return rows * mt * 16; }
+  [[nodiscard]] constexpr int channels() const { return columns * nt * 8; }
+  [[nodiscard]] constexpr int threads() const { return rows * columns * teams * 32; }
 };
 inline constexpr ConvTile kConvTiles[] = {
-    {3, 1, 8, 16, 2, 2, 4}, {3, 1, 8, 8, 1, 2, 4}, {3, 1, 4, 8, 1, 2, 4}, {3, 1, 8, 8, 1, 3, 2}, {3, 1, 4, 8, 1, 3, 2},
-    {3, 1, 8, 8, 1, 2, 2},  {3, 1, 4, 8, 1, 2, 2}, {3, 1, 8, 8, 1, 1, 2}, {3, 1, 4, 8, 1, 1, 2}, {3, 2, 8, 8, 1, 2, 4},
-    {3, 2, 4, 8, 1, 2, 2},  {1, 1, 8, 8, 1, 2, 4}, {1, 1, 4, 8, 1, 2, 4}, {1, 1, 4, 8, 1, 2, 2}, {1, 2, 4, 8, 1, 2, 4},
+    {4, 4, 2, 2, 2}, {4, 4, 2, 1, 4}, {4, 4, 1, 2, 4}, {4, 4, 1, 1, 8},
+    {7, 2, 1, 1, 8}, {2, 4, 1, 2, 4}, {2, 4, 1, 1, 8}, {2, 2, 1, 1, 8},
 };
+inline constexpr int kMostConvStages = 3;
 inline constexpr int kConvTileCount = static_cast<int>(sizeof(kConvTiles) / sizeof(kConvTiles[0]));
-inline constexpr int kConvPieceSteps = 4;  // weights are fetched in pieces of so many steps of 16 input channels
 
 struct ConvMemory {
-  int k_steps;      // of 16 input channels, per tap
-  int steps;        // over all taps
-  int pieces;       // of weights, over all taps
-  int slots;        // pieces that shared memory holds at a time; 0: the layer does not fit
-  int pixel_bytes;  // of the input tile, padded
+  int taps;
+  int k_steps;  // of 16 input channels
+  int slices;   // of `slice_steps`; the last one may hold fewer
+  int slice_items;
+  int halo_x, halo_pixels;  // of the input tile
+  int pixel_bytes;          // of a slice of it, padded: an odd number of 16-byte words, so without bank conflicts
   int halo_bytes;
-  int piece_bytes;
+  int stage_bytes;   // a slice of the input tile and the weights for it
+  int table_bytes;   // where each item of a slice finds its pixels, then the bias
+  int stages_bytes;  // of all stages, or of the sums that teams add afterwards in the same memory
   Divider by_words;  // 16-byte words of a pixel
-  [[nodiscard]] constexpr std::size_t total() const {
-    const int bytes = halo_bytes + slots * piece_bytes;
-    return static_cast<std::size_t>(bytes);
-  }
+  Divider by_halo_x, by_steps, by_tx;
+  [[nodiscard]] constexpr std::size_t total() const { return static_cast<std::size_t>(table_bytes + stages_bytes); }
 };
-// A block uses no more, whatever it may have, so that two fit on a multiprocessor of sm_90.
-inline constexpr std::size_t kMostConvMemory = std::size_t{110} * 1024;
-[[nodiscard]] constexpr ConvMemory conv_memory(const ConvTile& tile, int c, std::size_t limit) {
+[[nodiscard]] constexpr ConvMemory conv_memory(const ConvArguments& a) {
+  const ConvTile& tile = kConvTiles[a.shape.tile];
+  const ConvShape& shape = a.shape;
   ConvMemory m{};
-  m.k_steps = (c + 15) / 16;
-  m.steps = m.k_steps * tile.kernel * tile.kernel;
-  m.pieces = (m.steps + kConvPieceSteps - 1) / kConvPieceSteps;
-  m.pixel_bytes = m.k_steps * 32 + 16;  // an odd number of 16-byte words: no bank conflicts
-  m.halo_bytes =
-      ((tile.ty - 1) * tile.stride + tile.kernel) * ((tile.tx - 1) * tile.stride + tile.kernel) * m.pixel_bytes;
-  m.piece_bytes = kConvPieceSteps * (tile.channels() / 16) * 512;
-  m.by_words = make_divider(m.k_steps * 2);
-  const std::size_t most = limit < kMostConvMemory ? limit : kMostConvMemory;
-  const auto halo = static_cast<std::size_t>(m.halo_bytes);
-  const std::size_t room = most > halo ? (most - halo) / static_cast<std::size_t>(m.piece_bytes) : 0;
-  m.slots = room < static_cast<std::size_t>(m.pieces) ? static_cast<int>(room) : m.pieces;
+  m.taps = a.kernel * a.kernel;
+  m.k_steps = (a.x.c + 15) / 16;
+  m.slices = (m.k_steps + shape.slice_steps - 1) / shape.slice_steps;
+  m.slice_items = m.taps * shape.slice_steps;
+  m.halo_x = (shape.tx - 1) * a.stride + a.kernel;
+  m.halo_pixels = ((shape.ty - 1) * a.stride + a.kernel) * m.halo_x;
+  m.pixel_bytes = shape.slice_steps * 32 + 16;
+  m.halo_bytes = m.halo_pixels * m.pixel_bytes;
+  m.stage_bytes = m.halo_bytes + m.slice_items * (tile.channels() / 16) * 512;
+  m.table_bytes = (m.slice_items * 4 + 15) / 16 * 16 + tile.channels() * 4;
+  const int sums_bytes = tile.teams * tile.pixels() * tile.channels() * 4;
+  m.stages_bytes = shape.stages * m.stage_bytes > sums_bytes ? shape.stages * m.stage_bytes : sums_bytes;
+  m.by_words = make_divider(shape.slice_steps * 2);
+  m.by_halo_x = make_divider(m.halo_x);
+  m.by_steps = make_divider(shape.slice_steps);
+  m.by_tx = make_divider(shape.tx);
   return m;
 }
 
-// The index of the tile for a layer, in kSeparableTiles, kBottleneckTiles and kConvTiles, or -1 when none fits
-// `shared_bytes`; of a bottleneck also where its layers had better have two kernels.
+// The index of the tile for a layer, in kSeparableTiles and kBottleneckTiles, or -1 when none fits `shared_bytes`; of a
+// bottleneck also where its layers had better have two kernels.
 [[nodiscard]] int choose_tile(const SeparableArguments& arguments, std::size_t shared_bytes);
 [[nodiscard]] int choose_tile(const BottleneckArguments& arguments, std::size_t shared_bytes);
-[[nodiscard]] int choose_tile(const ConvArguments& arguments, std::size_t shared_bytes);
+// The shape of which the least time is estimated. Its tile is -1 when none fits `shared_bytes`. Reads kernel, stride,
+// h, w, n and x.c.
+[[nodiscard]] ConvShape choose_shape(const ConvArguments& arguments, std::size_t shared_bytes);
 
 }  // namespace camd::infer::cuda

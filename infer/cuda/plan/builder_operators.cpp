@@ -335,7 +335,6 @@ void PlanBuilder::emit_tensor_core_conv(const std::vector<int>& members) {
   a.h = static_cast<int>(shape(first.output)[2]);
   a.w = static_cast<int>(shape(first.output)[3]);
   a.activation_first = conv.activation_first;
-  a.shared_bytes = options_.shared_bytes;
   const int c = a.x.c;
   const int taps = a.kernel * a.kernel;
   std::vector<std::vector<float>> weights;
@@ -358,7 +357,7 @@ void PlanBuilder::emit_tensor_core_conv(const std::vector<int>& members) {
     a.n += round_up(channels, 16);
     origin += (m == 0 ? "" : " + ") + op.origin;
   }
-  a.tile = choose_tile(a, options_.shared_bytes);
+  a.shape = choose_shape(a, options_.shared_bytes);
   a.weights = constant(pack_taps(a.n, c, taps, [&](int n, int tap, int ch) {
     const auto [m, row] = rows[static_cast<std::size_t>(n)];
     const int i = (row * c + ch) * taps + tap;

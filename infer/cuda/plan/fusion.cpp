@@ -532,7 +532,7 @@ class Finder {
     a.h = static_cast<int>(out[2]);
     a.w = static_cast<int>(out[3]);
     for (const int j : members) a.n += round_up(static_cast<int>(graph_.shape(op(j).output)[1]), 16);
-    return choose_tile(a, options_.shared_bytes) >= 0;
+    return choose_shape(a, options_.shared_bytes).tile >= 0;
   }
 
   Graph& graph_;

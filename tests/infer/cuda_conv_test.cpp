@@ -1,0 +1,112 @@
+// conv() in every shape that a block may have, under emulation. Which one a layer gets is an estimate.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <stdexcept>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "infer/cuda/kernels/tiles.hpp"
+#include "tests/infer/cuda_plans.hpp"
+
+namespace camd::infer {
+namespace {
+
+using test::GraphBuilder;
+
+constexpr std::size_t kShared = std::size_t{227} * 1024;
+
+struct Layer {
+  int kernel, stride, channels, outputs, height, width;
+};
+class DenseConvolution : public testing::TestWithParam<Layer> {
+ protected:
+  // The layer alone; a block of 64 KiB is too small for a program of tiles to keep its weights.
+  DenseConvolution() {
+    const Layer& l = GetParam();
+    graph_ = builder_.finish({builder_.conv(builder_.input(), l.outputs, l.kernel, l.stride)});
+    plan_ = cuda::make_plan(graph_, test::options_of(DataType::kF16, std::size_t{64} * 1024), "test");
+  }
+  [[nodiscard]] cuda::ConvArguments& step() {
+    for (cuda::Step& step : plan_.steps) {
+      if (auto* found = std::get_if<cuda::ConvArguments>(&step.arguments)) return *found;
+    }
+    throw std::logic_error("the plan has no dense convolution");
+  }
+  // With all pixels that the tile has and with fewer, with slices that come out even and others.
+  [[nodiscard]] std::vector<cuda::ConvShape> shapes() {
+    std::vector<cuda::ConvShape> all;
+    cuda::ConvArguments a = step();
+    const int k_steps = (a.x.c + 15) / 16;
+    for (int tile = 0; tile < cuda::kConvTileCount; ++tile) {
+      const int pixels = cuda::kConvTiles[tile].pixels();
+      for (const auto& [ty, tx] : {std::pair{5, pixels / 7}, {4, pixels / 4}}) {
+        for (const int steps : {k_steps, 5}) {
+          const int slices = (k_steps + steps - 1) / steps;
+          for (const int stages : {1, 2, 3}) {
+            a.shape = {tile, ty, tx, steps, stages};
+            if ((stages == 1) == (slices == 1) && stages <= slices && cuda::conv_memory(a).total() <= kShared) {
+              all.push_back(a.shape);
+            }
+          }
+        }
+      }
+    }
+    return all;
+  }
+
+  GraphBuilder builder_{{1, GetParam().channels, GetParam().height, GetParam().width}};
+  Graph graph_;
+  cuda::Plan plan_;
+};
+
+TEST_P(DenseConvolution, ComputesTheSameInEveryShape) {
+  const std::vector<float> input = builder_.random_input();
+  const std::vector<Constant> want = run_reference(graph_, input);
+  const std::vector<cuda::ConvShape> all = shapes();
+  EXPECT_GE(all.size(), 16U);
+  for (const cuda::ConvShape& shape : all) {
+    step().shape = shape;
+    EXPECT_LE(test::relative_error(test::run_emulated(plan_, input)[0], want[0].f32), test::kF16Tolerance)
+        << "tile " << shape.tile << ", " << shape.ty << " x " << shape.tx << " pixels, slices of " << shape.slice_steps
+        << " steps, " << shape.stages << " stages";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Layers, DenseConvolution,
+                         testing::Values(Layer{3, 1, 248, 72, 5, 7}, Layer{3, 2, 248, 40, 11, 9},
+                                         Layer{1, 1, 504, 104, 5, 6}, Layer{1, 2, 504, 104, 9, 9}));
+
+TEST(ConvShape, IsFoundForEveryLayerThatFitsAndForNoOther) {
+  cuda::ConvArguments a;
+  a.x.c = 512;
+  a.n = 512;
+  a.h = a.w = 20;
+  a.kernel = 3;
+  a.stride = 1;
+  for (const std::size_t shared : {std::size_t{48} * 1024, std::size_t{99} * 1024, kShared}) {
+    a.shape = cuda::choose_shape(a, shared);
+    ASSERT_GE(a.shape.tile, 0);
+    EXPECT_LE(cuda::conv_memory(a).total(), shared);
+    EXPECT_LE(a.shape.ty * a.shape.tx, cuda::kConvTiles[a.shape.tile].pixels());
+  }
+  EXPECT_EQ(cuda::choose_shape(a, 4096).tile, -1);
+}
+
+TEST(ConvShape, OfASmallImageWithManyChannelsGivesMostMultiprocessorsABlock) {
+  cuda::ConvArguments a;
+  a.x.c = 512;
+  a.n = 512;
+  a.h = a.w = 20;
+  a.kernel = 3;
+  a.stride = 1;
+  a.shape = cuda::choose_shape(a, kShared);
+  const int tiles = ((a.h + a.shape.ty - 1) / a.shape.ty) * ((a.w + a.shape.tx - 1) / a.shape.tx);
+  const int channels = cuda::kConvTiles[a.shape.tile].channels();
+  EXPECT_GE(tiles * ((a.n + channels - 1) / channels), 100);
+  EXPECT_GT(cuda::kConvTiles[a.shape.tile].teams, 1);
+}
+
+}  // namespace
+}  // namespace camd::infer
