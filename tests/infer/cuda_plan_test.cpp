@@ -254,6 +254,16 @@ TEST(CudaPlan, ALayerWhoseWeightsAProgramCannotKeepHasItsOwnKernel) {
   EXPECT_EQ(steps_of<cuda::TileProgramArguments>(plan), 0);
 }
 
+TEST(CudaPlan, ALayerOfManyChannelsHasItsOwnKernelWhereAProgramWouldTakeLonger) {
+  for (const int channels : {240, 256}) {
+    GraphBuilder g({1, channels, 6, 10});
+    const Graph graph = g.finish({g.conv(g.conv(g.input(), 256, 3), 32, 3)});
+    const Plan plan = cuda::make_plan(graph, options_of(DataType::kF16), "test");
+    EXPECT_EQ(steps_of<cuda::ConvArguments>(plan), channels == 256 ? 1 : 0) << channels;
+    EXPECT_GE(steps_of<cuda::TileProgramArguments>(plan), 1);
+  }
+}
+
 TEST(CudaPlan, ATensorOfTooManyDimensionsIsRefusedByName) {
   GraphBuilder g({1, 3, 4, 4});
   const ValueId seven = g.op(Reshape{}, {g.input()}, {1, 3, 2, 2, 2, 2, 1});

@@ -58,7 +58,7 @@ class Grouper {
     while (change_best()) {
     }
     for (Unit& unit : units_) {
-      if (!unit.program) continue;
+      if (!unit.program || better_by_conv(unit)) continue;
       const int at = unit.ops.front();
       for (const int i : unit.ops) fusion_.absorbed.insert(i);
       fusion_.absorbed.erase(at);
@@ -93,6 +93,26 @@ class Grouper {
     const double cycles = program ? program->layout.cycles : free ? 0.0 : kUsualCycles;
     const double work = program ? program->layout.work : 0.0;
     units_.push_back({ops, std::move(program), cycles, work});
+  }
+
+  // A 3x3 of so many channels that conv() makes it in half the time (docs/experiments.md). With fewer, programs are as
+  // fast.
+  [[nodiscard]] bool better_by_conv(const Unit& unit) const {
+    constexpr int kManyChannels = 256;
+    const int i = unit.ops[0];
+    const auto* conv = std::get_if<Conv>(&op(i).operation);
+    if (unit.ops.size() != 1 || conv == nullptr || conv->kernel.y != 3 || fusion_.head_of.count(i) != 0) return false;
+    const Shape& in = graph_.shape(op(i).inputs[0]);
+    const Shape& out = graph_.shape(op(i).output);
+    if (in[1] < kManyChannels || out[1] < kManyChannels) return false;
+    ConvArguments a;
+    a.kernel = conv->kernel.y;
+    a.stride = conv->stride.y;
+    a.x.c = static_cast<int>(in[1]);
+    a.n = round_up(static_cast<int>(out[1]), 16);
+    a.h = static_cast<int>(out[2]);
+    a.w = static_cast<int>(out[3]);
+    return choose_shape(a, options_.shared_bytes).tile >= 0;
   }
 
   // ---- One group of operators as layers
