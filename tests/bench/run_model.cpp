@@ -1,9 +1,10 @@
-// Runs a model once on the CPU engine, with one thread, on numbers from a file: for scripts/peers/parity_arm64.py.
+// Runs a model on the CPU engine, with one thread, on numbers from a file: for scripts/peers/parity_arm64.py.
 //
 //   run_model MODEL WIDTH HEIGHT INPUT OUTPUT [f16|bf16]
 //
-// INPUT: the network's input, f32 in C order and nothing else. OUTPUT: its outputs likewise, one behind the other.
-// WIDTH, HEIGHT: of the input, for models that leave them open.
+// INPUT: the network's input, f32 in C order and nothing else, or several, one behind the other: the engine is made
+// once. OUTPUT: its outputs likewise, one behind the other, those of the first input first. WIDTH, HEIGHT: of the
+// input, for models that leave them open.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -34,19 +35,21 @@ void run(const char* model, int width, int height, const char* input, const char
   const auto execution = engine->make_execution();
   const auto size = static_cast<std::streamsize>(engine->input().size_bytes());
   std::ifstream from(input, std::ios::binary);
-  if (!from.read(static_cast<char*>(execution->input().data), size) || from.peek() != EOF) {
-    throw Error(ErrorKind::kIo, fmt::format("{}: must hold {} bytes, which is the input of {}", input, size, model));
-  }
-  const auto stream = device->make_stream("compute");
-  camd::base::Status status = execution->enqueue_network(stream);
-  if (status.ok()) status = device->synchronize(stream.ref());
-  if (status.ok()) status = execution->result();
-  if (!status.ok()) throw Error(status.kind(), status.message());
   std::ofstream to(output, std::ios::binary);
-  for (std::size_t i = 0; i < engine->outputs().size(); ++i) {
-    to.write(static_cast<const char*>(execution->output(i).data),
-             static_cast<std::streamsize>(engine->outputs()[i].size_bytes()));
-  }
+  const auto stream = device->make_stream("compute");
+  do {
+    if (!from.read(static_cast<char*>(execution->input().data), size)) {
+      throw Error(ErrorKind::kIo, fmt::format("{}: must hold {} bytes for each input of {}", input, size, model));
+    }
+    camd::base::Status status = execution->enqueue_network(stream);
+    if (status.ok()) status = device->synchronize(stream.ref());
+    if (status.ok()) status = execution->result();
+    if (!status.ok()) throw Error(status.kind(), status.message());
+    for (std::size_t i = 0; i < engine->outputs().size(); ++i) {
+      to.write(static_cast<const char*>(execution->output(i).data),
+               static_cast<std::streamsize>(engine->outputs()[i].size_bytes()));
+    }
+  } while (from.peek() != EOF);
   if (!to.flush()) throw Error(ErrorKind::kIo, fmt::format("{}: cannot be written", output));
 }
 
