@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Instructions of a network on 64-bit ARM, camd's CPU engine beside ONNX Runtime's, counted under qemu-user; one thread each.
+"""Instructions and memory traffic of a network on 64-bit ARM, camd's CPU engine beside ONNX Runtime's, under qemu-user; one thread each.
 
   python3 scripts/peers/onnxruntime_arm64.py FOLDER [--cpu cortex-a76] [--bench build/arm64/bin/bench_infer] [--half f16,bf16] MODEL...
 
 FOLDER: is made; ARM's Python from Debian and ONNX Runtime's wheel from PyPI go there, nothing is installed.
-Printed: millions of instructions for one run, the difference of 1 and 3 runs by two. With --half instead of ONNX Runtime: camd in
-f32 and in those types, also what a run loads and stores, in millions of bytes; bf16 needs --cpu max. Needs qemu-user (which takes plug-ins; qemu-user-static
+Printed: millions of instructions for one run, and of bytes that it loads and stores; the difference of 1 and 3 runs by two. With --half
+camd in f32 and in those types, without ONNX Runtime; bf16 needs --cpu max. Needs qemu-user (which takes plug-ins; qemu-user-static
 takes none), CAMD_ARM64_SYSROOT (docs/arm64.md) and a build with CAMD_BUILD_BENCHMARKS.
 """
 
@@ -76,24 +76,29 @@ def build_plugin(folder: Path) -> None:
     call("gcc", "-O2", "-shared", "-fPIC", "-o", folder / "count.so", Path(__file__).with_name("count_instructions.c"))
 
 
-def count(folder: Path, cpu: str, root: Path, command: list[str], what: str = "instructions", **environment: str) -> int:
-    plugin = f"{folder}/count.so" + (",bytes=on" if what == "bytes" else "")
-    ran = subprocess.run(["qemu-aarch64", "-cpu", cpu, "-plugin", plugin, "-L", str(root), *command],
+def count(folder: Path, cpu: str, root: Path, command: list[str], **environment: str) -> tuple[int, int]:
+    """Instructions, and bytes loaded and stored, of one program from its start to its end."""
+    ran = subprocess.run(["qemu-aarch64", "-cpu", cpu, "-plugin", f"{folder}/count.so,bytes=on", "-L", str(root), *command],
                          capture_output=True, text=True, check=False, env={**os.environ, **environment})
-    found = re.search(rf"^{what}: (\d+)$", ran.stderr, re.MULTILINE)
+    found = re.search(r"^instructions: (\d+)\nbytes: (\d+)$", ran.stderr, re.MULTILINE)
     if ran.returncode != 0 or not found:
         sys.exit(f"{' '.join(command)}\nended with {ran.returncode}:\n{ran.stderr[-2000:]}")
-    return int(found.group(1))
+    return int(found.group(1)), int(found.group(2))
 
 
-def onnxruntime(folder: Path, cpu: str, model: str, shape: str) -> float:
+def of_one_run(few: tuple[int, int], many: tuple[int, int]) -> tuple[float, float]:
+    """Millions of each, from the counts of one run and of three."""
+    return (many[0] - few[0]) / 2e6, (many[1] - few[1]) / 2e6
+
+
+def onnxruntime(folder: Path, cpu: str, model: str, shape: str) -> tuple[float, float]:
     root = folder / "root"
     few, many = (count(folder, cpu, root, [str(root / "usr/bin/python3.11"), str(folder / "run.py"), model, str(n), shape],
                        PYTHONPATH=str(root / "usr/lib/python3/dist-packages")) for n in (1, 3))
-    return (many - few) / 2e6
+    return of_one_run(few, many)
 
 
-def bench(folder: Path, cpu: str, program: str, model: str, shape: str | None, what: str = "instructions", **environment: str) -> float:
+def bench(folder: Path, cpu: str, program: str, model: str, shape: str | None, **environment: str) -> tuple[float, float]:
     """With a least time of nothing, a benchmark does one iteration; CAMD_BENCH_RUNS says how many runs that has."""
     sysroot = Path(os.environ["CAMD_ARM64_SYSROOT"])
     size = {}
@@ -101,8 +106,8 @@ def bench(folder: Path, cpu: str, program: str, model: str, shape: str | None, w
         height, width = (shape or OPEN_SIZES[Path(model).stem]).split("x")[-2:]
         size = {"CAMD_BENCH_SIZE": f"{width}x{height}"}
     few, many = (count(folder, cpu, sysroot, [program, "--benchmark_filter=BM_Network/3/1/", "--benchmark_min_time=1e-9"],
-                       what, CAMD_BENCH_MODEL=model, CAMD_BENCH_RUNS=str(n), **size, **environment) for n in (1, 3))
-    return (many - few) / 2e6
+                       CAMD_BENCH_MODEL=model, CAMD_BENCH_RUNS=str(n), **size, **environment) for n in (1, 3))
+    return of_one_run(few, many)
 
 
 def half(arguments: argparse.Namespace) -> None:
@@ -111,9 +116,8 @@ def half(arguments: argparse.Namespace) -> None:
     print(f"{arguments.cpu}; a run in millions\n{'':28}{'instructions':>{len(columns)}}{'bytes':>{len(columns)}}\n"
           f"{'model':28}{columns}{columns}")
     for model in arguments.models:
-        figures = [bench(arguments.folder, arguments.cpu, arguments.bench, model, None, what, **environment)
-                   for what in ("instructions", "bytes") for environment in environments.values()]
-        print(f"{Path(model).name:28} " + " ".join(f"{figure:9.1f}" for figure in figures), flush=True)
+        pairs = [bench(arguments.folder, arguments.cpu, arguments.bench, model, None, **environment) for environment in environments.values()]
+        print(f"{Path(model).name:28} " + " ".join(f"{pair[what]:9.1f}" for what in (0, 1) for pair in pairs), flush=True)
 
 
 def preprocessing(folder: Path, cpu: str, program: str) -> None:
@@ -127,7 +131,7 @@ def preprocessing(folder: Path, cpu: str, program: str) -> None:
                 continue
             few, many = (count(folder, cpu, sysroot, [program, f"--benchmark_filter={one}", "--benchmark_min_time=1e-9"],
                                CAMD_BENCH_RUNS=str(n)) for n in (1, 3))
-            print(f"{name:6} to {width}x{height} {(many - few) / 2e6:9.2f}", flush=True)
+            print(f"{name:6} to {width}x{height} {of_one_run(few, many)[0]:9.2f}", flush=True)
 
 
 def main() -> None:
@@ -145,12 +149,14 @@ def main() -> None:
     prepare(arguments.folder)
     if arguments.preprocessing:
         preprocessing(arguments.folder, arguments.cpu, arguments.bench)
-    print(f"{arguments.cpu}, onnxruntime {VERSION}; millions of instructions a run\n{'model':28} {'camd':>9} {'onnxruntime':>12} {'ratio':>6}")
+    print(f"{arguments.cpu}, onnxruntime {VERSION}; a run in millions\n{'':28}{'instructions':>30}{'bytes':>30}\n"
+          f"{'model':28}" + 2 * f" {'camd':>9} {'onnxruntime':>12} {'ratio':>6}")
     for model in arguments.models:
         shape = OPEN_SIZES.get(Path(model).stem) or model_shape(arguments.folder, model)
         ours = bench(arguments.folder, arguments.cpu, arguments.bench, model, shape)
         theirs = onnxruntime(arguments.folder, arguments.cpu, model, shape)
-        print(f"{Path(model).name:28} {ours:9.1f} {theirs:12.1f} {theirs / ours:6.2f}", flush=True)
+        columns = "".join(f" {mine:9.1f} {other:12.1f} {other / mine:6.2f}" for mine, other in zip(ours, theirs))
+        print(f"{Path(model).name:28}{columns}", flush=True)
 
 
 def model_shape(folder: Path, model: str) -> str:
