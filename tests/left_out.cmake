@@ -1,5 +1,5 @@
-# Read by ctest for each room of a build for another processor: CAMD_LEFT_OUT names the list of tests that emulation
-# cannot run, `tests` those of the room. What is left out is disabled, and said with its reason.
+# Read by ctest for each room of a build for another processor, and once for all scripts: CAMD_LEFT_OUT names the list of
+# tests that emulation cannot run, `tests` those of the room. What is left out is disabled, and said with its reason.
 file(STRINGS "${CAMD_LEFT_OUT}" camd_lines REGEX "^[^#]")
 foreach(camd_line IN LISTS camd_lines)
   if(NOT camd_line MATCHES "^([^ ]+) +(.+)$")
