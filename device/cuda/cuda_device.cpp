@@ -18,6 +18,7 @@
 #include "device/cuda/await.hpp"
 #include "device/cuda/cuda_owners.hpp"
 #include "device/cuda/cuda_video.hpp"
+#include "device/cuda/driver_functions.hpp"
 #include "device/exported_memory.hpp"
 #include "device/memory_exporter.hpp"
 #include "device/sticky_failure.hpp"
@@ -57,35 +58,6 @@ std::string no_device_reason(cudaError_t error) {
 }
 
 unsigned* native_word(const Signal& s) noexcept { return static_cast<const CudaSignal&>(s.state()).word(); }
-
-// A function of the driver, which is not linked; null where it has none of that name.
-void* driver_function(const char* name, [[maybe_unused]] unsigned version) noexcept {
-  void* found = nullptr;
-  cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
-#if CUDART_VERSION >= 12050
-  const cudaError_t error = cudaGetDriverEntryPointByVersion(name, &found, version, cudaEnableDefault, &result);
-#else
-  const cudaError_t error = cudaGetDriverEntryPoint(name, &found, cudaEnableDefault, &result);
-#endif
-  if (error == cudaSuccess && result == cudaDriverEntryPointSuccess) return found;
-  (void)cudaGetLastError();
-  return nullptr;
-}
-
-using WriteValue = int (*)(cudaStream_t stream, unsigned long long address, unsigned value, unsigned flags);
-WriteValue find_write_value() noexcept {
-  constexpr unsigned kVersion = 11070;
-  return reinterpret_cast<WriteValue>(driver_function("cuStreamWriteValue32", kVersion));
-}
-
-// The runtime's context of this thread, which is the GPU's primary one.
-void* current_context() noexcept {
-  using GetCurrent = int (*)(void**);
-  constexpr unsigned kVersion = 4000;
-  const auto get = reinterpret_cast<GetCurrent>(driver_function("cuCtxGetCurrent", kVersion));
-  void* context = nullptr;
-  return get != nullptr && get(&context) == 0 ? context : nullptr;
-}
 
 cudaStream_t native_stream(StreamRef stream) noexcept { return static_cast<cudaStream_t>(stream.native()); }
 cudaEvent_t native_event(const Event& e) noexcept { return static_cast<const CudaEvent&>(e.state()).handle(); }

@@ -49,7 +49,7 @@ Cpus allowed_to(pid_t thread) {
 }
 
 // Names in a folder that are numbers; none where it cannot be read.
-std::vector<int> numbers_in(const fs::path& folder) {
+std::vector<int> numbered_entries(const fs::path& folder) {
   std::vector<int> numbers;
   std::error_code error;
   for (auto entry = fs::directory_iterator(folder, error); !error && entry != fs::directory_iterator();
@@ -71,7 +71,7 @@ void move_threads(const Cpus& from, const Cpus& to) {
   // A thread inherits from the one that starts it. So when nobody was found in the last turn, nobody is left.
   bool found = true;
   for (int turn = 0; turn < kMostTurns && std::exchange(found, false); ++turn) {
-    for (const int thread : numbers_in("/proc/self/task")) {
+    for (const int thread : numbered_entries("/proc/self/task")) {
       if (allowed_to(thread) != from) continue;
       found = sched_setaffinity(thread, sizeof(mask), mask.bits) == 0 || found;
     }
@@ -120,7 +120,7 @@ void InterruptedCpus::look(const std::vector<std::string>& gpus) {
 InterruptedCpus::Counts InterruptedCpus::counts(const std::vector<std::string>& gpus) const {
   Counts counts;
   for (const std::string& gpu : gpus) {
-    for (const int line : numbers_in(root_ / "sys/bus/pci/devices" / gpu / "msi_irqs")) {
+    for (const int line : numbered_entries(root_ / "sys/bus/pci/devices" / gpu / "msi_irqs")) {
       std::ifstream file(root_ / "sys/kernel/irq" / std::to_string(line) / "per_cpu_count");
       std::uint64_t count = 0;
       for (int cpu = 0; file >> count; ++cpu) {

@@ -78,13 +78,18 @@ INSTANTIATE_TEST_SUITE_P(Layers, DenseConvolution,
                          testing::Values(Layer{3, 1, 248, 72, 5, 7}, Layer{3, 2, 248, 40, 11, 9},
                                          Layer{1, 1, 504, 104, 5, 6}, Layer{1, 2, 504, 104, 9, 9}));
 
-TEST(ConvShape, IsFoundForEveryLayerThatFitsAndForNoOther) {
+cuda::ConvArguments small_image_of_many_channels() {
   cuda::ConvArguments a;
   a.x.c = 512;
   a.n = 512;
   a.h = a.w = 20;
   a.kernel = 3;
   a.stride = 1;
+  return a;
+}
+
+TEST(ConvShape, IsFoundForEveryLayerThatFitsAndForNoOther) {
+  cuda::ConvArguments a = small_image_of_many_channels();
   for (const std::size_t shared : {std::size_t{48} * 1024, std::size_t{99} * 1024, kShared}) {
     a.shape = cuda::choose_shape(a, shared);
     ASSERT_GE(a.shape.tile, 0);
@@ -95,12 +100,7 @@ TEST(ConvShape, IsFoundForEveryLayerThatFitsAndForNoOther) {
 }
 
 TEST(ConvShape, OfASmallImageWithManyChannelsGivesMostMultiprocessorsABlock) {
-  cuda::ConvArguments a;
-  a.x.c = 512;
-  a.n = 512;
-  a.h = a.w = 20;
-  a.kernel = 3;
-  a.stride = 1;
+  cuda::ConvArguments a = small_image_of_many_channels();
   a.shape = cuda::choose_shape(a, kShared);
   const int tiles = ((a.h + a.shape.ty - 1) / a.shape.ty) * ((a.w + a.shape.tx - 1) / a.shape.tx);
   const int channels = cuda::kConvTiles[a.shape.tile].channels();

@@ -524,13 +524,8 @@ class Finder {
   }
 
   [[nodiscard]] bool fits(const std::vector<int>& members) const {
-    ConvArguments a;
-    const Shape& out = graph_.shape(op(members[0]).output);
-    a.x.c = static_cast<int>(graph_.shape(op(members[0]).inputs[0])[1]);
-    a.kernel = conv(members[0])->kernel.y;
-    a.stride = conv(members[0])->stride.y;
-    a.h = static_cast<int>(out[2]);
-    a.w = static_cast<int>(out[3]);
+    ConvArguments a = conv_sizes(graph_, op(members[0]));
+    a.n = 0;
     for (const int j : members) a.n += round_up(static_cast<int>(graph_.shape(op(j).output)[1]), 16);
     return choose_shape(a, options_.shared_bytes).tile >= 0;
   }
@@ -544,6 +539,19 @@ class Finder {
 };
 
 }  // namespace
+
+ConvArguments conv_sizes(const Graph& graph, const Op& op) {
+  const auto& conv = std::get<Conv>(op.operation);
+  const Shape& out = graph.shape(op.output);
+  ConvArguments a;
+  a.x.c = static_cast<int>(graph.shape(op.inputs[0])[1]);
+  a.kernel = conv.kernel.y;
+  a.stride = conv.stride.y;
+  a.n = round_up(static_cast<int>(out[1]), 16);
+  a.h = static_cast<int>(out[2]);
+  a.w = static_cast<int>(out[3]);
+  return a;
+}
 
 Fusion find_fusions(Graph& graph, const PlanOptions& options) { return Finder(graph, options).find(); }
 

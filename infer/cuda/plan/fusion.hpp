@@ -104,4 +104,7 @@ struct Fusion {
 // `graph` may be changed: activations move from behind a Concat to in front of it.
 [[nodiscard]] Fusion find_fusions(Graph& graph, const PlanOptions& options);
 
+// What choose_shape() reads of a dense convolution by itself; where several share a kernel, `n` is the sum of theirs.
+[[nodiscard]] ConvArguments conv_sizes(const Graph& graph, const Op& op);
+
 }  // namespace camd::infer::cuda

@@ -105,14 +105,7 @@ class Grouper {
     const Shape& in = graph_.shape(op(i).inputs[0]);
     const Shape& out = graph_.shape(op(i).output);
     if (in[1] < kManyChannels || out[1] < kManyChannels) return false;
-    ConvArguments a;
-    a.kernel = conv->kernel.y;
-    a.stride = conv->stride.y;
-    a.x.c = static_cast<int>(in[1]);
-    a.n = round_up(static_cast<int>(out[1]), 16);
-    a.h = static_cast<int>(out[2]);
-    a.w = static_cast<int>(out[3]);
-    return choose_shape(a, options_.shared_bytes).tile >= 0;
+    return choose_shape(conv_sizes(graph_, op(i)), options_.shared_bytes).tile >= 0;
   }
 
   // ---- One group of operators as layers

@@ -1,0 +1,39 @@
+// Functions of NVIDIA's driver that the runtime does not offer, asked for by name. Private to device/cuda.
+//
+// Threads: [any]. Nothing is enqueued; current_context() is about the calling thread.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+namespace camd::device {
+
+// A function of the driver, which is not linked; null where it has none of that name.
+inline void* driver_function(const char* name, [[maybe_unused]] unsigned version) noexcept {
+  void* found = nullptr;
+  cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
+#if CUDART_VERSION >= 12050
+  const cudaError_t error = cudaGetDriverEntryPointByVersion(name, &found, version, cudaEnableDefault, &result);
+#else
+  const cudaError_t error = cudaGetDriverEntryPoint(name, &found, cudaEnableDefault, &result);
+#endif
+  if (error == cudaSuccess && result == cudaDriverEntryPointSuccess) return found;
+  (void)cudaGetLastError();
+  return nullptr;
+}
+
+using WriteValue = int (*)(cudaStream_t stream, unsigned long long address, unsigned value, unsigned flags);
+inline WriteValue find_write_value() noexcept {
+  constexpr unsigned kVersion = 11070;
+  return reinterpret_cast<WriteValue>(driver_function("cuStreamWriteValue32", kVersion));
+}
+
+// The runtime's context of this thread, which is the GPU's primary one.
+inline void* current_context() noexcept {
+  using GetCurrent = int (*)(void**);
+  constexpr unsigned kVersion = 4000;
+  const auto get = reinterpret_cast<GetCurrent>(driver_function("cuCtxGetCurrent", kVersion));
+  void* context = nullptr;
+  return get != nullptr && get(&context) == 0 ? context : nullptr;
+}
+
+}  // namespace camd::device
