@@ -213,7 +213,9 @@ struct ConvMemory {
   int stages_bytes;  // of all stages, or of the sums that teams add afterwards in the same memory
   Divider by_words;  // 16-byte words of a pixel
   Divider by_halo_x, by_steps, by_tx;
-  [[nodiscard]] constexpr std::size_t total() const { return static_cast<std::size_t>(table_bytes + stages_bytes); }
+  [[nodiscard]] constexpr std::size_t total() const {
+    return static_cast<std::size_t>(table_bytes) + static_cast<std::size_t>(stages_bytes);
+  }
 };
 [[nodiscard]] constexpr ConvMemory conv_memory(const ConvArguments& a) {
   const ConvTile& tile = kConvTiles[a.shape.tile];

@@ -10,6 +10,7 @@
 #include <optional>
 #include <queue>
 
+#include "infer/cuda/kernels/tiles.hpp"
 #include "infer/cuda/plan/packing.hpp"
 
 namespace camd::infer::cuda {
