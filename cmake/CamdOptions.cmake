@@ -52,6 +52,7 @@ if("now" IN_LIST CAMD_HARDENING)
 endif()
 
 if(CAMD_SANITIZE)
+  target_compile_definitions(camd_options INTERFACE CAMD_SANITIZED)
   target_compile_options(camd_options INTERFACE
     "$<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=${CAMD_SANITIZE};-fno-omit-frame-pointer;-fno-sanitize-recover=all>")
   target_link_options(camd_options INTERFACE "-fsanitize=${CAMD_SANITIZE}")

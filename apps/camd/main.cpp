@@ -22,6 +22,7 @@
 #include "apps/camd/commands.hpp"
 #include "apps/camd/new_plugin.hpp"
 #include "apps/manual/manual.hpp"
+#include "base/crash.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "config/describe.hpp"
@@ -327,6 +328,7 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   secure_standard_descriptors();
   limit_heaps();
+  base::install_crash_handler(&base::report_crash_to_stderr);
   // A reader of stdout that goes away is an error code of write(), not a death.
   signal(SIGPIPE, SIG_IGN);
   try {
