@@ -135,6 +135,20 @@ class TimedEvent {
   std::unique_ptr<EventState> state_;
 };
 
+// A point in a stream that threads of the host wait for, and nothing else does. On a GPU it is cheaper to wait for than
+// an Event: the stream writes a number into host memory, so that who waits need not call the driver, whose locks all
+// threads share. Empty until it is made by Device::make_fence().
+class Fence {
+ public:
+  Fence() noexcept = default;
+  explicit Fence(std::unique_ptr<EventState> state) noexcept : state_(std::move(state)) {}
+  // The fence must not be empty.
+  [[nodiscard]] EventState& state() const noexcept { return *state_; }
+
+ private:
+  std::unique_ptr<EventState> state_;
+};
+
 // A binary semaphore on the device: one stream raises it, another waits for it (Device::raise(), Device::await()).
 // Empty until it is made by Device::make_signal().
 class Signal {
@@ -222,6 +236,7 @@ class Device {
   [[nodiscard]] virtual Stream make_urgent_stream(const std::string& name) { return make_stream(name); }
   [[nodiscard]] virtual Event make_event() = 0;
   [[nodiscard]] virtual TimedEvent make_timed_event() = 0;
+  [[nodiscard]] virtual Fence make_fence() = 0;
 
   // ---- Enqueue; do not synchronise. [no-alloc]
   // Both pointers must stay valid until the copy has happened. They may be null where size_bytes is 0.
@@ -230,6 +245,9 @@ class Device {
   // or the record before has been reached.
   virtual Status record(Event& event, StreamRef stream) = 0;
   virtual Status record(TimedEvent& event, StreamRef stream) = 0;
+  // Who waits for `fence` from now on waits until the earlier work of `stream` is done. Not in a capture. No other call
+  // may use `fence` at the same time.
+  virtual Status signal(Fence& fence, StreamRef stream) = 0;
   // Later work of `stream` starts after the latest record() of `event` has been reached. An event that was never
   // recorded holds nothing up.
   virtual Status wait(const Event& event, StreamRef stream) = 0;
@@ -329,6 +347,9 @@ class Device {
   // ---- Ask
   // [blocks] until the latest record() of `event` has been reached. Returns status().
   virtual Status synchronize(const Event& event) = 0;
+  // [blocks] until the latest signal() of `fence` has been reached; at once where there was none. Returns status(). A
+  // device that is lost, which may be noticed a millisecond late, holds nobody up.
+  virtual Status synchronize(const Fence& fence) = 0;
   // [blocks] until all work enqueued so far on `stream` is done. Returns status().
   virtual Status synchronize(StreamRef stream) = 0;
   // True when the latest record() has been reached, or when there was none. The CUDA device answers true once it is

@@ -394,16 +394,14 @@ class HostDeviceImpl final : public HostDevice {
   }
   [[nodiscard]] Event make_event() override { return Event(std::make_unique<HostEvent>()); }
   [[nodiscard]] TimedEvent make_timed_event() override { return TimedEvent(std::make_unique<HostTimedEvent>(times_)); }
+  [[nodiscard]] Fence make_fence() override { return Fence(std::make_unique<HostEvent>()); }
 
   Status copy(void* to, const void* from, std::size_t size_bytes, CopyKind /*kind*/, StreamRef stream) override {
     return enqueue(Copy{to, from, size_bytes}, stream);
   }
 
-  Status record(Event& event, StreamRef stream) override {
-    if (failure_.lost()) return failure_.status();
-    static_cast<HostEvent&>(event.state()).set(stream_of(stream).here());
-    return {};
-  }
+  Status record(Event& event, StreamRef stream) override { return set(event.state(), stream); }
+  Status signal(Fence& fence, StreamRef stream) override { return set(fence.state(), stream); }
 
   Status record(TimedEvent& event, StreamRef stream) override {
     EventTime& time = static_cast<HostTimedEvent&>(event.state()).time();
@@ -421,11 +419,8 @@ class HostDeviceImpl final : public HostDevice {
     return enqueue(Call{function, argument}, stream);
   }
 
-  Status synchronize(const Event& event) override {
-    const Mark mark = static_cast<const HostEvent&>(event.state()).mark();
-    if (mark.work != nullptr) mark.work->wait_past(mark.position);
-    return failure_.status();
-  }
+  Status synchronize(const Event& event) override { return wait_for(event.state()); }
+  Status synchronize(const Fence& fence) override { return wait_for(fence.state()); }
 
   Status synchronize(StreamRef stream) override {
     Work& work = stream_of(stream).work();
@@ -456,6 +451,18 @@ class HostDeviceImpl final : public HostDevice {
   }
 
  private:
+  Status set(EventState& event, StreamRef stream) {
+    if (failure_.lost()) return failure_.status();
+    static_cast<HostEvent&>(event).set(stream_of(stream).here());
+    return {};
+  }
+
+  Status wait_for(const EventState& event) {
+    const Mark mark = static_cast<const HostEvent&>(event).mark();
+    if (mark.work != nullptr) mark.work->wait_past(mark.position);
+    return failure_.status();
+  }
+
   Status enqueue(const Operation& operation, StreamRef ref) {
     if (failure_.lost()) return failure_.status();
     const HostStream& stream = stream_of(ref);

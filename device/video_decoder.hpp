@@ -22,7 +22,7 @@
 
 namespace camd::device {
 
-class Event;
+class Fence;
 
 enum class VideoCodec : std::uint8_t { kH264, kH265, kAv1, kVp8, kVp9, kJpeg };
 inline constexpr int kVideoCodecCount = 6;
@@ -32,7 +32,7 @@ struct DecodedPicture {
   base::PictureLayout layout;       // NV12; the offsets are from `data`
   const std::byte* data = nullptr;  // in the device's memory
   // Reached when the picture is complete. Valid until the taker's call returns.
-  const Event* ready = nullptr;
+  const Fence* ready = nullptr;
   std::optional<std::int64_t> time_ns;                 // of the access unit that it came in
   bool damaged = false;                                // the decoder says that it is not as it was sent
   void (*release)(void* argument) noexcept = nullptr;  // once

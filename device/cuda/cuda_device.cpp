@@ -19,6 +19,7 @@
 #include "device/cuda/cuda_owners.hpp"
 #include "device/cuda/cuda_video.hpp"
 #include "device/cuda/driver_functions.hpp"
+#include "device/cuda/polling.hpp"
 #include "device/exported_memory.hpp"
 #include "device/memory_exporter.hpp"
 #include "device/sticky_failure.hpp"
@@ -29,38 +30,11 @@ namespace {
 using base::Error;
 using base::ErrorKind;
 
-std::string describe(cudaError_t error) {
-  return std::string(cudaGetErrorName(error)) + ": " + cudaGetErrorString(error);
-}
-
-std::string version_text(int version) {
-  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
-}
-
-// The API version of the driver, 0 when there is none.
-int driver_version() {
-  int version = 0;
-  if (cudaDriverGetVersion(&version) != cudaSuccess) version = 0;
-  return version;
-}
-
-std::string no_device_reason(cudaError_t error) {
-  const int driver = driver_version();
-  const std::string needed = version_text(CUDART_VERSION / 1000 * 1000);
-  if (driver == 0) return "no NVIDIA driver is loaded: install one that supports CUDA " + needed + " or later";
-  switch (error) {
-    case cudaErrorInsufficientDriver:
-      return "the NVIDIA driver supports CUDA " + version_text(driver) + ", camd needs " + needed +
-             ": update the driver";
-    case cudaErrorNoDevice: return "the NVIDIA driver finds no GPU: see nvidia-smi and CUDA_VISIBLE_DEVICES";
-    default: return describe(error);
-  }
-}
-
 unsigned* native_word(const Signal& s) noexcept { return static_cast<const CudaSignal&>(s.state()).word(); }
 
 cudaStream_t native_stream(StreamRef stream) noexcept { return static_cast<cudaStream_t>(stream.native()); }
 cudaEvent_t native_event(const Event& e) noexcept { return static_cast<const CudaEvent&>(e.state()).handle(); }
+cudaEvent_t event_of(const Fence& fence) noexcept { return static_cast<const CudaEvent&>(fence.state()).handle(); }
 cudaEvent_t native_event(const TimedEvent& e) noexcept { return static_cast<const CudaEvent&>(e.state()).handle(); }
 
 cudaMemcpyKind native_kind(CopyKind kind) noexcept {
@@ -191,6 +165,10 @@ class CudaDeviceImpl final : public CudaDevice, public MemoryExporter {
 
   [[nodiscard]] Event make_event() override { return Event(make_event_state(cudaEventDisableTiming)); }
   [[nodiscard]] TimedEvent make_timed_event() override { return TimedEvent(make_event_state(cudaEventDefault)); }
+  [[nodiscard]] Fence make_fence() override {
+    if (write_value_ == nullptr) return Fence(make_event_state(cudaEventDisableTiming));
+    return Fence(std::make_unique<CudaFence>(fence_words_, take_word(fence_words_, "a fence")));
+  }
 
   Status copy(void* to, const void* from, std::size_t size_bytes, CopyKind kind, StreamRef stream) override {
     return enqueue("cudaMemcpyAsync",
@@ -204,6 +182,16 @@ class CudaDeviceImpl final : public CudaDevice, public MemoryExporter {
 
   Status record(Event& event, StreamRef stream) override {
     return enqueue("cudaEventRecord", [&] { return cudaEventRecord(native_event(event), native_stream(stream)); });
+  }
+
+  Status signal(Fence& fence, StreamRef stream) override {
+    if (write_value_ == nullptr) {
+      return enqueue("cudaEventRecord", [&] { return cudaEventRecord(event_of(fence), native_stream(stream)); });
+    }
+    return enqueue("cuStreamWriteValue32", [&] {
+      const auto [word, number] = static_cast<CudaFence&>(fence.state()).next(native_stream(stream));
+      return write_word(stream, word, number);
+    });
   }
 
   Status record(TimedEvent& event, StreamRef stream) override { return record_as_node(native_event(event), stream); }
@@ -258,14 +246,7 @@ class CudaDeviceImpl final : public CudaDevice, public MemoryExporter {
   [[nodiscard]] bool supports_signals() const noexcept override { return write_value_ != nullptr; }
 
   [[nodiscard]] Signal make_signal() override {
-    select_for_setup();
-    unsigned* word = nullptr;
-    const auto take = [&] {
-      cudaError_t error = cudaSuccess;
-      word = signal_words_.take(error);
-      return error;
-    };
-    setup(call("cudaMalloc", take), "allocating a signal");
+    unsigned* const word = take_word(signal_words_, "a signal");
     auto state = std::make_unique<CudaSignal>(signal_words_, word);
     // On a stream, and waited for: streams of this device do not wait for the default stream, so a clearing there could
     // come behind the first raise() and undo it.
@@ -278,8 +259,7 @@ class CudaDeviceImpl final : public CudaDevice, public MemoryExporter {
   }
 
   Status raise(Signal& signal, StreamRef stream) override {
-    return enqueue("cuStreamWriteValue32",
-                   [&] { return write_word(stream, reinterpret_cast<std::uintptr_t>(native_word(signal)), 1); });
+    return enqueue("cuStreamWriteValue32", [&] { return write_word(stream, native_word(signal), 1); });
   }
 
   Status await(Signal& signal, StreamRef stream) override {
@@ -312,23 +292,22 @@ class CudaDeviceImpl final : public CudaDevice, public MemoryExporter {
     return false;
   }
 
-  Status synchronize(const Event& event) override {
-    using Clock = std::chrono::steady_clock;
-    const Clock::time_point start = Clock::now();
-    for (;;) {
-      bool done = false;
-      Status asked = ask(event, done);
-      if (!asked || done) return asked;
-      const Duration waited = Clock::now() - start;
-      if (waited < options_.spin) {
-        relax();
-      } else {
-        // Long waits: a thirty-second of the time waited so far is added at most, and the CPU is left alone.
-        const auto nap =
-            std::clamp<Duration>(waited / 32, std::chrono::microseconds(10), std::chrono::microseconds(200));
-        std::this_thread::sleep_for(nap);
-      }
+  Status synchronize(const Event& event) override { return poll(native_event(event)); }
+
+  // The driver is asked, once in a while, only because a stream that has failed writes nothing.
+  Status synchronize(const Fence& fence) override {
+    if (write_value_ == nullptr) return poll(event_of(fence));
+    const auto& own = static_cast<const CudaFence&>(fence.state());
+    Polling polling(options_.spin);
+    Duration next_question = kTrustInFences;
+    while (!own.reached() && !failure_.lost()) {
+      const Duration waited = polling.pause();
+      if (waited < next_question) continue;
+      next_question = waited + kTrustInFences;
+      const cudaError_t error = call("cudaStreamQuery", [&] { return cudaStreamQuery(own.stream()); });
+      if (error != cudaErrorNotReady) return check(error, "cudaStreamQuery");
     }
+    return status();
   }
 
   Status synchronize(StreamRef stream) override {
@@ -337,7 +316,7 @@ class CudaDeviceImpl final : public CudaDevice, public MemoryExporter {
 
   [[nodiscard]] bool reached(const Event& event) override {
     bool done = false;
-    return !ask(event, done) || done;
+    return !ask(native_event(event), done) || done;
   }
 
   [[nodiscard]] Duration elapsed(const TimedEvent& from, const TimedEvent& to) override {
@@ -386,15 +365,7 @@ class CudaDeviceImpl final : public CudaDevice, public MemoryExporter {
   static constexpr std::size_t kHostAlignment = 4096;
   static constexpr std::uint64_t kKeptInPool = std::uint64_t{1} << 30U;  // bytes that nobody uses
 
-  static void relax() noexcept {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    asm volatile("isb");  // `yield` does nothing on most processors
-#else
-    std::this_thread::yield();
-#endif
-  }
+  static constexpr Duration kTrustInFences = std::chrono::milliseconds(1);
 
   // Makes one CUDA call on this GPU, or the test's error instead of it.
   template <typename Call>
@@ -424,17 +395,41 @@ class CudaDeviceImpl final : public CudaDevice, public MemoryExporter {
     });
   }
 
-  Status ask(const Event& event, bool& done) noexcept {
+  // [blocks] until the event is reached.
+  Status poll(cudaEvent_t event) {
+    Polling polling(options_.spin);
+    for (;;) {
+      bool done = false;
+      Status asked = ask(event, done);
+      if (!asked || done) return asked;
+      (void)polling.pause();
+    }
+  }
+
+  Status ask(cudaEvent_t event, bool& done) noexcept {
     if (failure_.lost()) return status();
-    const cudaError_t error = call("cudaEventQuery", [&] { return cudaEventQuery(native_event(event)); });
+    const cudaError_t error = call("cudaEventQuery", [&] { return cudaEventQuery(event); });
     if (error == cudaErrorNotReady) return {};
     done = true;
     return check(error, "cudaEventQuery");
   }
 
   // The driver's errors have the runtime's numbers.
-  cudaError_t write_word(StreamRef stream, std::uintptr_t address, unsigned value) const noexcept {
-    return static_cast<cudaError_t>(write_value_(native_stream(stream), address, value, 0));
+  cudaError_t write_word(StreamRef stream, const unsigned* word, unsigned value) const noexcept {
+    return static_cast<cudaError_t>(
+        write_value_(native_stream(stream), reinterpret_cast<std::uintptr_t>(word), value, 0));
+  }
+
+  [[nodiscard]] unsigned* take_word(StreamWords& words, const char* what) {
+    select_for_setup();
+    unsigned* word = nullptr;
+    const auto take = [&] {
+      cudaError_t error = cudaSuccess;
+      word = words.take(error);
+      return error;
+    };
+    setup(call("cudaMalloc", take), std::string("allocating ") + what);
+    return word;
   }
 
   Status fail(cudaError_t error, const char* name) noexcept {
@@ -512,10 +507,13 @@ class CudaDeviceImpl final : public CudaDevice, public MemoryExporter {
     const Stream stream = make_stream("signal");
     const Signal signal = make_signal();
     unsigned word = 0;
-    const bool works = write_word(stream, reinterpret_cast<std::uintptr_t>(native_word(signal)), 1) == cudaSuccess &&
+    CudaFence fence(fence_words_, take_word(fence_words_, "a fence"));
+    const auto [on_host, number] = fence.next(native_stream(stream));
+    const bool works = write_word(stream, native_word(signal), 1) == cudaSuccess &&
+                       write_word(stream, on_host, number) == cudaSuccess &&
                        cudaMemcpyAsync(&word, native_word(signal), sizeof(word), cudaMemcpyDeviceToHost,
                                        native_stream(stream)) == cudaSuccess &&
-                       cudaStreamSynchronize(native_stream(stream)) == cudaSuccess && word == 1;
+                       cudaStreamSynchronize(native_stream(stream)) == cudaSuccess && word == 1 && fence.reached();
     if (works) return;
     (void)cudaGetLastError();
     write_value_ = nullptr;
@@ -539,27 +537,18 @@ class CudaDeviceImpl final : public CudaDevice, public MemoryExporter {
   int greatest_priority_ = 0;
   cudaMemPool_t pool_ = nullptr;          // null: this device has none
   cudaStream_t memory_stream_ = nullptr;  // of the pool
-  WriteValue write_value_ = nullptr;      // null: no signals
+  WriteValue write_value_ = nullptr;      // null: no signals, and fences are events
   void* context_ = nullptr;               // a CUcontext
 
   CudaVideo video_{*this};
 
   std::atomic<std::size_t> allocated_{0};
-  SignalWords signal_words_{index_, allocated_};
+  StreamWords signal_words_{index_, StreamWords::Where::kDevice, allocated_};
+  StreamWords fence_words_{index_, StreamWords::Where::kHost, allocated_};
   StickyFailure failure_;
 };
 
 }  // namespace
-
-CudaDevices cuda_devices() noexcept {
-  CudaDevices found;
-  const cudaError_t error = cudaGetDeviceCount(&found.count);
-  if (error == cudaSuccess && found.count > 0) return found;
-  (void)cudaGetLastError();
-  found.count = 0;
-  found.reason = no_device_reason(error == cudaSuccess ? cudaErrorNoDevice : error);
-  return found;
-}
 
 std::unique_ptr<CudaDevice> make_cuda_device(int index, const CudaDeviceOptions& options) {
   const CudaDevices found = cuda_devices();

@@ -133,20 +133,23 @@ class ExportedMemory final : public MemoryState {
   std::atomic<std::size_t>& total_;
 };
 
-// A word of device memory: 0, or 1 when raised.
-// The words that signals are. They are cudaMalloc()'s own: drivers refused to let a stream write into memory from a
-// pool (CUDA_ERROR_INVALID_VALUE). Freeing such memory waits for all of the GPU, so what was taken stays until the end.
-// [any] Outlives the signals.
-class SignalWords {
+// The words that streams write: those of signals lie in device memory, those of fences in page-locked host memory,
+// where both sides use the same address. In device memory they are cudaMalloc()'s own: drivers refused to let a stream
+// write into memory from a pool (CUDA_ERROR_INVALID_VALUE). Freeing such memory waits for all of the GPU, so what was
+// taken stays until the end. [any] Outlives signals and fences.
+class StreamWords {
  public:
-  SignalWords(int index, std::atomic<std::size_t>& total) : index_(index), total_(total) {}
-  ~SignalWords() {
+  enum class Where : std::uint8_t { kDevice, kHost };
+
+  // `total` counts the bytes of device memory.
+  StreamWords(int index, Where where, std::atomic<std::size_t>& total) : index_(index), where_(where), total_(total) {}
+  ~StreamWords() {
     (void)select_gpu(index_);
-    for (void* block : blocks_) (void)cudaFree(block);
-    total_ -= blocks_.size() * kBlock;
+    for (void* block : blocks_) (void)(where_ == Where::kHost ? cudaFreeHost(block) : cudaFree(block));
+    if (where_ == Where::kDevice) total_ -= blocks_.size() * kBlock;
   }
-  SignalWords(const SignalWords&) = delete;
-  SignalWords& operator=(const SignalWords&) = delete;
+  StreamWords(const StreamWords&) = delete;
+  StreamWords& operator=(const StreamWords&) = delete;
 
   // A word that nobody has, on the current GPU; null and an error where there is no memory. What it holds is not set.
   [[nodiscard]] unsigned* take(cudaError_t& error) {
@@ -154,10 +157,11 @@ class SignalWords {
     error = cudaSuccess;
     if (free_.empty()) {
       void* block = nullptr;
-      error = cudaMalloc(&block, kBlock);
+      error = where_ == Where::kHost ? cudaHostAlloc(&block, kBlock, cudaHostAllocPortable | cudaHostAllocMapped)
+                                     : cudaMalloc(&block, kBlock);
       if (error != cudaSuccess) return nullptr;
       blocks_.push_back(block);
-      total_ += kBlock;
+      if (where_ == Where::kDevice) total_ += kBlock;
       free_.reserve(blocks_.size() * kBlock / kApart);
       for (std::size_t at = 0; at < kBlock; at += kApart) {
         free_.push_back(reinterpret_cast<unsigned*>(static_cast<std::byte*>(block) + at));
@@ -174,26 +178,61 @@ class SignalWords {
 
  private:
   static constexpr std::size_t kBlock = 4096;
-  static constexpr std::size_t kApart = 32;  // a sector of the cache: a word that is waited for shares none
+  static constexpr std::size_t kApart = 64;  // a line of the CPU's caches: a word that is waited for shares none
 
   const int index_;
+  const Where where_;
   std::atomic<std::size_t>& total_;
   base::Mutex mutex_;
   std::vector<void*> blocks_ CAMD_GUARDED_BY(mutex_);
   std::vector<unsigned*> free_ CAMD_GUARDED_BY(mutex_);
 };
 
+// A word of device memory: 0, or 1 when raised.
 class CudaSignal final : public SignalState {
  public:
-  CudaSignal(SignalWords& words, unsigned* word) : words_(words), word_(word) {}
+  CudaSignal(StreamWords& words, unsigned* word) : words_(words), word_(word) {}
   ~CudaSignal() override { words_.give(word_); }
   CudaSignal(const CudaSignal&) = delete;
   CudaSignal& operator=(const CudaSignal&) = delete;
   [[nodiscard]] unsigned* word() const noexcept { return word_; }
 
  private:
-  SignalWords& words_;
+  StreamWords& words_;
   unsigned* const word_;
+};
+
+// A word of host memory, into which streams write the number of the signal that they have come to.
+class CudaFence final : public EventState {
+ public:
+  CudaFence(StreamWords& words, unsigned* word) : words_(words), word_(word), signalled_(*word) {}
+  // A word that a stream may still write is nobody else's.
+  ~CudaFence() override {
+    if (reached()) words_.give(word_);
+  }
+  CudaFence(const CudaFence&) = delete;
+  CudaFence& operator=(const CudaFence&) = delete;
+
+  // The word, and what `stream` shall write there.
+  struct Next {
+    unsigned* word;
+    unsigned number;
+  };
+  [[nodiscard]] Next next(cudaStream_t stream) noexcept {
+    stream_ = stream;
+    return {word_, ++signalled_};
+  }
+  // The latest signal.
+  [[nodiscard]] bool reached() const noexcept {
+    return std::atomic_ref(*word_).load(std::memory_order_acquire) == signalled_;
+  }
+  [[nodiscard]] cudaStream_t stream() const noexcept { return stream_; }  // that the latest signal is of
+
+ private:
+  StreamWords& words_;
+  unsigned* const word_;
+  unsigned signalled_;
+  cudaStream_t stream_ = nullptr;
 };
 
 class CudaImportedMemory final : public ImportedMemory {

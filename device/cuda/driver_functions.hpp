@@ -1,11 +1,29 @@
-// Functions of NVIDIA's driver that the runtime does not offer, asked for by name. Private to device/cuda.
+// Functions of NVIDIA's driver that the runtime does not offer, asked for by name, and its versions and errors as
+// texts. Private to device/cuda.
 //
 // Threads: [any]. Nothing is enqueued; current_context() is about the calling thread.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
+#include <string>
+
 namespace camd::device {
+
+inline std::string describe(cudaError_t error) {
+  return std::string(cudaGetErrorName(error)) + ": " + cudaGetErrorString(error);
+}
+
+inline std::string version_text(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+// The API version of the driver, 0 when there is none.
+inline int driver_version() {
+  int version = 0;
+  if (cudaDriverGetVersion(&version) != cudaSuccess) version = 0;
+  return version;
+}
 
 // A function of the driver, which is not linked; null where it has none of that name.
 inline void* driver_function(const char* name, [[maybe_unused]] unsigned version) noexcept {

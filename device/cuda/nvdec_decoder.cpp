@@ -131,7 +131,7 @@ class NvdecDecoder final : public VideoDecoder {
         options_(options),
         taker_(taker),
         stream_(device.make_stream("decode")),
-        ready_(device.make_event()) {
+        ready_(device.make_fence()) {
     if (options.held < 1 || options.held > kMostHeld) {
       throw Error(ErrorKind::kDevice,
                   fmt::format("a decoder cannot lend {} pictures, but 1 to {}", options.held, kMostHeld));
@@ -405,7 +405,7 @@ class NvdecDecoder final : public VideoDecoder {
     picture.damaged = was_damaged(shown.picture_index);
     picture.release = &Session::give_back;
     picture.argument = loan;
-    if (!device_.record(ready_, stream_).ok()) {  // lost: decode() says so
+    if (!device_.signal(ready_, stream_).ok()) {  // lost: decode() says so
       Session::give_back(loan);
       return kStop;
     }
@@ -442,7 +442,7 @@ class NvdecDecoder final : public VideoDecoder {
   const VideoDecoderOptions options_;
   VideoTaker& taker_;
   Stream stream_;
-  Event ready_;
+  Fence ready_;
   CUvideoparser parser_ = nullptr;
   std::shared_ptr<Session> session_;
   std::string refusal_;  // for good

@@ -240,7 +240,7 @@ Status FramePath::enqueue(InFlight& in_flight) {
   CAMD_TRY(download(in_flight, compute, back));
   if (in_flight.d2h_bytes > 0) CAMD_TRY(device_.record(in_flight.times.download_end, back));
   CAMD_TRY(take_picture_back(in_flight, back));
-  return device_.record(in_flight.downloaded, back);
+  return device_.signal(in_flight.downloaded, back);
 }
 
 // The upload stays outside: so the graph is the same for every slot, and the slot is free as soon as it was read. The
@@ -269,13 +269,13 @@ Status FramePath::enqueue_graph(InFlight& in_flight) {
   if (!copies_ && kernels_alone(in_flight)) CAMD_TRY(device_.record(in_flight.times.upload_end, stream));
   CAMD_TRY(upload(in_flight, signals_ ? copy_stream_.ref() : stream));
   CAMD_TRY(device_.launch(captured.front().graph, stream));
-  if (!copies_) CAMD_TRY(device_.record(in_flight.slot_read, stream));
+  if (!copies_) CAMD_TRY(device_.signal(in_flight.slot_read, stream));
   CAMD_TRY(take_picture_back(in_flight, stream));
-  CAMD_TRY(device_.record(in_flight.downloaded, stream));
+  CAMD_TRY(device_.signal(in_flight.downloaded, stream));
   if (!kernels_alone(in_flight)) return {};
   // Behind what the completion waits for: it need not wait for this.
   CAMD_TRY(device_.record(in_flight.times.infer_end, stream));
-  return device_.record(in_flight.timed, stream);
+  return device_.signal(in_flight.timed, stream);
 }
 
 Status FramePath::capture(InFlight& in_flight, const infer::PictureView& picture, StreamRef stream) {
@@ -350,7 +350,7 @@ Status FramePath::enqueue_work(InFlight& in_flight, const infer::PictureView& pi
   CAMD_TRY(in_flight.execution->enqueue_preprocess(picture, compute));
   CAMD_TRY(mark(in_flight, in_flight.times.preprocess_end, compute));
   // In mapped memory the slot itself is what preprocessing reads.
-  if (!copies_) CAMD_TRY(device_.record(in_flight.slot_read, compute));
+  if (!copies_ && !options_.graph) CAMD_TRY(device_.signal(in_flight.slot_read, compute));
   CAMD_TRY(in_flight.execution->enqueue_network(compute));
   return mark(in_flight, in_flight.times.infer_end, compute);
 }
@@ -375,7 +375,7 @@ Status FramePath::upload(InFlight& in_flight, StreamRef stream) {
   if (signals_) CAMD_TRY(device_.raise(in_flight.picture_there, stream));
   if (options_.wait_each) CAMD_TRY(device_.synchronize(stream));
   CAMD_TRY(device_.record(in_flight.times.upload_end, stream));
-  return device_.record(in_flight.slot_read, stream);
+  return device_.signal(in_flight.slot_read, stream);
 }
 
 Status FramePath::download(InFlight& in_flight, StreamRef compute, StreamRef stream) {

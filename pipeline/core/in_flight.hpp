@@ -59,11 +59,11 @@ struct InFlight {
       : execution(std::move(made_execution)),
         times(device),
         uploaded(device.make_event()),
-        slot_read(device.make_event()),
+        slot_read(device.make_fence()),
         computed(device.make_event()),
         picture_back(device.make_event()),
-        downloaded(device.make_event()),
-        timed(device.make_event()),
+        downloaded(device.make_fence()),
+        timed(device.make_fence()),
         detections(static_cast<std::size_t>(room)) {}
 
   // ---- Made once
@@ -80,11 +80,11 @@ struct InFlight {
   StageEvents times;
   device::Signal picture_there;                // raised behind the upload; empty where graphs do not await it
   device::Event uploaded;                      // the picture is in device memory
-  device::Event slot_read;                     // the device has read the slot: it may be freed
+  device::Fence slot_read;                     // the device has read the slot: it may be freed
   device::Event computed;                      // the network has ended
   device::Event picture_back;                  // `host_picture` is filled
-  device::Event downloaded;                    // all wanted outputs are in host memory
-  device::Event timed;                         // the last time is taken, where that happens behind `downloaded`
+  device::Fence downloaded;                    // all wanted outputs are in host memory
+  device::Fence timed;                         // the last time is taken, where that happens behind `downloaded`
   std::unique_ptr<device::Stream> own_stream;  // streams: per_frame
   std::vector<CapturedPath> captured;          // one per layout (and slot, in mapped memory), last used first
   FrameTensors tensors;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "device/make_device.hpp"
+#include "tests/device/fence_contract.hpp"
 #include "tests/device/graph_contract.hpp"
 
 namespace camd::device {
@@ -189,6 +190,14 @@ TEST_F(CudaDeviceTest, AGraphThatAwaitsASignalReadsWhatWasUploadedBeforeItWasRai
   test::run_a_graph_that_awaits_its_upload(*device_);
 }
 
+TEST_F(CudaDeviceTest, AFenceThatWasNeverSignalledHoldsNobodyUp) {
+  test::a_fence_that_was_never_signalled_holds_nobody_up(*device_);
+}
+
+TEST_F(CudaDeviceTest, AFenceMeansTheWorkInFrontOfItsLatestSignal) {
+  test::a_fence_means_the_work_in_front_of_its_latest_signal(*device_);
+}
+
 TEST_F(CudaDeviceTest, CountsTheMemoryItHolds) {
   const std::size_t before = device_->allocated_bytes();
   {
@@ -234,6 +243,26 @@ TEST_F(CudaDeviceTest, TheFirstErrorStaysAndEverythingAfterItReturnsIt) {
   EXPECT_EQ(device->synchronize(event).message(), failed.message());
   EXPECT_EQ(device->status().message(), failed.message());
   EXPECT_TRUE(device->reached(event)) << "nobody shall wait for a lost device";
+}
+
+// A stream that has failed writes no word.
+TEST_F(CudaDeviceTest, AFenceIsNotWaitedForWhereItsStreamHasFailed) {
+  if (!device_->supports_signals()) GTEST_SKIP() << "this driver has no writes by a stream";
+  Fault fault;
+  CudaDeviceOptions options;
+  options.fault = inject;
+  options.fault_argument = &fault;
+  const auto device = make_cuda_device(0, options);
+  const Stream stream = device->make_stream("test"), other = device_->make_stream("other");
+  Signal held = device_->make_signal();
+  Fence fence = device->make_fence();
+  ASSERT_TRUE(device->await(held, stream).ok());
+  ASSERT_TRUE(device->signal(fence, stream).ok());
+  fault = {"cudaStreamQuery", kIllegalAddress};
+  const Status failed = device->synchronize(fence);
+  EXPECT_EQ(failed.kind(), base::ErrorKind::kDeviceLost);
+  EXPECT_THAT(failed.message(), HasSubstr("cudaStreamQuery"));
+  ASSERT_TRUE(device_->raise(held, other).ok());  // so that the stream comes to its end
 }
 
 TEST_F(CudaDeviceTest, PageLockingThatFailsIsAnErrorAndNeverPageableMemory) {

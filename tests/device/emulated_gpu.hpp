@@ -157,6 +157,7 @@ class EmulatedGpu : public device::CudaDevice, public device::MemoryExporter {
     return device::Event(std::make_unique<EventOfGpu>(host_->make_event()));
   }
   [[nodiscard]] device::TimedEvent make_timed_event() override { return host_->make_timed_event(); }
+  [[nodiscard]] device::Fence make_fence() override { return host_->make_fence(); }
 
   base::Status copy(void* to, const void* from, std::size_t size, device::CopyKind kind,
                     device::StreamRef stream) override {
@@ -185,6 +186,10 @@ class EmulatedGpu : public device::CudaDevice, public device::MemoryExporter {
     Operation operation{Kind::kTime, own.lane};
     operation.time = &event;
     return note(*own.capture, operation);
+  }
+  base::Status signal(device::Fence& fence, device::StreamRef stream) override {
+    if (of(stream).capture != nullptr) return misuse("a fence is signalled in a capture");
+    return host_->signal(fence, of(stream).host);
   }
   base::Status wait(const device::Event& event, device::StreamRef stream) override {
     const EventOfGpu& waited = of(event);
@@ -312,6 +317,7 @@ class EmulatedGpu : public device::CudaDevice, public device::MemoryExporter {
     if (of(event).capture != 0) return misuse("an event of a capture is asked outside of it");
     return host_->synchronize(of(event).host);
   }
+  base::Status synchronize(const device::Fence& fence) override { return host_->synchronize(fence); }
   base::Status synchronize(device::StreamRef stream) override { return host_->synchronize(of(stream).host); }
   [[nodiscard]] bool reached(const device::Event& event) override { return host_->reached(of(event).host); }
   [[nodiscard]] base::Duration elapsed(const device::TimedEvent& from, const device::TimedEvent& to) override {

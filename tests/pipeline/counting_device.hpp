@@ -36,6 +36,7 @@ class CountingDevice final : public device::Device {
   [[nodiscard]] device::Stream make_stream(const std::string& name) override { return make(), to_.make_stream(name); }
   [[nodiscard]] device::Event make_event() override { return make(), to_.make_event(); }
   [[nodiscard]] device::TimedEvent make_timed_event() override { return make(), to_.make_timed_event(); }
+  [[nodiscard]] device::Fence make_fence() override { return make(), to_.make_fence(); }
 
   base::Status copy(void* to, const void* from, std::size_t size, device::CopyKind kind,
                     device::StreamRef stream) override {
@@ -47,6 +48,9 @@ class CountingDevice final : public device::Device {
   base::Status record(device::TimedEvent& event, device::StreamRef stream) override {
     return enqueue(), to_.record(event, stream);
   }
+  base::Status signal(device::Fence& fence, device::StreamRef stream) override {
+    return enqueue(), to_.signal(fence, stream);
+  }
   base::Status wait(const device::Event& event, device::StreamRef stream) override {
     return enqueue(), to_.wait(event, stream);
   }
@@ -55,6 +59,7 @@ class CountingDevice final : public device::Device {
   }
 
   base::Status synchronize(const device::Event& event) override { return wait(), to_.synchronize(event); }
+  base::Status synchronize(const device::Fence& fence) override { return wait(), to_.synchronize(fence); }
   base::Status synchronize(device::StreamRef stream) override { return wait(), to_.synchronize(stream); }
   [[nodiscard]] bool reached(const device::Event& event) override { return to_.reached(event); }
   [[nodiscard]] base::Duration elapsed(const device::TimedEvent& from, const device::TimedEvent& to) override {
