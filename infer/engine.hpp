@@ -51,9 +51,15 @@ struct PictureTransform {
 struct PictureView {
   const std::byte* data = nullptr;
   base::PictureLayout layout;
-  // The stream awaits a signal (Device::await()) that is raised when the picture has arrived, and nothing was enqueued
-  // after that. So the kernel that reads the picture may start early.
+  // In front of it the stream awaits a signal (Device::await()) or copies a word (Device::copy_word()), and nothing was
+  // enqueued after that. So the kernel that reads the picture may start early.
   bool awaited = false;
+  // In place of `data`: where its address, a multiple of 16, stands in the device's memory when the work runs. So a
+  // captured graph serves pictures wherever they lie.
+  const std::byte* const* at = nullptr;
+
+  // [device] When the work runs.
+  [[nodiscard]] const std::byte* bytes() const noexcept { return at == nullptr ? data : *at; }
 };
 
 class Execution {

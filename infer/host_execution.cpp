@@ -35,7 +35,7 @@ bool HostExecution::bind_input(void* address) {
 }
 
 Status HostExecution::enqueue_preprocess(const PictureView& picture, device::StreamRef stream) {
-  if (picture.data == nullptr || picture.layout.width <= 0 || picture.layout.height <= 0) {
+  if ((picture.data == nullptr && picture.at == nullptr) || picture.layout.width <= 0 || picture.layout.height <= 0) {
     return {ErrorKind::kInternal, "enqueue_preprocess: no picture"};
   }
   picture_ = picture;
@@ -54,7 +54,8 @@ void HostExecution::preprocess_on_stream(void* self) noexcept {
   auto& execution = *static_cast<HostExecution*>(self);
   try {
     execution.result_ = Status();
-    execution.preprocessor_.run(execution.picture_, execution.input_data());
+    const PictureView& picture = execution.picture_;
+    execution.preprocessor_.run({picture.bytes(), picture.layout}, execution.input_data());
   } catch (const std::exception& error) {
     execution.result_ =
         Status(ErrorKind::kModel, fmt::format("preprocessing failed: {}", base::one_line(error.what())));

@@ -89,6 +89,15 @@ struct SamplePlan {
   int x0 = 0, y0 = 0, x1 = 0, y1 = 0;
 };
 
+// Where a picture lies.
+struct PicturePlace {
+  const std::uint8_t* data = nullptr;
+  const std::uint8_t* const* at = nullptr;  // in place of `data`: where its address stands when it is read
+};
+CAMD_HOST_DEVICE inline const std::uint8_t* bytes_of(const PicturePlace& picture) noexcept {
+  return picture.at == nullptr ? picture.data : *picture.at;
+}
+
 CAMD_HOST_DEVICE inline float clamp_channel(float value) noexcept {
   return value < 0.0F ? 0.0F : value > 255.0F ? 255.0F : value;
 }

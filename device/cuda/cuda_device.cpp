@@ -15,11 +15,11 @@
 #include <vector>
 
 #include "base/log.hpp"
-#include "device/cuda/await.hpp"
 #include "device/cuda/cuda_owners.hpp"
 #include "device/cuda/cuda_video.hpp"
 #include "device/cuda/driver_functions.hpp"
 #include "device/cuda/polling.hpp"
+#include "device/cuda/word_kernels.hpp"
 #include "device/exported_memory.hpp"
 #include "device/memory_exporter.hpp"
 #include "device/sticky_failure.hpp"
@@ -173,6 +173,11 @@ class CudaDeviceImpl final : public CudaDevice, public MemoryExporter {
   Status copy(void* to, const void* from, std::size_t size_bytes, CopyKind kind, StreamRef stream) override {
     return enqueue("cudaMemcpyAsync",
                    [&] { return cudaMemcpyAsync(to, from, size_bytes, native_kind(kind), native_stream(stream)); });
+  }
+
+  Status copy_word(std::uint64_t* to, const std::uint64_t* from, StreamRef stream) override {
+    return enqueue("copying a word",
+                   [&] { return static_cast<cudaError_t>(device::copy_word(to, from, native_stream(stream))); });
   }
 
   Status clear(void* data, std::size_t size_bytes, StreamRef stream) override {

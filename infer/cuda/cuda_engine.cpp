@@ -64,16 +64,17 @@ class CudaExecution final : public Execution {
       layout_ = picture.layout;
       sample_plan_ = make_sample_plan(layout_, input_options_);
     }
-    const auto* const bytes = reinterpret_cast<const std::uint8_t*>(picture.data);
+    const PicturePlace place{reinterpret_cast<const std::uint8_t*>(picture.data),
+                             reinterpret_cast<const std::uint8_t* const*>(picture.at)};
     Status selected = device_.select();
     if (!selected) return selected;
     if (plan_.stem < 0 || keep_input_) {
-      const cuda::PreprocessArguments arguments{sample_plan_, bytes, reinterpret_cast<float*>(planes_.data())};
+      const cuda::PreprocessArguments arguments{sample_plan_, place, reinterpret_cast<float*>(planes_.data())};
       return device_.check(cuda::preprocess(arguments, {.stream = stream.native()}), "preprocess");
     }
     cuda::StemArguments arguments = std::get<cuda::StemArguments>(steps_[0]);
     arguments.plan = sample_plan_;
-    arguments.picture = bytes;
+    arguments.picture = place;
     return device_.check(cuda::stem(arguments, {.stream = stream.native(), .overlap_previous = picture.awaited}),
                          "stem");
   }

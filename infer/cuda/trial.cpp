@@ -48,7 +48,8 @@ class Trial {
     require(device_.copy(picture.data(), pixels.data(), pixels.size(), CopyKind::kHostToDevice, stream_));
     const cuda::PreprocessArguments arguments{
         make_sample_plan(base::tight_layout(base::PixelFormat::kBgr, width, height), input),
-        reinterpret_cast<const std::uint8_t*>(picture.data()), reinterpret_cast<float*>(planes_.data())};
+        {reinterpret_cast<const std::uint8_t*>(picture.data())},
+        reinterpret_cast<float*>(planes_.data())};
     check(cuda::preprocess(arguments, context()), "preprocess");
     require(device_.synchronize(stream_.ref()));
   }

@@ -2,6 +2,7 @@
 #include "pipeline/core/frame_path.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 #include <utility>
 
@@ -20,6 +21,9 @@ using device::StreamRef;
 // their size all the time shall not fill the device's memory. In mapped memory each slot of each camera has one.
 constexpr std::size_t kMostCapturedLayouts = 64;
 constexpr std::size_t kMostCapturedPictures = 512;
+
+// What an engine may take for granted of an address that it learns when the work runs (PictureView::at).
+constexpr std::uintptr_t kPictureAlignment = 16;
 
 // Times that a capture which was broken off is begun anew. A frame that meets that many is lost, the device is not.
 constexpr int kMostRecaptures = 20;
@@ -112,6 +116,10 @@ std::unique_ptr<InFlight> FramePath::make_in_flight() {
     made->own_stream = std::make_unique<device::Stream>(device_.make_urgent_stream("frame"));
   }
   if (signals_) made->picture_there = device_.make_signal();
+  if (options_.graph) {
+    made->address = device_.allocate_host(device::HostMemory::kMapped, sizeof(std::uint64_t));
+    made->address_there = device_.allocate_device(sizeof(std::uint64_t));
+  }
 
   const bool in_place = device_.info().works_in_host_memory;
   const DLDevice host_device = dl_host_of(device_.info());
@@ -232,7 +240,7 @@ Status FramePath::enqueue(InFlight& in_flight) {
   const StreamRef back = split && in_flight.d2h_bytes > 0 ? download_stream_.ref() : compute;
   const infer::PictureView picture = picture_of(in_flight);
   CAMD_TRY(upload(in_flight, copy));
-  if (copies_ && split) {
+  if (uploads(in_flight) && split) {
     CAMD_TRY(device_.record(in_flight.uploaded, copy));
     CAMD_TRY(device_.wait(in_flight.uploaded, compute));
   }
@@ -266,22 +274,21 @@ Status FramePath::enqueue_graph(InFlight& in_flight) {
     found = captured.end() - 1;
   }
   std::rotate(captured.begin(), found, found + 1);  // the one used last is the first
-  if (!copies_ && kernels_alone(in_flight)) CAMD_TRY(device_.record(in_flight.times.upload_end, stream));
+  if (!uploads(in_flight) && kernels_alone(in_flight)) CAMD_TRY(device_.record(in_flight.times.upload_end, stream));
   CAMD_TRY(upload(in_flight, signals_ ? copy_stream_.ref() : stream));
   CAMD_TRY(device_.launch(captured.front().graph, stream));
-  if (!copies_) CAMD_TRY(device_.signal(in_flight.slot_read, stream));
   CAMD_TRY(take_picture_back(in_flight, stream));
   CAMD_TRY(device_.signal(in_flight.downloaded, stream));
   if (!kernels_alone(in_flight)) return {};
   // Behind what the completion waits for: it need not wait for this.
   CAMD_TRY(device_.record(in_flight.times.infer_end, stream));
-  return device_.signal(in_flight.timed, stream);
+  return device_.record(in_flight.timed, stream);
 }
 
 Status FramePath::capture(InFlight& in_flight, const infer::PictureView& picture, StreamRef stream) {
   CapturedPath path{picture.data, reads_slot(in_flight) ? in_flight.frame.pixels.data() : nullptr, picture.layout, {}};
   CAMD_TRY(device_.begin_capture(stream));
-  Status status = signals_ ? device_.await(in_flight.picture_there, stream) : Status();
+  Status status = await_picture(in_flight, picture, stream);
   if (status.ok()) status = enqueue_work(in_flight, picture, stream);
   if (status.ok()) status = download(in_flight, stream, stream);
   if (status.ok()) status = mark(in_flight, in_flight.times.download_end, stream);
@@ -295,6 +302,16 @@ Status FramePath::capture(InFlight& in_flight, const infer::PictureView& picture
   if (!ended.ok()) return ended;
   in_flight.captured.push_back(std::move(path));
   return {};
+}
+
+// The graph's beginning: until the picture, or its address, is there.
+Status FramePath::await_picture(InFlight& in_flight, const infer::PictureView& picture, StreamRef stream) {
+  if (picture.at == nullptr) {
+    return signals_ && uploads(in_flight) ? device_.await(in_flight.picture_there, stream) : Status();
+  }
+  CAMD_TRY(device_.show_to_device(in_flight.address.data(), sizeof(std::uint64_t), stream));
+  return device_.copy_word(reinterpret_cast<std::uint64_t*>(in_flight.address_there.data()),
+                           reinterpret_cast<const std::uint64_t*>(in_flight.address.device_data()), stream);
 }
 
 // Whether no copy ends the frame's graph. Times are then taken around it: with a branch for them beside three lanes of
@@ -317,7 +334,7 @@ Status FramePath::mark(InFlight& in_flight, device::TimedEvent& event, StreamRef
 // Memory for the picture; outside of any capture, where nothing may be allocated.
 Status FramePath::make_room(InFlight& in_flight) {
   const std::size_t size = in_flight.frame.layout.size_bytes;
-  in_flight.h2d_bytes = copies_ && !in_flight.frame.on_device ? size : 0;
+  in_flight.h2d_bytes = uploads(in_flight) ? size : 0;
   try {
     if (takes_picture_back(in_flight)) {
       if (in_flight.host_picture.size_bytes() < size) {
@@ -330,7 +347,7 @@ Status FramePath::make_room(InFlight& in_flight) {
       }
       in_flight.frame.pixels = {in_flight.host_picture.data(), size};
     }
-    if (!copies_ || in_flight.picture.size_bytes() >= size) return {};
+    if (!uploads(in_flight) || in_flight.picture.size_bytes() >= size) return {};
     in_flight.captured.clear();  // they upload to the old place
     in_flight.picture = device_.allocate_device(size);
   } catch (const base::Error& error) {
@@ -341,7 +358,7 @@ Status FramePath::make_room(InFlight& in_flight) {
 
 Status FramePath::enqueue_work(InFlight& in_flight, const infer::PictureView& picture, StreamRef compute) {
   // On one stream preprocessing begins where the upload ends: a second event there would only cost its time.
-  if (!upload_ends_where_preprocessing_begins_) {
+  if (!upload_ends_where_preprocessing_begins_ || !uploads(in_flight)) {
     CAMD_TRY(mark(in_flight, in_flight.times.preprocess_begin, compute));
   }
   if (reads_slot(in_flight)) {
@@ -349,29 +366,38 @@ Status FramePath::enqueue_work(InFlight& in_flight, const infer::PictureView& pi
   }
   CAMD_TRY(in_flight.execution->enqueue_preprocess(picture, compute));
   CAMD_TRY(mark(in_flight, in_flight.times.preprocess_end, compute));
-  // In mapped memory the slot itself is what preprocessing reads.
-  if (!copies_ && !options_.graph) CAMD_TRY(device_.signal(in_flight.slot_read, compute));
+  // What is not uploaded is read where it lies.
+  if (!uploads(in_flight) && !options_.graph) CAMD_TRY(device_.signal(in_flight.slot_read, compute));
   CAMD_TRY(in_flight.execution->enqueue_network(compute));
   return mark(in_flight, in_flight.times.infer_end, compute);
 }
 
+bool FramePath::uploads(const InFlight& in_flight) const noexcept { return copies_ && !in_flight.frame.on_device; }
+
+const device::Fence& FramePath::slot_read(const InFlight& in_flight) const noexcept {
+  return uploads(in_flight) || !options_.graph ? in_flight.slot_read : in_flight.downloaded;
+}
+
 // Where preprocessing reads the picture.
-infer::PictureView FramePath::picture_of(const InFlight& in_flight) const {
-  infer::PictureView picture{in_flight.picture.data(), in_flight.frame.layout, signals_};
-  if (!copies_) {
-    const std::byte* mapped = in_flight.lease.device_pixels();
-    picture.data = mapped != nullptr ? mapped : in_flight.frame.pixels.data();
+infer::PictureView FramePath::picture_of(InFlight& in_flight) const {
+  const base::PictureLayout& layout = in_flight.frame.layout;
+  if (uploads(in_flight)) return {in_flight.picture.data(), layout, signals_};
+  const std::byte* const there = in_flight.lease.device_pixels();
+  const auto address = reinterpret_cast<std::uintptr_t>(there);
+  if (in_flight.frame.on_device && options_.graph && address % kPictureAlignment == 0) {
+    const std::uint64_t word = address;
+    std::memcpy(in_flight.address.data(), &word, sizeof(word));
+    return {nullptr, layout, true, reinterpret_cast<const std::byte* const*>(in_flight.address_there.data())};
   }
-  return picture;
+  return {there != nullptr ? there : in_flight.frame.pixels.data(), layout};
 }
 
 Status FramePath::upload(InFlight& in_flight, StreamRef stream) {
   const capture::Frame& frame = in_flight.frame;
-  if (!copies_) return {};
-  const std::byte* const from = frame.on_device ? in_flight.lease.device_pixels() : frame.pixels.data();
-  const CopyKind kind = frame.on_device ? CopyKind::kDeviceToDevice : CopyKind::kHostToDevice;
+  if (!uploads(in_flight)) return {};
   CAMD_TRY(device_.record(in_flight.times.upload_begin, stream));
-  CAMD_TRY(device_.copy(in_flight.picture.data(), from, frame.layout.size_bytes, kind, stream));
+  CAMD_TRY(device_.copy(in_flight.picture.data(), frame.pixels.data(), frame.layout.size_bytes, CopyKind::kHostToDevice,
+                        stream));
   if (signals_) CAMD_TRY(device_.raise(in_flight.picture_there, stream));
   if (options_.wait_each) CAMD_TRY(device_.synchronize(stream));
   CAMD_TRY(device_.record(in_flight.times.upload_end, stream));
@@ -434,15 +460,15 @@ void FramePath::stage_times(const InFlight& in_flight, StageTimes& times) {
     return std::max(device_.elapsed(from, to), base::Duration::zero());
   };
   const base::Duration on_device = in_flight.completed - in_flight.dispatched;
-  at(Stage::kH2d) = copies_ ? span(events.upload_begin, events.upload_end) : base::Duration::zero();
+  at(Stage::kH2d) = uploads(in_flight) ? span(events.upload_begin, events.upload_end) : base::Duration::zero();
   if (kernels_alone(in_flight)) {
     // On its way when `downloaded` was reached. A device that is lost instead has no times.
     if (!device_.synchronize(in_flight.timed).ok()) return;
     at(Stage::kPreprocess) = base::Duration::zero();
     at(Stage::kInfer) = span(events.upload_end, events.infer_end);
   } else {
-    at(Stage::kPreprocess) = span(upload_ends_where_preprocessing_begins_ ? events.upload_end : events.preprocess_begin,
-                                  events.preprocess_end);
+    const bool follows_upload = upload_ends_where_preprocessing_begins_ && uploads(in_flight);
+    at(Stage::kPreprocess) = span(follows_upload ? events.upload_end : events.preprocess_begin, events.preprocess_end);
     at(Stage::kInfer) = span(events.preprocess_end, events.infer_end);
   }
   // Early outputs travel while later ones are computed: only what is left after the network's end is a cost.

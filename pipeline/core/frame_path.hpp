@@ -14,10 +14,10 @@
 // usual set of cameras needs. Where the device has signals, the graph is launched while the picture is still on its
 // way, and its first kernel awaits a signal that is raised behind the upload.
 //
-// A picture that lies on the device already (Frame::on_device) does not cross the bus. It is copied on the device to
-// where uploads go, so that graphs do not multiply by the decoders' addresses, and the decoder gets its surface back
-// as early as a slot is freed. Plug-ins that read pictures, and those who look on, get it from the device, for these
-// frames alone.
+// A picture that lies on the device already (Frame::on_device) is read where it lies. Its address is not part of the
+// graph, but a word of mapped memory that the graph fetches first: so graphs do not multiply by the decoders' surfaces.
+// The decoder gets its surface back when the frame is complete. Plug-ins that read pictures, and those who look on, get
+// it from the device, for these frames alone.
 //
 //   function                         thread
 //   constructor, make_in_flight()    [setup]
@@ -87,6 +87,9 @@ class FramePath {
   // or this frame cannot be run; part of its work may have been enqueued. The caller accounts for it.
   base::Status enqueue(InFlight& in_flight);
 
+  // Reached when the device has read the frame's picture, so that its slot may be freed.
+  [[nodiscard]] const device::Fence& slot_read(const InFlight& in_flight) const noexcept;
+
   // [completion] [blocks] until none of a frame's work runs any more. For frames that have failed.
   void finish(const InFlight& in_flight);
 
@@ -107,11 +110,13 @@ class FramePath {
   device::HostBuffer output_memory(InFlight& in_flight, device::HostMemory kind, std::size_t size_bytes);
   base::Status enqueue_work(InFlight& in_flight, const infer::PictureView& picture, device::StreamRef compute);
   base::Status enqueue_graph(InFlight& in_flight);
+  base::Status await_picture(InFlight& in_flight, const infer::PictureView& picture, device::StreamRef stream);
   base::Status capture(InFlight& in_flight, const infer::PictureView& picture, device::StreamRef stream);
   [[nodiscard]] bool kernels_alone(const InFlight& in_flight) const noexcept;
   base::Status mark(InFlight& in_flight, device::TimedEvent& event, device::StreamRef stream);
   base::Status make_room(InFlight& in_flight);
-  [[nodiscard]] infer::PictureView picture_of(const InFlight& in_flight) const;
+  [[nodiscard]] infer::PictureView picture_of(InFlight& in_flight) const;
+  [[nodiscard]] bool uploads(const InFlight& in_flight) const noexcept;
   base::Status upload(InFlight& in_flight, device::StreamRef stream);
   base::Status download(InFlight& in_flight, device::StreamRef compute, device::StreamRef stream);
   [[nodiscard]] bool reads_slot(const InFlight& in_flight) const noexcept;

@@ -33,7 +33,7 @@ struct StageEvents {
 
 // A frame's work captured as a graph: valid for one place and one layout of the picture, because both are part of it.
 struct CapturedPath {
-  const std::byte* picture = nullptr;  // where preprocessing reads it
+  const std::byte* picture = nullptr;  // where preprocessing reads it; null: wherever InFlight::address says
   const std::byte* shown = nullptr;    // and where the CPU wrote it; null where no barrier is between them
   base::PictureLayout layout;
   device::GraphExec graph;
@@ -63,7 +63,7 @@ struct InFlight {
         computed(device.make_event()),
         picture_back(device.make_event()),
         downloaded(device.make_fence()),
-        timed(device.make_fence()),
+        timed(device.make_event()),
         detections(static_cast<std::size_t>(room)) {}
 
   // ---- Made once
@@ -71,6 +71,8 @@ struct InFlight {
   std::vector<device::DeviceBuffer> exported;      // outputs that other processes read on the device
   std::unique_ptr<infer::Execution> execution;
   device::DeviceBuffer picture;                  // where the upload goes; grows with the pictures
+  device::HostBuffer address;                    // where a picture lies that is on the device already: for its graph,
+  device::DeviceBuffer address_there;            // which copies that to here
   std::shared_ptr<std::byte> shared_picture;     // behind `host_picture`, where other processes read it
   device::HostBuffer host_picture;               // for plug-ins, of a picture on the device; grows with the pictures
   std::vector<device::HostBuffer> host_outputs;  // the memory behind `copies` and mapped outputs
@@ -80,11 +82,11 @@ struct InFlight {
   StageEvents times;
   device::Signal picture_there;                // raised behind the upload; empty where graphs do not await it
   device::Event uploaded;                      // the picture is in device memory
-  device::Fence slot_read;                     // the device has read the slot: it may be freed
+  device::Fence slot_read;                     // FramePath::slot_read()
   device::Event computed;                      // the network has ended
   device::Event picture_back;                  // `host_picture` is filled
   device::Fence downloaded;                    // all wanted outputs are in host memory
-  device::Fence timed;                         // the last time is taken, where that happens behind `downloaded`
+  device::Event timed;                         // the last time is taken, where that happens behind `downloaded`
   std::unique_ptr<device::Stream> own_stream;  // streams: per_frame
   std::vector<CapturedPath> captured;          // one per layout (and slot, in mapped memory), last used first
   FrameTensors tensors;

@@ -99,7 +99,7 @@ bool Lane::complete(InFlight& in_flight) {
 
 bool Lane::wait_for(InFlight& in_flight) {
   Status& status = in_flight.status;
-  if (status.ok()) status = device_.synchronize(in_flight.slot_read);
+  if (status.ok()) status = device_.synchronize(path_.slot_read(in_flight));
   if (!holds_pictures_ && !in_flight.tapped && status.ok()) in_flight.lease.release();
   if (status.ok()) status = device_.synchronize(in_flight.downloaded);
   if (status.ok()) {

@@ -83,7 +83,7 @@ void PathProbe::start(InFlight& in_flight) {
 void PathProbe::finish(InFlight& in_flight) {
   throw_if_failed(device_.synchronize(in_flight.downloaded));
   in_flight.completed = clock_.now();
-  throw_if_failed(device_.synchronize(in_flight.slot_read));  // and all times of the upload are taken
+  throw_if_failed(device_.synchronize(path_.slot_read(in_flight)));  // and all times of the upload are taken
   throw_if_failed(in_flight.execution->result());
   in_flight.lease.release();
 }

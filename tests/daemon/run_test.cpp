@@ -16,6 +16,7 @@
 namespace camd::test {
 namespace {
 
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
@@ -91,6 +92,22 @@ TEST_F(Run, DrainsOnTheFirstSignalAndPrintsTheFinalTotals) {
     EXPECT_EQ(stops[0].at("totals").at("in_flight"), 0);
     EXPECT_TRUE(balanced(stops[0].at("totals")));
   }
+}
+
+// Else a crash of camd's, or of a library in it, leaves nothing but a number behind.
+TEST_F(Run, SaysWhichSignalKilledItAndWhereAndEndsByThatSignal) {
+#if defined(CAMD_SANITIZED)
+  GTEST_SKIP() << "the sanitizers have handlers of their own";
+#endif
+  CamdProcess process({"run", config(camera("a", kEndless)), "--metrics", "json"});
+  ASSERT_TRUE(process.read_until([](const CamdProcess& p) {
+    return p.out().find("\"event\":\"process\"") != std::string::npos;
+  })) << process.err();
+  process.signal(SIGSEGV);
+  EXPECT_EQ(process.wait(), 128 + SIGSEGV);
+  EXPECT_THAT(process.err(),
+              ContainsRegex("killed by signal 11 \\(SIGSEGV\\) in thread '.+'; where, from the inside out:\n"
+                            "(  .+\n)*  .+/camd\\+0x[0-9a-f]+\n"));
 }
 
 // Sources stopped one after another, three seconds each: with four that hang there was no last line, exit code 70, and

@@ -259,7 +259,7 @@ TEST_F(CudaEngineTest, RealDetectorsEqualTheReferenceInBothTypes) {
 }
 
 // The picture goes into the first layer, or through planes: the same outputs, for every format, shown as it is and
-// resized.
+// resized; and the same values where its address stands in memory.
 TEST_F(CudaEngineTest, PicturesOfEveryFormatGiveTheSameOutputsFusedAndByPlanes) {
   using base::PixelFormat;
   GraphBuilder g({1, 3, 72, 96});
@@ -276,15 +276,24 @@ TEST_F(CudaEngineTest, PicturesOfEveryFormatGiveTheSameOutputsFusedAndByPlanes) 
       for (std::size_t i = 0; i < layout.size_bytes; ++i)
         host.data()[i] = static_cast<std::byte>((i / 7 + i % 31 * 3 + random() % 4) & 255);
       const PictureView picture{host.device_data(), layout};
-      const auto fused = made->make_execution();
-      const auto planes = made->make_execution();
+      const device::HostBuffer address = device_->allocate_host(HostMemory::kMapped, sizeof(picture.data));
+      std::memcpy(address.data(), static_cast<const void*>(&picture.data), sizeof(picture.data));
+      const PictureView anywhere{nullptr, layout, false,
+                                 reinterpret_cast<const std::byte* const*>(address.device_data())};
+      const auto fused = made->make_execution(), fused_anywhere = made->make_execution();
+      const auto planes = made->make_execution(), planes_anywhere = made->make_execution();
       planes->keep_input();
+      planes_anywhere->keep_input();
       std::vector<float> want_input(std::size_t{3} * 72 * 96);
       Preprocessor(made->input_options()).run({host.data(), layout}, want_input.data());
       ASSERT_TRUE(planes->enqueue_preprocess(picture, stream).ok());
       ASSERT_TRUE(planes->enqueue_network(stream).ok());
       ASSERT_TRUE(fused->enqueue_preprocess(picture, stream).ok());
       ASSERT_TRUE(fused->enqueue_network(stream).ok());
+      for (const auto& execution : {fused_anywhere.get(), planes_anywhere.get()}) {
+        ASSERT_TRUE(execution->enqueue_preprocess(anywhere, stream).ok());
+        ASSERT_TRUE(execution->enqueue_network(stream).ok());
+      }
       ASSERT_TRUE(device_->synchronize(stream.ref()).ok());
       std::vector<float> got_input(want_input.size());
       ASSERT_TRUE(
@@ -299,6 +308,8 @@ TEST_F(CudaEngineTest, PicturesOfEveryFormatGiveTheSameOutputsFusedAndByPlanes) 
             << to_string(format) << " planes " << i;
         EXPECT_LE(relative_error(download(*fused, i), want[i].f32), kF16Tolerance)
             << to_string(format) << " fused " << i;
+        EXPECT_EQ(download(*fused_anywhere, i), download(*fused, i)) << to_string(format) << " " << i;
+        EXPECT_EQ(download(*planes_anywhere, i), download(*planes, i)) << to_string(format) << " planes " << i;
       }
     }
   }

@@ -65,7 +65,7 @@ class DigestEngine final : public infer::Engine {
     }
     base::Status enqueue_preprocess(const infer::PictureView& picture, device::StreamRef stream) override {
       // Work notes where its picture lies: a graph runs it again when others have been captured.
-      if (jobs_.empty() || jobs_.back().picture.data != picture.data ||
+      if (jobs_.empty() || jobs_.back().picture.data != picture.data || jobs_.back().picture.at != picture.at ||
           !(jobs_.back().picture.layout == picture.layout)) {
         jobs_.push_back({this, picture});
       }
@@ -73,8 +73,8 @@ class DigestEngine final : public infer::Engine {
           [](void* argument) noexcept {
             const auto& job = *static_cast<Job*>(argument);
             job.execution->engine_.working_();
-            job.execution->made_ = digest(job.picture.data, job.picture.layout.size_bytes);
-            *static_cast<float*>(job.execution->input().data) = digest(job.picture.data, 1).last;
+            job.execution->made_ = digest(job.picture.bytes(), job.picture.layout.size_bytes);
+            *static_cast<float*>(job.execution->input().data) = digest(job.picture.bytes(), 1).last;
           },
           &jobs_.back(), stream);
     }

@@ -83,7 +83,8 @@ class FakeEngine final : public infer::Engine {
       base::Status called = engine_.device_.call(
           [](void* self) noexcept {
             auto& execution = *static_cast<FakeExecution*>(self);
-            execution.result_ = execution.engine_.network_(execution.picture_);
+            const infer::PictureView& picture = execution.picture_;
+            execution.result_ = execution.engine_.network_({picture.bytes(), picture.layout, picture.awaited});
           },
           this, stream);
       if (!called.ok()) return called;

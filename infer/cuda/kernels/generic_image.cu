@@ -134,7 +134,7 @@ CAMD_KERNEL(kThreads, 1) preprocess_kernel(const PreprocessArguments p) {
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + static_cast<std::int64_t>(threadIdx.x);
   if (i >= pixels) return;
   float v[3];
-  sample_pixel(p.plan, p.picture, static_cast<int>(i % p.plan.network_width),
+  sample_pixel(p.plan, bytes_of(p.picture), static_cast<int>(i % p.plan.network_width),
                static_cast<int>(i / p.plan.network_width), v);
   for (int c = 0; c < 3; ++c) p.planes[c * pixels + i] = v[c];
 }

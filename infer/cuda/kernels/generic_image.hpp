@@ -16,7 +16,7 @@ namespace camd::infer::cuda {
 // The camera's picture to planes [3][network_height][network_width] of f32.
 struct PreprocessArguments {
   SamplePlan plan;
-  const std::uint8_t* picture = nullptr;
+  PicturePlace picture;
   float* planes = nullptr;
 };
 int preprocess(const PreprocessArguments& arguments, const LaunchContext& context);

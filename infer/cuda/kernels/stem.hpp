@@ -27,10 +27,10 @@ struct StemBlock {
 };
 
 // 3x3, stride 2, 3 input channels. Reads the camera's picture as infer/sample.hpp defines it, or planes of f32 where
-// `picture` is null. Writes f16.
+// there is none. Writes f16.
 struct StemArguments {
   SamplePlan plan;
-  const std::uint8_t* picture = nullptr;
+  PicturePlace picture;
   const float* planes = nullptr;  // [3][network_height][network_width]
   int network_width = 0, network_height = 0;
   const void* weights = nullptr;  // packed for the stem

@@ -29,7 +29,7 @@ inline bool halved(const SampleAxis& axis, int first) {
 }
 
 inline Source source_of(const StemArguments& p) {
-  if (p.picture == nullptr) return Source::kPlanes;
+  if (p.picture.data == nullptr && p.picture.at == nullptr) return Source::kPlanes;
   const SamplePlan& plan = p.plan;
   const SampleComponent& first = plan.components[0];
   if (!shown_as_it_is(first.x, plan.x0) || !shown_as_it_is(first.y, plan.y0)) return Source::kAny;
@@ -41,7 +41,9 @@ inline Source source_of(const StemArguments& p) {
                      first.offset_bytes == 0 && halved(cb.x, plan.x0) && halved(cb.y, plan.y0);
   // Rows are fetched in pieces of 16 bytes.
   const auto in_pieces = [&](const SamplePlane& plane) {
-    return (plane.offset_bytes + reinterpret_cast<std::uintptr_t>(p.picture)) % 16 == 0 && plane.stride_bytes % 16 == 0;
+    // What is not known here is a multiple of 16.
+    const auto address = reinterpret_cast<std::uintptr_t>(p.picture.data);
+    return (plane.offset_bytes + address) % 16 == 0 && plane.stride_bytes % 16 == 0;
   };
   return pairs && in_pieces(plan.planes[0]) && in_pieces(plan.planes[1]) ? Source::kBiplanar : Source::kAny;
 }
@@ -81,12 +83,12 @@ CAMD_DEVICE void read_pixels(const StemArguments& p, int x, int y, float (&out)[
     for (int u = 0; u < 2; ++u) {
       float(&pixel)[3] = out[u];
       for (int c = 0; c < 3; ++c) pixel[c] = 0.0F;
-      if (in_network(p, x + u, y)) sample_pixel(plan, p.picture, x + u, y, pixel);
+      if (in_network(p, x + u, y)) sample_pixel(plan, bytes_of(p.picture), x + u, y, pixel);
     }
   } else if constexpr (kSource == Source::kPacked) {
     const SamplePlane& plane = plan.planes[0];
     const std::uint8_t* const row =
-        p.picture + plane.offset_bytes +
+        bytes_of(p.picture) + plane.offset_bytes +
         static_cast<std::ptrdiff_t>(clamped(y, plan.y0, plan.y1) - plan.y0) * plane.stride_bytes;
     for (int u = 0; u < 2; ++u) {
       const std::uint8_t* const from = row + (clamped(x + u, plan.x0, plan.x1) - plan.x0) * 3;
@@ -200,6 +202,7 @@ struct StemTile {
   static CAMD_DEVICE void fetch_biplanar(const StemArguments& p, int y0, int x0, void* memory, unsigned char* bytes,
                                          int thread, int threads) {
     const SamplePlan& plan = p.plan;
+    const std::uint8_t* const picture = bytes_of(p.picture);
     // Patches begin at odd rows and columns of the picture.
     const int back_y = (y0 - plan.y0 + 1) & 1, back_x = (x0 - plan.x0 + 1) & 1;
     const int top = y0 - back_y - plan.y0, left = x0 - back_x - plan.x0;  // in the picture
@@ -213,7 +216,7 @@ struct StemTile {
                                : clamped((top >> 1) + row - 2 * kDown, 0, plan.components[1].y.size);
       const bool there = at >= 0 && at < plane.row_bytes;
       copy16_async(bytes + i * 16,
-                   p.picture + plane.offset_bytes + static_cast<std::ptrdiff_t>(from) * plane.stride_bytes + max(at, 0),
+                   picture + plane.offset_bytes + static_cast<std::ptrdiff_t>(from) * plane.stride_bytes + max(at, 0),
                    there);
     }
     copy_wait_all();
