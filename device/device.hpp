@@ -241,11 +241,6 @@ class Device {
   // ---- Enqueue; do not synchronise. [no-alloc]
   // Both pointers must stay valid until the copy has happened. They may be null where size_bytes is 0.
   virtual Status copy(void* to, const void* from, std::size_t size_bytes, CopyKind kind, StreamRef stream) = 0;
-  // As copy() from mapped host memory, of which `from` is the device's address, or from device memory. On a GPU a
-  // kernel does it, which in a graph is faster than a copy, and lets the next kernel start early.
-  virtual Status copy_word(std::uint64_t* to, const std::uint64_t* from, StreamRef stream) {
-    return copy(to, from, sizeof(*to), CopyKind::kHostToDevice, stream);
-  }
   // No other call may use `event` at the same time. A TimedEvent that is recorded again is recorded in the same stream,
   // or the record before has been reached.
   virtual Status record(Event& event, StreamRef stream) = 0;
@@ -312,17 +307,21 @@ class Device {
   [[nodiscard]] virtual Signal make_signal() {
     throw base::Error(base::ErrorKind::kDevice, "this device has no signals");
   }
-  // Enqueues; does not synchronise. [no-alloc] The signal is raised when the earlier work of `stream` is done.
-  virtual Status raise(Signal& signal, StreamRef stream) {
+  // Enqueues; does not synchronise. [no-alloc] The signal is raised when the earlier work of `stream` is done. It
+  // carries `value`, which is not 0, to who awaits it.
+  virtual Status raise(Signal& signal, std::uint64_t value, StreamRef stream) {
     (void)signal;
+    (void)value;
     (void)stream;
     return Status(base::ErrorKind::kState, "this device has no signals");
   }
   // Enqueues; does not synchronise. [no-alloc] Later work of `stream` starts when `signal` is raised; the signal is
-  // lowered then. Meant for a capture. A place on the device stays taken until then, so raise() must have been enqueued
-  // before: before this call, or before the launch of the graph that holds it.
-  virtual Status await(Signal& signal, StreamRef stream) {
+  // lowered then, and its value stands at `to`, in device memory, unless that is null. Meant for a capture. A place on
+  // the device stays taken until then, so raise() must have been enqueued before: before this call, or before the
+  // launch of the graph that holds it.
+  virtual Status await(Signal& signal, std::uint64_t* to, StreamRef stream) {
     (void)signal;
+    (void)to;
     (void)stream;
     return Status(base::ErrorKind::kState, "this device has no signals");
   }

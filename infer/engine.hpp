@@ -51,8 +51,8 @@ struct PictureTransform {
 struct PictureView {
   const std::byte* data = nullptr;
   base::PictureLayout layout;
-  // In front of it the stream awaits a signal (Device::await()) or copies a word (Device::copy_word()), and nothing was
-  // enqueued after that. So the kernel that reads the picture may start early.
+  // The stream awaits a signal (Device::await()) that is raised when the picture has arrived, and nothing was enqueued
+  // after that. So the kernel that reads the picture may start early.
   bool awaited = false;
   // In place of `data`: where its address, a multiple of 16, stands in the device's memory when the work runs. So a
   // captured graph serves pictures wherever they lie.

@@ -15,11 +15,11 @@
 #include <vector>
 
 #include "base/log.hpp"
+#include "device/cuda/await.hpp"
 #include "device/cuda/cuda_owners.hpp"
 #include "device/cuda/cuda_video.hpp"
 #include "device/cuda/driver_functions.hpp"
 #include "device/cuda/polling.hpp"
-#include "device/cuda/word_kernels.hpp"
 #include "device/exported_memory.hpp"
 #include "device/memory_exporter.hpp"
 #include "device/sticky_failure.hpp"
@@ -30,7 +30,7 @@ namespace {
 using base::Error;
 using base::ErrorKind;
 
-unsigned* native_word(const Signal& s) noexcept { return static_cast<const CudaSignal&>(s.state()).word(); }
+std::uint64_t* native_word(const Signal& s) noexcept { return static_cast<const CudaSignal&>(s.state()).word(); }
 
 cudaStream_t native_stream(StreamRef stream) noexcept { return static_cast<cudaStream_t>(stream.native()); }
 cudaEvent_t native_event(const Event& e) noexcept { return static_cast<const CudaEvent&>(e.state()).handle(); }
@@ -175,11 +175,6 @@ class CudaDeviceImpl final : public CudaDevice, public MemoryExporter {
                    [&] { return cudaMemcpyAsync(to, from, size_bytes, native_kind(kind), native_stream(stream)); });
   }
 
-  Status copy_word(std::uint64_t* to, const std::uint64_t* from, StreamRef stream) override {
-    return enqueue("copying a word",
-                   [&] { return static_cast<cudaError_t>(device::copy_word(to, from, native_stream(stream))); });
-  }
-
   Status clear(void* data, std::size_t size_bytes, StreamRef stream) override {
     if (size_bytes == 0) return status();
     return enqueue("cudaMemsetAsync", [&] { return cudaMemsetAsync(data, 0, size_bytes, native_stream(stream)); });
@@ -193,7 +188,7 @@ class CudaDeviceImpl final : public CudaDevice, public MemoryExporter {
     if (write_value_ == nullptr) {
       return enqueue("cudaEventRecord", [&] { return cudaEventRecord(event_of(fence), native_stream(stream)); });
     }
-    return enqueue("cuStreamWriteValue32", [&] {
+    return enqueue("cuStreamWriteValue64", [&] {
       const auto [word, number] = static_cast<CudaFence&>(fence.state()).next(native_stream(stream));
       return write_word(stream, word, number);
     });
@@ -251,25 +246,26 @@ class CudaDeviceImpl final : public CudaDevice, public MemoryExporter {
   [[nodiscard]] bool supports_signals() const noexcept override { return write_value_ != nullptr; }
 
   [[nodiscard]] Signal make_signal() override {
-    unsigned* const word = take_word(signal_words_, "a signal");
+    std::uint64_t* const word = take_word(signal_words_, "a signal");
     auto state = std::make_unique<CudaSignal>(signal_words_, word);
     // On a stream, and waited for: streams of this device do not wait for the default stream, so a clearing there could
     // come behind the first raise() and undo it.
     const Stream stream = make_stream("signal");
-    setup(call("cudaMemsetAsync", [&] { return cudaMemsetAsync(word, 0, sizeof(unsigned), native_stream(stream)); }),
+    setup(call("cudaMemsetAsync", [&] { return cudaMemsetAsync(word, 0, sizeof(*word), native_stream(stream)); }),
           "clearing a signal");
     setup(call("cudaStreamSynchronize", [&] { return cudaStreamSynchronize(native_stream(stream)); }),
           "clearing a signal");
     return Signal(std::move(state));
   }
 
-  Status raise(Signal& signal, StreamRef stream) override {
-    return enqueue("cuStreamWriteValue32", [&] { return write_word(stream, native_word(signal), 1); });
+  Status raise(Signal& signal, std::uint64_t value, StreamRef stream) override {
+    return enqueue("cuStreamWriteValue64", [&] { return write_word(stream, native_word(signal), value); });
   }
 
-  Status await(Signal& signal, StreamRef stream) override {
-    return enqueue("awaiting a signal",
-                   [&] { return static_cast<cudaError_t>(await_word(native_word(signal), native_stream(stream))); });
+  Status await(Signal& signal, std::uint64_t* to, StreamRef stream) override {
+    return enqueue("awaiting a signal", [&] {
+      return static_cast<cudaError_t>(await_word(native_word(signal), to, native_stream(stream)));
+    });
   }
 
   [[nodiscard]] CudaUuid uuid() const noexcept override { return uuid_; }
@@ -420,14 +416,14 @@ class CudaDeviceImpl final : public CudaDevice, public MemoryExporter {
   }
 
   // The driver's errors have the runtime's numbers.
-  cudaError_t write_word(StreamRef stream, const unsigned* word, unsigned value) const noexcept {
+  cudaError_t write_word(StreamRef stream, const std::uint64_t* word, std::uint64_t value) const noexcept {
     return static_cast<cudaError_t>(
         write_value_(native_stream(stream), reinterpret_cast<std::uintptr_t>(word), value, 0));
   }
 
-  [[nodiscard]] unsigned* take_word(StreamWords& words, const char* what) {
+  [[nodiscard]] std::uint64_t* take_word(StreamWords& words, const char* what) {
     select_for_setup();
-    unsigned* word = nullptr;
+    std::uint64_t* word = nullptr;
     const auto take = [&] {
       cudaError_t error = cudaSuccess;
       word = words.take(error);
@@ -511,7 +507,7 @@ class CudaDeviceImpl final : public CudaDevice, public MemoryExporter {
     if (write_value_ == nullptr) return;
     const Stream stream = make_stream("signal");
     const Signal signal = make_signal();
-    unsigned word = 0;
+    std::uint64_t word = 0;
     CudaFence fence(fence_words_, take_word(fence_words_, "a fence"));
     const auto [on_host, number] = fence.next(native_stream(stream));
     const bool works = write_word(stream, native_word(signal), 1) == cudaSuccess &&

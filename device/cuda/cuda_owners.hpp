@@ -152,7 +152,7 @@ class StreamWords {
   StreamWords& operator=(const StreamWords&) = delete;
 
   // A word that nobody has, on the current GPU; null and an error where there is no memory. What it holds is not set.
-  [[nodiscard]] unsigned* take(cudaError_t& error) {
+  [[nodiscard]] std::uint64_t* take(cudaError_t& error) {
     const base::MutexLock lock(mutex_);
     error = cudaSuccess;
     if (free_.empty()) {
@@ -164,14 +164,14 @@ class StreamWords {
       if (where_ == Where::kDevice) total_ += kBlock;
       free_.reserve(blocks_.size() * kBlock / kApart);
       for (std::size_t at = 0; at < kBlock; at += kApart) {
-        free_.push_back(reinterpret_cast<unsigned*>(static_cast<std::byte*>(block) + at));
+        free_.push_back(reinterpret_cast<std::uint64_t*>(static_cast<std::byte*>(block) + at));
       }
     }
-    unsigned* const word = free_.back();
+    std::uint64_t* const word = free_.back();
     free_.pop_back();
     return word;
   }
-  void give(unsigned* word) noexcept {
+  void give(std::uint64_t* word) noexcept {
     const base::MutexLock lock(mutex_);
     free_.push_back(word);  // has room
   }
@@ -185,27 +185,27 @@ class StreamWords {
   std::atomic<std::size_t>& total_;
   base::Mutex mutex_;
   std::vector<void*> blocks_ CAMD_GUARDED_BY(mutex_);
-  std::vector<unsigned*> free_ CAMD_GUARDED_BY(mutex_);
+  std::vector<std::uint64_t*> free_ CAMD_GUARDED_BY(mutex_);
 };
 
-// A word of device memory: 0, or 1 when raised.
+// A word of device memory: 0, or its value when raised.
 class CudaSignal final : public SignalState {
  public:
-  CudaSignal(StreamWords& words, unsigned* word) : words_(words), word_(word) {}
+  CudaSignal(StreamWords& words, std::uint64_t* word) : words_(words), word_(word) {}
   ~CudaSignal() override { words_.give(word_); }
   CudaSignal(const CudaSignal&) = delete;
   CudaSignal& operator=(const CudaSignal&) = delete;
-  [[nodiscard]] unsigned* word() const noexcept { return word_; }
+  [[nodiscard]] std::uint64_t* word() const noexcept { return word_; }
 
  private:
   StreamWords& words_;
-  unsigned* const word_;
+  std::uint64_t* const word_;
 };
 
 // A word of host memory, into which streams write the number of the signal that they have come to.
 class CudaFence final : public EventState {
  public:
-  CudaFence(StreamWords& words, unsigned* word) : words_(words), word_(word), signalled_(*word) {}
+  CudaFence(StreamWords& words, std::uint64_t* word) : words_(words), word_(word), signalled_(*word) {}
   // A word that a stream may still write is nobody else's.
   ~CudaFence() override {
     if (reached()) words_.give(word_);
@@ -215,8 +215,8 @@ class CudaFence final : public EventState {
 
   // The word, and what `stream` shall write there.
   struct Next {
-    unsigned* word;
-    unsigned number;
+    std::uint64_t* word;
+    std::uint64_t number;
   };
   [[nodiscard]] Next next(cudaStream_t stream) noexcept {
     stream_ = stream;
@@ -230,8 +230,8 @@ class CudaFence final : public EventState {
 
  private:
   StreamWords& words_;
-  unsigned* const word_;
-  unsigned signalled_;
+  std::uint64_t* const word_;
+  std::uint64_t signalled_;
   cudaStream_t stream_ = nullptr;
 };
 

@@ -6,6 +6,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstdint>
 #include <string>
 
 namespace camd::device {
@@ -39,10 +40,10 @@ inline void* driver_function(const char* name, [[maybe_unused]] unsigned version
   return nullptr;
 }
 
-using WriteValue = int (*)(cudaStream_t stream, unsigned long long address, unsigned value, unsigned flags);
+using WriteValue = int (*)(cudaStream_t stream, unsigned long long address, std::uint64_t value, unsigned flags);
 inline WriteValue find_write_value() noexcept {
   constexpr unsigned kVersion = 11070;
-  return reinterpret_cast<WriteValue>(driver_function("cuStreamWriteValue32", kVersion));
+  return reinterpret_cast<WriteValue>(driver_function("cuStreamWriteValue64", kVersion));
 }
 
 // The runtime's context of this thread, which is the GPU's primary one.

@@ -99,7 +99,7 @@ FramePath::FramePath(device::Device& device, infer::Engine& engine, Postprocesso
       options_(options),
       copies_(!device.info().works_in_host_memory && options.transfer != Transfer::kMapped),
       upload_ends_where_preprocessing_begins_(copies_ && options.streams != StreamStrategy::kSplit),
-      signals_(copies_ && options.graph && device.supports_signals()),
+      signals_(options.graph && device.supports_signals()),
       copy_stream_(device.make_stream("copy")),
       compute_stream_(device.make_urgent_stream("compute")),
       download_stream_(device.make_stream("download")),
@@ -117,7 +117,7 @@ std::unique_ptr<InFlight> FramePath::make_in_flight() {
   }
   if (signals_) made->picture_there = device_.make_signal();
   if (options_.graph) {
-    made->address = device_.allocate_host(device::HostMemory::kMapped, sizeof(std::uint64_t));
+    made->address = device_.allocate_host(device::HostMemory::kPinned, sizeof(std::uint64_t));
     made->address_there = device_.allocate_device(sizeof(std::uint64_t));
   }
 
@@ -304,14 +304,11 @@ Status FramePath::capture(InFlight& in_flight, const infer::PictureView& picture
   return {};
 }
 
-// The graph's beginning: until the picture, or its address, is there.
+// What the graph begins with: it waits until the picture, or its address, is there.
 Status FramePath::await_picture(InFlight& in_flight, const infer::PictureView& picture, StreamRef stream) {
-  if (picture.at == nullptr) {
-    return signals_ && uploads(in_flight) ? device_.await(in_flight.picture_there, stream) : Status();
-  }
-  CAMD_TRY(device_.show_to_device(in_flight.address.data(), sizeof(std::uint64_t), stream));
-  return device_.copy_word(reinterpret_cast<std::uint64_t*>(in_flight.address_there.data()),
-                           reinterpret_cast<const std::uint64_t*>(in_flight.address.device_data()), stream);
+  if (!signals_ || !(uploads(in_flight) || picture.at != nullptr)) return {};
+  auto* const address = reinterpret_cast<std::uint64_t*>(in_flight.address_there.data());
+  return device_.await(in_flight.picture_there, picture.at != nullptr ? address : nullptr, stream);
 }
 
 // Whether no copy ends the frame's graph. Times are then taken around it: with a branch for them beside three lanes of
@@ -378,27 +375,38 @@ const device::Fence& FramePath::slot_read(const InFlight& in_flight) const noexc
   return uploads(in_flight) || !options_.graph ? in_flight.slot_read : in_flight.downloaded;
 }
 
+// Whether the graph learns where the picture lies when it runs.
+bool FramePath::reads_by_address(const InFlight& in_flight) const noexcept {
+  return in_flight.frame.on_device && options_.graph &&
+         reinterpret_cast<std::uintptr_t>(in_flight.lease.device_pixels()) % kPictureAlignment == 0;
+}
+
 // Where preprocessing reads the picture.
-infer::PictureView FramePath::picture_of(InFlight& in_flight) const {
+infer::PictureView FramePath::picture_of(const InFlight& in_flight) const {
   const base::PictureLayout& layout = in_flight.frame.layout;
   if (uploads(in_flight)) return {in_flight.picture.data(), layout, signals_};
-  const std::byte* const there = in_flight.lease.device_pixels();
-  const auto address = reinterpret_cast<std::uintptr_t>(there);
-  if (in_flight.frame.on_device && options_.graph && address % kPictureAlignment == 0) {
-    const std::uint64_t word = address;
-    std::memcpy(in_flight.address.data(), &word, sizeof(word));
-    return {nullptr, layout, true, reinterpret_cast<const std::byte* const*>(in_flight.address_there.data())};
+  if (reads_by_address(in_flight)) {
+    return {nullptr, layout, signals_, reinterpret_cast<const std::byte* const*>(in_flight.address_there.data())};
   }
+  const std::byte* const there = in_flight.lease.device_pixels();
   return {there != nullptr ? there : in_flight.frame.pixels.data(), layout};
 }
 
+// Brings the picture, or else its address, to the device.
 Status FramePath::upload(InFlight& in_flight, StreamRef stream) {
-  const capture::Frame& frame = in_flight.frame;
+  if (reads_by_address(in_flight)) {
+    const std::uint64_t address = reinterpret_cast<std::uintptr_t>(in_flight.lease.device_pixels());
+    if (signals_) return device_.raise(in_flight.picture_there, address, stream);
+    std::memcpy(in_flight.address.data(), &address, sizeof(address));
+    return device_.copy(in_flight.address_there.data(), in_flight.address.data(), sizeof(address),
+                        CopyKind::kHostToDevice, stream);
+  }
   if (!uploads(in_flight)) return {};
+  const capture::Frame& frame = in_flight.frame;
   CAMD_TRY(device_.record(in_flight.times.upload_begin, stream));
   CAMD_TRY(device_.copy(in_flight.picture.data(), frame.pixels.data(), frame.layout.size_bytes, CopyKind::kHostToDevice,
                         stream));
-  if (signals_) CAMD_TRY(device_.raise(in_flight.picture_there, stream));
+  if (signals_) CAMD_TRY(device_.raise(in_flight.picture_there, 1, stream));
   if (options_.wait_each) CAMD_TRY(device_.synchronize(stream));
   CAMD_TRY(device_.record(in_flight.times.upload_end, stream));
   return device_.signal(in_flight.slot_read, stream);

@@ -15,9 +15,9 @@
 // way, and its first kernel awaits a signal that is raised behind the upload.
 //
 // A picture that lies on the device already (Frame::on_device) is read where it lies. Its address is not part of the
-// graph, but a word of mapped memory that the graph fetches first: so graphs do not multiply by the decoders' surfaces.
-// The decoder gets its surface back when the frame is complete. Plug-ins that read pictures, and those who look on, get
-// it from the device, for these frames alone.
+// graph, but comes with the signal: so graphs do not multiply by the decoders' surfaces. The decoder gets its surface
+// back when the frame is complete. Plug-ins that read pictures, and those who look on, get it from the device, for
+// these frames alone.
 //
 //   function                         thread
 //   constructor, make_in_flight()    [setup]
@@ -115,8 +115,9 @@ class FramePath {
   [[nodiscard]] bool kernels_alone(const InFlight& in_flight) const noexcept;
   base::Status mark(InFlight& in_flight, device::TimedEvent& event, device::StreamRef stream);
   base::Status make_room(InFlight& in_flight);
-  [[nodiscard]] infer::PictureView picture_of(InFlight& in_flight) const;
+  [[nodiscard]] infer::PictureView picture_of(const InFlight& in_flight) const;
   [[nodiscard]] bool uploads(const InFlight& in_flight) const noexcept;
+  [[nodiscard]] bool reads_by_address(const InFlight& in_flight) const noexcept;
   base::Status upload(InFlight& in_flight, device::StreamRef stream);
   base::Status download(InFlight& in_flight, device::StreamRef compute, device::StreamRef stream);
   [[nodiscard]] bool reads_slot(const InFlight& in_flight) const noexcept;
@@ -129,7 +130,7 @@ class FramePath {
   const FramePathOptions options_;
   const bool copies_;                                  // false where the device reads and writes host memory in place
   const bool upload_ends_where_preprocessing_begins_;  // one follows the other without anything between
-  const bool signals_;                                 // the graph awaits the picture
+  const bool signals_;                                 // the graph awaits the picture, or its address
   device::Stream copy_stream_;
   device::Stream compute_stream_;
   device::Stream download_stream_;

@@ -33,7 +33,7 @@ struct StageEvents {
 
 // A frame's work captured as a graph: valid for one place and one layout of the picture, because both are part of it.
 struct CapturedPath {
-  const std::byte* picture = nullptr;  // where preprocessing reads it; null: wherever InFlight::address says
+  const std::byte* picture = nullptr;  // where preprocessing reads it; null: where InFlight::address_there says
   const std::byte* shown = nullptr;    // and where the CPU wrote it; null where no barrier is between them
   base::PictureLayout layout;
   device::GraphExec graph;
@@ -71,8 +71,8 @@ struct InFlight {
   std::vector<device::DeviceBuffer> exported;      // outputs that other processes read on the device
   std::unique_ptr<infer::Execution> execution;
   device::DeviceBuffer picture;                  // where the upload goes; grows with the pictures
-  device::HostBuffer address;                    // where a picture lies that is on the device already: for its graph,
-  device::DeviceBuffer address_there;            // which copies that to here
+  device::HostBuffer address;                    // of a picture that is on the device already,
+  device::DeviceBuffer address_there;            // and where its graph finds that
   std::shared_ptr<std::byte> shared_picture;     // behind `host_picture`, where other processes read it
   device::HostBuffer host_picture;               // for plug-ins, of a picture on the device; grows with the pictures
   std::vector<device::HostBuffer> host_outputs;  // the memory behind `copies` and mapped outputs

@@ -256,13 +256,13 @@ TEST_F(CudaDeviceTest, AFenceIsNotWaitedForWhereItsStreamHasFailed) {
   const Stream stream = device->make_stream("test"), other = device_->make_stream("other");
   Signal held = device_->make_signal();
   Fence fence = device->make_fence();
-  ASSERT_TRUE(device->await(held, stream).ok());
+  ASSERT_TRUE(device->await(held, nullptr, stream).ok());
   ASSERT_TRUE(device->signal(fence, stream).ok());
   fault = {"cudaStreamQuery", kIllegalAddress};
   const Status failed = device->synchronize(fence);
   EXPECT_EQ(failed.kind(), base::ErrorKind::kDeviceLost);
   EXPECT_THAT(failed.message(), HasSubstr("cudaStreamQuery"));
-  ASSERT_TRUE(device_->raise(held, other).ok());  // so that the stream comes to its end
+  ASSERT_TRUE(device_->raise(held, 1, other).ok());  // so that the stream comes to its end
 }
 
 TEST_F(CudaDeviceTest, PageLockingThatFailsIsAnErrorAndNeverPageableMemory) {

@@ -306,11 +306,11 @@ class EmulatedGpu : public device::CudaDevice, public device::MemoryExporter {
   [[nodiscard]] device::Signal make_signal() override {
     return device::Signal(std::make_unique<SignalOfGpu>(signals_));
   }
-  base::Status raise(device::Signal& signal, device::StreamRef stream) override {
-    return call(&SignalOfGpu::raise, &signal.state(), stream);
+  base::Status raise(device::Signal& signal, std::uint64_t value, device::StreamRef stream) override {
+    return call([&own = static_cast<SignalOfGpu&>(signal.state()), value] { own.raise(value); }, stream);
   }
-  base::Status await(device::Signal& signal, device::StreamRef stream) override {
-    return call(&SignalOfGpu::await, &signal.state(), stream);
+  base::Status await(device::Signal& signal, std::uint64_t* to, device::StreamRef stream) override {
+    return call([&own = static_cast<SignalOfGpu&>(signal.state()), to] { own.await(to); }, stream);
   }
 
   base::Status synchronize(const device::Event& event) override {
@@ -391,21 +391,19 @@ class EmulatedGpu : public device::CudaDevice, public device::MemoryExporter {
   };
   struct SignalOfGpu final : device::SignalState {
     explicit SignalOfGpu(Signals& of_device) : all(of_device) {}
-    static SignalOfGpu& of(void* signal) { return static_cast<SignalOfGpu&>(*static_cast<SignalState*>(signal)); }
-    static void raise(void* signal) noexcept {
-      SignalOfGpu& self = of(signal);
-      const base::MutexLock lock(self.all.mutex);
-      self.raised = true;
-      self.all.changed.notify_all();
+    void raise(std::uint64_t value) {
+      const base::MutexLock lock(all.mutex);
+      raised = value;
+      all.changed.notify_all();
     }
-    static void await(void* signal) noexcept {
-      SignalOfGpu& self = of(signal);
-      const base::MutexLock lock(self.all.mutex);
-      while (!self.raised && !self.all.lost) self.all.changed.wait(self.all.mutex);
-      self.raised = false;
+    void await(std::uint64_t* to) {
+      const base::MutexLock lock(all.mutex);
+      while (raised == 0 && !all.lost) all.changed.wait(all.mutex);
+      if (to != nullptr) *to = raised;
+      raised = 0;
     }
     Signals& all;
-    bool raised CAMD_GUARDED_BY(all.mutex) = false;
+    std::uint64_t raised CAMD_GUARDED_BY(all.mutex) = 0;  // its value; 0: it is not raised
   };
 
   static device::HostDeviceOptions with_threads() {

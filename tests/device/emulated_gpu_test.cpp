@@ -35,7 +35,7 @@ TEST_F(EmulatedGpuTest, ACaptureWhoseStreamsAreNotJoinedIsRefused) {
   ASSERT_TRUE(gpu_.begin_capture(main).ok());
   ASSERT_TRUE(gpu_.record(fork, main).ok());
   ASSERT_TRUE(gpu_.wait(fork, side).ok());
-  ASSERT_TRUE(gpu_.raise(signal, side).ok());
+  ASSERT_TRUE(gpu_.raise(signal, 1, side).ok());
   GraphExec graph;
   EXPECT_EQ(gpu_.end_capture(main, graph).kind(), base::ErrorKind::kInternal);
   EXPECT_FALSE(graph);
@@ -57,7 +57,7 @@ TEST_F(EmulatedGpuTest, EventsDoNotCrossTheBorderOfACapture) {
 TEST_F(EmulatedGpuTest, WhoAwaitsASignalIsLetGoWhenTheDeviceIsLost) {
   const Stream stream = gpu_.make_stream("stream");
   Signal signal = gpu_.make_signal();
-  ASSERT_TRUE(gpu_.await(signal, stream).ok());
+  ASSERT_TRUE(gpu_.await(signal, nullptr, stream).ok());
   gpu_.lose({base::ErrorKind::kDeviceLost, "unplugged"});
   EXPECT_EQ(gpu_.synchronize(stream.ref()).kind(), base::ErrorKind::kDeviceLost);
 }

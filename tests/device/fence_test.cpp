@@ -45,7 +45,7 @@ TEST(Fence, LetsWhoWaitsForItGoWhenItsDeviceIsLost) {
   const Stream stream = gpu.make_stream("stream");
   Signal never = gpu.make_signal();
   Fence fence = gpu.make_fence();
-  ASSERT_TRUE(gpu.await(never, stream).ok());
+  ASSERT_TRUE(gpu.await(never, nullptr, stream).ok());
   ASSERT_TRUE(gpu.signal(fence, stream).ok());
   Status status;
   std::thread waits([&] { status = gpu.synchronize(fence); });
