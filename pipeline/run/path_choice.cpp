@@ -1,7 +1,11 @@
-// Measures the ways to move the data with a few frames and takes the fastest.
+// Measures the ways to move the data with a few frames.
 #include "pipeline/run/path_choice.hpp"
 
 #include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "base/log.hpp"
 #include "pipeline/run/path_probe.hpp"
@@ -16,7 +20,103 @@ constexpr int kFrames = 12;
 constexpr int kWarmup = 3;
 constexpr int kFramesInFlight = 64;
 
+constexpr double kNear = 0.1;
+constexpr double kManyMore = 0.1;
+
+class Measuring {
+ public:
+  Measuring(const base::Clock& clock, device::Device& device, infer::Engine& engine, PostprocessorChain& postprocessors)
+      : clock_(clock), device_(device), engine_(engine), postprocessors_(postprocessors) {}
+
+  // Microseconds.
+  [[nodiscard]] double latency(const FramePathOptions& options) {
+    return probe(options).measure(kFrames, kWarmup, 0).e2e.p50;
+  }
+
+  // Fills in what PathChoice says of frames in flight. Returns the figures.
+  [[nodiscard]] std::string choose_in_flight(PathChoice& choice) {
+    choice.in_flight = 0;
+    choice.frames_per_second = 0;
+    PathProbe of_choice = probe(choice.options);
+    std::string figures;
+    for (int count = 1; count <= PathProbe::kMostInFlight; ++count) {
+      try {
+        if (count > 1) of_choice.add_in_flight();
+        (void)of_choice.throughput(kWarmup * count);  // graphs are captured
+        const double now = of_choice.throughput(kFramesInFlight);
+        figures += fmt::format("{}{} {:.0f}", figures.empty() ? "" : ", ", count, now);
+        if (now < choice.frames_per_second * (1 + kWorthIt)) break;
+        choice.in_flight = count;
+        choice.frames_per_second = now;
+      } catch (const base::Error& error) {
+        if (count == 1 || error.kind() != base::ErrorKind::kDevice) throw;
+        break;
+      }
+    }
+    return figures;
+  }
+
+ private:
+  [[nodiscard]] PathProbe probe(const FramePathOptions& options) {
+    return {clock_, device_, engine_, postprocessors_, options, layout_, pictures_, 1};
+  }
+
+  const base::Clock& clock_;
+  device::Device& device_;
+  infer::Engine& engine_;
+  PostprocessorChain& postprocessors_;
+  const base::PictureLayout layout_ = base::tight_layout(base::PixelFormat::kNv12, kWidth, kHeight);
+  const std::vector<std::vector<std::byte>> pictures_ = make_probe_pictures(layout_);
+};
+
+// Of each way that is worth it the frames in flight are measured as well; `choice` gets those of the best.
+void choose_way(const base::Clock& clock, Measuring& measuring, PathChoice& choice) {
+  const base::TimePoint start = clock.now();
+  std::vector<Way> ways;
+  std::string latencies, rates;
+  for (const Transfer transfer : {Transfer::kPinned, Transfer::kDirect, Transfer::kMapped}) {
+    FramePathOptions options = choice.options;
+    options.transfer = transfer;
+    const Way& way = ways.emplace_back(Way{transfer, measuring.latency(options), 0});
+    latencies += fmt::format("{}{} {:.0f} us", latencies.empty() ? "" : ", ", to_string(transfer), way.p50_us);
+  }
+  std::vector<std::pair<PathChoice, std::string>> near;
+  for (Way& way : ways) {
+    if (!is_near(way, ways)) continue;
+    PathChoice& one = near.emplace_back(choice, "").first;
+    one.options.transfer = way.transfer;
+    near.back().second = measuring.choose_in_flight(one);
+    way.frames_per_second = one.frames_per_second;
+    rates += fmt::format("{}{} {:.0f}", rates.empty() ? "" : ", ", to_string(way.transfer), way.frames_per_second);
+  }
+  const Transfer best = best_way(ways).transfer;
+  const auto found =
+      std::find_if(near.begin(), near.end(), [best](const auto& one) { return one.first.options.transfer == best; });
+  choice = found->first;
+  const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(clock.now() - start);
+  choice.figures = fmt::format("{} host to host (p50 of {} frames, {}x{} NV12){}{}{}; measured in {} ms", latencies,
+                               kFrames, kWidth, kHeight, near.size() > 1 ? ", " : "", near.size() > 1 ? rates : "",
+                               near.size() > 1 ? " frames a second" : "", took.count());
+  base::log().info("transfer: {}, because of {}", to_string(best), choice.figures);
+  base::log().info("frames in flight: {}, because of {} frames a second", choice.in_flight, found->second);
+}
+
 }  // namespace
+
+bool is_near(const Way& way, std::span<const Way> all) noexcept {
+  return std::all_of(all.begin(), all.end(),
+                     [&](const Way& other) { return way.p50_us <= other.p50_us * (1 + kNear); });
+}
+
+Way best_way(std::span<const Way> all) noexcept {
+  const Way& fastest =
+      *std::min_element(all.begin(), all.end(), [](const Way& a, const Way& b) { return a.p50_us < b.p50_us; });
+  Way most = fastest;
+  for (const Way& way : all) {
+    if (is_near(way, all) && way.frames_per_second > most.frames_per_second) most = way;
+  }
+  return most.frames_per_second > fastest.frames_per_second * (1 + kManyMore) ? most : fastest;
+}
 
 PathChoice choose_path(const base::Clock& clock, device::Device& device, infer::Engine& engine,
                        PostprocessorChain& postprocessors, StreamStrategy streams, std::optional<Transfer> transfer) {
@@ -32,60 +132,21 @@ PathChoice choose_path(const base::Clock& clock, device::Device& device, infer::
     choice.options.graph = true;
     choice.options.streams = StreamStrategy::kPerFrame;
   }
+  Measuring measuring(clock, device, engine, postprocessors);
   if (transfer) {
     choice.options.transfer = *transfer;
     choice.figures = fmt::format("{}, as configured", to_string(*transfer));
-    return choice;
-  }
-  if (device.info().integrated && device.info().coherent) {
+  } else if (device.info().integrated && device.info().coherent) {
     choice.options.transfer = Transfer::kMapped;
     choice.figures = "the device shares the CPU's memory, and nothing is copied there";
+  } else {
+    choose_way(clock, measuring, choice);
     return choice;
   }
-  const base::TimePoint start = clock.now();
-  const base::PictureLayout layout = base::tight_layout(base::PixelFormat::kNv12, kWidth, kHeight);
-  const auto pictures = make_probe_pictures(layout);
-  double best = 0;
-  for (const Transfer candidate : {Transfer::kPinned, Transfer::kDirect, Transfer::kMapped}) {
-    FramePathOptions options = choice.options;
-    options.transfer = candidate;
-    PathProbe probe(clock, device, engine, postprocessors, options, layout, pictures, 1);
-    const double p50 = probe.measure(kFrames, kWarmup, 0).e2e.p50;
-    choice.figures += fmt::format("{}{} {:.0f} us", choice.figures.empty() ? "" : ", ", to_string(candidate), p50);
-    if (candidate == Transfer::kPinned || p50 < best) {
-      choice.options.transfer = candidate;
-      best = p50;
-    }
-  }
-  const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(clock.now() - start);
-  choice.figures += fmt::format(" host to host (p50 of {} frames, {}x{} NV12; measured in {} ms)", kFrames, kWidth,
-                                kHeight, took.count());
-  base::log().info("transfer: {}, because of {}", to_string(choice.options.transfer), choice.figures);
-  return choice;
-}
-
-void choose_in_flight(const base::Clock& clock, device::Device& device, infer::Engine& engine,
-                      PostprocessorChain& postprocessors, PathChoice& choice) {
-  if (!device.info().asynchronous || device.info().works_in_host_memory) return;
-  const base::PictureLayout layout = base::tight_layout(base::PixelFormat::kNv12, kWidth, kHeight);
-  const auto pictures = make_probe_pictures(layout);
-  PathProbe probe(clock, device, engine, postprocessors, choice.options, layout, pictures, 1);
-  std::string figures;
-  for (int count = 1; count <= PathProbe::kMostInFlight; ++count) {
-    try {
-      if (count > 1) probe.add_in_flight();
-      (void)probe.throughput(kWarmup * count);  // graphs are captured
-      const double now = probe.throughput(kFramesInFlight);
-      figures += fmt::format("{}{} {:.0f}", figures.empty() ? "" : ", ", count, now);
-      if (now < choice.frames_per_second * (1 + kWorthIt)) break;
-      choice.in_flight = count;
-      choice.frames_per_second = now;
-    } catch (const base::Error& error) {
-      if (count == 1 || error.kind() != base::ErrorKind::kDevice) throw;
-      break;
-    }
-  }
+  if (!device.info().asynchronous) return choice;
+  const std::string figures = measuring.choose_in_flight(choice);
   base::log().info("frames in flight: {}, because of {} frames a second", choice.in_flight, figures);
+  return choice;
 }
 
 }  // namespace camd::pipeline

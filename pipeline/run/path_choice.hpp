@@ -1,9 +1,10 @@
 // Chooses how frames travel through this device. What the configuration says is kept; the rest is measured.
 //
-// Threads: [setup], [blocks] for less than 500 ms on a GPU, not at all on the host.
+// Threads: [setup], [blocks] for less than a second on a GPU, not at all on the host.
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 
 #include "pipeline/core/frame_path.hpp"
@@ -17,19 +18,29 @@ struct PathChoice {
   double frames_per_second = 0;  // with so many; 0: not measured
 };
 
-// An empty `transfer` is measured by `clock`. On a device that can capture graphs, StreamStrategy::kSplit becomes one
-// graph for each frame in flight. It orders upload, network and downloads as the three streams would. Throws
-// Error(kDevice | kModel).
+// An empty `transfer` is measured by `clock`, and best_way() chooses. On a device that can capture graphs,
+// StreamStrategy::kSplit becomes one graph for each frame in flight. It orders upload, network and downloads as the
+// three streams would. Throws Error(kDevice | kModel).
+//
+// How many frames a device that works by itself has at once is measured as well: one more for as long as that brings
+// kWorthIt more frames a second. Each keeps memory of the device, so one that is not worth it is one too many. Where
+// memory for one more cannot be had, there are enough. On the host it is not measured: there whoever waits for a frame
+// computes it, and a second one would only wait.
 [[nodiscard]] PathChoice choose_path(const base::Clock& clock, device::Device& device, infer::Engine& engine,
                                      PostprocessorChain& postprocessors, StreamStrategy streams,
                                      std::optional<Transfer> transfer);
-
-// How many frames a device that works by itself should have at once: one more for as long as that brings kWorthIt more
-// frames a second. Each keeps memory of the device, so one that is not worth it is one too many. Where memory for one
-// more cannot be had, there are enough. On the host it is not measured: there whoever waits for a frame computes it,
-// and a second one would only wait. [setup] [blocks]
 inline constexpr double kWorthIt = 0.03;
-void choose_in_flight(const base::Clock& clock, device::Device& device, infer::Engine& engine,
-                      PostprocessorChain& postprocessors, PathChoice& choice);
+
+// A way for pictures and outputs to cross the bus, as it was measured.
+struct Way {
+  Transfer transfer = Transfer::kPinned;
+  double p50_us = 0;             // host to host, of one frame alone
+  double frames_per_second = 0;  // with as many in flight as pay; not looked at where is_near() says no
+};
+// Whether a way's latency is so near to the least that its frames a second may count for more.
+[[nodiscard]] bool is_near(const Way& way, std::span<const Way> all) noexcept;
+// The way with the least latency. If one near to it brings more than a tenth more frames a second, the one that brings
+// most: hundreds of cameras need the frames, and none of them feels the few microseconds.
+[[nodiscard]] Way best_way(std::span<const Way> all) noexcept;
 
 }  // namespace camd::pipeline

@@ -355,7 +355,6 @@ std::unique_ptr<Session::Parts> Session::build(config::Reading reading, const Ru
       PathChoice choice =
           choose_path(clock_, *lane.device, *lane.engine, *next->plugins, stream_strategy(wanted.pipeline.streams),
                       same_transfer ? std::optional(lane.path.transfer) : transfer);
-      choose_in_flight(clock_, *lane.device, *lane.engine, *next->plugins, choice);
       lane.path = choice.options;
       lane.in_flight = choice.in_flight;
       lane.frames_per_second = choice.frames_per_second;

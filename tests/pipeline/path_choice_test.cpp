@@ -55,9 +55,8 @@ TEST(PathChoice, FramesInFlightAreMeasuredWhereTheDeviceWorksByItself) {
   test::DigestEngine engine(gpu);
   PluginHost plugins({}, base::system_clock());
   test::declare(plugins, engine);
-  PathChoice choice =
+  const PathChoice choice =
       choose_path(base::system_clock(), gpu, engine, plugins, StreamStrategy::kSplit, Transfer::kPinned);
-  choose_in_flight(base::system_clock(), gpu, engine, plugins, choice);
   EXPECT_GE(choice.in_flight, 1);
   EXPECT_LE(choice.in_flight, 8);
   EXPECT_GT(choice.frames_per_second, 0);
@@ -65,12 +64,32 @@ TEST(PathChoice, FramesInFlightAreMeasuredWhereTheDeviceWorksByItself) {
 
 TEST(PathChoice, FramesInFlightAreNotMeasuredOnTheHost) {
   const auto host = device::make_host_device(base::system_clock());
-  test::DigestEngine engine(*host);
-  PluginHost plugins({}, base::system_clock());
-  test::declare(plugins, engine);
-  PathChoice choice;
-  choose_in_flight(base::system_clock(), *host, engine, plugins, choice);
-  EXPECT_EQ(choice.in_flight, 0);
+  EXPECT_EQ(choose(base::system_clock(), *host, StreamStrategy::kSplit, {}).in_flight, 0);
+}
+
+TEST(BestWay, IsTheOneWithTheLeastLatencyWhereNoneNearItBringsATenthMoreFramesASecond) {
+  const std::vector<Way> ways{{Transfer::kPinned, 155, 13000}, {Transfer::kDirect, 147, 12000}};
+  EXPECT_EQ(best_way(ways).transfer, Transfer::kDirect);
+}
+
+TEST(BestWay, IsHardlySlowerWhereItBringsMoreFramesASecond) {
+  const std::vector<Way> ways{
+      {Transfer::kPinned, 149, 17000}, {Transfer::kDirect, 147, 12600}, {Transfer::kMapped, 150, 16000}};
+  EXPECT_EQ(best_way(ways).transfer, Transfer::kPinned);
+}
+
+TEST(BestWay, IsNotOneThatTakesMoreThanATenthLongerHoweverManyFramesASecondItBrings) {
+  const std::vector<Way> ways{{Transfer::kPinned, 149, 12600}, {Transfer::kMapped, 165, 30000}};
+  EXPECT_TRUE(is_near(ways[0], ways));
+  EXPECT_FALSE(is_near(ways[1], ways));
+  EXPECT_EQ(best_way(ways).transfer, Transfer::kPinned);
+}
+
+TEST(PathChoice, MeasuresFramesInFlightOfTheWayThatItTakes) {
+  test::EmulatedGpu gpu(base::system_clock());
+  const PathChoice choice = choose(base::system_clock(), gpu, StreamStrategy::kSplit, {});
+  EXPECT_GE(choice.in_flight, 1);
+  EXPECT_GT(choice.frames_per_second, 0);
 }
 
 TEST(PathChoice, OfThoseThatAreMeasuredTheFastestIsKept) {
