@@ -250,12 +250,28 @@ TEST_P(LongTopK, ChoosesAndOrdersAsTheReference) {
   EXPECT_EQ(got[0], run_reference(graph, input)[0].f32);
 }
 
+// More than the threads of a block keep in registers in either of two ways, and than they keep at all.
 TEST(LongestTopK, ChoosesAndOrdersAsTheReference) {
-  GraphBuilder g({1, 3, 100, 50});
-  const ValueId line = g.op(Reshape{}, {g.input()}, {1, 15000});
-  const Graph graph = g.finish({g.op(TopK{1, 300, true}, {line}, {1, 300})});
-  const std::vector<float> input = g.random_input();
-  EXPECT_EQ(test::run_emulated(plan_of(graph, DataType::kF32), input)[0], run_reference(graph, input)[0].f32);
+  for (const std::int64_t width : {30, 50, 90}) {
+    GraphBuilder g({1, 3, 100, width});
+    const ValueId line = g.op(Reshape{}, {g.input()}, {1, 300 * width});
+    const Graph graph = g.finish({g.op(TopK{1, 300, true}, {line}, {1, 300})});
+    const std::vector<float> input = g.random_input();
+    EXPECT_EQ(test::run_emulated(plan_of(graph, DataType::kF32), input)[0], run_reference(graph, input)[0].f32);
+  }
+}
+
+// Scores of f16: many are the same number, and of those the first go first.
+TEST(LongestTopK, KeepsTheOrderOfEqualScores) {
+  for (const int numbers : {1, 2, 40, 700}) {
+    GraphBuilder g({1, 3, 50, 40});
+    const ValueId line = g.op(Reshape{}, {g.input()}, {1, 6000});
+    const Graph graph = g.finish({g.op(TopK{1, 300, true}, {line}, {1, 300})});
+    std::vector<float> input(6000);
+    for (std::size_t i = 0; i < input.size(); ++i)
+      input[i] = 0.01F + static_cast<float>(i * 7919 % static_cast<std::size_t>(numbers)) / 65536;
+    EXPECT_EQ(test::run_emulated(plan_of(graph, DataType::kF32), input)[0], run_reference(graph, input)[0].f32);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Counts, LongTopK,

@@ -221,12 +221,20 @@ inline float exchange_lanes(float value, int mask) {
   emulation::wait_at(emulation::Barrier::kWarp);
   return other;
 }
-inline void warp_sync() { emulation::wait_at(emulation::Barrier::kWarp); }
-inline int count_up(int* counter) { return (*counter)++; }
-inline void add_to(int* counter, int value) { *counter += value; }
-inline void count_in(int* counters, int bin) {
-  if (bin >= 0) ++counters[bin];
+inline int exchange_lanes(int value, int mask) {
+  float bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  bits = exchange_lanes(bits, mask);
+  std::memcpy(&value, &bits, sizeof(value));
+  return value;
 }
+inline void warp_sync() { emulation::wait_at(emulation::Barrier::kWarp); }
+inline int count_up(int* counter, int value) {
+  *counter += value;
+  return *counter - value;
+}
+inline void add_to(int* counter, int value) { *counter += value; }
+inline void raise_to(int* number, int value) { *number = max(*number, value); }
 
 // Tells the warp where this lane's row of a matrix lies. Returns the rows of all its lanes.
 inline const void* const* exchange_rows(SharedAddress row) {

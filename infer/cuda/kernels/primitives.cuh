@@ -152,17 +152,12 @@ class BulkCopies {
 CAMD_DEVICE void warp_sync() { __syncwarp(); }
 // The value of the lane whose number differs in the bits of `mask`. All lanes of the warp call it.
 CAMD_DEVICE float exchange_lanes(float value, int mask) { return __shfl_xor_sync(0xFFFFFFFFU, value, mask); }
+CAMD_DEVICE int exchange_lanes(int value, int mask) { return __shfl_xor_sync(0xFFFFFFFFU, value, mask); }
 
-// Adds 1 to a counter in shared memory; what it was before.
-CAMD_DEVICE int count_up(int* counter) { return atomicAdd(counter, 1); }
+// Changes a number in shared memory; count_up() returns what it was before.
+CAMD_DEVICE int count_up(int* counter, int value) { return atomicAdd(counter, value); }
 CAMD_DEVICE void add_to(int* counter, int value) { atomicAdd(counter, value); }
-// Adds 1 to counters[bin] in shared memory, or to none if `bin` is negative. All lanes of the warp call it. Lanes of
-// one bin add together: one after the other, they would wait for each other.
-CAMD_DEVICE void count_in(int* counters, int bin) {
-  const unsigned same = __match_any_sync(0xFFFFFFFFU, bin);
-  if (bin >= 0 && (same & ((1U << (threadIdx.x & 31U)) - 1U)) == 0) atomicAdd(&counters[bin], __popc(same));
-}
-
+CAMD_DEVICE void raise_to(int* number, int value) { atomicMax(number, value); }
 // Loads four 8x8 matrices of halfs. Lane l gives the address of row l % 8 of matrix l / 8. Lane l receives two elements
 // of each matrix: row l / 4, columns 2 * (l % 4) and 2 * (l % 4) + 1.
 CAMD_DEVICE void load_matrices(unsigned (&to)[4], SharedAddress row) {

@@ -1,10 +1,12 @@
 // TopK in two ways. In short lines each element counts how many go before it. In long lines a block finds the last
-// element that is chosen, digit by digit of its rank, then collects those that go before it and puts them in order.
+// element that is chosen, digit by digit of its rank, or one near it; then it collects those that go before it and puts
+// them in order.
 #include "infer/cuda/kernels/launch.cuh"
 #include "infer/cuda/kernels/selection.hpp"
 #include "infer/cuda/kernels/strided.cuh"
 #include "infer/graph/selection_math.hpp"
 
+#include <cstdint>
 #include <cstring>
 
 namespace camd::infer::cuda {
@@ -34,26 +36,105 @@ CAMD_KERNEL(kThreads, 1) count_before_kernel(const TopKArguments p) {
   }
 }
 
-// goes_before() as an order of whole numbers, the first one the largest: the key's bits in their order, then the
-// position, negated. No two elements of a line have the same.
-CAMD_DEVICE unsigned long long ordered(float value, bool largest, unsigned position) {
+// The key's bits as a whole number in the order of goes_before(); never 0.
+CAMD_DEVICE unsigned ordered_key(float value, bool largest) {
   float key = rank_key(value, largest);
   if (key == 0.0F) key = 0.0F;  // -0 is as large as 0
   unsigned bits = 0;
   memcpy(&bits, &key, sizeof(bits));
-  bits = (bits >> 31) != 0 ? ~bits : bits | 0x80000000U;
-  return static_cast<unsigned long long>(bits) << 32 | (0xFFFFFFFFU - position);
+  return (bits >> 31) != 0 ? ~bits : bits | 0x80000000U;
 }
+// Of equal keys the one with the larger second number goes first.
+CAMD_DEVICE unsigned ordered_position(int position) { return 0xFFFFFFFFU - static_cast<unsigned>(position); }
 
-constexpr int kChooseThreads = 1024;
-constexpr int kBins = 256;  // of a digit
+constexpr int kChooseThreads = 1024, kChooseWarps = kChooseThreads / 32;
+constexpr int kDigitBits = 11, kBins = 1 << kDigitBits;
+static_assert(kBins == 2 * kChooseThreads && kChooseWarps == 32);
+// So many more than are wanted may be put in order: fewer digits are counted then.
+constexpr int kSpare = 40;
+constexpr int kMostCandidates = kMostChosen + kSpare;
+constexpr unsigned kSign = 0x80000000U;
 
 struct ChooseMemory {
-  unsigned long long chosen[kMostChosen];
-  int ranks[kMostChosen];
-  int counts[kBins];  // of elements with this digit, then with this one or a higher one
-  int collected, digit, above;
+  unsigned keys[kMostCandidates], positions[kMostCandidates];
+  int grouped[kMostCandidates];  // the candidates, those of one bin side by side
+  int counts[kBins];             // of elements with this digit, or in this bin
+  int of_warp[kChooseWarps];
+  int collected, digit, above, here;
+  int largest;  // of the candidates' keys, with its sign bit changed
 };
+
+struct Sums {
+  int from_here_on, all;  // `own` of this lane and of the lanes behind it; of all lanes of the warp
+};
+CAMD_DEVICE Sums sums_of_warp(int own) {
+  Sums s{own, own};
+#pragma unroll
+  for (int mask = 1; mask < 32; mask *= 2) {
+    const int others = exchange_lanes(s.all, mask);
+    if ((lane_index() & mask) == 0) s.from_here_on += others;
+    s.all += others;
+  }
+  return s;
+}
+
+// How many are counted in bins above each of the thread's two, the low one and the one behind it. Sets these to zero.
+// Called by all threads.
+struct Above {
+  int low, high;
+  int in_low, in_high;
+};
+CAMD_DEVICE Above take_counts(ChooseMemory& m) {
+  int* const own = &m.counts[static_cast<int>(threadIdx.x) * 2];
+  const int low = own[0], high = own[1];
+  own[0] = own[1] = 0;
+  const Sums sums = sums_of_warp(low + high);
+  if (lane_index() == 0) m.of_warp[warp_index()] = sums.all;
+  block_sync();
+  const int behind = sums_of_warp(lane_index() > warp_index() ? m.of_warp[lane_index()] : 0).all;
+  const int above_low = behind + sums.from_here_on - low;
+  return {above_low, above_low - high, low, high};
+}
+
+// Finds the digit of which, with all higher ones, there are at least `wanted`; and how many elements have it (`here`)
+// or a higher one (`above`).
+CAMD_DEVICE void find_digit(ChooseMemory& m, int wanted) {
+  const int thread = static_cast<int>(threadIdx.x);
+  const Above a = take_counts(m);
+  if (a.high < wanted && wanted <= a.high + a.in_high) m.digit = thread * 2 + 1, m.above = a.high, m.here = a.in_high;
+  if (a.low < wanted && wanted <= a.low + a.in_low) m.digit = thread * 2, m.above = a.low, m.here = a.in_low;
+  block_sync();
+}
+
+// Calls use(candidate, its rank) for each candidate, whose keys are at least `least`. Groups them by bins of keys: then
+// each has to be compared with those of its bin only.
+template <typename Use>
+CAMD_DEVICE void with_ranks(ChooseMemory& m, int candidates, unsigned least, const Use& use) {
+  const int thread = static_cast<int>(threadIdx.x);
+  const unsigned spread = (static_cast<unsigned>(m.largest) ^ kSign) - least;
+  int shift = 0;
+  while (spread >> shift >= kBins) ++shift;
+  const auto bin_of = [&](int i) { return static_cast<int>((m.keys[i] - least) >> shift); };
+  for (int i = thread; i < candidates; i += kChooseThreads) add_to(&m.counts[bin_of(i)], 1);
+  block_sync();
+  const Above above = take_counts(m);
+  m.counts[thread * 2] = above.low;
+  m.counts[thread * 2 + 1] = above.high;
+  block_sync();
+  for (int i = thread; i < candidates; i += kChooseThreads) m.grouped[count_up(&m.counts[bin_of(i)], 1)] = i;
+  block_sync();
+  // Each bin's count has become its end, and that is where the bin below begins.
+  for (int i = thread; i < candidates; i += kChooseThreads) {
+    const int bin = bin_of(i), begin = bin + 1 < kBins ? m.counts[bin + 1] : 0, end = m.counts[bin];
+    const unsigned key = m.keys[i], position = m.positions[i];
+    int rank = begin;
+    for (int j = begin; j < end; ++j) {
+      const int other = m.grouped[j];
+      rank += m.keys[other] > key || (m.keys[other] == key && m.positions[other] > position) ? 1 : 0;
+    }
+    use(i, rank);
+  }
+}
 
 // A block for each line. kKept: elements that each thread keeps in registers; 0: they are read again for each digit.
 template <int kKept>
@@ -61,88 +142,94 @@ CAMD_KERNEL(kChooseThreads, 1)
 choose_kernel(const TopKArguments p) {
   CAMD_SHARED(memory);
   ChooseMemory& m = *reinterpret_cast<ChooseMemory*>(memory);
-  let_next_kernel_start();
-  wait_for_previous_kernel();
   const int thread = static_cast<int>(threadIdx.x);
+  m.counts[thread] = m.counts[thread + kChooseThreads] = 0;
+  if (thread == 0) {
+    m.collected = 0;
+    m.largest = static_cast<int>(kSign);
+  }
+  wait_for_previous_kernel();
+  let_next_kernel_start();
   const auto outer = static_cast<std::int64_t>(blockIdx.x) / p.inner;
   const auto inner = static_cast<std::int64_t>(blockIdx.x) % p.inner;
   const float* const x = p.x + outer * p.size * p.inner + inner;
   const int size = static_cast<int>(p.size), count = static_cast<int>(p.operation.count);
-  const auto element = [&](int i) { return ordered(x[i * p.inner], p.operation.largest, static_cast<unsigned>(i)); };
-  // 0, which no element has, stands for none.
-  unsigned long long kept[kKept > 0 ? kKept : 1];
+  const bool largest = p.operation.largest;
+  constexpr int kRegisters = kKept > 0 ? kKept : 1;
+  unsigned kept[kRegisters];
+  if constexpr (kKept > 0) {
+    float values[kKept] = {};  // all on their way together
 #pragma unroll
-  for (int k = 0; k < kKept; ++k) {
-    const int i = k * kChooseThreads + thread;
-    kept[k] = i < size ? element(i) : 0;
+    for (int k = 0; k < kKept; ++k) {
+      if (k * kChooseThreads < size) values[k] = x[min(k * kChooseThreads + thread, size - 1) * p.inner];
+    }
+#pragma unroll
+    for (int k = 0; k < kKept; ++k) kept[k] = k * kChooseThreads + thread < size ? ordered_key(values[k], largest) : 0;
   }
-  // Calls use(element or 0) for each of this thread's; all threads take part in each call.
+  // Calls use(key, position) for each of this thread's elements; the key is 0 where there is none.
   const auto each = [&](const auto& use) {
     if constexpr (kKept > 0) {
 #pragma unroll
       for (int k = 0; k < kKept; ++k) {
-        if (k * kChooseThreads < size) use(kept[k]);
+        if (k * kChooseThreads < size) use(kept[k], k * kChooseThreads + thread);
       }
     } else {
-      for (int base = 0; base < size; base += kChooseThreads) use(base + thread < size ? element(base + thread) : 0);
+      for (int i = thread; i < size; i += kChooseThreads) use(ordered_key(x[i * p.inner], largest), i);
     }
   };
-
-  // The last chosen element's digits, the highest first. `wanted` elements with the digits so far are still to choose.
-  unsigned long long least = 0;
-  int wanted = count;
-  for (int shift = 56; shift >= 0; shift -= 8) {
-    if (thread < kBins) m.counts[thread] = 0;
-    block_sync();
-    each([&](unsigned long long e) {
-      const bool same = shift == 56 || (e ^ least) >> (shift + 8) == 0;
-      count_in(m.counts, e != 0 && same ? static_cast<int>(e >> shift & 0xFFU) : -1);
-    });
-    block_sync();
-    for (int step = 1; step < kBins; step *= 2) {
-      const int higher = thread + step < kBins ? m.counts[thread + step] : 0;
-      block_sync();
-      if (thread < kBins) m.counts[thread] += higher;
-      block_sync();
-    }
-    if (thread < kBins) {
-      const int higher = thread + 1 < kBins ? m.counts[thread + 1] : 0;
-      if (m.counts[thread] >= wanted && higher < wanted) {
-        m.digit = thread;
-        m.above = higher;
-      }
-    }
-    block_sync();
-    const int digit = m.digit, all = m.counts[digit] - m.above;
-    wanted -= m.above;
-    least |= static_cast<unsigned long long>(digit) << shift;
-    block_sync();
-    if (all == wanted) break;  // all with these digits are chosen
-  }
-
-  if (thread == 0) m.collected = 0;
   block_sync();
-  each([&](unsigned long long e) {
-    if (e != 0 && e >= least) m.chosen[count_up(&m.collected)] = e;
+
+  // The digits of the last chosen element, the highest first: those of its key, then those of its position. `wanted`
+  // elements with the digits so far are still to choose.
+  unsigned least_key = 0, least_position = 0;
+  int wanted = count, candidates = size;
+  const auto count_digits = [&](unsigned& least, const auto& number_of) {
+    for (int known = 32; known > 0 && candidates - count > kSpare;) {
+      const int shift = known > kDigitBits ? known - kDigitBits : 0;
+      each([&](unsigned key, int position) {
+        const unsigned number = number_of(key, position);  // 0: not among those that are wanted
+        if (number != 0 && (known == 32 || (number ^ least) >> known == 0))
+          add_to(&m.counts[number >> shift & (kBins - 1)], 1);
+      });
+      block_sync();
+      find_digit(m, wanted);
+      least |= static_cast<unsigned>(m.digit) << shift;
+      wanted -= m.above;
+      candidates = count - wanted + m.here;
+      known = shift;
+    }
+  };
+  count_digits(least_key, [](unsigned key, int) { return key; });
+  count_digits(least_position, [&](unsigned key, int i) { return key == least_key ? ordered_position(i) : 0; });
+
+  const auto chosen = [&](unsigned key, int position) {
+    return key > least_key || (key == least_key && key != 0 && ordered_position(position) >= least_position);
+  };
+  int own = 0;
+  int largest_key = static_cast<int>(kSign);
+  each([&](unsigned key, int position) {
+    if (!chosen(key, position)) return;
+    ++own;
+    largest_key = max(largest_key, static_cast<int>(key ^ kSign));
+  });
+  const Sums sums = sums_of_warp(own);
+#pragma unroll
+  for (int mask = 16; mask > 0; mask /= 2) largest_key = max(largest_key, exchange_lanes(largest_key, mask));
+  if (lane_index() == 0) {
+    m.of_warp[warp_index()] = count_up(&m.collected, sums.all);
+    raise_to(&m.largest, largest_key);
+  }
+  warp_sync();
+  int at = m.of_warp[warp_index()] + sums.all - sums.from_here_on;
+  each([&](unsigned key, int position) {
+    if (!chosen(key, position)) return;
+    m.keys[at] = key;
+    m.positions[at++] = ordered_position(position);
   });
   block_sync();
-  // Several threads share an element: each counts some of those that go before it.
-  for (int own = thread; own < count; own += kChooseThreads) m.ranks[own] = 0;
-  block_sync();
-  const int parts = count < kChooseThreads ? kChooseThreads / count : 1, share = (count + parts - 1) / parts;
-  for (int t = thread; t < count * parts; t += kChooseThreads) {
-    const int own = t % count, first = t / count * share, end = min(first + share, count);
-    const unsigned long long e = m.chosen[own];
-    int rank = 0;
-#pragma unroll 4
-    for (int i = first; i < end; ++i) rank += m.chosen[i] > e ? 1 : 0;
-    add_to(&m.ranks[own], rank);
-  }
-  block_sync();
-  for (int own = thread; own < count; own += kChooseThreads) {
-    const unsigned position = 0xFFFFFFFFU - static_cast<unsigned>(m.chosen[own] & 0xFFFFFFFFU);
-    p.y[(outer * count + m.ranks[own]) * p.inner + inner] = static_cast<float>(position);
-  }
+  with_ranks(m, candidates, least_key == 0 ? 1 : least_key, [&](int i, int rank) {
+    if (rank < count) p.y[(outer * count + rank) * p.inner + inner] = static_cast<float>(0xFFFFFFFFU - m.positions[i]);
+  });
 }
 
 }  // namespace
@@ -151,9 +238,11 @@ int top_k(const TopKArguments& p, const LaunchContext& context) {
   constexpr std::int64_t kShortLine = 1024, kMostPositions = std::int64_t{1} << 30;
   if (p.size > kShortLine && p.size < kMostPositions && p.operation.count <= kMostChosen) {
     const dim3 grid(static_cast<unsigned>(p.outer * p.inner), 1, 1);
-    constexpr int kKept = 12;
-    if (p.size <= kKept * kChooseThreads)
-      return launch(choose_kernel<kKept>, grid, kChooseThreads, sizeof(ChooseMemory), context, p);
+    constexpr int kFew = 12, kMany = 24;
+    if (p.size <= kFew * kChooseThreads)
+      return launch(choose_kernel<kFew>, grid, kChooseThreads, sizeof(ChooseMemory), context, p);
+    if (p.size <= kMany * kChooseThreads)
+      return launch(choose_kernel<kMany>, grid, kChooseThreads, sizeof(ChooseMemory), context, p);
     return launch(choose_kernel<0>, grid, kChooseThreads, sizeof(ChooseMemory), context, p);
   }
   const std::int64_t elements = p.outer * p.size * p.inner;
