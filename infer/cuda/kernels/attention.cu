@@ -26,24 +26,47 @@ struct Ways {
   Way q, k, v;
 };
 
-// Rows [first, first + rows) of a matrix that has `all` rows of `columns` elements, as f16. What is missing is zero, up
-// to a multiple of 16 columns.
-CAMD_DEVICE void stage(unsigned char* to, int row_bytes, const Divider& by_pieces, const StridedMatrices& from,
-                       std::int64_t base, Way way, int first, int rows, int all, int columns) {
-  const int thread = static_cast<int>(threadIdx.x);
-  const int padded = (row_bytes - 16) / 2;
-  if (way == Way::kPieces) {
-    const int pieces = padded / 8, row_stride = static_cast<int>(from.row), there = all - first;
-    const auto* const source = static_cast<const __half*>(from.at.data) + base + first * from.row;
-#pragma unroll 4
-    for (int i = thread; i < rows * pieces; i += kThreads) {
-      const int row = divide(i, by_pieces), piece = i - row * pieces;
-      copy16_async(to + row * row_bytes + piece * 16, source + row * row_stride + piece * 8,
-                   row < there && piece * 8 < columns);
-    }
-    return;
+// Rows of a matrix of f16 as 16-byte pieces: which of them a thread copies.
+struct Pieces {
+  const __half* from = nullptr;  // of the matrix's first row
+  int row = 0, rows_at_once = 0;
+  int row_stride = 0;      // elements
+  int to = 0, to_row = 0;  // bytes
+  bool inside = false;     // the piece has columns that exist
+};
+CAMD_DEVICE Pieces pieces_of(const StridedMatrices& matrix, std::int64_t base, int row_bytes, const Divider& by_pieces,
+                             int columns) {
+  const int thread = static_cast<int>(threadIdx.x), pieces = (row_bytes - 16) / 16;
+  Pieces own;
+  own.row = divide(thread, by_pieces);
+  own.rows_at_once = divide(kThreads, by_pieces);
+  const int piece = thread - own.row * pieces;
+  own.row_stride = static_cast<int>(matrix.row);
+  own.from = static_cast<const __half*>(matrix.at.data) + base + piece * 8;
+  own.to = own.row * row_bytes + piece * 16;
+  own.to_row = row_bytes;
+  own.inside = piece * 8 < columns;
+  if (own.row >= own.rows_at_once) own.row = kKeys;  // threads left over copy none
+  return own;
+}
+
+// Rows [first, first + rows) of a matrix that has `all` rows, as f16. What is missing is zero, up to a multiple of 16
+// columns.
+CAMD_DEVICE void stage_pieces(unsigned char* to, const Pieces& own, int first, int rows, int all) {
+  const __half* from = own.from + static_cast<std::int64_t>(first + own.row) * own.row_stride;
+  unsigned char* target = to + own.to;
+#pragma unroll 2
+  for (int row = own.row; row < rows; row += own.rows_at_once) {
+    copy16_async(target, from, first + row < all && own.inside);
+    from += own.rows_at_once * own.row_stride;
+    target += own.rows_at_once * own.to_row;
   }
-  for (int i = thread; i < rows * padded; i += kThreads) {
+}
+CAMD_DEVICE_CALL void stage_elements(unsigned char* to, int row_bytes, const StridedMatrices& from, std::int64_t base,
+                                     Way way, int first, int rows, int all, int columns) {
+  const int padded = (row_bytes - 16) / 2;
+#pragma unroll 1
+  for (int i = static_cast<int>(threadIdx.x); i < rows * padded; i += kThreads) {
     const int row = way == Way::kAlong ? i / padded : i % rows;
     const int column = way == Way::kAlong ? i - row * padded : i / rows;
     const bool inside = first + row < all && column < columns;
@@ -51,22 +74,27 @@ CAMD_DEVICE void stage(unsigned char* to, int row_bytes, const Divider& by_piece
     *reinterpret_cast<__half*>(to + row * row_bytes + column * 2) = __float2half_rn(value);
   }
 }
+CAMD_DEVICE_CALL float load_bias(const StridedMatrices& bias, std::int64_t base, int query, int key) {
+  return load(bias.at, base + query * bias.row + key * bias.element);
+}
 
 // kDepth and kWidth: steps of 16 elements for which there are registers.
 template <int kDepth, int kWidth>
 CAMD_KERNEL(kThreads, 1)
-attention_kernel(const AttentionArguments p, const AttentionMemory s, const Ways ways) {
+attention_kernel(CAMD_GRID_CONSTANT const AttentionArguments p, const AttentionMemory s, const Ways ways) {
   CAMD_SHARED(memory);
   unsigned char* const halves = memory + s.query_bytes;
   const int half_bytes = s.key_bytes + s.value_bytes;
   wait_for_previous_kernel();
   let_next_kernel_start();
 
-  std::int64_t rest = static_cast<std::int64_t>(blockIdx.y), q0 = 0, k0 = 0, v0 = 0, bias0 = 0, y0 = 0;
-  for (int d = kMaxRank - 1; d >= 0; --d) {
-    if (d >= p.rank) continue;
-    const std::int64_t index = rest % p.shape[d];
-    rest /= p.shape[d];
+  unsigned rest = blockIdx.y;
+  std::int64_t q0 = 0, k0 = 0, v0 = 0, bias0 = 0, y0 = 0;
+#pragma unroll 1
+  for (int d = p.rank - 1; d >= 0; --d) {
+    const auto size = static_cast<unsigned>(p.shape[d]);
+    const unsigned index = rest % size;
+    rest /= size;
     q0 += index * p.q.at.strides[d];
     k0 += index * p.k.at.strides[d];
     v0 += index * p.v.at.strides[d];
@@ -74,12 +102,23 @@ attention_kernel(const AttentionArguments p, const AttentionMemory s, const Ways
     y0 += index * p.y.at.strides[d];
   }
   const int query0 = static_cast<int>(blockIdx.x) * kQueries;
+  const Pieces key_pieces = pieces_of(p.k, k0, s.depth_row, s.by_depth, p.depth);
+  const Pieces value_pieces = pieces_of(p.v, v0, s.width_row, s.by_width, p.width);
   const auto fetch = [&](int chunk) {
     unsigned char* const keys = halves + (chunk & 1) * half_bytes;
-    stage(keys, s.depth_row, s.by_depth, p.k, k0, ways.k, chunk * kKeys, kKeys, p.keys, p.depth);
-    stage(keys + s.key_bytes, s.width_row, s.by_width, p.v, v0, ways.v, chunk * kKeys, kKeys, p.keys, p.width);
+    if (ways.k == Way::kPieces)
+      stage_pieces(keys, key_pieces, chunk * kKeys, kKeys, p.keys);
+    else
+      stage_elements(keys, s.depth_row, p.k, k0, ways.k, chunk * kKeys, kKeys, p.keys, p.depth);
+    if (ways.v == Way::kPieces)
+      stage_pieces(keys + s.key_bytes, value_pieces, chunk * kKeys, kKeys, p.keys);
+    else
+      stage_elements(keys + s.key_bytes, s.width_row, p.v, v0, ways.v, chunk * kKeys, kKeys, p.keys, p.width);
   };
-  stage(memory, s.depth_row, s.by_depth, p.q, q0, ways.q, query0, kQueries, p.queries, p.depth);
+  if (ways.q == Way::kPieces)
+    stage_pieces(memory, pieces_of(p.q, q0, s.depth_row, s.by_depth, p.depth), query0, kQueries, p.queries);
+  else
+    stage_elements(memory, s.depth_row, p.q, q0, ways.q, query0, kQueries, p.queries, p.depth);
   fetch(0);
   copy_commit();
 
@@ -128,7 +167,7 @@ attention_kernel(const AttentionArguments p, const AttentionMemory s, const Ways
           const int key = key0 + (i >> 1) * 8 + (lane & 3) * 2 + (i & 1);
           own[i] = scores[i >> 1][half * 2 + (i & 1)] * p.scale;
           if (p.bias.at.data != nullptr && key < p.keys && query < p.queries)
-            own[i] += load(p.bias.at, bias0 + query * p.bias.row + key * p.bias.element);
+            own[i] += load_bias(p.bias, bias0, query, key);
           if (key >= p.keys) own[i] = -INFINITY;
           most = fmaxf(most, own[i]);
         }
@@ -185,25 +224,35 @@ attention_kernel(const AttentionArguments p, const AttentionMemory s, const Ways
     }
   }
   block_sync();
+  const int next_warp = kQueries * s.share_row;
+  // What each warp's share of a query counts, in place of its maximum.
+  if (const int thread = static_cast<int>(threadIdx.x); thread < kQueries) {
+    float* const row = shares + thread * s.share_row + width_steps * 16;
+    float most = -INFINITY, all = 0.0F, weights[kAttentionWarps];
+#pragma unroll
+    for (int w = 0; w < kAttentionWarps; ++w) most = fmaxf(most, row[w * next_warp]);
+#pragma unroll
+    for (int w = 0; w < kAttentionWarps; ++w) {
+      const float own = row[w * next_warp];
+      weights[w] = own == -INFINITY ? 0.0F : __expf(own - most);
+      all += weights[w] * row[w * next_warp + 1];
+    }
+#pragma unroll
+    for (int w = 0; w < kAttentionWarps; ++w) row[w * next_warp] = weights[w] / all;
+  }
+  block_sync();
   const bool along = p.y.element <= p.y.row;
+#pragma unroll 2
   for (int i = static_cast<int>(threadIdx.x); i < kQueries * p.width; i += kThreads) {
-    const int query = along ? i / p.width : i % kQueries;
+    const int query = along ? divide(i, s.by_columns) : i % kQueries;
     const int column = along ? i - query * p.width : i / kQueries;
     if (query0 + query >= p.queries) continue;
     const float* const row = shares + query * s.share_row;
-    const int next_warp = kQueries * s.share_row;
-    float most = -INFINITY;
+    float sum = 0.0F;
 #pragma unroll
-    for (int w = 0; w < kAttentionWarps; ++w) most = fmaxf(most, row[w * next_warp + width_steps * 16]);
-    float sum = 0.0F, all = 0.0F;
-#pragma unroll
-    for (int w = 0; w < kAttentionWarps; ++w) {
-      const float own = row[w * next_warp + width_steps * 16];
-      const float weight = own == -INFINITY ? 0.0F : __expf(own - most);
-      all += weight * row[w * next_warp + width_steps * 16 + 1];
-      sum += weight * row[w * next_warp + column];
-    }
-    store(p.y.at, y0 + (query0 + query) * p.y.row + column * p.y.element, sum / all);
+    for (int w = 0; w < kAttentionWarps; ++w)
+      sum = fmaf(row[w * next_warp + width_steps * 16], row[w * next_warp + column], sum);
+    store(p.y.at, y0 + (query0 + query) * p.y.row + column * p.y.element, sum);
   }
 }
 

@@ -49,6 +49,7 @@ struct AttentionMemory {
   int query_bytes;
   int key_bytes, value_bytes;
   Divider by_depth, by_width;  // pieces of 16 bytes in a row
+  Divider by_columns;          // of the result
   int share_row, share_bytes;  // floats of a row of a warp's share of the result, and its bytes for all warps
   [[nodiscard]] constexpr std::size_t total() const {
     const int loop = 2 * (key_bytes + value_bytes);  // one half is filled while the other is read
@@ -61,6 +62,7 @@ struct AttentionMemory {
   m.width_row = (width + 15) / 16 * 32 + 16;
   m.by_depth = make_divider((depth + 15) / 16 * 2);
   m.by_width = make_divider((width + 15) / 16 * 2);
+  m.by_columns = make_divider(width);
   m.query_bytes = kAttentionQueries * m.depth_row;
   m.key_bytes = kAttentionKeys * m.depth_row;
   m.value_bytes = kAttentionKeys * m.width_row;
