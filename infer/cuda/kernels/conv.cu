@@ -30,9 +30,15 @@ struct Tile {
   static constexpr int kN16 = kShape.channels() / 16;
 };
 
-// Bias, sum, activation and the way out: 4 channels of a pixel. `n`: the first one of its group of 16.
-CAMD_DEVICE void finish(const ConvArguments& p, int n, int pixel_y, int pixel_x, const float4& bias, float (&v)[4]) {
-  if (n >= p.n || pixel_y >= p.h || pixel_x >= p.w) return;
+// What the 4 channels of a lane have in common, of all its pixels. `n`: the first channel of its group of 16.
+struct WayOut {
+  __half* to = nullptr;  // of the first pixel; null: nobody wants these channels
+  int pitch = 0;
+  const __half* add = nullptr;
+  Activation activation;
+  Bounds bounds;
+};
+CAMD_DEVICE WayOut way_out(const ConvArguments& p, int n) {
   Sink sink = p.sinks[0];
   bool first_sink = true;
 #pragma unroll
@@ -42,24 +48,26 @@ CAMD_DEVICE void finish(const ConvArguments& p, int n, int pixel_y, int pixel_x,
       first_sink = false;
     }
   }
+  WayOut out;
   const int channel = n - sink.first + (lane_index() & 3) * 4;
-  if (channel >= sink.stored) return;
-  const Bounds bounds = bounds_of(sink.activation);
-  v[0] += bias.x;
-  v[1] += bias.y;
-  v[2] += bias.z;
-  v[3] += bias.w;
-  const auto* const add = static_cast<const __half*>(p.add.data);
-  const bool early = p.activation_first || add == nullptr;
-  if (early) activate_all<true>(sink.activation, bounds, v);
-  if (add != nullptr && first_sink) {
-    const int ay = pixel_y * p.add.h / p.h;
-    const int ax = pixel_x * p.add.w / p.w;
-    add_halfs(v, add + (static_cast<std::ptrdiff_t>(ay) * p.add.w + ax) * p.add.pitch + channel);
+  if (n < p.n && channel < sink.stored) out.to = static_cast<__half*>(sink.data) + channel;
+  out.pitch = sink.pitch;
+  if (p.add.data != nullptr && first_sink) out.add = static_cast<const __half*>(p.add.data) + channel;
+  out.activation = sink.activation;
+  out.bounds = bounds_of(sink.activation);
+  return out;
+}
+// Sum, activation and the way out of a pixel that exists.
+CAMD_DEVICE void finish(const ConvArguments& p, const WayOut& out, int pixel_y, int pixel_x, float (&v)[4]) {
+  const bool early = p.activation_first || p.add.data == nullptr;
+  if (early) activate_all<true>(out.activation, out.bounds, v);
+  if (out.add != nullptr) {
+    const int ay = p.add.h == p.h ? pixel_y : pixel_y * p.add.h / p.h;
+    const int ax = p.add.w == p.w ? pixel_x : pixel_x * p.add.w / p.w;
+    add_halfs(v, out.add + (static_cast<std::ptrdiff_t>(ay) * p.add.w + ax) * p.add.pitch);
   }
-  if (!early) activate_all<true>(sink.activation, bounds, v);
-  auto* const to =
-      static_cast<__half*>(sink.data) + (static_cast<std::ptrdiff_t>(pixel_y) * p.w + pixel_x) * sink.pitch + channel;
+  if (!early) activate_all<true>(out.activation, out.bounds, v);
+  auto* const to = out.to + (static_cast<std::ptrdiff_t>(pixel_y) * p.w + pixel_x) * out.pitch;
   *reinterpret_cast<uint2*>(to) = make_uint2(pack_halfs(v[0], v[1]), pack_halfs(v[2], v[3]));
 }
 
@@ -185,15 +193,6 @@ conv_kernel(const ConvArguments p, const ConvMemory s) {
 
   // A unit is 8 pixels of 16 channels: a lane has 4 channels of one pixel.
   constexpr int kWarpUnits = kMt * kNt;
-  const auto finish_unit = [&](int row, int column, int unit, float(&v)[4]) {
-    const int q = unit / 2 % (kNt / 2);
-    const int m = unit / kNt;
-    const int n16 = column * (kNt / 2) + q;
-    const int pixel = (row * kMt + m) * 16 + (lane >> 2) + unit % 2 * 8;
-    if (pixel >= p.shape.ty * p.shape.tx) return;
-    const int y = divide(pixel, s.by_tx);
-    finish(p, (n16_first + n16) * 16, y0 + y, x0 + pixel - y * p.shape.tx, biases[n16 * 4 + (lane & 3)], v);
-  };
   auto* const added = reinterpret_cast<float4*>(stages);  // [team][warp of the team][unit][lane]
   block_sync();                                           // nobody reads the stages any more
 #pragma unroll
@@ -204,19 +203,32 @@ conv_kernel(const ConvArguments p, const ConvMemory s) {
     added[(warp_index() * kWarpUnits + unit) * 32 + lane] =
         make_float4(low[half], low[half + 1], high[half], high[half + 1]);
   }
+  // From here on a warp has the same channels of all its pixels.
+  constexpr int kOctets = T::kShape.pixels() / 8, kTogether = T::kWarps / T::kN16;
+  static_assert(T::kWarps % T::kN16 == 0);
+  const int n16 = warp_index() % T::kN16;
+  const WayOut out = way_out(p, (n16_first + n16) * 16);
   block_sync();
-  for (int unit = warp_index(); unit < T::kTeamWarps * kWarpUnits; unit += T::kWarps) {
-    float v[4] = {};
+  if (out.to == nullptr) return;
+  const float4 bias = biases[n16 * 4 + (lane & 3)];
+  const int column = n16 / (kNt / 2), q = n16 % (kNt / 2);
+  const float4* const of_column = added + (column * T::kShape.rows * kWarpUnits + q * 2) * 32 + lane;
+#pragma unroll 2
+  for (int octet = warp_index() / T::kN16; octet < kOctets; octet += kTogether) {
+    const int pixel = octet * 8 + (lane >> 2);
+    const int row = divide(pixel, s.by_tx), y = y0 + row, x = x0 + pixel - row * p.shape.tx;
+    if (pixel >= p.shape.ty * p.shape.tx || y >= p.h || x >= p.w) continue;
+    const float4* const parts = of_column + (octet / 2 * kNt + octet % 2) * 32;
+    float v[4] = {bias.x, bias.y, bias.z, bias.w};
 #pragma unroll
     for (int from = 0; from < kTeams; ++from) {
-      const float4 part = added[(from * T::kTeamWarps * kWarpUnits + unit) * 32 + lane];
+      const float4 part = parts[from * T::kTeamWarps * kWarpUnits * 32];
       v[0] += part.x;
       v[1] += part.y;
       v[2] += part.z;
       v[3] += part.w;
     }
-    const int warp = unit / kWarpUnits;
-    finish_unit(warp % T::kShape.rows, warp / T::kShape.rows, unit % kWarpUnits, v);
+    finish(p, out, y, x, v);
   }
 }
 

@@ -46,19 +46,28 @@ int choose_tile(const BottleneckArguments& a, std::size_t shared_bytes) {
 
 namespace {
 
-// What bounds a block of conv(), in cycles of an H100: estimates, of which the times of three layers were seen to come
-// close (docs/experiments.md).
+// What bounds a block of conv(), in cycles of an H100. Fitted to the times of some 4000 shapes of 35 layers
+// (docs/experiments.md).
 constexpr int kProcessors = 132;
-constexpr double kProcessorBytes = std::size_t{227} * 1024;  // of shared memory
-constexpr double kFragmentCycles = 4;                        // to read 512 bytes of shared memory
-constexpr double kProductCycles = 1.6;                       // of 16 x 8 x 16 by a multiprocessor's four tensor cores
-constexpr double kStepCycles = 50, kStepProductCycles = 4;   // a warp's step waits for its loads, then multiplies
-constexpr double kSharedRate = 25, kAloneRate = 50;          // bytes a cycle from the L2 cache: all fetch, one does
-constexpr double kSliceCycles = 200;                         // to wait for a slice and to ask for the next
-constexpr double kFirstSliceCycles = 700;                    // until it begins to arrive
-constexpr double kSumCycles = 12;                            // a team's sums of 16 x 8, written and added
+constexpr double kProcessorBytes = std::size_t{227} * 1024;    // of shared memory
+constexpr double kFragmentCycles = 8.2;                        // to read 512 bytes of shared memory
+constexpr double kProductCycles = 3.3;                         // of 16 x 8 x 16 by a multiprocessor's four tensor cores
+constexpr double kStepCycles = 33, kStepFragmentCycles = 3.2;  // a warp's step waits for its loads, then multiplies
+constexpr double kSharedRate = 21, kAloneRate = 82;            // bytes a cycle from the L2 cache: all fetch, one does
+constexpr double kSliceCycles = 980;                           // to wait for a slice and to ask for the next
+constexpr double kFirstSliceCycles = 1900;                     // until it begins to arrive
+constexpr double kSumCycles = 10.6;                            // a team's sums of 16 x 8, written and added
+constexpr double kStart = 440;
 
-double cycles_of(const ConvArguments& a) {
+// The smallest number of rows that covers the image with as many tiles as `most` rows do.
+int even_rows(int size, int most) {
+  const int tiles = (size + most - 1) / most;
+  return (size + tiles - 1) / tiles;
+}
+
+}  // namespace
+
+double conv_cycles(const ConvArguments& a) {
   const ConvTile& tile = kConvTiles[a.shape.tile];
   const ConvMemory memory = conv_memory(a);
   const int columns = (a.n + tile.channels() - 1) / tile.channels();
@@ -69,26 +78,20 @@ double cycles_of(const ConvArguments& a) {
   const int turns = beside >= 2 ? (each + 1) / 2 : each;
   const double items = static_cast<double>(memory.slices) * memory.slice_items;
   const double warps = tile.rows * tile.columns;
-  const double reads = items * warps * (tile.mt + tile.nt / 2.0) * kFragmentCycles;
+  // With stride 2 two pixels of a fragment lie in the same banks.
+  const double fragments = tile.mt * a.stride + tile.nt / 2.0;
+  const double reads = items * warps * fragments * kFragmentCycles;
   const double products = items * warps * tile.mt * tile.nt * kProductCycles;
-  const double waits = items / tile.teams * (kStepCycles + kStepProductCycles * tile.mt * tile.nt);
+  const double waits = items / tile.teams * (kStepCycles + kStepFragmentCycles * fragments);
   const double bytes = static_cast<double>(memory.slices) * memory.stage_bytes;
   const double fetches = each * bytes / kAloneRate;
   const double all_fetch = static_cast<double>(blocks) * bytes / kProcessors / kSharedRate;
   const double sums = kSumCycles * tile.teams * tile.pixels() * tile.channels() / 128;
   double work = each * (reads > products ? reads : products);
   for (const double bound : {turns * waits, fetches, all_fetch}) work = work > bound ? work : bound;
-  const double first = kFirstSliceCycles + memory.stage_bytes / kAloneRate;
-  return work + turns * (first + memory.slices * kSliceCycles / (a.shape.stages > 2 ? 2 : 1) + sums);
+  const double first = kFirstSliceCycles + memory.halo_bytes / kAloneRate;
+  return kStart + work + turns * (first + memory.slices * kSliceCycles / (a.shape.stages > 2 ? 2 : 1) + sums);
 }
-
-// The smallest number of rows that covers the image with as many tiles as `most` rows do.
-int even_rows(int size, int most) {
-  const int tiles = (size + most - 1) / most;
-  return (size + tiles - 1) / tiles;
-}
-
-}  // namespace
 
 ConvShape choose_shape(const ConvArguments& arguments, std::size_t shared_bytes) {
   ConvArguments a = arguments;
@@ -98,7 +101,7 @@ ConvShape choose_shape(const ConvArguments& arguments, std::size_t shared_bytes)
   const auto consider = [&] {
     const ConvMemory memory = conv_memory(a);
     if (memory.total() > shared_bytes || a.shape.stages > memory.slices) return;
-    const double cycles = cycles_of(a);
+    const double cycles = conv_cycles(a);
     if (best.tile >= 0 && cycles >= least) return;
     best = a.shape;
     least = cycles;

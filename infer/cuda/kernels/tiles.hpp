@@ -247,5 +247,7 @@ struct ConvMemory {
 // The shape of which the least time is estimated. Its tile is -1 when none fits `shared_bytes`. Reads kernel, stride,
 // h, w, n and x.c.
 [[nodiscard]] ConvShape choose_shape(const ConvArguments& arguments, std::size_t shared_bytes);
+// The estimate, in cycles of an H100. Reads the shape too.
+[[nodiscard]] double conv_cycles(const ConvArguments& arguments);
 
 }  // namespace camd::infer::cuda
