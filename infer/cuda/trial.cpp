@@ -11,8 +11,6 @@
 #include "infer/cuda/kernels/generic_image.hpp"
 #include "infer/cuda/plan/handles.hpp"
 #include "infer/cuda/plan/mixed_precision.hpp"
-#include "infer/cuda/plan/patches.hpp"
-#include "infer/cuda/plan/products.hpp"
 #include "infer/cuda/plan/run.hpp"
 #include "infer/preprocess.hpp"
 #include "infer/sample.hpp"
@@ -208,11 +206,7 @@ class Planner {
  public:
   Planner(const Graph& graph, const std::string& path, const InputOptions& input, const cuda::PlanOptions& options,
           CudaDevice& device)
-      : graph_(options.fuse ? cuda::with_convolved_patches(cuda::with_convolved_products(graph)) : graph),
-        path_(path),
-        input_(input),
-        options_(options),
-        device_(device) {}
+      : graph_(cuda::rewritten(graph, options)), path_(path), input_(input), options_(options), device_(device) {}
 
   [[nodiscard]] std::unique_ptr<const LoadedPlan> make() {
     const auto convolutions = static_cast<int>(std::count_if(

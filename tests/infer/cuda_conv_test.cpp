@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "infer/cuda/kernels/tiles.hpp"
+#include "infer/cuda/plan/windows.hpp"
 #include "tests/infer/cuda_plans.hpp"
 
 namespace camd::infer {
@@ -107,6 +108,46 @@ TEST(ConvShape, OfASmallImageWithManyChannelsGivesMostMultiprocessorsABlock) {
   EXPECT_GE(tiles * ((a.n + channels - 1) / channels), 100);
   EXPECT_GT(cuda::kConvTiles[a.shape.tile].teams, 1);
 }
+
+TEST(ConvShape, KeepsAllWeightsOfASmallLayerSoThatTheyArriveBeforeItsInput) {
+  cuda::ConvArguments a = small_image_of_many_channels();
+  a.x.c = a.n = 128;
+  EXPECT_EQ(cuda::choose_shape(a, kShared).stages, 1);
+}
+
+struct Window {
+  int height, width, stride;
+  Pads pads;
+};
+class SmallWindow : public testing::TestWithParam<Window> {};
+
+TEST_P(SmallWindow, BecomesOneThatTheTensorCoresKnow) {
+  const Window& window = GetParam();
+  GraphBuilder g({1, 3, 20, 26});
+  const ValueId x = g.conv(g.input(), 16, 3, 2, 1, {Function::kRelu});
+  Conv conv;
+  conv.kernel = {window.height, window.width};
+  conv.stride = {window.stride, window.stride};
+  conv.pads = window.pads;
+  const auto size = [&](std::int64_t n, int padded, int kernel) { return (n + padded - kernel) / window.stride + 1; };
+  const Shape out{1, 24, size(10, window.pads.top + window.pads.bottom, window.height),
+                  size(13, window.pads.left + window.pads.right, window.width)};
+  const ValueId weights = g.constant({24, 16, window.height, window.width}, 0.3F), bias = g.constant({24}, 0.2F);
+  const ValueId y = g.op(conv, {x, weights, bias, kNoValue}, out, {Function::kRelu});
+  const Graph graph = g.finish({g.conv(y, 8, 1)});
+  EXPECT_EQ(
+      test::steps_of<cuda::GenericConvArguments>(cuda::make_plan(graph, test::options_of(DataType::kF16), "test")), 0);
+  test::expect_like_reference(graph, g.random_input(), test::options_of(DataType::kF16));
+  const Graph whole = cuda::with_whole_windows(graph);
+  EXPECT_EQ(std::get<Conv>(cuda::with_whole_windows(whole).ops[1].operation).kernel, (Pair2{3, 3}));
+  const std::vector<float> input = g.random_input();
+  EXPECT_EQ(run_reference(whole, input)[0].f32, run_reference(graph, input)[0].f32);
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, SmallWindow,
+                         testing::Values(Window{2, 2, 1, {0, 0, 1, 1}}, Window{2, 2, 2, {}},
+                                         Window{1, 3, 1, {0, 1, 0, 1}}, Window{3, 1, 1, {1, 0, 1, 0}},
+                                         Window{2, 3, 1, {1, 2, 1, 0}}));
 
 }  // namespace
 }  // namespace camd::infer

@@ -5,9 +5,16 @@
 #include "infer/cuda/plan/builder.hpp"
 #include "infer/cuda/plan/patches.hpp"
 #include "infer/cuda/plan/products.hpp"
+#include "infer/cuda/plan/windows.hpp"
 #include "infer/frame_memory.hpp"
 
 namespace camd::infer::cuda {
+
+Graph rewritten(const Graph& graph, const PlanOptions& options) {
+  if (!options.fuse) return graph;
+  Graph changed = with_convolved_patches(with_convolved_products(graph));
+  return options.type == DataType::kF16 ? with_whole_windows(changed) : changed;
+}
 
 Plan make_plan(const Graph& graph, const PlanOptions& options, const std::string& path) {
   for (const Op& op : graph.ops) {
@@ -20,8 +27,7 @@ Plan make_plan(const Graph& graph, const PlanOptions& options, const std::string
       }
     }
   }
-  Plan plan =
-      PlanBuilder(options.fuse ? with_convolved_patches(with_convolved_products(graph)) : graph, options, path).build();
+  Plan plan = PlanBuilder(rewritten(graph, options), options, path).build();
   check_frame_memory(path, plan.output_bytes, plan.arena_bytes);
   return plan;
 }

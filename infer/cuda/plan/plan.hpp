@@ -123,6 +123,9 @@ struct Plan {
   [[nodiscard]] std::string summary() const;
 };
 
+// The graph with operators in place of others that the kernels know better. Its convolutions are numbered as before; a
+// second call changes nothing.
+[[nodiscard]] Graph rewritten(const Graph& graph, const PlanOptions& options);
 // Throws Error(kModel) for what no kernel takes (tensors of more than kMaxRank dimensions), and ModelTooLarge
 // (infer/frame_memory.hpp); `path` is for messages.
 [[nodiscard]] Plan make_plan(const Graph& graph, const PlanOptions& options, const std::string& path);
