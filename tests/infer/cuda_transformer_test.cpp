@@ -139,6 +139,20 @@ TEST(CudaProducts, OfOneValueShareItsPicture) {
   EXPECT_EQ(cuda::with_convolved_products(convolved).ops.size(), convolved.ops.size());
 }
 
+// D-FINE's distances: probabilities weighed by one column.
+TEST(CudaProducts, OfProbabilitiesAndOneColumnAreOneKernelWithTheirSoftmax) {
+  GraphBuilder g({1, 3, 6, 11});
+  const ValueId lines = g.op(Reshape{}, {g.input()}, {6, 33});
+  const ValueId shares = g.op(Softmax{1, false}, {lines}, {6, 33});
+  const ValueId weighed = g.op(MatMul{}, {shares, g.constant({33, 1})}, {6, 1});
+  const ValueId moved =
+      g.op(MatMul{}, {g.op(Softmax{1, false}, {lines}, {6, 33}), g.constant({33, 1}), g.constant({1})}, {6, 1});
+  const Graph graph = g.finish({weighed, moved});
+  EXPECT_EQ(steps_of<cuda::MatMulArguments>(plan_of(graph)), 0);
+  EXPECT_EQ(steps_of<cuda::SoftmaxArguments>(plan_of(graph)), 2);
+  expect_reference(graph, g.random_input());
+}
+
 TEST(CudaProducts, ThatAreNoConvolutionsStayProducts) {
   GraphBuilder g({1, 3, 6, 8});
   const ValueId few = g.op(Reshape{}, {g.input()}, {6, 24}), narrow = g.op(Reshape{}, {g.input()}, {12, 12});

@@ -89,7 +89,7 @@ class PlanBuilder {
   void emit_planes_conv(const Op& op, const Conv& conv);
   void emit_tensor_core_conv(const std::vector<int>& members);
   void emit_generic_conv(const Op& op, const GenericConvArguments& geometry);
-  void emit_expectation(const Op& softmax, const Op& conv);
+  void emit_expectation(const Op& softmax, const Op& product);
   void emit_max_pools(const MaxPools& pools);
   // Of the op's input, to `y`; `added` may be kNoValue.
   void emit_resize(const Op& op, ValueId added, ValueId y, const std::string& origin);

@@ -500,12 +500,12 @@ void PlanBuilder::emit(const Op& op, const Softmax& softmax, int) {
 }
 
 // The mean of numbers by their probabilities, as detectors with distributions of distances write it.
-void PlanBuilder::emit_expectation(const Op& softmax, const Op& conv) {
+void PlanBuilder::emit_expectation(const Op& softmax, const Op& product) {
   SoftmaxArguments a = softmax_arguments(softmax);
-  a.weights = constant_floats(conv.inputs[1]);
-  a.bias = constant_floats(conv.inputs[2]);
-  a.y = make_strided(conv.output, false);
-  add_step(a, softmax.origin + " + " + conv.origin);
+  a.weights = constant_floats(product.inputs[1]);
+  if (product.inputs.size() > 2 && product.inputs[2] != kNoValue) a.bias = constant_floats(product.inputs[2]);
+  a.y = make_strided(product.output, false);
+  add_step(a, softmax.origin + " + " + product.origin);
 }
 
 void PlanBuilder::emit(const Op& op, const Reduce& reduce, int index) {
@@ -525,6 +525,8 @@ void PlanBuilder::emit(const Op& op, const Reduce& reduce, int index) {
 }
 
 void PlanBuilder::emit(const Op& op, const MatMul&, int index) {
+  if (const auto softmax = fusion_.expectation_of.find(index); softmax != fusion_.expectation_of.end())
+    return emit_expectation(graph_.ops[static_cast<std::size_t>(softmax->second)], op);
   if (const auto attention = fusion_.attention_of.find(index); attention != fusion_.attention_of.end())
     return emit_attention(op, attention->second);
   const Shape& out = shape(op.output);

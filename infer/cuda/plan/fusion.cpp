@@ -18,6 +18,7 @@
 #include "infer/cuda/plan/resized_sums.hpp"
 #include "infer/cuda/plan/selections.hpp"
 #include "infer/cuda/plan/squeezes.hpp"
+#include "infer/graph/rewriting.hpp"
 
 namespace camd::infer::cuda {
 namespace {
@@ -91,18 +92,31 @@ class Finder {
     return std::find(graph_.outputs.begin(), graph_.outputs.end(), id) != graph_.outputs.end();
   }
 
+  // The axis along which op `i` adds the elements of its first input, each times its own constant; or -1.
+  [[nodiscard]] int weighed_axis(int i) const {
+    const Op& o = op(i);
+    const Shape& out = graph_.shape(o.output);
+    if (o.activation.function != Function::kNone) return -1;
+    if (const Conv* c = conv(i); c != nullptr) {
+      const bool plain = c->kernel == Pair2{1, 1} && c->stride == Pair2{1, 1} && c->pads == Pads{} && c->groups == 1;
+      return plain && out[1] == 1 && residual(i) == kNoValue ? 1 : -1;
+    }
+    if (!std::holds_alternative<MatMul>(o.operation) || !graph_.is_constant(o.inputs[1])) return -1;
+    const Shape& in = graph_.shape(o.inputs[0]);
+    const bool bias = o.inputs.size() > 2 && o.inputs[2] != kNoValue && !scalar(graph_, o.inputs[2]);
+    const bool one = in.size() == out.size() && out.back() == 1 &&
+                     element_count(graph_.shape(o.inputs[1])) == in.back() &&
+                     element_count(in) == element_count(out) * in.back();
+    return one && !bias ? static_cast<int>(in.size()) - 1 : -1;
+  }
+
   void find_expectations() {
     for (int i = 0; i < static_cast<int>(graph_.ops.size()); ++i) {
-      const Conv* c = conv(i);
-      if (c == nullptr || !(c->kernel == Pair2{1, 1}) || !(c->stride == Pair2{1, 1}) || c->pads != Pads{} ||
-          c->groups != 1 || residual(i) != kNoValue || op(i).activation.function != Function::kNone) {
-        continue;
-      }
-      const int make = maker(op(i).inputs[0]);
-      if (make < 0 || uses(op(i).inputs[0]) != 1 || is_output(op(i).inputs[0]) || graph_.shape(op(i).output)[1] != 1)
-        continue;
+      const int axis = op(i).inputs.empty() ? -1 : weighed_axis(i);
+      const int make = axis < 0 ? -1 : maker(op(i).inputs[0]);
+      if (make < 0 || uses(op(i).inputs[0]) != 1 || is_output(op(i).inputs[0])) continue;
       const auto* softmax = std::get_if<Softmax>(&op(make).operation);
-      if (softmax == nullptr || softmax->axis != 1 || softmax->log) continue;
+      if (softmax == nullptr || softmax->axis != axis || softmax->log) continue;
       fusion_.expectation_of[i] = make;
       fusion_.absorbed.insert(make);
     }

@@ -73,7 +73,7 @@ struct Fusion {
   int stem_block = -1;                      // the pointwise op of the block that shares the stem's kernel
   std::map<int, int> depthwise_of;          // pointwise op -> its depthwise op
   std::map<int, Bottleneck> bottlenecks;    // pointwise op -> the convolutions that end with it; depthwise_of has it
-  std::map<int, int> expectation_of;        // 1x1 convolution to one channel -> the Softmax that it weighs
+  std::map<int, int> expectation_of;        // product to one channel -> the Softmax that it weighs
   std::map<int, MaxPools> max_pools;        // first op -> all pools of its max_pools(), itself included
   std::map<int, Attention> attention_of;    // MatMul of the probabilities and v -> what is in front of it
   std::map<int, LayerNorm> layer_norm_of;   // its last operator -> what is in front of it
