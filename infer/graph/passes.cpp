@@ -192,6 +192,41 @@ std::optional<Activation> gated(const Pattern& p, ValueId x, ValueId gate) {
   return std::nullopt;
 }
 
+// 1 + erf(x / sqrt(2)).
+bool gaussian(const Pattern& p, ValueId id, ValueId& x) {
+  constexpr float kRoot = 1.41421356F;
+  ValueId inside = kNoValue;
+  float number = 0;
+  if (!p.with_number(id, Binary::Kind::kAdd, inside, number) || number != 1.0F) return false;
+  const Op* erf = p.unary(inside, Function::kErf);
+  if (erf == nullptr) return false;
+  if (p.with_number(erf->inputs[0], Binary::Kind::kDiv, x, number)) return near(number, kRoot);
+  return p.with_number(erf->inputs[0], Binary::Kind::kMul, x, number) && near(number, 1 / kRoot);
+}
+
+// x / 2 * (1 + erf(x / sqrt(2))), the half multiplied with either or with both.
+std::optional<ValueId> gelu(const Pattern& p, const Op& product) {
+  const Op* both = &product;
+  ValueId x = kNoValue, half = kNoValue;
+  float number = 0;
+  const bool last = p.with_number(product, Binary::Kind::kMul, half, number) && number == 0.5F;
+  if (last) both = p.single(half);
+  const auto* binary = both == nullptr ? nullptr : std::get_if<Binary>(&both->operation);
+  if (binary == nullptr || binary->kind != Binary::Kind::kMul) return std::nullopt;
+  for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
+    const ValueId own = both->inputs[side], gate = both->inputs[1 - side];
+    if (gaussian(p, gate, x)) {
+      if (last && x == own) return x;
+      if (!last && p.with_number(own, Binary::Kind::kMul, half, number) && number == 0.5F && x == half) return x;
+    }
+    if (!last && p.with_number(gate, Binary::Kind::kMul, half, number) && number == 0.5F && gaussian(p, half, x) &&
+        x == own) {
+      return x;
+    }
+  }
+  return std::nullopt;
+}
+
 // One op's replacement: the same output as a function of `x`.
 struct Rewrite {
   ValueId x = kNoValue;
@@ -233,6 +268,7 @@ std::optional<Rewrite> as_function(const Graph& graph, const Pattern& p, const O
       for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
         if (const auto f = gated(p, op.inputs[side], op.inputs[1 - side])) return Rewrite{op.inputs[side], *f};
       }
+      if (const auto of = gelu(p, op)) return Rewrite{*of, {Function::kGelu, 0, 0}};
       if (p.with_number(op, Binary::Kind::kMul, x, number) && number > 0) return divided(p, x, 1.0F / number);
       return std::nullopt;
     case Binary::Kind::kDiv:

@@ -16,7 +16,7 @@ void fold_channel_arithmetic(Graph& graph);
 // Zero padding goes into the convolution or average pooling that reads it, padding by the lowest number into the max
 // pooling.
 void fold_padding(Graph& graph);
-// x*sigmoid(x), x*clip(x+3, 0, 6)/6 and their like become one function.
+// x*sigmoid(x), x*clip(x+3, 0, 6)/6, x*(1+erf(x/sqrt(2)))/2 and their like become one function.
 void recognise_functions(Graph& graph);
 // Op::activation.
 void fuse_activations(Graph& graph);

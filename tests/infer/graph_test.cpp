@@ -221,6 +221,33 @@ TEST(Graph, HardSwishIsRecognisedInItsThreeSpellings) {
   }
 }
 
+TEST(Graph, GeluIsRecognisedInItsFourSpellings) {
+  for (const int spelling : {0, 1, 2, 3}) {
+    OnnxBuilder b = conv_head();
+    b.weight("root", {}, {1.41421356F}).weight("inverse", {}, {0.70710678F});
+    b.weight("one", {}, {1.0F}).weight("half", {}, {0.5F});
+    b.node(spelling == 3 ? "Mul" : "Div", {"c", spelling == 3 ? "inverse" : "root"}, {"d"});
+    b.node("Erf", {"d"}, {"e"}).node("Add", {"e", "one"}, {"g"});
+    if (spelling == 0 || spelling == 3) b.node("Mul", {"c", "g"}, {"m"}).node("Mul", {"m", "half"}, {"y"});
+    if (spelling == 1) b.node("Mul", {"c", "half"}, {"m"}).node("Mul", {"m", "g"}, {"y"});
+    if (spelling == 2) b.node("Mul", {"half", "g"}, {"m"}).node("Mul", {"m", "c"}, {"y"});
+    b.output("y", {});
+    const Graph graph = lower(b);
+    EXPECT_EQ(kinds(graph), "Conv") << spelling;
+    EXPECT_EQ(graph.ops[0].activation.function, Function::kGelu) << spelling;
+    expect_same_as_unoptimized(b);
+  }
+}
+
+TEST(Graph, ErfOfAnotherMultipleIsNoGelu) {
+  OnnxBuilder b = conv_head();
+  b.weight("root", {}, {1.5F}).weight("one", {}, {1.0F}).weight("half", {}, {0.5F});
+  b.node("Div", {"c", "root"}, {"d"}).node("Erf", {"d"}, {"e"}).node("Add", {"e", "one"}, {"g"});
+  b.node("Mul", {"c", "g"}, {"m"}).node("Mul", {"m", "half"}, {"y"}).output("y", {});
+  EXPECT_NE(kinds(lower(b)), "Conv");
+  expect_same_as_unoptimized(b);
+}
+
 TEST(Graph, ZeroPaddingGoesIntoConvolutionAndAveragePooling) {
   OnnxBuilder b;
   b.input("x", {1, 3, 8, 8}).integers("p", {8}, {0, 0, 1, 2, 0, 0, 0, 1}).weight("w", {2, 3, 3, 3}, noise(54));
