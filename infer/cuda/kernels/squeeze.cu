@@ -1,4 +1,4 @@
-// A block's threads share the pixels, 8 channels each, and add their sums in a tree. The weights arrive in shared
+// A block's threads share the pixels, 8 channels each, and add their sums. The weights arrive in shared
 // memory before the kernel in front has ended. Where the image is multiplied, several blocks do that. Each computes the
 // gate for itself: that takes less time than to hand it over.
 //
@@ -51,12 +51,26 @@ squeeze_kernel(const SqueezeArguments p, const SqueezeMemory s) {
   }
   copy_wait_all();
   block_sync();
-  for (int left = rows; left > 1;) {
-    const int half = (left + 1) / 2;
-    for (int i = thread; i < (left - half) * channels; i += kThreads) sums[i] += sums[half * channels + i];
-    left = half;
+  // Several threads share a channel, and each adds some rows; then one adds what they found.
+  const int parts = kThreads / channels, part = thread / channels, channel = thread - part * channels;
+  if (parts > 1) {
+    float some = 0.0F;
+    if (part < parts) {
+#pragma unroll 4
+      for (int i = part; i < rows; i += parts) some += sums[i * channels + channel];
+    }
+    block_sync();
+    if (part < parts) sums[thread] = some;
     block_sync();
   }
+  const int left = parts > 1 ? min(parts, rows) : rows;
+  for (int c = thread; c < channels; c += kThreads) {
+    float all = 0.0F;
+#pragma unroll 4
+    for (int i = 0; i < left; ++i) all += sums[i * channels + c];
+    sums[c] = all;
+  }
+  block_sync();
 
   const float share = 1.0F / static_cast<float>(pixels);
   for (int i = warp; i < p.hidden; i += kThreads / 32) {
