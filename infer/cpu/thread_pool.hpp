@@ -8,7 +8,8 @@
 // part. Items go from the top of a picture to its bottom, so most of what an item reads was written by the same thread
 // one stage before and is still in its core's cache. Then the thread takes items of the other parts. The calling thread
 // works too. It waits only for items that another thread has taken, so a thread that the system does not schedule
-// delays nothing. That matters where decoding competes for the same cores.
+// delays nothing. That matters where decoding competes for the same cores. Likewise a thread on a slow core takes fewer
+// items than others (tests/bench/infer_cores.cpp).
 // Invariants: items of one stage run in any order and at the same time. A stage begins when every item of the one
 // before is done. run() does not allocate.
 #pragma once

@@ -319,6 +319,29 @@ TEST(ThreadPool, RunsEveryItemOnceAndStagesInOrder) {
   }
 }
 
+// Who takes item 4, the first of the second thread's part, stays in it until all others are done.
+struct HeldUp final : cpu::StageRunner {
+  void run_item(int, int item, int) noexcept override {
+    if (item != 4) {
+      others.fetch_add(1);
+      others.notify_all();
+      return;
+    }
+    for (int done = others.load(); done != 11; done = others.load()) others.wait(done);
+  }
+  std::atomic<int> others{0};
+};
+
+TEST(ThreadPool, AThreadThatIsSlowInOneItemLeavesAllOthersToTheRest) {
+  cpu::ThreadPool threads(3);
+  const std::vector<int> items = {12};
+  std::vector<std::atomic<int>> done(items.size());
+  HeldUp held_up;
+  threads.run(held_up, items, done);
+  EXPECT_EQ(held_up.others.load(), 11);
+  EXPECT_EQ(done[0].load(), 12);
+}
+
 TEST(ThreadPool, CallersAtOnceDoNotMix) {
   cpu::ThreadPool threads(3);
   const auto caller = [&threads] {
