@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cstdint>
 #include <fstream>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -56,6 +57,24 @@ std::optional<std::uint64_t> memory_mib(const fs::path& root, std::string_view k
     if (kib) return *kib / 1024;
   }
   return std::nullopt;
+}
+
+// `cpu_capacity` is how fast a core is beside the fastest one, which has 1024 (the kernel's
+// Documentation/ABI/testing/sysfs-devices-system-cpu).
+void examine_cores(const fs::path& root, std::vector<Finding>& findings) {
+  std::map<std::uint64_t, int> by_capacity;
+  int all = 0;
+  for (const fs::path& cpu : those_in(root / "sys/devices/system/cpu", "cpu")) {
+    const auto capacity = number_of(line_of(cpu / "cpu_capacity"));
+    if (!capacity) continue;
+    ++by_capacity[*capacity];
+    ++all;
+  }
+  if (by_capacity.size() < 2) return;
+  std::vector<std::string> kinds;
+  for (const auto& [capacity, count] : by_capacity) kinds.push_back(fmt::format("{} of capacity {}", count, capacity));
+  findings.push_back({"machine", "cores", Health::kOk,
+                      fmt::format("{} of different speed: {}", all, fmt::join(kinds, ", ")), ""});
 }
 
 void examine_memory(const fs::path& root, std::vector<Finding>& findings) {
@@ -139,6 +158,7 @@ std::vector<Finding> examine_board(const fs::path& root) {
   if (const std::string model = line_of(root / "proc/device-tree/model"); !model.empty()) {
     findings.push_back({"machine", "board", Health::kOk, model, ""});
   }
+  examine_cores(root, findings);
   examine_memory(root, findings);
   examine_governors(root, findings);
   examine_throttling(root, findings);

@@ -56,6 +56,15 @@ TEST_F(Board, SaysWhenItsMemoryIsTooLittle) {
   EXPECT_THAT(findings(), ElementsAre("!memory: 216 MiB: too little for a camera on the CPU"));
 }
 
+TEST_F(Board, SaysHowFastItsCoresAreWhereTheyDiffer) {
+  file("sys/devices/system/cpu/cpu0/cpu_capacity", "397\n");
+  file("sys/devices/system/cpu/cpu1/cpu_capacity", "397\n");
+  file("sys/devices/system/cpu/cpufreq/unrelated", "\n");
+  EXPECT_THAT(findings(), IsEmpty());
+  file("sys/devices/system/cpu/cpu2/cpu_capacity", "1024\n");
+  EXPECT_THAT(findings(), ElementsAre("cores: 3 of different speed: 2 of capacity 397, 1 of capacity 1024"));
+}
+
 TEST_F(Board, SaysWhichGovernorHoldsTheClockBack) {
   file("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "ondemand\n");
   file("sys/devices/system/cpu/cpu1/cpufreq/scaling_governor", "ondemand\n");
