@@ -8,6 +8,7 @@
 #include <system_error>
 #include <thread>
 
+#include "base/cpus.hpp"
 #include "base/log.hpp"
 #include "base/mutex.hpp"
 #include "base/thread.hpp"
@@ -175,7 +176,7 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera> {
     if (copies_because_.empty() && MemoryLender::pays(ring_)) lender = std::make_shared<MemoryLender>(ring_);
     const config::DecodeMode mode = refusal_.empty() ? camera_.decodes() : config::DecodeMode::kCpu;
     Decoding decoding = decoding_of(camera_, mode, ring_.device());
-    decoding.threads = decoder_threads(cameras_open, std::thread::hardware_concurrency());
+    decoding.threads = decoder_threads(cameras_open, static_cast<unsigned>(base::usable_cpus()));
     direct_ = decoding.direct;
     {
       const MutexLock lock(mutex_);

@@ -120,7 +120,7 @@ struct EngineOptions {
   // left out. Empty: the model's own outputs.
   std::vector<std::string> cut_at;
   InputOptions input;
-  int threads = 0;                         // host engines: CPU threads for the network, 0 = all cores
+  int threads = 0;                         // host engines: CPU threads for the network, 0 = all usable cores
   DataType compute_type = DataType::kF16;  // cuda: of activations and weights
   std::optional<HalfType> host_half{};     // cpu: for dense convolutions, where the processor computes with it
   bool tf32 = false;                       // cuda, kF32: convolutions multiply numbers of 11 digits, on tensor cores

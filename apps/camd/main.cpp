@@ -15,7 +15,6 @@
 #include <exception>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -23,6 +22,7 @@
 #include "apps/camd/new_plugin.hpp"
 #include "apps/manual/manual.hpp"
 #include "base/crash.hpp"
+#include "base/cpus.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "config/describe.hpp"
@@ -65,7 +65,7 @@ void secure_standard_descriptors() {
 // heap a core it stays where it is. MALLOC_ARENA_MAX says otherwise.
 void limit_heaps() {
   if (std::getenv("MALLOC_ARENA_MAX") == nullptr) {
-    mallopt(M_ARENA_MAX, static_cast<int>(std::max(1U, std::thread::hardware_concurrency())));
+    mallopt(M_ARENA_MAX, base::usable_cpus());
   }
 }
 

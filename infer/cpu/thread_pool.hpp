@@ -35,7 +35,7 @@ class StageRunner {
 
 class ThreadPool {
  public:
-  // [setup] `size` threads in all, the caller of run() included; 0: one per core.
+  // [setup] `size` threads in all, the caller of run() included; 0: one for each CPU that the caller may use.
   explicit ThreadPool(int size);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;

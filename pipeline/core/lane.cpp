@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <cstring>
 #include <optional>
-#include <thread>
 #include <utility>
 
+#include "base/cpus.hpp"
 #include "capture/frame_ring.hpp"
 
 namespace camd::pipeline {
@@ -35,7 +35,7 @@ int frames_of(const LaneOptions& options) { return posts_of(options) + options.d
 }  // namespace
 
 int default_posts() noexcept {
-  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), kFewestPosts, kMostPosts);
+  return std::clamp(base::usable_cpus(), kFewestPosts, kMostPosts);
 }
 
 int frames_in_flight(int cameras, int device_depth) noexcept {

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/cpus.hpp"
 #include "base/error.hpp"
 #include "capture/gst_elements.hpp"
 #include "device/make_device.hpp"
@@ -27,8 +28,10 @@ using base::Error;
 constexpr double kMebibyte = 1024.0 * 1024.0;
 
 void examine_machine(std::vector<Finding>& findings) {
-  findings.push_back(
-      {"machine", "processor", Health::kOk, fmt::format("{} cores", std::thread::hardware_concurrency()), ""});
+  const int usable = base::usable_cpus(), all = static_cast<int>(std::thread::hardware_concurrency());
+  findings.push_back({"machine", "processor", Health::kOk,
+                      usable < all ? fmt::format("{} of {} cores may be used", usable, all) : fmt::format("{} cores", all),
+                      ""});
   rlimit limit{};
   if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0) {
     const bool unlimited = limit.rlim_cur == RLIM_INFINITY;
@@ -81,7 +84,7 @@ DecodeTrial trial_of(device::Device& device, config::DecodeMode mode) {
   DecodeTrial trial;
   trial.mode = mode;
   trial.frames = std::uint64_t{1} << 40U;  // as many as there are in that time
-  trial.streams = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  trial.streams = base::usable_cpus();
   if (mode == config::DecodeMode::kGpu) {
     const std::vector<device::VideoSupport> support = device.video_support(nullptr);
     trial.streams = support.empty() ? 1 : 2 * support.front().engines;

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <cmath>
@@ -340,6 +341,18 @@ TEST(ThreadPool, AThreadThatIsSlowInOneItemLeavesAllOthersToTheRest) {
   threads.run(held_up, items, done);
   EXPECT_EQ(held_up.others.load(), 11);
   EXPECT_EQ(done[0].load(), 12);
+}
+
+TEST(ThreadPool, HasAThreadForEachCpuThatItsMakerMayUse) {
+  int size = 0;
+  std::thread([&size] {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(static_cast<std::size_t>(sched_getcpu()), &one);
+    ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+    size = cpu::ThreadPool(0).size();
+  }).join();
+  EXPECT_EQ(size, 1);
 }
 
 TEST(ThreadPool, CallersAtOnceDoNotMix) {
