@@ -80,10 +80,15 @@ def count(folder: Path, cpu: str, root: Path, command: list[str], **environment:
     """Instructions, and bytes loaded and stored, of one program from its start to its end."""
     ran = subprocess.run(["qemu-aarch64", "-cpu", cpu, "-plugin", f"{folder}/count.so,bytes=on", "-L", str(root), *command],
                          capture_output=True, text=True, check=False, env={**os.environ, **environment})
-    found = re.search(r"^instructions: (\d+)\nbytes: (\d+)$", ran.stderr, re.MULTILINE)
+    found = counts_in(ran.stderr)
     if ran.returncode != 0 or not found:
         sys.exit(f"{' '.join(command)}\nended with {ran.returncode}:\n{ran.stderr[-2000:]}")
-    return int(found.group(1)), int(found.group(2))
+    return found[-1]
+
+
+def counts_in(text: str) -> list[tuple[int, int]]:
+    """Instructions and bytes as often as the plug-in has printed them."""
+    return [(int(some), int(more)) for some, more in re.findall(r"^instructions: (\d+)\nbytes: (\d+)$", text, re.MULTILINE)]
 
 
 def of_one_run(few: tuple[int, int], many: tuple[int, int]) -> tuple[float, float]:

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Whole networks on 64-bit ARM, under qemu-user, beside ONNX Runtime on this machine, on real pictures.
 
-  /tmp/venv/bin/python scripts/peers/parity_arm64.py CAMD FOLDER [--program build/arm64/bin/run_model] [--half f16|bf16] [--native] [EXAMPLE | MODEL.onnx]...
+  /tmp/venv/bin/python scripts/peers/parity_arm64.py CAMD FOLDER [--program build/arm64/bin/run_model] [--half f16|bf16] [--native] [--count] [EXAMPLE | MODEL.onnx]...
 
 --native: PROGRAM is one of this machine (build/dev/bin/run_model) and runs without an emulator.
+--count: millions of instructions of one frame as well, and of bytes that they load and store (count_instructions.c), so that a trial of half precision
+that takes minutes serves both. Needs qemu-user, as qemu-user-static takes no plug-in.
 CAMD: of this machine; it decodes the clips and makes the networks' inputs (its plug-in `tensors`), frames 0, 50 and 100.
 EXAMPLE: of docs/examples/detectors; a model without an example gets BGR from 0 to 255, stretched. Without either: all
 examples and the reference detector. Each output is compared whole, relative to its largest value; `noise` is how far
@@ -19,12 +21,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import onnxruntime
+import onnxruntime_arm64
 
 SOURCE = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SOURCE / "tests/detectors"))
@@ -79,15 +83,19 @@ def compare(arguments: argparse.Namespace, name: str) -> bool:
     session, plain = (open_session(model, optimised) for optimised in (True, False))
     source = session.get_inputs()[0].name
     names = [output.name for output in session.get_outputs()]
-    qemu = [] if arguments.native else ["qemu-aarch64-static", "-cpu", arguments.cpu, "-L", os.environ["CAMD_ARM64_SYSROOT"]]
+    emulator = ["qemu-aarch64", "-plugin", f"{arguments.folder}/count.so,bytes=on"] if arguments.count else ["qemu-aarch64-static"]
+    qemu = [] if arguments.native else [*emulator, "-cpu", arguments.cpu, "-L", os.environ["CAMD_ARM64_SYSROOT"]]
     worst, noise, elements, within = 0.0, 0.0, 0, True
     files = make_inputs(arguments.camd, name, model, source, arguments.folder / name)
     pictures = [np.load(file) for file in files]
     raw, made = arguments.folder / f"{name}.f32", arguments.folder / f"{name}.arm64.f32"
     np.stack(pictures).astype("<f4").tofile(raw)
     # All of them at once, as the engine's trial of half precision takes minutes under emulation.
-    subprocess.run([*qemu, arguments.program, str(model), str(pictures[0].shape[3]), str(pictures[0].shape[2]), str(raw),
-                    str(made), *([arguments.half] if arguments.half else [])], check=True)
+    ran = subprocess.run([*qemu, arguments.program, str(model), str(pictures[0].shape[3]), str(pictures[0].shape[2]), str(raw),
+                          str(made), *([arguments.half] if arguments.half else [])], check=False, stderr=subprocess.PIPE, text=True)
+    print(*(line for line in ran.stderr.splitlines() if not re.match("(instructions|bytes): ", line)), sep="\n", end="", file=sys.stderr)
+    if ran.returncode != 0:
+        sys.exit(f"{arguments.program} ended with {ran.returncode}")
     got, at = np.fromfile(made, "<f4"), 0
     for file, picture in zip(files, pictures):
         for output, want, again in zip(names, session.run(None, {source: picture}), plain.run(None, {source: picture})):
@@ -101,7 +109,11 @@ def compare(arguments: argparse.Namespace, name: str) -> bool:
                 print(f"  {file.name}: {output}, at most {largest:.1e}, differs by {error:.1e}, the noise is {apart:.1e}")
     if at != got.size:
         sys.exit(f"{model}: {got.size} numbers, not {at}")
-    print(f"| {name} | {elements} | {worst:.1e} | {noise:.1e} |", flush=True)
+    counted = ""
+    if arguments.count:
+        marks = onnxruntime_arm64.counts_in(ran.stderr)  # before and after each frame, and at the end
+        counted = "".join(f" {(marks[1][what] - marks[0][what]) / 1e6:.1f} |" for what in (0, 1))
+    print(f"| {name} | {elements} | {worst:.1e} | {noise:.1e} |{counted}", flush=True)
     return within
 
 
@@ -114,8 +126,12 @@ def main() -> int:
     parser.add_argument("--program", default="build/arm64/bin/run_model")
     parser.add_argument("--native", action="store_true")
     parser.add_argument("--half", choices=["f16", "bf16"])
+    parser.add_argument("--count", action="store_true")
     arguments = parser.parse_intermixed_args()
-    print(f"| network | elements of 3 frames | worst difference | ONNX Runtime {onnxruntime.__version__}'s own |")
+    if arguments.count:
+        onnxruntime_arm64.build_plugin(arguments.folder)
+    counted = " instructions | bytes |" if arguments.count else ""
+    print(f"| network | elements of 3 frames | worst difference | ONNX Runtime {onnxruntime.__version__}'s own |{counted}")
     networks = arguments.networks or [REFERENCE, *sorted(path.stem for path in detectors.EXAMPLES.glob("*.yaml"))]
     return 0 if all([compare(arguments, name) for name in networks]) else 1
 
