@@ -20,7 +20,6 @@ from pathlib import Path
 
 from parts import (REASONS, Camd, Proxy, RtspCamera, Truth, Usage, now_ns, percentile, tiny_model, wait_until)
 
-TRUE_NS = 50_000_000       # a stamp further off than that is a lie
 BUSY_MS = 50               # a machine that keeps us waiting for longer is no judge
 STEADY_FRAMES = 10         # of each camera before a case begins
 FPS_BESIDE = 10
@@ -48,6 +47,7 @@ class Case:
     repeat: int = 3                 # with --all
     quick: bool = False             # in the subset of CI, once
     lies: int | None = 0            # bound, frames told younger than they are; None: the case explains why
+    true_ms: int = 50               # a stamp further off than that is a lie
     calm: bool = True               # wants a machine that has time for it
     not_yet: str = ""               # the bound is not met: what is seen
 
@@ -177,7 +177,7 @@ class Bench:
                 frame = frames[scanned]
                 scanned += 1
                 if (frame.camera == camera and frame.true is not None and frame.true >= ended
-                        and abs(frame.captured - frame.true) <= TRUE_NS):
+                        and abs(frame.captured - frame.true) <= self.case.true_ms * 1_000_000):
                     first = frame
             return first is not None
 
@@ -201,7 +201,7 @@ class Bench:
             if frame.true is None or frame.number in seen:
                 continue
             seen.add(frame.number)
-            if frame.captured - frame.true > TRUE_NS:
+            if frame.captured - frame.true > self.case.true_ms * 1_000_000:
                 self.result.lies += 1
 
     def problem(self, text):
@@ -293,7 +293,7 @@ class Bench:
         if case.lost_beside is not None and result.lost_beside > case.lost_beside:
             self.problem(f"the cameras beside lost {result.lost_beside} frames, bound {case.lost_beside}")
         if case.lies is not None and result.lies > case.lies:
-            self.problem(f"{result.lies} frames told younger than they are by more than 50 ms")
+            self.problem(f"{result.lies} frames told younger than they are by more than {case.true_ms} ms")
         before, after = result.before, result.after
         if before and after:
             if after.descriptors > before.descriptors:

@@ -308,7 +308,9 @@ def clock_step(name, seconds, **options):
         library = bench.build / "lib/chaos/step_clock.so"
         step = bench.folder / "step"
         step.write_bytes((0).to_bytes(8, "little"))
-        bench.usual(environment={**os.environ, "LD_PRELOAD": str(library), "STEP_CLOCK_FILE": str(step)})
+        environment = {**os.environ, "LD_PRELOAD": str(library), "STEP_CLOCK_FILE": str(step)}
+        environment.pop("QEMU_SET_ENV", None)  # under qemu-user it would preload another library in place of this one
+        bench.usual(environment=environment)
         before = bench.camd.last("camera")["time"]
         for number in repeated(bench):
             with bench.fault():

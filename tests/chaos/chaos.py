@@ -3,6 +3,7 @@
 
 usage: chaos.py [--build DIR] [--quick | --all | --soak MINUTES | --tries N] [--case TEXT]... [--seed N] [--repeat N]
                 [--alone] [--cameras N] [--minutes M] [--jobs N] [--json FILE] [--write-docs] [--keep] [--again] [--list]
+                [--emulated]
 
   --build DIR      the build folder [build/dev]
   --quick          the subset of CI, each once: about three minutes, a minute with --jobs 3 (the default)
@@ -21,12 +22,16 @@ usage: chaos.py [--build DIR] [--quick | --all | --soak MINUTES | --tries N] [--
   --keep           leaves the folder of a case that failed
   --again          runs a case that failed up to twice more, and says so: for a machine that is shared with others
   --list           names the cases
+  --emulated       for a build that runs under qemu-user: bounds of time are five times as long, and cases that
+                   tests/left_out_arm64.txt names (chaos/CASE, with dots for blanks) are left out with its reasons
 Exit 1 when a bound was not kept, 0 otherwise. Cases marked as not met yet run with --all and do not count.
 """
 
 import argparse
+import dataclasses
 import json
 import multiprocessing
+import re
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -35,11 +40,12 @@ from pathlib import Path
 import report
 import soak
 import tries
-from bench import Result, calm, run_case, stop_on_signals
+from bench import Result, Skip, calm, run_case, stop_on_signals
 from cases_service import CASES
 from misdeeds import KINDS
 
 ROOT = Path(__file__).resolve().parents[2]
+SLOWER = 5  # than a processor, is qemu-user
 
 
 def arguments():
@@ -63,6 +69,7 @@ def arguments():
     parser.add_argument("--keep", action="store_true")
     parser.add_argument("--again", action="store_true")
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("--emulated", action="store_true")
     return parser.parse_args()
 
 
@@ -70,6 +77,24 @@ def chosen(options):
     if options.case:
         return [case for case in CASES if any(text in case.name for text in options.case)]
     return list(CASES) if options.all or options.list else [case for case in CASES if case.quick and not case.not_yet]
+
+
+def emulated(case, rows):
+    """The case as it is judged under emulation. `rows`: pattern and reason of what is left out there."""
+    reason = next((why for pattern, why in rows if re.search(pattern, "chaos/" + case.name)), "")
+    recovery_s = case.recovery_s and SLOWER * case.recovery_s
+    return dataclasses.replace(case, recovery_s=recovery_s, true_ms=SLOWER * case.true_ms, run=skipped(reason) if reason else case.run)
+
+
+def skipped(reason):
+    def run(_):
+        raise Skip(reason)
+    return run
+
+
+def rows_left_out(text):
+    """Patterns and reasons in tests/left_out_arm64.txt."""
+    return [line.split(maxsplit=1) for line in text.splitlines() if not line.startswith("#")]
 
 
 def kinds_of(texts):
@@ -124,6 +149,9 @@ def main():
         print(__doc__.strip())
         return 0
     cases = chosen(options)
+    if options.emulated:
+        rows = rows_left_out((ROOT / "tests/left_out_arm64.txt").read_text())
+        cases = [emulated(case, rows) for case in cases]
     if options.list:
         for case in cases:
             print(f"{'quick ' if case.quick else '      '}{case.name}: {case.cause}"

@@ -16,7 +16,7 @@ import misdeeds
 import report
 import soak
 import tries
-from bench import Case, Result
+from bench import Case, Result, Skip
 from cases_service import CASES
 from parts import Connection, Left, Truth, Usage, at_rest, balance, descriptors, percentile, symbolizer_pipes
 
@@ -41,6 +41,19 @@ class Slope(unittest.TestCase):
     def test_students_quantile_is_that_of_the_tables(self):
         self.assertAlmostEqual(soak.student_t(28), 2.467, delta=0.002)
         self.assertAlmostEqual(soak.student_t(10), 2.764, delta=0.01)
+
+
+class Emulated(unittest.TestCase):
+    ROWS = chaos.rows_left_out("# text\n^chaos/quick$ starts programs\n^chaos/disk.full$ has no disk\n")
+
+    def test_has_five_times_as_long(self):
+        case = chaos.emulated(Case("disk", "y", None, recovery_s=2.0), self.ROWS)
+        self.assertEqual((case.recovery_s, case.true_ms, case.run), (10.0, 250, None))
+        self.assertIsNone(chaos.emulated(Case("disk", "y", None, recovery_s=None), self.ROWS).recovery_s)
+
+    def test_leaves_out_what_the_list_names_with_its_reason(self):
+        with self.assertRaisesRegex(Skip, "^has no disk$"):
+            chaos.emulated(Case("disk full", "y", None), self.ROWS).run(None)
 
 
 class Tries(unittest.TestCase):
