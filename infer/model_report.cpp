@@ -33,13 +33,20 @@ std::size_t bytes_of(const Graph& graph) {
   return static_cast<std::size_t>(elements) * sizeof(float);
 }
 
-std::string on_cpu(const Graph& graph, const std::string& path, EngineMemory& memory) {
+// What half precision that is asked for comes to on this processor.
+std::string half_words(const std::optional<HalfType>& half) {
+  if (!half) return "";
+  if (cpu::half_kernels(*half) != nullptr) return fmt::format(" in f32 and {}", to_string(*half));
+  return fmt::format(" in f32 (this processor does not compute with {})", to_string(*half));
+}
+
+std::string on_cpu(const Graph& graph, const EngineOptions& options, const std::string& path, EngineMemory& memory) {
   constexpr int kThreads = 1;  // decides how operators are cut, not what they need
   const auto program = cpu::build_program(graph, cpu::kernels(), kThreads, path);
   memory.weight_bytes = program->weight_bytes;
   memory.frame_bytes = (program->arena_floats + program->scratch_floats) * sizeof(float) + bytes_of(graph);
-  return fmt::format("{} steps, {} for each frame in flight, {} of weights", program->steps.size(),
-                     mebibytes(memory.frame_bytes), mebibytes(memory.weight_bytes));
+  return fmt::format("{} steps{}, {} for each frame in flight, {} of weights", program->steps.size(),
+                     half_words(options.host_half), mebibytes(memory.frame_bytes), mebibytes(memory.weight_bytes));
 }
 
 std::string on_cuda(const Graph& graph, const EngineOptions& options, const std::string& path, EngineMemory& memory) {
@@ -104,7 +111,8 @@ ModelReport report_model(const std::string& path, const EngineOptions& options, 
     if (!graph) throw base::Error(base::ErrorKind::kModel, refused);
     return *graph;
   };
-  report.engines.push_back(ask("cpu", path, [&](EngineMemory& memory) { return on_cpu(lowered(), path, memory); }));
+  report.engines.push_back(
+      ask("cpu", path, [&](EngineMemory& memory) { return on_cpu(lowered(), options, path, memory); }));
   const bool on_host = report.engines.back().runs;
   report.engines.push_back(
       ask("cuda", path, [&](EngineMemory& memory) { return on_cuda(lowered(), options, path, memory); }));

@@ -23,6 +23,7 @@
 #include "infer/engine.hpp"
 #include "infer/graph/trial.hpp"
 #include "infer/half.hpp"
+#include "infer/model_report.hpp"
 #include "onnx_builder.hpp"
 
 namespace camd::infer {
@@ -32,6 +33,7 @@ using test::noise;
 using test::OnnxBuilder;
 using ::testing::Each;
 using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
 
 class Half : public ::testing::TestWithParam<HalfType> {
  protected:
@@ -161,6 +163,25 @@ TEST(HalfPrecision, WhereTheProcessorHasNoneF32IsComputedAndTheLogSaysSo) {
     EXPECT_THAT(half.log, HasSubstr(fmt::format("two.onnx: computed in f32, as this processor does not compute with {}",
                                                 to_string(type))));
     EXPECT_EQ(whole.log, "");
+  }
+}
+
+TEST(HalfPrecision, AModelsReportSaysWhetherTheProcessorComputesWithIt) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.write("m.onnx", test::tiny_conv().bytes());
+  const auto device = device::make_host_device(base::system_clock());
+  const auto detail = [&](std::optional<HalfType> half) {
+    EngineOptions options;
+    options.host_half = half;
+    return report_model(path, options, *device, ReportDepth::kAllEngines).engines.at(0).detail;
+  };
+  EXPECT_THAT(detail(std::nullopt), MatchesRegex("[0-9]+ steps, .*"));
+  for (const HalfType type : {HalfType::kF16, HalfType::kBf16}) {
+    const bool computes = cpu::half_kernels(type) != nullptr;
+    EXPECT_THAT(detail(type),
+                HasSubstr(computes ? fmt::format(" steps in f32 and {}, ", to_string(type))
+                                   : fmt::format(" steps in f32 (this processor does not compute with {}), ",
+                                                 to_string(type))));
   }
 }
 
