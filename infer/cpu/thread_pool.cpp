@@ -34,8 +34,7 @@ int item_of(std::uint64_t ticket) noexcept { return static_cast<int>(ticket & 0x
 }  // namespace
 
 ThreadPool::ThreadPool(int size)
-    : size_(size > 0 ? size : base::usable_cpus()),
-      parts_(static_cast<std::size_t>(size_)) {
+    : size_(size > 0 ? size : base::usable_cpus()), parts_(static_cast<std::size_t>(size_)) {
   for (int worker = 1; worker < size_; ++worker) threads_.emplace_back([this, worker] { work(worker); });
 }
 

@@ -34,9 +34,7 @@ int frames_of(const LaneOptions& options) { return posts_of(options) + options.d
 
 }  // namespace
 
-int default_posts() noexcept {
-  return std::clamp(base::usable_cpus(), kFewestPosts, kMostPosts);
-}
+int default_posts() noexcept { return std::clamp(base::usable_cpus(), kFewestPosts, kMostPosts); }
 
 int frames_in_flight(int cameras, int device_depth) noexcept {
   return std::min(cameras, default_posts()) + device_depth + 1;

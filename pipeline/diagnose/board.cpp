@@ -73,8 +73,8 @@ void examine_cores(const fs::path& root, std::vector<Finding>& findings) {
   if (by_capacity.size() < 2) return;
   std::vector<std::string> kinds;
   for (const auto& [capacity, count] : by_capacity) kinds.push_back(fmt::format("{} of capacity {}", count, capacity));
-  findings.push_back({"machine", "cores", Health::kOk,
-                      fmt::format("{} of different speed: {}", all, fmt::join(kinds, ", ")), ""});
+  findings.push_back(
+      {"machine", "cores", Health::kOk, fmt::format("{} of different speed: {}", all, fmt::join(kinds, ", ")), ""});
 }
 
 void examine_memory(const fs::path& root, std::vector<Finding>& findings) {

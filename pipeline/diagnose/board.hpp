@@ -1,5 +1,5 @@
-// What the kernel tells of the board that makes camd slower than it need be: slow cores, clocks that are held back, heat,
-// a weak power supply, memory that is set aside.
+// What the kernel tells of the board that makes camd slower than it need be: slow cores, clocks that are held back,
+// heat, a weak power supply, memory that is set aside.
 //
 // Threads: [any]. [blocks] while the kernel's files are read.
 #pragma once

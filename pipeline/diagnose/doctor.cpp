@@ -29,9 +29,9 @@ constexpr double kMebibyte = 1024.0 * 1024.0;
 
 void examine_machine(std::vector<Finding>& findings) {
   const int usable = base::usable_cpus(), all = static_cast<int>(std::thread::hardware_concurrency());
-  findings.push_back({"machine", "processor", Health::kOk,
-                      usable < all ? fmt::format("{} of {} cores may be used", usable, all) : fmt::format("{} cores", all),
-                      ""});
+  findings.push_back(
+      {"machine", "processor", Health::kOk,
+       usable < all ? fmt::format("{} of {} cores may be used", usable, all) : fmt::format("{} cores", all), ""});
   rlimit limit{};
   if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0) {
     const bool unlimited = limit.rlim_cur == RLIM_INFINITY;

@@ -1,9 +1,9 @@
-// bench_infer_cores MODEL [WIDTHxHEIGHT [RUNS]]: what slow cores beside fast ones do to a network of the engine `cpu`. Each item of
-// each step is timed alone on one thread, the least of RUNS (10). Then it is computed when which thread would take which
-// item, in the order of ThreadPool, if some threads took longer for all items. Printed: the time with all cores as a
-// share of that with the fast ones alone, where slow ones have 0.2 to 0.5 of their speed. Once as camd divides the
-// items, once in equal shares for all threads. What it costs to begin a stage, and what cores share (memory, caches), is
-// left out.
+// bench_infer_cores MODEL [WIDTHxHEIGHT [RUNS]]: what slow cores beside fast ones do to a network of the engine `cpu`.
+// Each item of each step is timed alone on one thread, the least of RUNS (10). Then it is computed when which thread
+// would take which item, in the order of ThreadPool, if some threads took longer for all items. Printed: the time with
+// all cores as a share of that with the fast ones alone, where slow ones have 0.2 to 0.5 of their speed. Once as camd
+// divides the items, once in equal shares for all threads. What it costs to begin a stage, and what cores share
+// (memory, caches), is left out.
 #include <fmt/format.h>
 
 #include <algorithm>

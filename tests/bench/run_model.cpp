@@ -4,7 +4,8 @@
 //
 // INPUT: the network's input, f32 in C order and nothing else, or several, one behind the other: the engine is made
 // once. OUTPUT: its outputs likewise, one behind the other, those of the first input first. WIDTH, HEIGHT: of the
-// input, for models that leave them open. It calls getppid() before and after each run, for scripts/peers/count_instructions.c.
+// input, for models that leave them open. It calls getppid() before and after each run, for
+// scripts/peers/count_instructions.c.
 #include <fmt/format.h>
 #include <unistd.h>
 
