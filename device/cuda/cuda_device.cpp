@@ -366,7 +366,7 @@ class CudaDeviceImpl final : public CudaDevice, public MemoryExporter {
   static constexpr std::size_t kHostAlignment = 4096;
   static constexpr std::uint64_t kKeptInPool = std::uint64_t{1} << 30U;  // bytes that nobody uses
 
-  static constexpr Duration kTrustInFences = std::chrono::milliseconds(1);
+  static constexpr Duration kTrustInFences = std::chrono::milliseconds(1);  // then the driver is asked
 
   // Makes one CUDA call on this GPU, or the test's error instead of it.
   template <typename Call>
