@@ -341,7 +341,7 @@ TEST(CudaEmulated, TheFirstLayerReadsAPictureAsItsPlanesWhereverItLies) {
               if (stem == nullptr) return;
               stem->pad_top = stem->pad_left = pad;
               stem->plan = make_sample_plan(layout, options);
-              if (fused) stem->picture = reinterpret_cast<const std::uint8_t*>(picture.data());
+              if (fused) stem->picture.data = reinterpret_cast<const std::uint8_t*>(picture.data());
             });
           };
           const auto want = run(false), got = run(true);
