@@ -395,7 +395,7 @@ infer::PictureView FramePath::picture_of(const InFlight& in_flight) const {
 // Brings the picture, or else its address, to the device.
 Status FramePath::upload(InFlight& in_flight, StreamRef stream) {
   if (reads_by_address(in_flight)) {
-    const std::uint64_t address = reinterpret_cast<std::uintptr_t>(in_flight.lease.device_pixels());
+    const auto address = std::uint64_t{reinterpret_cast<std::uintptr_t>(in_flight.lease.device_pixels())};
     if (signals_) return device_.raise(in_flight.picture_there, address, stream);
     std::memcpy(in_flight.address.data(), &address, sizeof(address));
     return device_.copy(in_flight.address_there.data(), in_flight.address.data(), sizeof(address),

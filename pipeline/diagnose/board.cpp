@@ -72,6 +72,7 @@ void examine_cores(const fs::path& root, std::vector<Finding>& findings) {
   }
   if (by_capacity.size() < 2) return;
   std::vector<std::string> kinds;
+  kinds.reserve(by_capacity.size());
   for (const auto& [capacity, count] : by_capacity) kinds.push_back(fmt::format("{} of capacity {}", count, capacity));
   findings.push_back(
       {"machine", "cores", Health::kOk, fmt::format("{} of different speed: {}", all, fmt::join(kinds, ", ")), ""});
