@@ -31,8 +31,8 @@ struct CudaDevices {
 using CudaFaultHook = int (*)(const char* call, void* argument) noexcept;
 
 struct CudaDeviceOptions {
-  // For so long synchronize(Event) polls without sleeping; then it sleeps between two polls. A wake-up costs about 16
-  // us and a frame's work takes a few hundred, so for this long spinning gives the lower latency.
+  // For so long synchronize(Event | Fence) polls without sleeping; then it sleeps between two polls. A wake-up costs
+  // about 16 us and a frame's work takes a few hundred, so for this long spinning gives the lower latency.
   Duration spin = std::chrono::microseconds(400);
   CudaFaultHook fault = nullptr;
   void* fault_argument = nullptr;
