@@ -22,14 +22,18 @@ struct PathChoice {
 // StreamStrategy::kSplit becomes one graph for each frame in flight. It orders upload, network and downloads as the
 // three streams would. Throws Error(kDevice | kModel).
 //
-// How many frames a device that works by itself has at once is measured as well: one more for as long as that brings
-// kWorthIt more frames a second. Each keeps memory of the device, so one that is not worth it is one too many. Where
-// memory for one more cannot be had, there are enough. On the host it is not measured: there whoever waits for a frame
+// How many frames a device that works by itself has at once is measured as well, see fewest_that_pay(). Where memory
+// for one more cannot be had, there are enough. On the host it is not measured: there whoever waits for a frame
 // computes it, and a second one would only wait.
 [[nodiscard]] PathChoice choose_path(const base::Clock& clock, device::Device& device, infer::Engine& engine,
                                      PostprocessorChain& postprocessors, StreamStrategy streams,
                                      std::optional<Transfer> transfer);
-inline constexpr double kWorthIt = 0.03;
+
+// `rates`: frames a second with one, two, ... in flight. Whether one more is to be measured.
+[[nodiscard]] bool more_may_pay(std::span<const double> rates) noexcept;
+// The fewest frames in flight with which the rate comes within 3 % of the best. Each keeps memory of the device, so one
+// that brings less than that is one too many. `rates` as above; not empty.
+[[nodiscard]] int fewest_that_pay(std::span<const double> rates) noexcept;
 
 // A way for pictures and outputs to cross the bus, as it was measured.
 struct Way {

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <span>
+#include <vector>
+
 #include "tests/device/emulated_gpu.hpp"
 #include "tests/pipeline/digest_engine.hpp"
 #include "tests/pipeline/support.hpp"
@@ -65,6 +68,34 @@ TEST(PathChoice, FramesInFlightAreMeasuredWhereTheDeviceWorksByItself) {
 TEST(PathChoice, FramesInFlightAreNotMeasuredOnTheHost) {
   const auto host = device::make_host_device(base::system_clock());
   EXPECT_EQ(choose(base::system_clock(), *host, StreamStrategy::kSplit, {}).in_flight, 0);
+}
+
+TEST(FramesInFlight, AreMeasuredOnBehindACountOrTwoThatBringNothing) {
+  const std::vector<double> rates{4740, 7543, 11358, 10239, 11300, 12898};
+  EXPECT_TRUE(more_may_pay(std::span(rates).first(4)));
+  EXPECT_TRUE(more_may_pay(std::span(rates).first(5)));
+  EXPECT_TRUE(more_may_pay(std::span(rates).first(6)));
+}
+
+TEST(FramesInFlight, AreNoLongerMeasuredBehindThreeCountsThatBringNothing) {
+  const std::vector<double> rates{1120, 1260, 1250, 1255, 1258};
+  EXPECT_TRUE(more_may_pay({}));
+  EXPECT_TRUE(more_may_pay(std::span(rates).first(4)));
+  EXPECT_FALSE(more_may_pay(rates));
+}
+
+TEST(FramesInFlight, AreEightAtMost) {
+  const std::vector<double> rates{1, 2, 3, 4, 5, 6, 7, 8};
+  EXPECT_TRUE(more_may_pay(std::span(rates).first(7)));
+  EXPECT_FALSE(more_may_pay(rates));
+}
+
+TEST(FramesInFlight, AreTheFewestThatComeWithinThreePercentOfTheBest) {
+  const std::vector<double> grows{4711, 7501, 10982, 10699, 11507, 12845, 13661, 13502};
+  EXPECT_EQ(fewest_that_pay(grows), 7);
+  const std::vector<double> is_full{5037, 7830, 8471, 8658, 8640, 8702};
+  EXPECT_EQ(fewest_that_pay(is_full), 3);
+  EXPECT_EQ(fewest_that_pay(std::vector<double>{50}), 1);
 }
 
 TEST(BestWay, IsTheOneWithTheLeastLatencyWhereNoneNearItBringsATenthMoreFramesASecond) {
