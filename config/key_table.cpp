@@ -137,7 +137,7 @@ constexpr std::array kConfigKeys = {
                "How pictures and outputs cross the bus. pinned: copied from and to page-locked memory; direct: "
                "outputs are written there by the network itself, the lowest latency, fewer frames a second; mapped: "
                "pictures are also read there, nothing is copied; pageable: copied from and to ordinary memory. auto "
-               "measures at start and logs its choice: the lowest latency, or nearly that with more frames a second."},
+               "measures at start and logs its choice: the way in which a frame takes least with so many cameras."},
     KeyRow{.path = "pipeline.streams",
            .type = kWord,
            .fallback = "split",

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -31,8 +33,6 @@ constexpr double kFastRate = 2000;
 // three, 10,700 with four and 13,700 with seven were seen.
 constexpr std::ptrdiff_t kPatience = 3;
 
-constexpr double kNear = 0.1;
-constexpr double kManyMore = 0.1;
 constexpr double kWorthIt = 0.03;
 
 class Measuring {
@@ -90,8 +90,9 @@ class Measuring {
   const std::vector<std::vector<std::byte>> pictures_ = make_probe_pictures(layout_);
 };
 
-// Of each way that is worth it the frames in flight are measured as well; `choice` gets those of the best.
-void choose_way(const base::Clock& clock, Measuring& measuring, PathChoice& choice) {
+// `choice` gets the best way and its frames in flight. These are measured of the quickest way first, and then of those
+// alone that are quicker when nothing waits than that one will be: the others cannot win.
+void choose_way(const base::Clock& clock, Measuring& measuring, PathChoice& choice, double demand) {
   const base::TimePoint start = clock.now();
   std::vector<Way> ways;
   std::string latencies, rates;
@@ -101,23 +102,27 @@ void choose_way(const base::Clock& clock, Measuring& measuring, PathChoice& choi
     const Way& way = ways.emplace_back(Way{transfer, measuring.latency(options), 0});
     latencies += fmt::format("{}{} {:.0f} us", latencies.empty() ? "" : ", ", to_string(transfer), way.p50_us);
   }
-  std::vector<std::pair<PathChoice, std::string>> near;
+  std::stable_sort(ways.begin(), ways.end(), [](const Way& a, const Way& b) { return a.p50_us < b.p50_us; });
+  std::vector<Way> measured;
+  std::vector<std::pair<PathChoice, std::string>> choices;
   for (Way& way : ways) {
-    if (!is_near(way, ways)) continue;
-    PathChoice& one = near.emplace_back(choice, "").first;
+    if (!measured.empty() && way.p50_us >= expected_us(best_way(measured, demand), demand)) break;
+    PathChoice& one = choices.emplace_back(choice, "").first;
     one.options.transfer = way.transfer;
-    near.back().second = measuring.choose_in_flight(one);
+    choices.back().second = measuring.choose_in_flight(one);
     way.frames_per_second = one.frames_per_second;
+    measured.push_back(way);
     rates += fmt::format("{}{} {:.0f}", rates.empty() ? "" : ", ", to_string(way.transfer), way.frames_per_second);
   }
-  const Transfer best = best_way(ways).transfer;
-  const auto found =
-      std::find_if(near.begin(), near.end(), [best](const auto& one) { return one.first.options.transfer == best; });
+  const Transfer best = best_way(measured, demand).transfer;
+  const auto found = std::find_if(choices.begin(), choices.end(),
+                                  [best](const auto& one) { return one.first.options.transfer == best; });
   choice = found->first;
   const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(clock.now() - start);
-  choice.figures = fmt::format("{} host to host (p50 of {} frames, {}x{} NV12){}{}{}; measured in {} ms", latencies,
-                               kFrames, kWidth, kHeight, near.size() > 1 ? ", " : "", near.size() > 1 ? rates : "",
-                               near.size() > 1 ? " frames a second" : "", took.count());
+  const std::string wanted = std::isfinite(demand) ? fmt::format("some {:.0f}", demand) : "as many as it takes";
+  choice.figures = fmt::format(
+      "{} host to host (p50 of {} frames, {}x{} NV12), {} frames a second, where {} come; measured in {} ms", latencies,
+      kFrames, kWidth, kHeight, rates, wanted, took.count());
   base::log().info("transfer: {}, because of {}", to_string(best), choice.figures);
   base::log().info("frames in flight: {}, because of {} frames a second", choice.in_flight, found->second);
 }
@@ -137,23 +142,24 @@ int fewest_that_pay(std::span<const double> rates) noexcept {
   return static_cast<int>(enough - rates.begin()) + 1;
 }
 
-bool is_near(const Way& way, std::span<const Way> all) noexcept {
-  return std::all_of(all.begin(), all.end(),
-                     [&](const Way& other) { return way.p50_us <= other.p50_us * (1 + kNear); });
+double expected_us(const Way& way, double demand) noexcept {
+  if (demand >= way.frames_per_second) return std::numeric_limits<double>::infinity();
+  const double load = demand / way.frames_per_second;
+  return way.p50_us + load / (2 * (1 - load)) * 1e6 / way.frames_per_second;
 }
 
-Way best_way(std::span<const Way> all) noexcept {
-  const Way& fastest =
-      *std::min_element(all.begin(), all.end(), [](const Way& a, const Way& b) { return a.p50_us < b.p50_us; });
-  Way most = fastest;
-  for (const Way& way : all) {
-    if (is_near(way, all) && way.frames_per_second > most.frames_per_second) most = way;
-  }
-  return most.frames_per_second > fastest.frames_per_second * (1 + kManyMore) ? most : fastest;
+Way best_way(std::span<const Way> all, double demand) noexcept {
+  const Way& quickest = *std::min_element(all.begin(), all.end(), [demand](const Way& a, const Way& b) {
+    return expected_us(a, demand) < expected_us(b, demand);
+  });
+  if (std::isfinite(expected_us(quickest, demand))) return quickest;
+  return *std::max_element(all.begin(), all.end(),
+                           [](const Way& a, const Way& b) { return a.frames_per_second < b.frames_per_second; });
 }
 
 PathChoice choose_path(const base::Clock& clock, device::Device& device, infer::Engine& engine,
-                       PostprocessorChain& postprocessors, StreamStrategy streams, std::optional<Transfer> transfer) {
+                       PostprocessorChain& postprocessors, StreamStrategy streams, std::optional<Transfer> transfer,
+                       double demand) {
   PathChoice choice;
   choice.options.streams = streams;
   if (device.info().works_in_host_memory) {
@@ -174,7 +180,7 @@ PathChoice choose_path(const base::Clock& clock, device::Device& device, infer::
     choice.options.transfer = Transfer::kMapped;
     choice.figures = "the device shares the CPU's memory, and nothing is copied there";
   } else {
-    choose_way(clock, measuring, choice);
+    choose_way(clock, measuring, choice, demand);
     return choice;
   }
   if (!device.info().asynchronous) return choice;

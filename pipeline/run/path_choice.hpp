@@ -18,16 +18,17 @@ struct PathChoice {
   double frames_per_second = 0;  // with so many; 0: not measured
 };
 
-// An empty `transfer` is measured by `clock`, and best_way() chooses. On a device that can capture graphs,
-// StreamStrategy::kSplit becomes one graph for each frame in flight. It orders upload, network and downloads as the
-// three streams would. Throws Error(kDevice | kModel).
+// An empty `transfer` is measured by `clock`, and best_way() chooses for `demand`: how many frames a second the cameras
+// of this device bring together, infinity where some come as fast as they are taken. On a device that can capture
+// graphs, StreamStrategy::kSplit becomes one graph for each frame in flight. It orders upload, network and downloads as
+// the three streams would. Throws Error(kDevice | kModel).
 //
 // How many frames a device that works by itself has at once is measured as well, see fewest_that_pay(). Where memory
 // for one more cannot be had, there are enough. On the host it is not measured: there whoever waits for a frame
 // computes it, and a second one would only wait.
 [[nodiscard]] PathChoice choose_path(const base::Clock& clock, device::Device& device, infer::Engine& engine,
                                      PostprocessorChain& postprocessors, StreamStrategy streams,
-                                     std::optional<Transfer> transfer);
+                                     std::optional<Transfer> transfer, double demand);
 
 // `rates`: frames a second with one, two, ... in flight. Whether one more is to be measured.
 [[nodiscard]] bool more_may_pay(std::span<const double> rates) noexcept;
@@ -39,12 +40,14 @@ struct PathChoice {
 struct Way {
   Transfer transfer = Transfer::kPinned;
   double p50_us = 0;             // host to host, of one frame alone
-  double frames_per_second = 0;  // with as many in flight as pay; not looked at where is_near() says no
+  double frames_per_second = 0;  // with as many in flight as pay
 };
-// Whether a way's latency is so near to the least that its frames a second may count for more.
-[[nodiscard]] bool is_near(const Way& way, std::span<const Way> all) noexcept;
-// The way with the least latency. If one near to it brings more than a tenth more frames a second, the one that brings
-// most: hundreds of cameras need the frames, and none of them feels the few microseconds.
-[[nodiscard]] Way best_way(std::span<const Way> all) noexcept;
+// How long a frame takes where `demand` frames a second come, microseconds: alone, and the mean time in which it waits
+// for those before it. For that the device counts as a server with one queue, a constant service time and frames that
+// come at random (M/D/1, the formula of Pollaczek and Khinchine). Infinity where more come than it takes.
+[[nodiscard]] double expected_us(const Way& way, double demand) noexcept;
+// The way with the least expected time. Where each takes fewer frames than come, the one that takes the most. `all` is
+// not empty.
+[[nodiscard]] Way best_way(std::span<const Way> all, double demand) noexcept;
 
 }  // namespace camd::pipeline

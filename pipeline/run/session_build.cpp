@@ -5,8 +5,11 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <limits>
+#include <numeric>
 #include <optional>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/log.hpp"
@@ -53,6 +56,22 @@ std::optional<Transfer> wanted_transfer(config::TransferMode mode) noexcept {
     case config::TransferMode::kPageable: return Transfer::kPageable;
   }
   return std::nullopt;
+}
+
+// Frames a second that a camera brings, infinity where they come as fast as they are taken. What only its stream will
+// tell is taken for kUsualRate.
+double rate_of(const config::Source& source) noexcept {
+  constexpr double kUsualRate = 30;
+  constexpr double kNoEnd = std::numeric_limits<double>::infinity();
+  if (const auto* file = std::get_if<config::FileSource>(&source)) return file->realtime ? kUsualRate : kNoEnd;
+  if (const auto* test = std::get_if<config::TestSource>(&source)) return test->realtime ? test->fps : kNoEnd;
+  if (const auto* v4l2 = std::get_if<config::V4l2Source>(&source)) return v4l2->fps;
+  return kUsualRate;
+}
+
+double rate_of(const std::vector<config::Camera>& cameras) noexcept {
+  return std::accumulate(cameras.begin(), cameras.end(), 0.0,
+                         [](double sum, const config::Camera& camera) { return sum + rate_of(camera.source); });
 }
 
 std::unique_ptr<infer::Engine> engine_of(const config::Config& config, device::Device& device) {
@@ -351,10 +370,11 @@ std::unique_ptr<Session::Parts> Session::build(config::Reading reading, const Ru
     }
   }
   if (!same_engine || difference.path || !same_transfer) {
+    const double demand = rate_of(wanted.cameras) / static_cast<double>(next->lanes.size());
     for (LaneParts& lane : next->lanes) {
       PathChoice choice =
           choose_path(clock_, *lane.device, *lane.engine, *next->plugins, stream_strategy(wanted.pipeline.streams),
-                      same_transfer ? std::optional(lane.path.transfer) : transfer);
+                      same_transfer ? std::optional(lane.path.transfer) : transfer, demand);
       lane.path = choice.options;
       lane.in_flight = choice.in_flight;
       lane.frames_per_second = choice.frames_per_second;

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -13,16 +15,18 @@
 namespace camd::pipeline {
 namespace {
 
+constexpr double kAsFastAsTheyGo = std::numeric_limits<double>::infinity();
+
 // What is chosen for a plug-in that reads everything.
 PathChoice choose(const base::Clock& clock, device::Device& device, StreamStrategy streams,
-                  std::optional<Transfer> transfer) {
+                  std::optional<Transfer> transfer, double demand = 30) {
   test::DigestEngine engine(device);
   test::FakePlugin plugin(test::takes_it);
   plugin.outputs = 2;
   PluginHost plugins({}, clock);
   plugin.add_to(plugins);
   test::declare(plugins, engine);
-  return choose_path(clock, device, engine, plugins, streams, transfer);
+  return choose_path(clock, device, engine, plugins, streams, transfer, demand);
 }
 
 TEST(PathChoice, TheHostDeviceReadsAndWritesInPlaceAndMeasuresNothing) {
@@ -59,7 +63,7 @@ TEST(PathChoice, FramesInFlightAreMeasuredWhereTheDeviceWorksByItself) {
   PluginHost plugins({}, base::system_clock());
   test::declare(plugins, engine);
   const PathChoice choice =
-      choose_path(base::system_clock(), gpu, engine, plugins, StreamStrategy::kSplit, Transfer::kPinned);
+      choose_path(base::system_clock(), gpu, engine, plugins, StreamStrategy::kSplit, Transfer::kPinned, 30);
   EXPECT_GE(choice.in_flight, 1);
   EXPECT_LE(choice.in_flight, 8);
   EXPECT_GT(choice.frames_per_second, 0);
@@ -98,22 +102,43 @@ TEST(FramesInFlight, AreTheFewestThatComeWithinThreePercentOfTheBest) {
   EXPECT_EQ(fewest_that_pay(std::vector<double>{50}), 1);
 }
 
-TEST(BestWay, IsTheOneWithTheLeastLatencyWhereNoneNearItBringsATenthMoreFramesASecond) {
-  const std::vector<Way> ways{{Transfer::kPinned, 155, 13000}, {Transfer::kDirect, 147, 12000}};
-  EXPECT_EQ(best_way(ways).transfer, Transfer::kDirect);
+TEST(ExpectedTime, IsThatOfAFrameAloneAndItsWait) {
+  const Way way{Transfer::kPinned, 200, 10000};  // 100 us each
+  EXPECT_DOUBLE_EQ(expected_us(way, 0), 200);
+  EXPECT_DOUBLE_EQ(expected_us(way, 5000), 250);  // half as long as one takes
+  EXPECT_DOUBLE_EQ(expected_us(way, 8000), 400);
+  EXPECT_TRUE(std::isinf(expected_us(way, 10000)));
+  EXPECT_TRUE(std::isinf(expected_us(way, kAsFastAsTheyGo)));
 }
 
-TEST(BestWay, IsHardlySlowerWhereItBringsMoreFramesASecond) {
-  const std::vector<Way> ways{
-      {Transfer::kPinned, 149, 17000}, {Transfer::kDirect, 147, 12600}, {Transfer::kMapped, 150, 16000}};
-  EXPECT_EQ(best_way(ways).transfer, Transfer::kPinned);
+// Figures of an H100.
+const std::vector<Way> kWays{
+    {Transfer::kPinned, 203, 13700}, {Transfer::kDirect, 184, 8700}, {Transfer::kMapped, 360, 7800}};
+
+TEST(BestWay, OfAFewCamerasIsTheOneWithTheLeastLatency) {
+  EXPECT_EQ(best_way(kWays, 30).transfer, Transfer::kDirect);
+  EXPECT_EQ(best_way(kWays, 64 * 30).transfer, Transfer::kDirect);
 }
 
-TEST(BestWay, IsNotOneThatTakesMoreThanATenthLongerHoweverManyFramesASecondItBrings) {
-  const std::vector<Way> ways{{Transfer::kPinned, 149, 12600}, {Transfer::kMapped, 165, 30000}};
-  EXPECT_TRUE(is_near(ways[0], ways));
-  EXPECT_FALSE(is_near(ways[1], ways));
-  EXPECT_EQ(best_way(ways).transfer, Transfer::kPinned);
+TEST(BestWay, OfHundredsOfCamerasIsTheOneInWhichFramesWaitLess) {
+  EXPECT_EQ(best_way(kWays, 128 * 30).transfer, Transfer::kPinned);
+  EXPECT_EQ(best_way(kWays, 300 * 30).transfer, Transfer::kPinned);
+}
+
+TEST(BestWay, IsTheOneThatTakesMostFramesWhereMoreComeThanAnyTakes) {
+  EXPECT_EQ(best_way(kWays, 20000).transfer, Transfer::kPinned);
+  EXPECT_EQ(best_way(kWays, kAsFastAsTheyGo).transfer, Transfer::kPinned);
+}
+
+TEST(PathChoice, MeasuresTheFramesASecondOfThoseWaysAloneThatCanBeTheBest) {
+  base::ManualClock clock;
+  test::EmulatedGpu gpu(clock);
+  gpu.before_copy([&](const void*) { clock.advance(std::chrono::milliseconds(1)); });
+  EXPECT_THAT(choose(clock, gpu, StreamStrategy::kSplit, {}).figures,
+              testing::HasSubstr("mapped inf frames a second, where some 30 come"));
+  EXPECT_THAT(choose(clock, gpu, StreamStrategy::kSplit, {}, kAsFastAsTheyGo).figures,
+              testing::AllOf(testing::ContainsRegex("mapped inf, direct [0-9]+, pinned [0-9]+ frames a second"),
+                             testing::HasSubstr("where as many as it takes come")));
 }
 
 TEST(PathChoice, MeasuresFramesInFlightOfTheWayThatItTakes) {
