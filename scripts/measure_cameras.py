@@ -31,7 +31,7 @@ usage: measure_cameras.py --clip FILE|--rtsp PROGRAM|--test [--model FILE] [--ca
 time from SIGTERM to the end of the process.
 
 A run begins when every camera has delivered a frame, or after a minute. Why cameras delivered
-nothing is told on standard error. Exit 1 when a line did not balance, a camera delivered nothing, or camd did not end.
+nothing, and what a camd that ended too early wrote last, is told on standard error. Exit 1 when a line did not balance, a camera delivered nothing, or camd did not end.
 """
 
 import argparse
@@ -48,6 +48,7 @@ import time
 
 START_PATIENCE_S = 60
 END_PATIENCE_S = 60
+MOST_ERRORS = 60
 
 
 def arguments():
@@ -330,6 +331,7 @@ def report(options, name, run, row):
         print(f"{name}: {text}", file=sys.stderr, flush=True)
     if row is None:
         print(f"| {name} | camd ended with {run.process.wait()}: {''.join(run.errors[-1:]).strip()} |")
+        print("".join(run.errors[-MOST_ERRORS:]), end="", file=sys.stderr, flush=True)  # a crash tells where
         return 1
     wrong = run.unbalanced + (run.process.returncode != 0)
     drops = ", ".join(f"{number} {reason}" for reason, number in row["drops"].items()) or "none"
