@@ -157,6 +157,16 @@ Way best_way(std::span<const Way> all, double demand) noexcept {
                            [](const Way& a, const Way& b) { return a.frames_per_second < b.frames_per_second; });
 }
 
+std::string too_many_frames(const std::string& device, const Way& way, double demand, bool kept) {
+  if (way.frames_per_second == 0 || !std::isfinite(demand) || demand <= way.frames_per_second) return "";
+  return fmt::format(
+      "the cameras bring some {:.0f} frames a second, of which {} takes {:.0f} with pipeline.transfer: {}; the others "
+      "will be dropped as "
+      "superseded{}",
+      demand, device, way.frames_per_second, to_string(way.transfer),
+      kept ? "; another transfer may take more, and camd measures that when it starts" : "");
+}
+
 PathChoice choose_path(const base::Clock& clock, device::Device& device, infer::Engine& engine,
                        PostprocessorChain& postprocessors, StreamStrategy streams, std::optional<Transfer> transfer,
                        double demand) {

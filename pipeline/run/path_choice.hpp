@@ -50,4 +50,8 @@ struct Way {
 // not empty.
 [[nodiscard]] Way best_way(std::span<const Way> all, double demand) noexcept;
 
+// What to say of `device` where more frames a second come than it takes, "" where it takes them all, or that is not
+// known. `kept`: the way was chosen earlier, for other cameras.
+[[nodiscard]] std::string too_many_frames(const std::string& device, const Way& way, double demand, bool kept);
+
 }  // namespace camd::pipeline

@@ -369,8 +369,8 @@ std::unique_ptr<Session::Parts> Session::build(config::Reading reading, const Ru
       base::log().warn("{}", wanted.at(doubt.key, doubt.text));
     }
   }
+  const double demand = rate_of(wanted.cameras) / static_cast<double>(next->lanes.size());
   if (!same_engine || difference.path || !same_transfer) {
-    const double demand = rate_of(wanted.cameras) / static_cast<double>(next->lanes.size());
     for (LaneParts& lane : next->lanes) {
       PathChoice choice =
           choose_path(clock_, *lane.device, *lane.engine, *next->plugins, stream_strategy(wanted.pipeline.streams),
@@ -381,6 +381,13 @@ std::unique_ptr<Session::Parts> Session::build(config::Reading reading, const Ru
       if (!same_transfer) lane.figures = std::move(choice.figures);
     }
     next->way_changed = true;
+  }
+  if (next->way_changed || other_cameras) {
+    for (const LaneParts& lane : next->lanes) {
+      const std::string text =
+          too_many_frames(lane.name, {lane.path.transfer, 0, lane.frames_per_second}, demand, !next->way_changed);
+      if (!text.empty()) base::log().warn("{}", text);
+    }
   }
   // The path may have brought other memory for the pictures.
   next->gone.clear();

@@ -130,6 +130,24 @@ TEST(BestWay, IsTheOneThatTakesMostFramesWhereMoreComeThanAnyTakes) {
   EXPECT_EQ(best_way(kWays, kAsFastAsTheyGo).transfer, Transfer::kPinned);
 }
 
+TEST(TooManyFrames, AreToldWhereMoreComeThanTheDeviceTakes) {
+  const Way way{Transfer::kDirect, 184, 8777};
+  EXPECT_EQ(
+      too_many_frames("cuda:0", way, 9000, false),
+      "the cameras bring some 9000 frames a second, of which cuda:0 takes 8777 with pipeline.transfer: direct; the "
+      "others will be dropped as superseded");
+  EXPECT_EQ(
+      too_many_frames("cuda:0", way, 9000, true),
+      "the cameras bring some 9000 frames a second, of which cuda:0 takes 8777 with pipeline.transfer: direct; the "
+      "others will be dropped as superseded; another transfer may take more, and camd measures that when it starts");
+}
+
+TEST(TooManyFrames, AreNotWhatTheDeviceTakesNorWhatComesAsFastAsItTakesNorWhatWasNotMeasured) {
+  EXPECT_EQ(too_many_frames("cuda:0", {Transfer::kDirect, 184, 8777}, 8777, false), "");
+  EXPECT_EQ(too_many_frames("cuda:0", {Transfer::kDirect, 184, 8777}, kAsFastAsTheyGo, false), "");
+  EXPECT_EQ(too_many_frames("host", {Transfer::kMapped, 0, 0}, 9000, false), "");
+}
+
 TEST(PathChoice, MeasuresTheFramesASecondOfThoseWaysAloneThatCanBeTheBest) {
   base::ManualClock clock;
   test::EmulatedGpu gpu(clock);
