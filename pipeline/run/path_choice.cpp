@@ -160,9 +160,8 @@ Way best_way(std::span<const Way> all, double demand) noexcept {
 std::string too_many_frames(const std::string& device, const Way& way, double demand, bool kept) {
   if (way.frames_per_second == 0 || !std::isfinite(demand) || demand <= way.frames_per_second) return "";
   return fmt::format(
-      "the cameras bring some {:.0f} frames a second, of which {} takes {:.0f} with pipeline.transfer: {}; the others "
-      "will be dropped as "
-      "superseded{}",
+      "the cameras bring some {:.0f} frames a second, of which {} takes {:.0f} with pipeline.transfer: {}; "
+      "the others will be dropped as superseded{}",
       demand, device, way.frames_per_second, to_string(way.transfer),
       kept ? "; another transfer may take more, and camd measures that when it starts" : "");
 }
