@@ -114,15 +114,24 @@ class Scheduler {
       if (needed && critical_successor_[tails[l]] == i) return l;
     }
     if (tails.size() < static_cast<std::size_t>(max_lanes_)) return tails.size();
-    // A lane whose last step is done before this one anyway; else the one that ended longest ago.
-    std::size_t oldest = 0;
-    for (std::size_t l = 0; l < tails.size(); ++l) {
-      for (const std::size_t j : needs_[i]) {
-        if (tails[l] == j || after_[j][tails[l]]) return l;
+    // A lane whose last step is done before this one anyway; else the one that ended longest ago. A lane that a step
+    // with more behind it will go on with is left to that one, if there is another.
+    const auto left_alone = [&](std::size_t l) {
+      const std::size_t next = critical_successor_[tails[l]];
+      return next != count_ && next > i && cycles_to_end_[next] > cycles_to_end_[i];
+    };
+    for (const bool any : {false, true}) {
+      std::size_t oldest = tails.size();
+      for (std::size_t l = 0; l < tails.size(); ++l) {
+        if (!any && left_alone(l)) continue;
+        for (const std::size_t j : needs_[i]) {
+          if (tails[l] == j || after_[j][tails[l]]) return l;
+        }
+        if (oldest == tails.size() || tails[l] < tails[oldest]) oldest = l;
       }
-      if (tails[l] < tails[oldest]) oldest = l;
+      if (oldest != tails.size()) return oldest;
     }
-    return oldest;
+    return 0;
   }
 
   void give_memory() {
