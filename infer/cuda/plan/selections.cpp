@@ -108,7 +108,7 @@ class Folder {
     op(i).inputs[1] = add_constant(graph_, {static_cast<std::int64_t>(rows), channels_of(x), 1, 1}, std::move(weights));
   }
   bool read_the_whole_image(int i) {
-    constexpr std::int64_t kMostTimesWider = 2, kMostChannels = 256;  // products with 0 are not free
+    constexpr std::int64_t kMostTimesWider = 2, kMostChannels = 512;  // products with 0 are not free
     if (!is_pointwise(i)) return false;
     const std::int64_t most = std::min(kMostTimesWider * channels_of(op(i).inputs[0]), kMostChannels);
     bool changed = false;
