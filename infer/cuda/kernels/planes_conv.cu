@@ -46,13 +46,26 @@ planes_conv_kernel(const PlanesConvArguments p) {
   wait_for_previous_kernel();
   let_next_kernel_start();
 
-  const int rows = p.c * A::kRows;
-#pragma unroll 8
-  for (int i = thread; i < rows * A::kColumns; i += kThreads) {
-    const int row = i / A::kColumns, column = i % A::kColumns;
-    const int plane = row / A::kRows, y = top + row % A::kRows, x = left + column;
-    const bool inside = within(y, p.height) && within(x, p.width);
-    tile.planes[i] = inside ? p.planes[(static_cast<std::ptrdiff_t>(plane) * p.height + y) * p.width + x] : 0.0F;
+  // What lies outside of the planes is read from their beginning and not used: without branches all loads are under way
+  // at once.
+  constexpr int kAtOnce = 16;
+  const int words = p.c * A::kRows * A::kColumns;
+#pragma unroll 1
+  for (int first = thread; first < words; first += kAtOnce * kThreads) {
+    float values[kAtOnce];
+#pragma unroll
+    for (int u = 0; u < kAtOnce; ++u) {
+      const int i = first + u * kThreads;
+      const int row = i / A::kColumns, x = left + i % A::kColumns;
+      const int plane = row / A::kRows, y = top + row % A::kRows;
+      const bool inside = i < words && within(y, p.height) && within(x, p.width);
+      const float value = p.planes[inside ? (static_cast<std::ptrdiff_t>(plane) * p.height + y) * p.width + x : 0];
+      values[u] = inside ? value : 0.0F;
+    }
+#pragma unroll
+    for (int u = 0; u < kAtOnce; ++u) {
+      if (first + u * kThreads < words) tile.planes[first + u * kThreads] = values[u];
+    }
   }
   copy_wait_all();
   block_sync();
