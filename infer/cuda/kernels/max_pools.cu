@@ -12,7 +12,7 @@
 namespace camd::infer::cuda {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kThreads = 512;
 
 CAMD_DEVICE float largest(float a, float b) { return fmaxf(a, b); }
 CAMD_DEVICE __half largest(__half a, __half b) { return __hmax(a, b); }
