@@ -89,6 +89,31 @@ TEST(CudaLayerNorm, TakesTheSumInFrontOfItAlong) {
   expect_reference(graph, g.random_input());
 }
 
+// As D-FINE keeps its sums within f16.
+TEST(CudaLayerNorm, TakesABoundedSumAlong) {
+  GraphBuilder g({1, 3, 12, 10});
+  for (const int channels : {16, 11}) {
+    const ValueId a = tokens(g, g.conv(g.input(), channels, 3, 2)), b = tokens(g, g.conv(g.input(), channels, 3, 2));
+    const ValueId sum = g.binary(Binary::Kind::kAdd, a, b, {Function::kClip, -0.1F, 0.2F});
+    const Graph graph = g.finish({layer_norm(g, sum, {})});
+    EXPECT_EQ(steps_of<cuda::ElementwiseArguments>(plan_of(graph)), 0);
+    expect_reference(graph, g.random_input());
+  }
+}
+
+// As D-FINE's gates: the products and their sum are one kernel.
+TEST(CudaLayerNorm, LeavesASumOfTwoElementwiseResultsToTheirKernel) {
+  GraphBuilder g({1, 3, 12, 10});
+  const auto both = [&] {
+    const ValueId a = tokens(g, g.conv(g.input(), 16, 3, 2)), b = tokens(g, g.conv(g.input(), 16, 3, 2));
+    return g.binary(Binary::Kind::kMul, a, b);
+  };
+  const Graph graph = g.finish({layer_norm(g, g.binary(Binary::Kind::kAdd, both(), both()), {})});
+  EXPECT_EQ(steps_of<cuda::LayerNormArguments>(plan_of(graph)), 1);
+  EXPECT_EQ(steps_of<cuda::ElementwiseArguments>(plan_of(graph)), 1);
+  expect_reference(graph, g.random_input());
+}
+
 TEST(CudaLayerNorm, LeavesASumToOthersThatReadIt) {
   GraphBuilder g({1, 3, 12, 10});
   const ValueId a = tokens(g, g.conv(g.input(), 16, 3, 2)), b = tokens(g, g.conv(g.input(), 16, 3, 2));
@@ -127,6 +152,36 @@ TEST(CudaProducts, AChainOfThemIsAChainOfConvolutionsWithoutCopies) {
   EXPECT_EQ(steps_of<cuda::LayerNormArguments>(plan), 1);
   EXPECT_EQ(steps_of<cuda::MoveArguments>(plan), 1);  // the network's output, in f32
   expect_reference(graph, g.random_input());
+}
+
+// As queries and keys, and as places and weights of deformable attention.
+TEST(CudaProducts, OfOneValueWithoutFunctionsAreOneConvolution) {
+  GraphBuilder g({1, 3, 12, 20});
+  const ValueId x = tokens(g, g.conv(g.input(), 16, 3, 2));
+  const ValueId first = product(g, x, 24, {}, g.constant({24})), second = product(g, x, 16);
+  const ValueId apart = product(g, x, 16, {Function::kRelu}), odd = product(g, x, 7);
+  const ValueId sum = g.binary(Binary::Kind::kMul, g.binary(Binary::Kind::kAdd, second, apart), x);
+  const Graph graph = g.finish({first, sum, odd, product(g, second, 8)});
+  const Graph convolved = cuda::with_convolved_products(graph);
+  EXPECT_EQ(std::count_if(convolved.ops.begin(), convolved.ops.end(),
+                          [](const Op& op) { return std::holds_alternative<Conv>(op.operation); }),
+            5);  // the picture's own, both together, and three
+  EXPECT_EQ(cuda::with_convolved_products(convolved).ops.size(), convolved.ops.size());
+  expect_reference(graph, g.random_input());
+}
+
+// As queries with their places: the product's kernel adds while it loads.
+TEST(CudaProducts, ASumThatTheyAloneReadTakesNoKernel) {
+  for (const int channels : {16, 24}) {
+    GraphBuilder g({1, 3, 12, 20});
+    const ValueId x = tokens(g, g.conv(g.input(), channels, 3, 2)),
+                  places = tokens(g, g.conv(g.input(), channels, 3, 2));
+    const ValueId sum = g.binary(Binary::Kind::kAdd, layer_norm(g, x, {}), places);
+    const ValueId y = g.binary(Binary::Kind::kMul, product(g, sum, 16), product(g, sum, 16));
+    const Graph graph = g.finish({product(g, y, 8), product(g, x, 8, {Function::kRelu})});
+    EXPECT_EQ(steps_of<cuda::ElementwiseArguments>(plan_of(graph)), 1);  // the product of both
+    expect_reference(graph, g.random_input());
+  }
 }
 
 TEST(CudaProducts, OfOneValueShareItsPicture) {

@@ -53,7 +53,8 @@ layer_norm_kernel(const LayerNormArguments p) {
   if (rest != 0) return;  // the same for a whole warp
   const auto element = [&](std::int64_t at) {
     const float v = load(p.x, x + at * p.x_step);
-    return p.added.data == nullptr ? v : v + load(p.added, added + at * p.added_step);
+    if (p.added.data == nullptr) return v;
+    return activate_any(p.sum_activation, v + load(p.added, added + at * p.added_step));
   };
   const auto put = [&](std::int64_t at, float v) { store(p.y, y + at * p.y_step, activate_any(p.activation, v)); };
   const auto count = static_cast<float>(p.count);
@@ -123,6 +124,16 @@ layer_norm_eights_kernel(const LayerNormArguments p) {
   const int lane = static_cast<int>(threadIdx.x) % kLanes, all = static_cast<int>(p.count);
   Line line;
   const bool inside = line_of(p, line);
+  // Known before the first frame, so read before the kernel in front has ended.
+  float gain[kEights][8], offset[kEights][8];
+#pragma unroll
+  for (int i = 0; i < kEights; ++i) {
+    const int at = (i * kLanes + lane) * 8;
+#pragma unroll
+    for (int k = 0; k < 8; ++k) gain[i][k] = 1.0F, offset[i][k] = 0.0F;
+    if (p.gain != nullptr && at < all) load_eight(gain[i], p.gain + at);
+    if (p.offset != nullptr && at < all) load_eight(offset[i], p.offset + at);
+  }
   wait_for_previous_kernel();
   if (!inside) return;  // a whole warp
   float values[kEights][8];
@@ -139,6 +150,7 @@ layer_norm_eights_kernel(const LayerNormArguments p) {
       load_eight(more, p.added, line.added + at);
 #pragma unroll
       for (int k = 0; k < 8; ++k) values[i][k] += more[k];
+      activate_each(p.sum_activation, values[i]);
     }
 #pragma unroll
     for (const float v : values[i]) sum += v;
@@ -157,13 +169,8 @@ layer_norm_eights_kernel(const LayerNormArguments p) {
   for (int i = 0; i < kEights; ++i) {
     const int at = (i * kLanes + lane) * 8;
     if (at >= all) continue;
-    float gain[8], offset[8];
 #pragma unroll
-    for (int k = 0; k < 8; ++k) gain[k] = 1.0F, offset[k] = 0.0F;
-    if (p.gain != nullptr) load_eight(gain, p.gain + at);
-    if (p.offset != nullptr) load_eight(offset, p.offset + at);
-#pragma unroll
-    for (int k = 0; k < 8; ++k) values[i][k] = fmaf((values[i][k] - mean) * factor, gain[k], offset[k]);
+    for (int k = 0; k < 8; ++k) values[i][k] = fmaf((values[i][k] - mean) * factor, gain[i][k], offset[i][k]);
     activate_each(p.activation, values[i]);
     store_eight(p.y, line.y + at, values[i]);
   }

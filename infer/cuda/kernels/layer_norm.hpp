@@ -14,11 +14,12 @@
 namespace camd::infer::cuda {
 
 // A line runs along the dimension that `shape` leaves out: it has 1 there, and tensors have `count` elements `.._step`
-// apart. y = activation((v - mean(v)) / sqrt(variance(v) + epsilon) * gain + offset) with v = x + added. All sums are
-// f32.
+// apart. y = activation((v - mean(v)) / sqrt(variance(v) + epsilon) * gain + offset) with
+// v = sum_activation(x + added). All sums are f32.
 struct LayerNormArguments {
   Strided x;
   Strided added;  // data may be null
+  Activation sum_activation;
   Strided y;
   int rank = 0;
   std::int64_t shape[kMaxRank] = {};

@@ -67,6 +67,7 @@ void PlanBuilder::emit_layer_norm(const Op& op, const LayerNorm& norm) {
     a.added = broadcast(norm.added, s);
     a.added_step = a.added.strides[axis];
   }
+  a.sum_activation = norm.sum_activation;
   a.gain = along(norm.gain);
   a.offset = along(norm.offset);
   a.epsilon = norm.epsilon;

@@ -44,6 +44,7 @@ class Finder {
     index();
     fusion_.f32_ops = f32_ops(graph_, options_.f32_convolutions);
     find_enlarged_residuals();
+    find_sums();
     find_expectations();
     find_layer_norms(graph_, fusion_);
     find_deformables(graph_, fusion_);
@@ -349,6 +350,22 @@ class Finder {
       if (repeats(*resize, graph_.shape(op(i).inputs[0]), graph_.shape(op(i).output))) fusion_.enlargements.insert(i);
     }
   }
+  // Sums of two images that one convolution reads, which may be in a tile program: that adds them while it loads.
+  void find_sums() {
+    for (int i = 0; i < static_cast<int>(graph_.ops.size()); ++i) {
+      const auto* binary = std::get_if<Binary>(&op(i).operation);
+      if (binary == nullptr || binary->kind != Binary::Kind::kAdd || in_f32(i)) continue;
+      if (op(i).activation.function != Function::kNone || !batch_of_one(op(i).output)) continue;
+      if (fusion_.sums.count(op(i).output) != 0 || !read_by_one_convolution(op(i).output)) continue;
+      const ValueId one = op(i).inputs[0], other = op(i).inputs[1];
+      const auto fits = [&](ValueId id) {
+        return !graph_.is_constant(id) && graph_.shape(id) == graph_.shape(op(i).output) && maker(id) >= 0 &&
+               !in_f32(maker(id)) && !std::holds_alternative<Resize>(op(maker(id)).operation);
+      };
+      if (one != other && fits(one) && fits(other) && graph_.shape(one)[1] % 8 == 0)
+        fusion_.sums[op(i).output] = {one, other};
+    }
+  }
   [[nodiscard]] bool adds_nothing_behind(int i) const {
     return conv(i)->activation_first || op(i).activation.function == Function::kNone;
   }
@@ -500,8 +517,9 @@ class Finder {
       if (fusion_.enlarged_residual.count(i) != 0) seed.push_back(maker(residual(i)));
       const ValueId in = op(i).inputs[0];
       if (fusion_.sums.count(in) != 0) {
-        seed.push_back(maker(in));
-        seed.push_back(maker(op(maker(in)).inputs[1]));
+        const int add = maker(in);
+        seed.push_back(add);
+        if (fusion_.sums.at(in).second != op(add).inputs[1]) seed.push_back(maker(op(add).inputs[1]));  // what enlarges
       }
       std::sort(seed.begin(), seed.end());
       seeds.push_back(seed);

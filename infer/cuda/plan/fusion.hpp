@@ -39,10 +39,11 @@ struct Attention {
   bool v_first = false;  // the second MatMul is v times the transposed probabilities
 };
 
-// (v - mean) / sqrt(variance + epsilon) * gain + offset along one axis, with v = x + added.
+// (v - mean) / sqrt(variance + epsilon) * gain + offset along one axis, with v = sum_activation(x + added).
 struct LayerNorm {
   ValueId x = kNoValue;
   ValueId added = kNoValue;
+  Activation sum_activation;
   int axis = 0;
   float epsilon = 0.0F;
   ValueId gain = kNoValue, offset = kNoValue;
@@ -92,7 +93,8 @@ struct Fusion {
   std::map<int, ValueId> flattened_heads;       // heads, each a group alone -> the flattened value that they make
   std::set<int> enlargements;                   // Resizes that a program may do while it loads part of a Concat
   std::map<int, ValueId> enlarged_residual;     // convolution -> the small image that is enlarged to its residual
-  // Sum -> the two values that it adds; the second is enlarged to the first. The sum is computed where it is read.
+  // Sum -> the two values that it adds; the second is enlarged to the first, or as large. The sum is computed where it
+  // is read.
   std::map<ValueId, std::pair<ValueId, ValueId>> sums;
   // Sum of two images -> the Resize that makes one of them for it alone, and the other one.
   std::map<int, std::pair<int, ValueId>> resized_sums;

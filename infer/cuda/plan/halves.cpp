@@ -27,6 +27,10 @@ void find_halves(const Graph& graph, Fusion& fusion) {
     wanted.pop_back();
     if (id == kNoValue || graph.is_constant(id) || !fusion.halves.insert(id).second || makers[at(id)] < 0) continue;
     const Op& make = graph.ops[at(makers[at(id)])];
+    if (const auto sum = fusion.sums.find(id); sum != fusion.sums.end()) {
+      wanted.push_back(sum->second.first);
+      wanted.push_back(sum->second.second);
+    }
     const bool moves = std::holds_alternative<Reshape>(make.operation) ||
                        std::holds_alternative<Transpose>(make.operation) ||
                        std::holds_alternative<Slice>(make.operation) || std::holds_alternative<Concat>(make.operation);

@@ -122,12 +122,21 @@ class LayerNormFinder {
     last = next;
   }
 
-  // The sum that is normalised, where nobody else wants it.
+  // The value is an elementwise operator's, for one reader.
+  [[nodiscard]] bool computed_for_one(ValueId id) const {
+    const int make = graph_.is_constant(id) ? -1 : maker_[at(id)];
+    return make >= 0 && free(make) && readers_[at(id)].size() == 1 &&
+           (std::holds_alternative<Binary>(op(make).operation) || std::holds_alternative<Unary>(op(make).operation));
+  }
+  // The sum that is normalised, where nobody else wants it. A sum of two elementwise results becomes one kernel with
+  // both of them instead.
   void take_sum(LayerNorm& norm, std::vector<int>& parts) const {
     const int add = maker_[at(norm.x)];
-    if (binary(add, Binary::Kind::kAdd) == nullptr || !plain(add) || !free(add)) return;
+    if (binary(add, Binary::Kind::kAdd) == nullptr || !free(add)) return;
     if (readers_[at(norm.x)].size() != 2) return;  // the mean and the difference
     if (graph_.shape(op(add).inputs[0]) != graph_.shape(norm.x)) return;
+    if (computed_for_one(op(add).inputs[0]) && computed_for_one(op(add).inputs[1])) return;
+    norm.sum_activation = op(add).activation;
     norm.added = op(add).inputs[1];
     norm.x = op(add).inputs[0];
     parts.push_back(add);
