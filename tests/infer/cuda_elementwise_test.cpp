@@ -20,10 +20,18 @@ constexpr auto kAdd = Binary::Kind::kAdd;
 constexpr auto kSub = Binary::Kind::kSub;
 constexpr auto kMul = Binary::Kind::kMul;
 
-int elementwise_steps(const Graph& graph) { return steps_of<cuda::ElementwiseArguments>(plan_of(graph)); }
+// Alone, or as one of several of a kernel.
+int elementwise_programs(const Graph& graph) {
+  int programs = 0;
+  for (const cuda::Step& step : plan_of(graph).steps) {
+    if (const auto* all = std::get_if<cuda::ElementwisesArguments>(&step.arguments)) programs += all->count;
+    programs += std::holds_alternative<cuda::ElementwiseArguments>(step.arguments) ? 1 : 0;
+  }
+  return programs;
+}
 
 // As YOLO11 makes boxes of distances: corners, centre and size, joined and scaled.
-TEST(CudaElementwise, TheTailOfADetectorIsAStepForEachPartOfTheBox) {
+TEST(CudaElementwise, TheTailOfADetectorIsAProgramForEachPartOfTheBox) {
   GraphBuilder g({1, 4, 50});
   const auto part = [&](std::int64_t first) { return g.op(Slice{{0, first, 0}, {1, 1, 1}}, {g.input()}, {1, 2, 50}); };
   const ValueId anchors = g.constant({1, 2, 50});
@@ -31,16 +39,38 @@ TEST(CudaElementwise, TheTailOfADetectorIsAStepForEachPartOfTheBox) {
   const ValueId centre = g.binary(Binary::Kind::kDiv, g.binary(kAdd, low, high), g.constant({1}));
   const ValueId box = g.concat({centre, g.binary(kSub, high, low)});
   const Graph graph = g.finish({g.binary(kMul, box, g.constant({1, 50}))});
-  EXPECT_EQ(elementwise_steps(graph), 2);
-  EXPECT_EQ(plan_of(graph).steps.size(), 2U);
+  EXPECT_EQ(elementwise_programs(graph), 2);
+  EXPECT_EQ(plan_of(graph).steps.size(), 1U);
   expect_reference(graph, g.random_input());
+}
+
+// Of other shapes and ranks, and so many that they need two kernels.
+TEST(CudaElementwise, ProgramsThatReadTheSameAreComputedTogether) {
+  GraphBuilder g({1, 4, 6, 10});
+  const ValueId x = g.input();
+  const ValueId turned = g.op(Transpose{{0, 3, 1, 2}}, {x}, {1, 10, 4, 6});
+  const ValueId line = g.op(Reshape{}, {x}, {240});
+  const Graph graph = g.finish({g.binary(kAdd, x, g.constant({4, 1, 10})), g.binary(kMul, turned, g.constant({4, 1})),
+                                g.binary(kSub, line, g.constant({1})), g.binary(kAdd, x, g.constant({6, 1})),
+                                g.binary(kMul, line, g.constant({240}))});
+  EXPECT_EQ(steps_of<cuda::ElementwisesArguments>(plan_of(graph)), 1);
+  EXPECT_EQ(steps_of<cuda::ElementwiseArguments>(plan_of(graph)), 1);
+  expect_reference(graph, g.random_input());
+}
+
+// Large ones are computed eight elements at a time, which takes less than to start a kernel.
+TEST(CudaElementwise, LargeOnesAreKernelsOfTheirOwn) {
+  GraphBuilder g({1, 4, 256, 256});
+  const Graph graph =
+      g.finish({g.binary(kAdd, g.input(), g.constant({4, 1, 1})), g.binary(kMul, g.input(), g.constant({4, 1, 1}))});
+  EXPECT_EQ(steps_of<cuda::ElementwiseArguments>(plan_of(graph)), 2);
 }
 
 TEST(CudaElementwise, AFactorThatDiffersBetweenThePartsStaysBehindThem) {
   GraphBuilder g({1, 4, 50});
   const ValueId a = g.unary(g.input(), {Function::kExp}), b = g.unary(g.input(), {Function::kTanh});
   const Graph graph = g.finish({g.binary(kMul, g.concat({a, b}), g.constant({1, 8, 1}))});
-  EXPECT_EQ(elementwise_steps(graph), 1);
+  EXPECT_EQ(elementwise_programs(graph), 1);
   expect_reference(graph, g.random_input());
 }
 
@@ -64,7 +94,7 @@ TEST(CudaElementwise, WhatIsAnOutputOrReadByAnotherKindIsStored) {
   const ValueId c = g.unary(b, {Function::kExp});
   const ValueId largest = g.op(Softmax{1, false}, {a}, g.shape(a));
   const Graph graph = g.finish({b, c, largest});
-  EXPECT_EQ(elementwise_steps(graph), 2);  // a and b; the function is a move
+  EXPECT_EQ(elementwise_programs(graph), 2);  // a and b; the function is a move
   expect_reference(graph, g.random_input());
 }
 
@@ -73,7 +103,7 @@ TEST(CudaElementwise, WhatIsRepeatedIsStoredOnce) {
   const ValueId line = g.binary(kAdd, g.input(), g.constant({1, 4, 1, 1}));
   const ValueId whole = g.op(Binary{kMul}, {line, g.constant({1, 4, 5, 6})}, {1, 4, 5, 6});
   const Graph graph = g.finish({whole});
-  EXPECT_EQ(elementwise_steps(graph), 2);
+  EXPECT_EQ(elementwise_programs(graph), 2);
   expect_reference(graph, g.random_input());
 }
 
@@ -82,7 +112,7 @@ TEST(CudaElementwise, AValueThatThreeStepsReadIsComputedOnce) {
   const ValueId a = g.binary(kAdd, g.input(), g.constant({1}));
   const Graph graph = g.finish(
       {g.binary(kMul, a, g.constant({1})), g.binary(kMul, a, g.constant({1})), g.binary(kSub, a, g.constant({1}))});
-  EXPECT_EQ(elementwise_steps(graph), 4);
+  EXPECT_EQ(elementwise_programs(graph), 4);
   expect_reference(graph, g.random_input());
 }
 
@@ -100,7 +130,7 @@ TEST(CudaElementwise, ASumOfManyIsCutWhereAStepHasAllItsInputs) {
   ValueId sum = g.input();
   for (int i = 0; i < 12; ++i) sum = g.binary(kAdd, sum, g.constant({1, 4, 5, 6}));
   const Graph graph = g.finish({sum});
-  EXPECT_EQ(elementwise_steps(graph), 2);
+  EXPECT_EQ(elementwise_programs(graph), 2);
   expect_reference(graph, g.random_input());
 }
 

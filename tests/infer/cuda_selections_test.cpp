@@ -14,7 +14,10 @@ namespace {
 using test::expect_reference;
 using test::GraphBuilder;
 
-int moves(const Graph& graph) { return test::steps_of<cuda::MoveArguments>(test::plan_of(graph)); }
+int moves(const Graph& graph) {
+  const cuda::Plan plan = test::plan_of(graph);
+  return test::steps_of<cuda::MoveArguments>(plan) + test::steps_of<cuda::MovesArguments>(plan);
+}
 
 ValueId select(GraphBuilder& g, ValueId x, std::vector<std::int64_t> channels) {
   Shape shape = g.shape(x);

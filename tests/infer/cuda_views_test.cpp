@@ -124,7 +124,7 @@ TEST(CudaViews, LevelsThatAreFlattenedAndJoinedAreWrittenWhereTheyBelong) {
   // Only the function: the heads write their levels into one tensor. The mean is one kernel with its Softmax.
   EXPECT_EQ(steps_of<cuda::MoveArguments>(plan), 1);
   EXPECT_EQ(steps_of<cuda::SoftmaxArguments>(plan), 1);
-  EXPECT_EQ(steps_of<cuda::ElementwiseArguments>(plan), 2);
+  EXPECT_EQ(steps_of<cuda::ElementwisesArguments>(plan), 1);
   expect_reference(graph, g.random_input());
 }
 

@@ -1,7 +1,7 @@
 // One thread for each element of y, or for eight of them. It runs the operators one after the other.
 #include "infer/cuda/kernels/elementwise.hpp"
 
-#include <cstdlib>
+#include <algorithm>
 
 #include "infer/cuda/kernels/activation.cuh"
 #include "infer/cuda/kernels/eight.cuh"
@@ -42,8 +42,9 @@ CAMD_DEVICE_CALL float apply_rarely(Binary::Kind kind, float a, float b) { retur
 template <int kRank>
 struct Place {
   int index[kRank];
-  CAMD_DEVICE bool find(const std::int64_t* shape) {
-    unsigned rest = blockIdx.x * static_cast<unsigned>(kThreads) + threadIdx.x;
+  // `block`: of those that share the elements.
+  CAMD_DEVICE bool find(const std::int64_t* shape, unsigned block) {
+    unsigned rest = block * static_cast<unsigned>(kThreads) + threadIdx.x;
 #pragma unroll
     for (int d = kRank - 1; d >= 0; --d) {
       const auto size = static_cast<unsigned>(shape[d]);
@@ -62,13 +63,7 @@ struct Place {
 };
 
 template <int kRank>
-CAMD_KERNEL(kThreads, 1)
-elementwise_kernel(CAMD_GRID_CONSTANT const ElementwiseArguments p) {
-  let_next_kernel_start();
-  Place<kRank> place;
-  const bool inside = place.find(p.shape);
-  wait_for_previous_kernel();
-  if (!inside) return;
+CAMD_DEVICE void compute(const ElementwiseArguments& p, const Place<kRank>& place) {
   float values[kMostElementwiseInputs + kMostElementwiseOps];
 #pragma unroll
   for (int i = 0; i < kMostElementwiseInputs; ++i) {
@@ -83,6 +78,35 @@ elementwise_kernel(CAMD_GRID_CONSTANT const ElementwiseArguments p) {
     values[kMostElementwiseInputs + j] = result;
   }
   store(p.y, place.in(p.y), result);
+}
+
+template <int kRank>
+CAMD_KERNEL(kThreads, 1)
+elementwise_kernel(CAMD_GRID_CONSTANT const ElementwiseArguments p) {
+  let_next_kernel_start();
+  Place<kRank> place;
+  const bool inside = place.find(p.shape, blockIdx.x);
+  wait_for_previous_kernel();
+  if (inside) compute(p, place);
+}
+
+// What a kernel of several programs needs besides their arguments.
+struct Together {
+  ElementwisesArguments all;
+  unsigned blocks[kMostElementwise] = {};  // of each program
+};
+template <int kRank>
+CAMD_KERNEL(kThreads, 1)
+elementwises_kernel(CAMD_GRID_CONSTANT const Together p) {
+  let_next_kernel_start();
+  unsigned block = blockIdx.x;
+  int which = 0;
+  while (which + 1 < p.all.count && block >= p.blocks[which]) block -= p.blocks[which++];
+  const ElementwiseArguments& own = p.all.programs[which];
+  Place<kRank> place;
+  const bool inside = place.find(own.shape, block);
+  wait_for_previous_kernel();
+  if (inside) compute(own, place);
 }
 
 // Tensors of any size.
@@ -132,7 +156,7 @@ CAMD_KERNEL(kThreads, 1)
 elementwise_eights_kernel(CAMD_GRID_CONSTANT const ElementwiseArguments p) {
   let_next_kernel_start();
   Place<kRank> place;
-  const bool inside = place.find(p.shape);
+  const bool inside = place.find(p.shape, blockIdx.x);
   wait_for_previous_kernel();
   if (!inside) return;
   const auto load_input = [&](float(&v)[8], const Strided& x) {
@@ -171,8 +195,7 @@ elementwise_eights_kernel(CAMD_GRID_CONSTANT const ElementwiseArguments p) {
 bool takes_eights(const ElementwiseArguments& p) {
   const int last = p.rank - 1;
   // Fewer threads than the GPU has places for would each take longer.
-  constexpr std::int64_t kManyElements = std::int64_t{1} << 18;
-  if (p.shape[last] % 8 != 0 || count_of(p.shape, p.rank) < kManyElements) return false;
+  if (p.shape[last] % 8 != 0 || count_of(p.shape, p.rank) < kMostSmallElements) return false;
   bool fits = by_eights(p.y, p.shape, p.rank, last, p.y.strides[last]);
   for (int i = 0; i < p.input_count; ++i)
     fits = fits && (p.x[i].strides[last] == 0 || by_eights(p.x[i], p.shape, p.rank, last, p.x[i].strides[last]));
@@ -201,15 +224,16 @@ void join_dimensions(ElementwiseArguments& p) {
   p.rank = kept;
 }
 
-bool is_near(ElementwiseArguments& p) {
-  constexpr std::int64_t kNear = std::int64_t{1} << 30;
-  bool near = count_of(p.shape, p.rank) < kNear;
-  each_tensor(p, [&](const Strided& t) {
-    std::int64_t farthest = 0;
-    for (int d = 0; d < p.rank; ++d) farthest += (p.shape[d] - 1) * std::abs(t.strides[d]);
-    near = near && farthest < kNear;
-  });
-  return near;
+// Leading dimensions of one element until there are so many.
+void widen(ElementwiseArguments& p, int rank) {
+  const int more = rank - p.rank;
+  const auto shift = [&](std::int64_t* values, std::int64_t first) {
+    std::copy_backward(values, values + p.rank, values + rank);
+    std::fill(values, values + more, first);
+  };
+  shift(p.shape, 1);
+  each_tensor(p, [&](Strided& t) { shift(t.strides, 0); });
+  p.rank = rank;
 }
 
 template <int kRank>
@@ -236,6 +260,31 @@ int elementwise(const ElementwiseArguments& arguments, const LaunchContext& cont
     case 4: return run<4>(p, context);
     case 5: return run<5>(p, context);
     default: return run<6>(p, context);
+  }
+}
+
+int elementwises(const ElementwisesArguments& arguments, const LaunchContext& context) {
+  Together together{arguments};
+  const auto programs = together.all.programs;
+  int rank = 1;
+  for (int i = 0; i < arguments.count; ++i) {
+    join_dimensions(programs[i]);
+    rank = std::max(rank, programs[i].rank);
+  }
+  unsigned blocks = 0;
+  for (int i = 0; i < arguments.count; ++i) {
+    widen(programs[i], rank);
+    together.blocks[i] = blocks_for(count_of(programs[i].shape, rank)).x;
+    blocks += together.blocks[i];
+  }
+  const dim3 grid(blocks, 1, 1);
+  switch (rank) {
+    case 1: return launch(elementwises_kernel<1>, grid, kThreads, 0, context, together);
+    case 2: return launch(elementwises_kernel<2>, grid, kThreads, 0, context, together);
+    case 3: return launch(elementwises_kernel<3>, grid, kThreads, 0, context, together);
+    case 4: return launch(elementwises_kernel<4>, grid, kThreads, 0, context, together);
+    case 5: return launch(elementwises_kernel<5>, grid, kThreads, 0, context, together);
+    default: return launch(elementwises_kernel<6>, grid, kThreads, 0, context, together);
   }
 }
 

@@ -2,7 +2,6 @@
 #include "infer/cuda/kernels/generic_tensor.hpp"
 
 #include "infer/cuda/kernels/activation.cuh"
-#include "infer/cuda/kernels/eight.cuh"
 #include "infer/cuda/kernels/launch.cuh"
 #include "infer/cuda/kernels/strided.cuh"
 
@@ -10,70 +9,6 @@ namespace camd::infer::cuda {
 namespace {
 
 constexpr int kThreads = kStridedThreads;
-
-CAMD_KERNEL(kThreads, 1) move_kernel(const MoveArguments p) {
-  let_next_kernel_start();
-  wait_for_previous_kernel();
-  std::int64_t index[kMaxRank];
-  if (!indices_of(p.shape, p.rank, index)) return;
-  std::int64_t from = 0, to = 0;
-  bool outside = false;
-  for (int d = 0; d < kMaxRank; ++d) {
-    if (d >= p.rank) continue;
-    to += index[d] * p.y.strides[d];
-    std::int64_t i = d == p.table_axis ? p.table[index[d]] : p.start[d] + index[d] * p.step[d];
-    if (i < 0 || i >= p.size[d]) {
-      if (p.pad_mode == Pad::Mode::kReflect)
-        i = i < 0 ? -i : 2 * (p.size[d] - 1) - i;
-      else if (p.pad_mode == Pad::Mode::kEdge)
-        i = i < 0 ? 0 : p.size[d] - 1;
-      else
-        outside = true;
-    }
-    from += i * p.x.strides[d];
-  }
-  store(p.y, to, activate_any(p.activation, outside ? p.pad_value : load(p.x, from)));
-}
-
-// Eight elements of y side by side, which lie so in x too. The last of `p.shape` counts eights.
-CAMD_KERNEL(kThreads, 1) move_eights_kernel(const MoveArguments p) {
-  let_next_kernel_start();
-  wait_for_previous_kernel();
-  std::int64_t index[kMaxRank];
-  if (!indices_of(p.shape, p.rank, index)) return;
-  index[p.rank - 1] *= 8;
-  std::int64_t from = 0, to = 0;
-  bool outside = false;
-  for (int d = 0; d < kMaxRank; ++d) {
-    if (d >= p.rank) continue;
-    to += index[d] * p.y.strides[d];
-    std::int64_t i = d == p.table_axis ? p.table[index[d]] : p.start[d] + index[d] * p.step[d];
-    if (i < 0 || i >= p.size[d]) {
-      if (p.pad_mode == Pad::Mode::kReflect)
-        i = i < 0 ? -i : 2 * (p.size[d] - 1) - i;
-      else if (p.pad_mode == Pad::Mode::kEdge)
-        i = i < 0 ? 0 : p.size[d] - 1;
-      else
-        outside = true;
-    }
-    from += i * p.x.strides[d];
-  }
-  float v[8];
-#pragma unroll
-  for (float& one : v) one = p.pad_value;
-  if (!outside) load_eight(v, p.x, from);
-  activate_each(p.activation, v);
-  store_eight(p.y, to, v);
-}
-
-bool takes_eights(const MoveArguments& p) {
-  const int last = p.rank - 1;
-  if (p.rank < 1 || p.table_axis == last || p.shape[last] % 8 != 0 || p.start[last] % 8 != 0 || p.step[last] != 1)
-    return false;
-  return p.start[last] >= 0 && p.start[last] + p.shape[last] <= p.size[last] &&
-         by_eights(p.x, p.size, p.rank, last, p.x.strides[last]) &&
-         by_eights(p.y, p.shape, p.rank, last, p.y.strides[last]);
-}
 
 template <int kLanes>
 CAMD_DEVICE float over_lanes(float v, bool largest) {
@@ -341,15 +276,6 @@ CAMD_KERNEL(kTileThreads, 1) matmul_tile_kernel(const MatMulArguments p) {
 }
 
 }  // namespace
-
-int move(const MoveArguments& p, const LaunchContext& context) {
-  if (takes_eights(p)) {
-    MoveArguments eights = p;
-    eights.shape[p.rank - 1] /= 8;
-    return launch(move_eights_kernel, blocks_for(count_of(eights.shape, p.rank)), kThreads, 0, context, eights);
-  }
-  return launch(move_kernel, blocks_for(count_of(p.shape, p.rank)), kThreads, 0, context, p);
-}
 
 int softmax(const SoftmaxArguments& p, const LaunchContext& context) {
   constexpr std::int64_t kManyLines = 8192;  // enough for a GPU with a thread each

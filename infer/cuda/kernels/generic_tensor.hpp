@@ -1,5 +1,5 @@
-// Kernels on tensors of any rank, layout and type: move(), softmax(), reduce(), matmul(). No CUDA header is
-// needed to include this one.
+// Kernels on tensors of any rank, layout and type: softmax(), reduce(), matmul(). No CUDA header is needed to include
+// this one.
 //
 // Threads: as infer/cuda/kernels/launch.hpp says.
 #pragma once
@@ -20,24 +20,6 @@ struct Strided {
   DataType type = DataType::kF32;  // f32 or f16
   std::int64_t strides[kMaxRank] = {};
 };
-
-// y[i0, i1, ..] = activation(x[p0, p1, ..]) with p = start + i * step, or p = table[i] along `table_axis`. `pad_mode`
-// says what is read where p lies outside of [0, size). This one kernel copies, changes layout and type, transposes,
-// slices, gathers, pads and applies functions of one argument.
-struct MoveArguments {
-  Strided x, y;
-  int rank = 0;
-  std::int64_t shape[kMaxRank] = {};  // of y
-  std::int64_t start[kMaxRank] = {};
-  std::int64_t step[kMaxRank] = {};
-  std::int64_t size[kMaxRank] = {};  // of x, in y's order of dimensions
-  int table_axis = -1;
-  const std::int64_t* table = nullptr;
-  Pad::Mode pad_mode = Pad::Mode::kConstant;
-  float pad_value = 0.0F;
-  Activation activation;
-};
-int move(const MoveArguments& arguments, const LaunchContext& context);
 
 // Over the dimension that `shape` leaves out: it has 1 there, and x and y have `count` elements `x_step` and `y_step`
 // apart. Where `weights` has data, y has one element instead: the sum of the results times their weights, plus `bias`.

@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "infer/cuda/plan/handles.hpp"
+#include "infer/cuda/plan/joined_steps.hpp"
 #include "infer/cuda/plan/packing.hpp"
 #include "infer/cuda/plan/schedule.hpp"
 #include "infer/graph/rewriting.hpp"
@@ -119,6 +120,7 @@ Plan PlanBuilder::build() {
         [&](auto& p) { step.writes.push_back(handle_buffer(p)); });
     std::visit(find, step.arguments);
   }
+  if (options_.fuse) join_steps(plan_);
   for (PlannedOutput& output : plan_.outputs) {
     int writers = 0;
     for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
@@ -240,7 +242,9 @@ bool PlanBuilder::can_be_written_anywhere(ValueId id) const {
     moved = true;
   }
   if (make < 0 || !moved || fusion_.absorbed.count(make) != 0) return false;
-  return std::holds_alternative<Binary>(op_of(make).operation) || fusion_.attention_of.count(make) != 0 ||
+  const Operation& operation = op_of(make).operation;
+  return std::holds_alternative<Unary>(operation) || std::holds_alternative<Binary>(operation) ||
+         std::holds_alternative<Concat>(operation) || fusion_.attention_of.count(make) != 0 ||
          fusion_.deformable_of.count(make) != 0;
 }
 
@@ -354,7 +358,7 @@ Strided PlanBuilder::make_strided(ValueId id, bool as_image) {
     (void)make_image(id, false);
   } else if (slice != slices_.end() && !slice->second.image) {
     const ConcatSlice& place = slice->second;
-    if (forms_[static_cast<std::size_t>(place.whole)].empty()) (void)make_strided(place.whole, false);
+    if (forms_[static_cast<std::size_t>(place.whole)].empty()) (void)make_result(place.whole, false);
     Slice part{std::vector<std::int64_t>(shape(id).size(), 0), std::vector<std::int64_t>(shape(id).size(), 1)};
     part.start[static_cast<std::size_t>(place.axis)] = place.first;
     add_view(id, slice_view(first_form(place.whole), part, shape(id)));

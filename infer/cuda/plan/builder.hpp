@@ -133,7 +133,7 @@ class PlanBuilder {
   // Memory for a value that an op is to make, laid out as the last of the reshapes and transpositions that alone read
   // it shall have it: then none of them copies.
   [[nodiscard]] Strided make_for_movements(ValueId id);
-  // The same, where that is inside of a Concat; else make_strided().
+  // The same, where that is inside of a Concat or an output of the network; else make_strided().
   [[nodiscard]] Strided make_result(ValueId id, bool as_image);
   [[nodiscard]] std::vector<const Op*> movements_of(ValueId id) const;
   [[nodiscard]] std::optional<Form> moved(Form form, const std::vector<int>& movements) const;

@@ -150,9 +150,10 @@ std::vector<const Op*> PlanBuilder::movements_of(ValueId id) const {
 }
 
 Strided PlanBuilder::make_result(ValueId id, bool as_image) {
-  if (slices_.empty() || slices_.count(id) != 0) return make_strided(id, as_image);
+  if (!options_.fuse || slices_.count(id) != 0) return make_strided(id, as_image);
   const std::vector<const Op*> movements = movements_of(id);
-  const bool inside = !movements.empty() && slices_.count(movements.back()->output) != 0;
+  const ValueId last = movements.empty() ? kNoValue : movements.back()->output;
+  const bool inside = last != kNoValue && (slices_.count(last) != 0 || output_buffers_.count(last) != 0);
   return inside ? make_for_movements(id) : make_strided(id, as_image);
 }
 

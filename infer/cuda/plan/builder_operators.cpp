@@ -384,7 +384,7 @@ void PlanBuilder::emit(const Op& op, const Concat& concat, int) {
                         std::any_of(op.inputs.begin(), op.inputs.end(),
                                     [&](ValueId in) { return !graph_.is_constant(in) && has_image(in); });
   // Where an input already lies in its slice, the whole exists.
-  if (forms_[static_cast<std::size_t>(op.output)].empty()) (void)make_strided(op.output, as_image);
+  if (forms_[static_cast<std::size_t>(op.output)].empty()) (void)make_result(op.output, as_image);
   const Strided whole = strided(op.output);
   std::int64_t first = 0;
   for (const ValueId in : op.inputs) {
@@ -404,7 +404,7 @@ void PlanBuilder::emit(const Op& op, const Unary& unary, int) {
   const ValueId x = op.inputs[0];
   if (fusion_.computed_where_read.count(x) != 0) return emit_elementwise(op);
   const Strided from = strided(x);
-  const Strided to = make_strided(op.output, has_image(x));
+  const Strided to = make_result(op.output, has_image(x));
   add_move(from, to, shape(op.output), shape(x), op.origin);
   std::get<MoveArguments>(plan_.steps.back().arguments).activation = unary.function;
 }

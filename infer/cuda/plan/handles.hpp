@@ -80,9 +80,15 @@ class PointerVisitor {
     reads(a.x.data, a.table);
     writes(a.y.data);
   }
+  void operator()(MovesArguments& a) {
+    for (int i = 0; i < a.count; ++i) (*this)(a.moves[i]);
+  }
   void operator()(ElementwiseArguments& a) {
     for (int i = 0; i < a.input_count; ++i) reads(a.x[i].data);
     writes(a.y.data);
+  }
+  void operator()(ElementwisesArguments& a) {
+    for (int i = 0; i < a.count; ++i) (*this)(a.programs[i]);
   }
   void operator()(SoftmaxArguments& a) {
     reads(a.x.data, a.weights, a.bias);

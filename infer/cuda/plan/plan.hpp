@@ -27,6 +27,7 @@
 #include "infer/cuda/kernels/generic_tensor.hpp"
 #include "infer/cuda/kernels/layer_norm.hpp"
 #include "infer/cuda/kernels/max_pools.hpp"
+#include "infer/cuda/kernels/move.hpp"
 #include "infer/cuda/kernels/planes_conv.hpp"
 #include "infer/cuda/kernels/selection.hpp"
 #include "infer/cuda/kernels/separable.hpp"
@@ -80,9 +81,9 @@ inline constexpr int kInputBuffer = 1;
 using Arguments =
     std::variant<SeparableArguments, BottleneckArguments, TileProgramArguments, ConvArguments, StemArguments,
                  GenericConvArguments, PlanesConvArguments, PoolArguments, MaxPoolsArguments, ResizeArguments,
-                 MoveArguments, ElementwiseArguments, SoftmaxArguments, ReduceArguments, MatMulArguments,
-                 AttentionArguments, TopKArguments, PickArguments, CumSumArguments, GridSampleArguments,
-                 SelectArguments, LayerNormArguments, DeformableArguments, SqueezeArguments>;
+                 MoveArguments, MovesArguments, ElementwiseArguments, ElementwisesArguments, SoftmaxArguments,
+                 ReduceArguments, MatMulArguments, AttentionArguments, TopKArguments, PickArguments, CumSumArguments,
+                 GridSampleArguments, SelectArguments, LayerNormArguments, DeformableArguments, SqueezeArguments>;
 
 inline constexpr double kUsualCycles = 6000;  // of a step whose time is not estimated
 

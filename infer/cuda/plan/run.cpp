@@ -17,7 +17,9 @@ struct Runner {
   int operator()(const MaxPoolsArguments& a) const { return max_pools(a, context); }
   int operator()(const ResizeArguments& a) const { return resize(a, context); }
   int operator()(const MoveArguments& a) const { return move(a, context); }
+  int operator()(const MovesArguments& a) const { return moves(a, context); }
   int operator()(const ElementwiseArguments& a) const { return elementwise(a, context); }
+  int operator()(const ElementwisesArguments& a) const { return elementwises(a, context); }
   int operator()(const SoftmaxArguments& a) const { return softmax(a, context); }
   int operator()(const ReduceArguments& a) const { return reduce(a, context); }
   int operator()(const MatMulArguments& a) const { return matmul(a, context); }
@@ -44,7 +46,9 @@ struct Namer {
   const char* operator()(const MaxPoolsArguments&) const { return "max_pools"; }
   const char* operator()(const ResizeArguments&) const { return "resize"; }
   const char* operator()(const MoveArguments&) const { return "move"; }
+  const char* operator()(const MovesArguments&) const { return "moves"; }
   const char* operator()(const ElementwiseArguments&) const { return "elementwise"; }
+  const char* operator()(const ElementwisesArguments&) const { return "elementwises"; }
   const char* operator()(const SoftmaxArguments&) const { return "softmax"; }
   const char* operator()(const ReduceArguments&) const { return "reduce"; }
   const char* operator()(const MatMulArguments&) const { return "matmul"; }
