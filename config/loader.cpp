@@ -143,6 +143,14 @@ void spell_out_grants(TreeNode& root) {
   }
 }
 
+// What a model stands for where a configuration is wanted.
+std::string around_model(const std::filesystem::path& model) {
+  using Json = nlohmann::json;
+  const std::string path = Json(model.filename().string()).dump(-1, ' ', false, Json::error_handler_t::replace);
+  return "model: {path: " + path +
+         "}\ncameras: [{name: test, source: {type: test}}]\npostprocess: [{plugin: detections}]\n";
+}
+
 class Loader {
  public:
   Loader(const std::string& name, const LoadOptions& options)
@@ -352,6 +360,10 @@ Config whole(Reading reading) {
 }  // namespace
 
 Reading read(const std::filesystem::path& path, Overrides overrides, const LoadOptions& options) {
+  std::error_code unknown;
+  if (path.extension() == ".onnx" && std::filesystem::is_regular_file(path, unknown)) {
+    return Loader(path.string(), options).run(around_model(path), overrides);
+  }
   std::vector<Problem> problems;
   const auto text = read_text(path.string(), problems);
   if (!text) return {{}, std::move(problems), {}};

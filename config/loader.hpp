@@ -36,7 +36,8 @@ struct Reading {
   // Where the keys of the plug-ins' own maps stand, by their names as in Config::places: an unknown one is told there.
   std::map<std::string, SourcePlace, std::less<>> key_places;
 };
-// For who has more to find out about what is right, and tells all of it at once.
+// For who has more to find out about what is right, and tells all of it at once. A model's file (.onnx) stands for a
+// configuration that runs it on the test source, with the plug-in `detections`.
 [[nodiscard]] Reading read(const std::filesystem::path& path, Overrides overrides = {},
                            const LoadOptions& options = {});
 

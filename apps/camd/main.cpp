@@ -128,7 +128,7 @@ int run(int argc, char** argv) {
                                       {"json", app::MetricsMode::kJson},
                                       {"off", app::MetricsMode::kOff}};
   CLI::App* run_cli = cli.add_subcommand("run", "Run a configuration");
-  run_cli->add_option("CONFIG", run_options.config, "The YAML file")->type_name("FILE")->required();
+  run_cli->add_option("CONFIG", run_options.config, "The YAML file, or a model")->type_name("FILE")->required();
   run_cli->add_option("--duration", duration, "Stop after this time, e.g. 10s, 5min");
   run_cli->add_option("--frames", run_options.frames, "Stop after so many delivered frames");
   add_words(*run_cli, "--metrics", metrics, modes, "The metrics; auto: the dashboard on a terminal, else json");
@@ -142,7 +142,7 @@ int run(int argc, char** argv) {
   std::string check_config;
   std::vector<std::string> check_overrides;
   CLI::App* check_cli = cli.add_subcommand("check", "Validate a configuration: \"ok\", or every error with its place");
-  check_cli->add_option("CONFIG", check_config, "The YAML file")->type_name("FILE")->required();
+  check_cli->add_option("CONFIG", check_config, "The YAML file, or a model")->type_name("FILE")->required();
   check_cli->add_option("--set", check_overrides, "key.path=value, over the file; may be repeated")
       ->allow_extra_args(false);
 
@@ -157,7 +157,8 @@ int run(int argc, char** argv) {
   bool doctor_json = false;
   std::string doctor_config;
   CLI::App* doctor_cli = cli.add_subcommand("doctor", "What works on this machine, what does not, and what mends it");
-  doctor_cli->add_option("CONFIG", doctor_config, "Look at this configuration's model and cameras too")
+  doctor_cli
+      ->add_option("CONFIG", doctor_config, "Look at this configuration's model and cameras too, or at this model")
       ->type_name("FILE");
   std::vector<std::string> doctor_clips;
   doctor_cli

@@ -42,6 +42,20 @@ TEST_F(CardOfAModel, IsPrintedAndTakenOnceItLiesBesideTheModel) {
   EXPECT_THAT(with.out, Not(HasSubstr("was decided for it")));
 }
 
+// The file's name has what YAML reads as something else.
+TEST_F(CardOfAModel, IsDecidedWithoutAConfigurationWhenTheModelStandsInItsPlace) {
+  const std::string odd = (folder_.path() / "a: {b} \"#\\.onnx").string();
+  std::filesystem::copy_file(model_, odd);
+  const Finished checked = run_camd({"check", odd});
+  EXPECT_EQ(checked.code, 0) << checked.err;
+  EXPECT_THAT(checked.out, HasSubstr("the model has no card, and this was decided for it:\n"));
+  EXPECT_THAT(checked.out, HasSubstr("layout: anchors"));
+  EXPECT_EQ(run_camd({"check", odd, "--set", "model.engine=none"}).err,
+            "--set model.engine: expected one of auto, cuda, cpu, opencv, found none\n");
+  const Finished ran = run_camd({"run", odd, "--set", "device=host", "--frames", "2", "--metrics", "off"});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+}
+
 TEST_F(CardOfAModel, IsRefusedInOneLineForAFileThatIsNotThere) {
   const Finished none = run_camd({"config", "--for", (folder_.path() / "none.onnx").string()});
   EXPECT_EQ(none.code, 3);
