@@ -74,21 +74,15 @@ int proposal_command(const std::string& model) {
   base::set_log_level("error");
   config::Model named;
   named.path = model;
-  const std::optional<pipeline::Proposal> proposal = pipeline::propose_card(named);
-  if (!proposal) {
-    throw base::Error(
-        base::ErrorKind::kModel,
-        fmt::format("{}: no layout that camd knows reads its outputs, or no engine of this machine runs it; "
-                    "`camd check` with a configuration that names it says more",
-                    model));
-  }
+  const pipeline::Proposal proposal = pipeline::propose_card(named);
+  if (proposal.card.empty()) throw base::Error(base::ErrorKind::kModel, proposal.refused);
   fmt::print("# Model card of {}: save it as {}.\n", model,
              std::filesystem::path(model).replace_extension(".yaml").filename().string());
-  for (const std::string& reason : proposal->reasons) fmt::print("# {}.\n", reason);
-  std::fputs(proposal->card.c_str(), stdout);
-  if (proposal->width > 0 || proposal->height > 0) {
+  for (const std::string& reason : proposal.reasons) fmt::print("# {}.\n", reason);
+  std::fputs(proposal.card.c_str(), stdout);
+  if (proposal.width > 0 || proposal.height > 0) {
     fmt::print("# And in the configuration: model: {{path: {}, input: {{width: {}, height: {}}}}}\n", model,
-               proposal->width, proposal->height);
+               proposal.width, proposal.height);
   }
   return 0;
 }

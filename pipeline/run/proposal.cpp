@@ -26,8 +26,8 @@ namespace {
 
 constexpr int kUsualSide = 640;  // px, of an input that the model leaves open
 
-// The texts of a Python dict or list, as Ultralytics writes class names: {0: 'person', 1: "a b"}. Empty when it is
-// neither, or holds more than detectors have.
+// The texts of a list or the values of a dict, as exporters write class names: {0: 'person', 1: "a b"} in Python's way
+// (Ultralytics), {"0": "person"} in JSON's. Empty when it is neither, or holds more than detectors have.
 std::vector<std::string> quoted_texts(const std::string& text) {
   constexpr std::size_t kMost = 1000;
   std::vector<std::string> texts;
@@ -39,6 +39,8 @@ std::vector<std::string> quoted_texts(const std::string& text) {
       if (text[i] == '\\' && i + 1 < text.size()) ++i;
       one += text[i];
     }
+    const std::size_t next = text.find_first_not_of(' ', i + 1);
+    if (next != std::string::npos && text[next] == ':') continue;  // a key
     if (i >= text.size() || texts.size() == kMost) return {};
     texts.push_back(std::move(one));
   }
@@ -121,7 +123,7 @@ std::string size_text(const infer::TensorSpec& input) { return fmt::format("{}x{
 
 }  // namespace
 
-std::optional<Proposal> propose_card(const config::Model& given) {
+Proposal propose_card(const config::Model& given) {
   config::Model model = given;
   const std::string path = model.path.string();
   const infer::ModelDescription description = infer::describe_model(path, model.cut_at);
@@ -162,12 +164,15 @@ std::optional<Proposal> propose_card(const config::Model& given) {
     const PlainModel plain(engine->input(), engine->outputs(), path, no_card, no_cameras);
     layouts = plugins::suggest_layouts(plain.model(), text_of(known), &values);
     if (layouts.empty()) layouts = plugins::suggest_layouts(plain.model(), "{}", &values);
-  } catch (const base::Error&) {
-    return std::nullopt;  // whoever runs the model says why
-  } catch (const std::invalid_argument&) {
-    return std::nullopt;
+    if (layouts.empty()) {
+      proposal.refused = fmt::format("{}: {}", path, plugins::suggestion_text(plain.model(), layouts, &values));
+    }
+  } catch (const base::Error& error) {
+    proposal.refused = error.what();
+  } catch (const std::invalid_argument& error) {
+    proposal.refused = fmt::format("{}: {}", path, error.what());
   }
-  if (layouts.empty()) return std::nullopt;
+  if (!proposal.refused.empty()) return proposal;
   const plugins::LayoutSuggestion& layout = layouts.front();
   proposal.reasons.push_back(fmt::format("its outputs look like {}: {}", layout.of, layout.config));
   // RT-DETR, D-FINE and DEIM, whose exports take this, are trained on stretched pictures.
@@ -217,14 +222,16 @@ std::optional<Proposal> Proposer::complete(config::Config& config) {
       return std::nullopt;  // said as above
     }
   }
-  const std::optional<Proposal>& proposal = proposal_;
-  if (!proposal) return std::nullopt;
-  const config::ModelCard card =
-      config::parse_model_card(config.model.path.string() + " (proposed card)", proposal->card, card_keys());
+  if (!proposal_) return std::nullopt;
   config::ModelInput& input = config.model.input;
   const auto complete = [](auto& value, const auto& decided) {
     if (!value) value = decided;
   };
+  if (proposal_->width > 0) complete(input.width, std::optional(proposal_->width));
+  if (proposal_->height > 0) complete(input.height, std::optional(proposal_->height));
+  if (proposal_->card.empty()) return std::nullopt;
+  const config::ModelCard card =
+      config::parse_model_card(config.model.path.string() + " (proposed card)", proposal_->card, card_keys());
   complete(input.color, card.input.color);
   complete(input.mean, card.input.mean);
   complete(input.scale, card.input.scale);
@@ -232,10 +239,8 @@ std::optional<Proposal> Proposer::complete(config::Config& config) {
     input.resize = card.input.resize;
     if (input.resize != config::ResizeMode::kStretch) complete(input.position, card.input.position);
   }
-  if (proposal->width > 0) complete(input.width, std::optional(proposal->width));
-  if (proposal->height > 0) complete(input.height, std::optional(proposal->height));
   config.model.card_json = card.rest_json;
-  return proposal;
+  return proposal_;
 }
 
 }  // namespace camd::pipeline

@@ -14,20 +14,22 @@
 namespace camd::pipeline {
 
 struct Proposal {
-  std::string card;                  // as YAML, a model card that can be stored beside the model
+  std::string card;                  // as YAML, a model card that can be stored beside the model; empty: none
+  std::string refused;               // why there is none, in one line that begins with the model's path
   std::vector<std::string> reasons;  // one sentence each, without a stop
   int width = 0, height = 0;         // of the input, where the model leaves them open; 0: it does not
 };
 
-// Nothing where no layout reads the outputs, or no engine of the host runs the model. Throws Error(kModel) where the
-// file cannot be read, or its input not be fed.
-[[nodiscard]] std::optional<Proposal> propose_card(const config::Model& given);
+// Without a card where no layout reads the outputs, or no engine of the host runs the model. Throws Error(kModel) where
+// the file cannot be read, or its input not be fed.
+[[nodiscard]] Proposal propose_card(const config::Model& given);
 
 // Completes configurations whose model has no card, and whose `detections` say no layout, from propose_card(). It
 // remembers the last model, so that a reload does not run it again.
 class Proposer {
  public:
-  // Keys that the user has written stay as they are. Returns what was decided; nothing where nothing was. [setup]
+  // Keys that the user has written stay as they are. Returns what was decided; nothing where there is no card. A size
+  // that the model leaves open is decided all the same, so that what is said of the model is not that. [setup]
   std::optional<Proposal> complete(config::Config& config);
 
  private:

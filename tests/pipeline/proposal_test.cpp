@@ -34,9 +34,8 @@ OnnxBuilder yolov8() {
   return b.node("Mul", {"parts", "sizes"}, {"output0"}).output("output0", {});
 }
 
-OnnxBuilder with_names(OnnxBuilder b) {
-  for (const auto& [key, value] :
-       {std::pair{"names", "{0: 'cat', 1: \"dog's\", 2: 'cow'}"}, std::pair{"task", "detect"}}) {
+OnnxBuilder with_names(OnnxBuilder b, const char* names = "{0: 'cat', 1: \"dog's\", 2: 'cow'}") {
+  for (const auto& [key, value] : {std::pair{"names", names}, std::pair{"task", "detect"}}) {
     auto* entry = b.proto().add_metadata_props();
     entry->set_key(key);
     entry->set_value(value);
@@ -67,6 +66,13 @@ TEST_F(ProposedCard, HoldsLayoutClassesAndHowThePictureIsFed) {
   EXPECT_EQ(c.model.input.color, config::ColorOrder::kRgb);
   EXPECT_THAT(c.model.card_json, HasSubstr("\"layout\":\"ssd\""));
   EXPECT_THAT(proposal->reasons, ::testing::Contains("its exporter names 3 classes"));
+}
+
+TEST_F(ProposedCard, ReadsClassesThatTheExporterWroteAsJson) {
+  config::Config c = config(with_names(yolov8(), R"({"0": "cat", "1" : "a: \"b\"", "2": "cow"})"), "", "");
+  const auto proposal = Proposer().complete(c);
+  ASSERT_TRUE(proposal);
+  EXPECT_THAT(proposal->card, HasSubstr(R"(classes: ["cat","a: \"b\"","cow"])"));
 }
 
 TEST_F(ProposedCard, StretchesPicturesForModelsThatTakeTheSizeAsRtDetrDoes) {
@@ -117,6 +123,27 @@ TEST_F(ProposedCard, IsNoneWhereNoLayoutReadsTheOutputs) {
   b.input("x", {1, 3, 8, 8}).node("Relu", {"x"}, {"y"}).output("y", {});
   config::Config c = config(b, "", "");
   EXPECT_FALSE(Proposer().complete(c));
+  const Proposal proposal = propose_card(c.model);
+  EXPECT_EQ(proposal.card, "");
+  EXPECT_THAT(proposal.refused, ::testing::MatchesRegex(".*/m.onnx: the model's outputs, y .1,3,8,8., look like no "
+                                                        "layout that camd knows .*"));
+}
+
+TEST_F(ProposedCard, DecidesAnOpenSizeAlsoWhereThereIsNone) {
+  OnnxBuilder b;
+  b.input("x", {1, 3, -1, -1}).node("Relu", {"x"}, {"y"}).output("y", {});
+  config::Config c = config(b, ", input: {height: 320}", "");
+  EXPECT_FALSE(Proposer().complete(c));
+  EXPECT_EQ(c.model.input.width, 640);
+  EXPECT_EQ(c.model.input.height, 320);
+}
+
+TEST_F(ProposedCard, IsNoneWhereNoEngineRunsTheModelWhichIsSaid) {
+  OnnxBuilder b;
+  b.input("x", {1, 3, 8, 8}).node("Nonsense", {"x"}, {"y"}).output("y", {});
+  EXPECT_THAT(propose_card(config(b, "", "").model).refused,
+              ::testing::MatchesRegex(
+                  ".*/m.onnx: Nonsense .node that makes 'y'.: camd's own engines do not have this operator.*"));
 }
 
 }  // namespace
