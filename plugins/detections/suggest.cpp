@@ -196,12 +196,19 @@ struct Fit {
   [[nodiscard]] bool channels_first() const { return decoder->levels().front().head(Role::kBox).channel_step > 1; }
 };
 
+// Numbers about the picture as a whole, as a network has them that looks at one face: of a grid with one cell.
+bool is_one_cell(const Decoder& decoder) {
+  const std::vector<Level>& levels = decoder.levels();
+  return levels.size() == 1 && levels.front().cells() * levels.front().anchors == 1;
+}
+
 std::vector<Fit> fits_by_shape(const camd_model& model, const Options& options) {
   std::vector<Fit> fits;
   std::size_t most = 0;
   for (const Form& form : forms()) {
     try {
       Fit fit{&form, make_decoder(form.layout, model, with(options, form)), {}};
+      if (!fit.is_rows() && is_one_cell(*fit.decoder)) continue;
       fit.outputs = fit.decoder->used_outputs();
       const std::size_t used = fit.outputs.size();
       if (used > most) fits.clear();

@@ -301,6 +301,13 @@ TEST(LayoutSuggestions, AreNoneForRowsThatHoldMoreThanBoxesAndScores) {
   EXPECT_THAT(by_values(masks), IsEmpty());
 }
 
+// MTCNN's last network: a box, five points and the scores of one face.
+TEST(LayoutSuggestions, AreNoneForNumbersAboutThePictureAsAWhole) {
+  FakeModel face = model_of(48, {{"box", {1, 4}, -1, 1}, {"points", {1, 10}, 0, 1}, {"face", {1, 2}, 0, 1}});
+  EXPECT_THAT(by_shape(face), IsEmpty());
+  EXPECT_THAT(by_values(face), IsEmpty());
+}
+
 TEST(LayoutSuggestions, SayOfOtherModelsThatNoLayoutReadsThem) {
   FakeModel other(64, 64);
   other.output("prob", {1, 1000});
