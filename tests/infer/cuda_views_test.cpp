@@ -144,6 +144,18 @@ TEST(CudaViews, FlattenedLevelsOfAnySizeEqualTheReference) {
   }
 }
 
+// As PP-YOLOE's scores: a program computes such a convolution, but it writes an image.
+TEST(CudaViews, FlattenedLevelsOfThreeByThreeConvolutionsEqualTheReference) {
+  GraphBuilder g({1, 3, 32, 48});
+  const ValueId x = g.conv(g.input(), 16, 3, 2), y = g.conv(x, 16, 3, 2);
+  std::vector<ValueId> levels;
+  for (const ValueId from : {x, y}) {
+    const ValueId head = g.conv(from, 20, 3, 1, 1, {});
+    levels.push_back(g.op(Reshape{}, {head}, {1, 20, g.shape(head)[2] * g.shape(head)[3]}));
+  }
+  expect_reference(g.finish({g.concat(levels, 2)}), g.random_input());
+}
+
 // As YOLO's necks: what is enlarged and a finer level joined, and one convolution reads them.
 TEST(CudaViews, AnEnlargedPartOfAConcatenationIsReadSmall) {
   for (const int n : {32, 40}) {  // 40: behind the first part a program cannot put the second

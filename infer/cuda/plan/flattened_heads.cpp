@@ -41,7 +41,8 @@ void absorb_flattenings(const Graph& graph, Fusion& fusion) {
   for (const TileProgramPlan& program : fusion.programs) {
     for (const int op : program.ops) {
       const auto head = fusion.flattened_heads.find(op);
-      if (head == fusion.flattened_heads.end()) continue;
+      // Of convolutions only those of one pixel are heads; all others write images.
+      if (head == fusion.flattened_heads.end() || fusion.head_of.count(op) == 0) continue;
       kept.insert(*head);
       fusion.absorbed.insert(makers[static_cast<std::size_t>(head->second)]);
     }
