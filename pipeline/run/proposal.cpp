@@ -127,7 +127,7 @@ Proposal propose_card(const config::Model& given) {
   config::Model model = given;
   const std::string path = model.path.string();
   const infer::ModelDescription description = infer::describe_model(path, model.cut_at);
-  const Metadata metadata = metadata_of(path);
+  Metadata metadata = metadata_of(path);
   Proposal proposal;
   const infer::Shape& declared = description.inputs.front().shape;
   if (declared.size() == 4) {
@@ -163,7 +163,15 @@ Proposal propose_card(const config::Model& given) {
     const std::string no_card = "{}";  // the model keeps pointers to these
     const PlainModel plain(engine->input(), engine->outputs(), path, no_card, no_cameras);
     layouts = plugins::suggest_layouts(plain.model(), text_of(known), &values);
-    if (layouts.empty()) layouts = plugins::suggest_layouts(plain.model(), "{}", &values);
+    if (layouts.empty()) {
+      layouts = plugins::suggest_layouts(plain.model(), "{}", &values);
+      if (!metadata.classes.empty()) {
+        proposal.reasons.push_back(
+            fmt::format("its exporter names {} classes, which do not fit its outputs", metadata.classes.size()));
+      }
+      metadata = {};
+      known = nlohmann::json::object();
+    }
     if (layouts.empty()) {
       proposal.refused = fmt::format("{}: {}", path, plugins::suggestion_text(plain.model(), layouts, &values));
     }

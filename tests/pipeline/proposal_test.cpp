@@ -75,6 +75,15 @@ TEST_F(ProposedCard, ReadsClassesThatTheExporterWroteAsJson) {
   EXPECT_THAT(proposal->card, HasSubstr(R"(classes: ["cat","a: \"b\"","cow"])"));
 }
 
+// LW-DETR counts as COCO does, to 91, and its exporter names the 80 that there are.
+TEST_F(ProposedCard, LeavesClassesOutThatDoNotFitTheOutputs) {
+  config::Config c = config(with_names(yolov8(), "{0: 'cat', 1: 'dog'}"), "", "");
+  const auto proposal = Proposer().complete(c);
+  ASSERT_TRUE(proposal);
+  EXPECT_EQ(proposal->card, "layout: ssd\nboxes: centre\nrelative: false\ninput: {color: rgb, scale: 0.00392157}\n");
+  EXPECT_THAT(proposal->reasons, ::testing::Contains("its exporter names 2 classes, which do not fit its outputs"));
+}
+
 TEST_F(ProposedCard, StretchesPicturesForModelsThatTakeTheSizeAsRtDetrDoes) {
   OnnxBuilder model = yolov8();
   model.input("orig_target_sizes", {1, 2}, onnx::TensorProto::INT64);
