@@ -400,13 +400,22 @@ void Lowering::refuse(const std::string& why) const {
                                                   : fmt::format("{}: {}: {}", file_.path, node_text(*node_), why));
 }
 
+void Lowering::refuse_foreign() const {
+  if (node_->op_type() == "RoiAlign" || node_->op_type() == "MaxRoiPool") {
+    refuse(
+        "it looks at the picture again for each box of a first stage; camd runs detectors of one stage only, such as "
+        "YOLO, RT-DETR, RetinaNet or FCOS");
+  }
+  refuse("camd's own engines do not have this operator");
+}
+
 // ---- The whole graph
 
 void Lowering::lower(const onnx::NodeProto& node) {
   const onnx::NodeProto* const around = node_;
   node_ = &node;
   const auto handler = handlers().find(node.op_type());
-  if (handler == handlers().end()) refuse("camd's own engines do not have this operator");
+  if (handler == handlers().end()) refuse_foreign();
   handler->second.handler(*this);
   for (std::size_t o = 0; o < output_count(); ++o) {
     if (output_wanted(o) && names_.count(node.output(static_cast<int>(o))) == 0) {
@@ -537,6 +546,12 @@ ValueId Lowering::made_at_run_time(ValueId constant) {
 Graph Lowering::run() {
   const onnx::GraphProto& graph = file_.proto.graph();
   const std::vector<bool> needed = begin();
+  // What no engine has speaks against the model before what a tail could do (NonZero, NonMaxSuppression).
+  for (int i = 0; i < graph.node_size(); ++i) {
+    node_ = &graph.node(i);
+    if (needed[static_cast<std::size_t>(i)] && !is_supported_operator(node_->op_type())) refuse_foreign();
+  }
+  node_ = nullptr;
   for (int i = 0; i < graph.node_size(); ++i) {
     if (needed[static_cast<std::size_t>(i)]) lower(graph.node(i));
   }

@@ -111,6 +111,7 @@ class Lowering {
   // Makes the graph's input and counts who reads what. Returns, for each node, whether an output needs it.
   std::vector<bool> begin();
   void lower(const onnx::NodeProto& node);
+  [[noreturn]] void refuse_foreign() const;  // the current node's operator is in no table
   void count_reads(const std::vector<bool>& needed);
   [[nodiscard]] ValueId find(const std::string& name);
   ValueId add_value(Value value);

@@ -291,6 +291,17 @@ TEST(Hostile, LoopsAreRefusedByName) {
   EXPECT_THAT(refusal(b, {1, 3, 4, 4}), EndsWith("Loop (node 'again'): camd's own engines do not have this operator"));
 }
 
+// As Faster R-CNN begins: a choice of boxes, which the host could do, in front of what nothing can.
+TEST(Lowering, TwoStagesAreRefusedByTheOperatorThatNoEngineHas) {
+  OnnxBuilder b;
+  b.input("x", {1, 3, 4, 4}).node("NonZero", {"x"}, {"chosen"}, "choose");
+  b.node("Cast", {"chosen"}, {"boxes"}).integer("to", onnx::TensorProto::FLOAT);
+  b.node("RoiAlign", {"x", "boxes", "chosen"}, {"y"}, "second").output("y", {});
+  EXPECT_THAT(refusal(b, {1, 3, 4, 4}),
+              EndsWith("RoiAlign (node 'second'): it looks at the picture again for each box of a first stage; camd "
+                       "runs detectors of one stage only, such as YOLO, RT-DETR, RetinaNet or FCOS"));
+}
+
 TEST(Hostile, FoldingThatWouldTakeForeverIsRefused) {
   OnnxBuilder b;
   b.integers("size", {4}, {1, 1, 2048, 2048}).node("ConstantOfShape", {"size"}, {"c"});
