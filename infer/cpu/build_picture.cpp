@@ -12,7 +12,7 @@ namespace {
 template <typename S>
 std::unique_ptr<S> rows_step(Builder& builder, const Op& op) {
   auto step = std::make_unique<S>();
-  step->kernels = &builder.kernels();
+  if constexpr (requires { step->kernels; }) step->kernels = &builder.kernels();
   step->in = builder.read_blocked(op.inputs[0]);
   step->out = builder.write_blocked(op.output);
   const int count = blocks(step->out.form.channels);
@@ -34,6 +34,17 @@ void build_resize(Builder& builder, const Op& op, const Resize& resize) {
   if (!builder.is_picture(op.inputs[0])) return build_reference(builder, op);
   auto step = rows_step<ResizeStep>(builder, op);
   step->resize = resize;
+  builder.add(std::move(step), &op, step->in, step->out);
+}
+
+void build_pad(Builder& builder, const Op& op, const Pad& pad) {
+  const bool around = builder.prefers_blocked(op.inputs[0]) && builder.is_picture(op.output) && pad.before[1] == 0 &&
+                      pad.after[1] == 0 && pad.mode == Pad::Mode::kConstant;
+  if (!around) return build_reference(builder, op);
+  auto step = rows_step<PadStep>(builder, op);
+  step->top = static_cast<int>(pad.before[2]);
+  step->left = static_cast<int>(pad.before[3]);
+  step->value = pad.value;
   builder.add(std::move(step), &op, step->in, step->out);
 }
 

@@ -34,7 +34,7 @@ struct Build {
   void operator()(const Reshape&) const { build_reshape(builder, op); }
   void operator()(const Slice& o) const { build_slice(builder, op, o); }
   void operator()(const Gather& o) const { build_gather(builder, op, o); }
-  void operator()(const Pad&) const { build_reference(builder, op); }
+  void operator()(const Pad& o) const { build_pad(builder, op, o); }
   void operator()(const Reduce& o) const { build_reduce(builder, op, o); }
   void operator()(const TopK&) const { build_selection(builder, op); }
   void operator()(const Pick&) const { build_selection(builder, op); }

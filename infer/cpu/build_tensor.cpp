@@ -33,8 +33,9 @@ void build_matmul(Builder& builder, const Op& op) {
   const Shape& left = builder.shape(op.inputs[0]);
   const Shape& right = builder.shape(op.inputs[1]);
   const Shape& out = builder.shape(op.output);
-  const std::int64_t m = out[out.size() - 2], n = out.back(), k = left.back();
-  const std::int64_t batch = element_count(out) / (m * n);
+  std::int64_t m = out[out.size() - 2];
+  const std::int64_t n = out.back(), k = left.back();
+  std::int64_t batch = element_count(out) / (m * n);
   const auto batch_step = [&](const Shape& s, std::int64_t each, bool& fits) {
     const std::int64_t own = element_count(s) / each;
     fits = fits && (own == 1 || own == batch);
@@ -53,6 +54,11 @@ void build_matmul(Builder& builder, const Op& op) {
     step->bias_step = number(strides.back());
   }
   if (!fits) return build_reference(builder, op);
+  // One matrix for all of the batch: the rows of all are those of one product.
+  if (step->b_batch == 0 && step->a_batch != 0 && step->bias_row == 0) {
+    m *= batch;
+    batch = 1;
+  }
   step->kernels = &builder.kernels();
   step->function = op.activation;
   step->requantize = builder.requantize_of(op);
@@ -64,7 +70,7 @@ void build_matmul(Builder& builder, const Op& op) {
   step->b = builder.read_plain(op.inputs[1]);
   if (has_bias) step->bias = builder.read_plain(op.inputs[2]);
   step->out = builder.write_plain(op.output);
-  step->bands = number(std::clamp(m / 4, std::int64_t{1}, std::int64_t{2} * builder.threads()));
+  step->bands = number(std::clamp(m / kProductTile, std::int64_t{1}, std::int64_t{2} * builder.threads()));
   step->items = step->batch * step->bands;
   if (k <= kMostCopiedRows && m >= kFewestRowsToCopy) step->scratch = matmul_scratch(step->k);
   builder.add(std::move(step), &op, step->a, step->b, step->bias, step->out);

@@ -93,6 +93,26 @@ void ResizeStep::run(int item, const Memory& memory) const noexcept {
   clear_halo(a.out, out.halo, block, rows.begin, rows.end);
 }
 
+void PadStep::run(int item, const Memory& memory) const noexcept {
+  const Blocked from = in.in(memory), to = out.in(memory);
+  const int block = item % blocks(to.channels);
+  const Band rows = band(to.height, bands, item / blocks(to.channels));
+  std::array<float, kLanes> pixel{};
+  std::fill_n(pixel.begin(), std::min(kLanes, to.channels - block * kLanes), value);
+  const auto fill = [&](float* row, int begin, int end) {
+    for (int x = begin; x < end; ++x) std::copy(pixel.begin(), pixel.end(), row + at(x) * kLanes);
+  };
+  for (int y = rows.begin; y < rows.end; ++y) {
+    float* const row = block_row(to, block, y);
+    const bool inside = y >= top && y < top + from.height;
+    fill(row, 0, inside ? left : to.width);
+    if (!inside) continue;
+    std::copy_n(block_row(from, block, y - top), at(from.width) * kLanes, row + at(left) * kLanes);
+    fill(row, left + from.width, to.width);
+  }
+  clear_halo(to, out.halo, block, rows.begin, rows.end);
+}
+
 void NormalizeStep::run(int item, const Memory& memory) const noexcept {
   NormalizeArguments a = arguments;
   a.in = in.in(memory);
@@ -309,7 +329,8 @@ void ReduceStep::run(int item, const Memory& memory) const noexcept {
 
 void MatMulStep::run(int item, const Memory& memory) const noexcept {
   const int which = item / bands;
-  const Band rows = band(m, bands, item % bands);
+  const Band tiles = band((m + kProductTile - 1) / kProductTile, bands, item % bands);
+  const Band rows{tiles.begin * kProductTile, std::min(tiles.end * kProductTile, m)};
   kernels->matmul(memory.at(a) + which * a_batch, memory.at(b) + which * b_batch, memory.at(bias), bias_row, bias_step,
                   memory.at(out) + at(which) * at(m) * at(n), rows.begin, rows.end, k, n, function,
                   scratch > 0 ? memory.scratch : nullptr);

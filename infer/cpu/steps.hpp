@@ -63,6 +63,16 @@ class ResizeStep final : public Step {
   void run(int item, const Memory& memory) const noexcept override;
 };
 
+// Rows and columns of one number around the picture.
+class PadStep final : public Step {
+ public:
+  BlockedPlace in, out;
+  int top = 0, left = 0;
+  float value = 0.0F;
+  int bands = 1;
+  void run(int item, const Memory& memory) const noexcept override;
+};
+
 // Mean and variance over groups of channels of the picture, taken out; an item is a run of blocks with whole groups.
 class NormalizeStep final : public Step {
  public:
@@ -183,6 +193,9 @@ class ReduceStep final : public Step {
   std::int64_t outer = 1, size = 1, inner = 1;
   void run(int item, const Memory& memory) const noexcept override;
 };
+
+// Rows that no kernel cuts a product of matrices between.
+inline constexpr int kProductTile = 8;
 
 class MatMulStep final : public Step {
  public:

@@ -65,7 +65,7 @@ void pick(const PickShape& s, const float* x, const float* indices, float* out, 
     for (std::int64_t n = 0; n < s.count; ++n) {
       const float* const at = indices + o * s.outer_stride + n * s.count_stride;
       float* const to = out + (o * s.count + n) * s.inner;
-      if (s.inner_stride == 0) {
+      if (s.inner_stride == 0 && s.inner > 1) {
         const float* const from = x + (o * s.size + selection::inside_position(*at, s.size)) * s.inner;
         std::copy(from, from + s.inner, to);
         continue;

@@ -15,6 +15,7 @@
 #include "device/host_device.hpp"
 #include "infer/cpu/build_program.hpp"
 #include "infer/cpu/run.hpp"
+#include "infer/cpu/steps.hpp"
 #include "infer/cpu/thread_pool.hpp"
 #include "infer/graph/lower_model.hpp"
 #include "infer/graph/reference.hpp"
@@ -103,6 +104,59 @@ TEST_P(Kernels, ChannelsWeighedByWhatThePictureSaysEqualTheReference) {
                             *GetParam(), threads_, std::to_string(channels));
     }
   }
+}
+
+// As HGNet's stem: two operators read the padded picture, so that no convolution takes the padding over. The
+// reference's step took a third of D-FINE-N's time.
+TEST_P(Kernels, RowsAndColumnsOfANumberAroundAPictureTakeNoStepOfTheReference) {
+  for (const float value : {0.0F, -2.5F}) {
+    const Shape shape = {1, 3, 7, 9};
+    OnnxBuilder b;
+    b.input("x", shape).weight("w", {20, 3, 1, 1}, noise(60)).weight("v", {12, 20, 2, 2}, noise(960));
+    b.integers("pads", {8}, {0, 0, 1, 0, 0, 0, 2, 3}).weight("value", {}, {value});
+    b.node("Conv", {"x", "w"}, {"c"}).node("Pad", {"c", "pads", "value"}, {"p"});
+    b.node("Conv", {"p", "v"}, {"a"}).output("a", {});
+    b.node("MaxPool", {"p"}, {"m"}).ints("kernel_shape", {2, 2}).output("m", {});
+    const Graph graph = lower_model(b.file(), {"x", shape, DataType::kF32});
+    expect_like_reference(graph, noise(element_count(shape)), *GetParam(), threads_, std::to_string(value));
+    const auto program = cpu::build_program(graph, *GetParam(), 3, "test.onnx");
+    for (const auto& step : program->steps)
+      EXPECT_EQ(dynamic_cast<const cpu::ReferenceStep*>(step.get()), nullptr) << step->name;
+  }
+}
+
+TEST_P(Kernels, FunctionsOfTransformersAreWithinTheRoundingOfTheirNumbers) {
+  std::vector<float> given = {-1e30F, 1e30F, -INFINITY, INFINITY};
+  for (int i = -1600; i <= 1600; ++i) given.push_back(static_cast<float>(i) / 128.0F);
+  for (const Function f : {Function::kErf, Function::kGelu, Function::kTanh, Function::kMish}) {
+    std::vector<float> made = given;
+    GetParam()->activate(made.data(), made.size(), {f, 0, 0});
+    for (std::size_t i = 4; i < given.size(); ++i) {
+      const auto want = apply({f, 0, 0}, static_cast<double>(given[i]));
+      ASSERT_NEAR(made[i], want, 2e-7 * std::max(1.0, std::abs(static_cast<double>(given[i]))))
+          << static_cast<int>(f) << " of " << given[i];
+    }
+    EXPECT_EQ(made[1], f == Function::kErf || f == Function::kTanh ? 1.0F : given[1]);
+    std::vector<float> none(17, NAN);
+    GetParam()->activate(none.data(), none.size(), {f, 0, 0});
+    for (const float y : none) EXPECT_TRUE(std::isnan(y)) << static_cast<int>(f);
+  }
+}
+
+// A layer of a transformer on several windows of a picture.
+TEST_P(Kernels, ABatchThatSharesItsMatrixIsOneProduct) {
+  const Shape shape = {7, 3, 5};
+  OnnxBuilder b;
+  b.input("x", {1, 3, 5, 7}).integers("shape", {3}, shape).node("Reshape", {"x", "shape"}, {"r"});
+  b.weight("w", {5, 40}, noise(200)).weight("b", {40}, noise(40, 2)).node("MatMul", {"r", "w"}, {"m"});
+  b.node("Add", {"m", "b"}, {"y"}).output("y", {});
+  const Graph graph = lower_model(b.file(), {"x", {1, 3, 5, 7}, DataType::kF32});
+  expect_like_reference(graph, noise(105), *GetParam(), threads_, GetParam()->name);
+  const auto program = cpu::build_program(graph, *GetParam(), 3, "test.onnx");
+  const auto* product = dynamic_cast<const cpu::MatMulStep*>(program->steps.back().get());
+  ASSERT_NE(product, nullptr);
+  EXPECT_EQ(product->batch, 1);
+  EXPECT_EQ(product->m, 21);
 }
 
 TEST_P(Kernels, ResidualsBeforeAndAfterTheActivationEqualTheReference) {
