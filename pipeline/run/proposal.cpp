@@ -119,6 +119,17 @@ std::string as_lines(const std::string& keys) {
   return text + "\n";
 }
 
+// Beside boxes that the graph has chosen a list of whole numbers holds classes and the other one scores, as torchvision
+// exports them, whose names tell nothing. Null for other outputs.
+nlohmann::json lists_by_type(const std::vector<infer::TensorSpec>& outputs) {
+  nlohmann::json roles;
+  for (const infer::TensorSpec& output : outputs) {
+    const bool whole = output.type == infer::DataType::kI64 || output.type == infer::DataType::kI32;
+    if (output.shape.size() == 1) roles[whole ? "cls" : "obj"] = output.name;
+  }
+  return outputs.size() == 3 && roles.size() == 2 ? roles : nlohmann::json();
+}
+
 std::string size_text(const infer::TensorSpec& input) { return fmt::format("{}x{}", input.shape[3], input.shape[2]); }
 
 }  // namespace
@@ -150,6 +161,7 @@ Proposal propose_card(const config::Model& given) {
   // A mask's coefficients stand where keypoints would.
   if (metadata.task == "segment" && !metadata.classes.empty()) known["keypoints"] = 0;
   if (metadata.task == "obb") known["oriented"] = true;
+  if (const auto roles = lists_by_type(description.outputs); !roles.is_null()) known["outputs"] = roles;
   const auto host = device::make_device("host");
   infer::EngineOptions options = engine_options(model);
   options.kind = infer::EngineKind::kAuto;
@@ -193,6 +205,10 @@ Proposal propose_card(const config::Model& given) {
   proposal.card = as_lines(layout.config);
   if (known.contains("keypoints") && layout.config.find("keypoints") == std::string::npos) {
     proposal.card += fmt::format("keypoints: {}\n", known["keypoints"].get<int>());
+  }
+  if (known.contains("outputs")) {
+    proposal.card += "outputs: " + text_of(known["outputs"]) + "\n";
+    proposal.reasons.emplace_back("of its outputs the whole numbers are the classes");
   }
   if (!metadata.classes.empty()) {
     proposal.card += "classes: " + text_of(metadata.classes) + "\n";

@@ -75,6 +75,23 @@ TEST_F(ProposedCard, ReadsClassesThatTheExporterWroteAsJson) {
   EXPECT_THAT(proposal->card, HasSubstr(R"(classes: ["cat","a: \"b\"","cow"])"));
 }
 
+// As torchvision's SSD, RetinaNet and FCOS.
+TEST_F(ProposedCard, TellsScoresFromClassesByTheTypesOfListsThatHaveNoNames) {
+  OnnxBuilder b;
+  b.input("x", {1, 3, 64, 64}).weight("0", {}, {0}).node("ReduceMean", {"x"}, {"m"}).integer("keepdims", 0);
+  b.node("Mul", {"m", "0"}, {"nothing"}).weight("corners", {2, 4}, {4, 4, 20, 30, 8, 9, 60, 50});
+  b.weight("certainties", {2}, {0.9F, 0.25F}).weight("numbers", {2}, {17, 3});
+  b.node("Add", {"nothing", "corners"}, {"9"}).node("Add", {"nothing", "numbers"}, {"n"});
+  b.node("Cast", {"n"}, {"7"}).integer("to", onnx::TensorProto::INT64);
+  b.node("Add", {"nothing", "certainties"}, {"8"});
+  b.output("9", {2, 4}).output("7", {2}, onnx::TensorProto::INT64).output("8", {2});
+  config::Config c = config(b, "", "");
+  const auto proposal = Proposer().complete(c);
+  ASSERT_TRUE(proposal);
+  EXPECT_EQ(proposal->card,
+            "layout: rows\noutputs: {\"cls\":\"7\",\"obj\":\"8\"}\ninput: {color: rgb, scale: 0.00392157}\n");
+}
+
 // LW-DETR counts as COCO does, to 91, and its exporter names the 80 that there are.
 TEST_F(ProposedCard, LeavesClassesOutThatDoNotFitTheOutputs) {
   config::Config c = config(with_names(yolov8(), "{0: 'cat', 1: 'dog'}"), "", "");
