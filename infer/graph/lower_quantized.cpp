@@ -1,6 +1,7 @@
 // Handlers of QuantizeLinear and DequantizeLinear: networks of 8 bits as exporters write them, with the pair around
-// every operator. Weights become f32 beforehand; activations are rounded to the same steps, and computed in floating
-// point. Where bytes are worth while an engine finds them in the rounding (infer/cpu/byte_plan.hpp).
+// every operator. Those that have the pair inside (QLinearConv, and ONNX Runtime's own) are taken apart into it.
+// Weights become f32 beforehand; activations are rounded to the same steps, and computed in floating point. Where bytes
+// are worth while an engine finds them in the rounding (infer/cpu/byte_plan.hpp).
 #include "infer/graph/lower_quantized.hpp"
 
 #include <fmt/format.h>
@@ -12,14 +13,14 @@ namespace {
 
 // A parameter as a constant that broadcasts to the input: one number, [channels] along `axis`, or one for each block of
 // `block_size` elements along it (opset 21).
-ValueId parameter(Lowering& l, std::size_t i, std::string_view what, const Shape& in) {
+ValueId parameter(Lowering& l, std::size_t i, std::string_view what, const Shape& in, std::int64_t along) {
   const Constant* c = l.constant_input(i);
   l.require(c != nullptr, fmt::format("its {} depends on the picture", what));
   Constant wide{DataType::kF32, {}, c->f32, {}};
   for (const std::int64_t v : c->i64) wide.f32.push_back(static_cast<float>(v));
   const auto count = static_cast<std::int64_t>(wide.f32.size());
   if (count == 1) return l.constant(std::move(wide));
-  const int axis = l.axis(l.integer("axis", 1), static_cast<int>(in.size()));
+  const int axis = l.axis(along, static_cast<int>(in.size()));
   const auto at = static_cast<std::size_t>(axis);
   if (c->shape.size() == 1 && in.size() != 1) {
     l.require(in[at] == count, fmt::format("its {} has {} elements for {}", what, count, in[at]));
@@ -40,12 +41,12 @@ ValueId parameter(Lowering& l, std::size_t i, std::string_view what, const Shape
   return l.emit(Gather{axis, std::move(rows)}, {each}, in);
 }
 
-void quantize(Lowering& l) {
+// x in steps of input `scale`, of the type of input `scale` + 1 or, where that is missing, of `otherwise`.
+ValueId quantized(Lowering& l, ValueId x, std::size_t scale, int otherwise, std::int64_t axis) {
   using T = onnx::TensorProto;
-  const ValueId x = l.input(0);
   const Shape in = l.shape(x);
-  const int type =
-      l.has_input(2) ? l.element_type(l.input(2), T::UINT8) : static_cast<int>(l.integer("output_dtype", T::UINT8));
+  const bool has_zero = l.has_input(scale + 1);
+  const int type = has_zero ? l.element_type(l.input(scale + 1), T::UINT8) : otherwise;
   Activation bounds{Function::kClip, 0, 0};
   switch (type) {
     case T::UINT8: bounds.b = 255; break;
@@ -54,22 +55,73 @@ void quantize(Lowering& l) {
     case T::INT16: bounds = {Function::kClip, -32768, 32767}; break;
     default: l.refuse(fmt::format("quantizing to {} is not supported", onnx_type_name(type)));
   }
-  const ValueId steps = l.binary(Binary::Kind::kDiv, x, parameter(l, 1, "scale", in));
+  const ValueId steps = l.binary(Binary::Kind::kDiv, x, parameter(l, scale, "scale", in, axis));
   ValueId y = l.unary(steps, {Function::kRound, 0, 0});
-  if (l.has_input(2)) y = l.binary(Binary::Kind::kAdd, y, parameter(l, 2, "zero point", in));
-  l.set_output(0, l.unary(y, bounds));
+  if (has_zero) y = l.binary(Binary::Kind::kAdd, y, parameter(l, scale + 1, "zero point", in, axis));
+  return l.unary(y, bounds);
 }
 
-void dequantize(Lowering& l) {
-  ValueId y = l.input(0);
+void quantize(Lowering& l) {
+  const auto type = static_cast<int>(l.integer("output_dtype", onnx::TensorProto::UINT8));
+  l.set_output(0, quantized(l, l.input(0), 1, type, l.integer("axis", 1)));
+}
+
+// Input i, whose scale and zero point follow it.
+ValueId dequantized(Lowering& l, std::size_t i, std::int64_t axis) {
+  ValueId y = l.input(i);
   const Shape in = l.shape(y);
-  if (const Constant* c = l.constant_input(0); c != nullptr && c->type == DataType::kI64) {
+  if (const Constant* c = l.constant_input(i); c != nullptr && c->type == DataType::kI64) {
     Constant wide{DataType::kF32, c->shape, {c->i64.begin(), c->i64.end()}, {}};
     y = l.constant(std::move(wide));
   }
-  if (l.has_input(2)) y = l.binary(Binary::Kind::kSub, y, parameter(l, 2, "zero point", in));
-  l.set_output(0, l.binary(Binary::Kind::kMul, y, parameter(l, 1, "scale", in)));
+  if (l.has_input(i + 2)) y = l.binary(Binary::Kind::kSub, y, parameter(l, i + 2, "zero point", in, axis));
+  return l.binary(Binary::Kind::kMul, y, parameter(l, i + 1, "scale", in, axis));
 }
+
+void dequantize(Lowering& l) { l.set_output(0, dequantized(l, 0, l.integer("axis", 1))); }
+
+// ---- Operators with the pair inside. Each is the operator of its name between its inputs as numbers and its result in
+// steps: inputs are a value, its scale and its zero point; those of the result come last.
+
+void set_quantized(Lowering& l, ValueId result, std::size_t scale) {
+  l.set_output(0, quantized(l, result, scale, onnx::TensorProto::UINT8, 1));
+}
+
+// https://onnx.ai/onnx/operators/onnx__QLinearConv.html
+void convolve_linear(Lowering& l) {
+  std::vector<ValueId> inputs{dequantized(l, 0, 1), dequantized(l, 3, 0)};
+  if (l.has_input(8)) {  // in steps of both scales
+    const Shape channels = l.shape(l.input(8));
+    const ValueId steps =
+        l.binary(Binary::Kind::kMul, parameter(l, 1, "scale", channels, 0), parameter(l, 4, "scale", channels, 0));
+    inputs.push_back(l.binary(Binary::Kind::kMul, l.as_number(l.input(8)), steps));
+  }
+  set_quantized(l, l.lower_as("Conv", inputs), 6);
+}
+
+// Of `kOperands` inputs.
+template <const char* kType, std::size_t kOperands>
+void compute_linear(Lowering& l) {
+  std::vector<ValueId> inputs;
+  for (std::size_t i = 0; i < kOperands; ++i) inputs.push_back(dequantized(l, 3 * i, -1));
+  set_quantized(l, l.lower_as(kType, inputs), 3 * kOperands);
+}
+
+template <const char* kType>
+void pool_linear(Lowering& l) {
+  l.require(l.integer("channels_last", 0) == 0, "channels that come last are not supported");
+  compute_linear<kType, 1>(l);
+}
+
+// ONNX Runtime puts the result's scale and zero point first.
+void concatenate_linear(Lowering& l) {
+  std::vector<ValueId> inputs;
+  for (std::size_t i = 2; i + 1 < l.input_count(); i += 3) inputs.push_back(dequantized(l, i, -1));
+  set_quantized(l, l.lower_as("Concat", inputs), 0);
+}
+
+constexpr char kMatMul[] = "MatMul", kAdd[] = "Add", kMul[] = "Mul", kSigmoid[] = "Sigmoid", kSoftmax[] = "Softmax";
+constexpr char kLeakyRelu[] = "LeakyRelu", kMean[] = "GlobalAveragePool", kAverage[] = "AveragePool";
 
 // ---- Products of whole numbers. Their inputs are whole numbers of f32 here, and so are the sums: where exporters take
 // activations as they come (DynamicQuantizeLinear), camd does not round them at all.
@@ -102,24 +154,33 @@ ValueId centred(Lowering& l, std::size_t i, std::size_t zero_point, std::size_t 
   return l.binary(Binary::Kind::kSub, x, zero);
 }
 
-// Lowers a node of another type in place of this one: the same attributes, other inputs.
-void as_node(Lowering& l, const char* type, const std::vector<ValueId>& inputs) { l.lower_as(type, inputs); }
-
-void convolve_integers(Lowering& l) { as_node(l, "Conv", {centred(l, 0, 2, 0), centred(l, 1, 3, 0)}); }
+void convolve_integers(Lowering& l) { l.lower_as("Conv", {centred(l, 0, 2, 0), centred(l, 1, 3, 0)}); }
 
 void multiply_integers(Lowering& l) {
   const auto last = static_cast<std::size_t>(std::max(l.rank(l.input(1)) - 1, 0));
   const auto row = static_cast<std::size_t>(std::max(l.rank(l.input(0)) - 2, 0));
-  as_node(l, "MatMul", {centred(l, 0, 2, row), centred(l, 1, 3, last)});
+  l.lower_as("MatMul", {centred(l, 0, 2, row), centred(l, 1, 3, last)});
 }
 
 }  // namespace
 
 const std::vector<HandlerEntry>& quantized_handlers() {
+  constexpr std::string_view kRounded = "as QuantizeLinear";
+  constexpr std::string_view kOfRuntime = "ONNX Runtime's own (com.microsoft); as QuantizeLinear";
   static const std::vector<HandlerEntry> kTable = {
       {"QuantizeLinear", quantize, "to 8 or 16 bits; computed in floating point, 8 bits also as they are"},
       {"DequantizeLinear", dequantize},
       {"DynamicQuantizeLinear", quantize_dynamically, "nothing is rounded"},
+      {"QLinearConv", convolve_linear, kRounded},
+      {"QLinearMatMul", compute_linear<kMatMul, 2>, kRounded},
+      {"QLinearAdd", compute_linear<kAdd, 2>, kOfRuntime},
+      {"QLinearMul", compute_linear<kMul, 2>, kOfRuntime},
+      {"QLinearSigmoid", compute_linear<kSigmoid, 1>, kOfRuntime},
+      {"QLinearLeakyRelu", compute_linear<kLeakyRelu, 1>, kOfRuntime},
+      {"QLinearSoftmax", compute_linear<kSoftmax, 1>, kOfRuntime},
+      {"QLinearGlobalAveragePool", pool_linear<kMean>, kOfRuntime},
+      {"QLinearAveragePool", pool_linear<kAverage>, kOfRuntime},
+      {"QLinearConcat", concatenate_linear, kOfRuntime},
       {"ConvInteger", convolve_integers, "computed in floating point"},
       {"MatMulInteger", multiply_integers, "computed in floating point"},
   };

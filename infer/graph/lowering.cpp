@@ -425,7 +425,7 @@ void Lowering::lower(const onnx::NodeProto& node) {
   node_ = around;
 }
 
-void Lowering::lower_as(const std::string& type, const std::vector<ValueId>& inputs) {
+ValueId Lowering::lower_as(const std::string& type, const std::vector<ValueId>& inputs) {
   const onnx::NodeProto* const around = node_;
   onnx::NodeProto node = *node_;
   node.set_op_type(type);
@@ -437,8 +437,11 @@ void Lowering::lower_as(const std::string& type, const std::vector<ValueId>& inp
     node.add_input(name);
   }
   node_ = &node;
+  require(node.output_size() > 0, "it has no output");
   handlers().at(type).handler(*this);
+  const ValueId made = find(node.output(0));
   node_ = around;
+  return made;
 }
 
 std::vector<ValueId> Lowering::lower_inner(const onnx::GraphProto& graph) {

@@ -51,8 +51,9 @@ class Lowering {
   [[nodiscard]] bool output_wanted(std::size_t i) const;
   void set_output(std::size_t i, ValueId value);
 
-  // Lowers the current node as if it were of type `type` and had these inputs; its attributes stay.
-  void lower_as(const std::string& type, const std::vector<ValueId>& inputs);
+  // Lowers the current node as if it were of type `type` and had these inputs; its attributes stay. Returns its first
+  // output.
+  ValueId lower_as(const std::string& type, const std::vector<ValueId>& inputs);
   // Lowers the nodes of a graph inside the current node; returns the values of its outputs.
   [[nodiscard]] std::vector<ValueId> lower_inner(const onnx::GraphProto& graph);
 

@@ -111,6 +111,11 @@ Names all_outputs(const onnx::GraphProto& graph) {
   return names;
 }
 
+// ONNX Runtime's operators of 8 bits, as its quantizer writes them beside QLinearConv.
+bool is_of_runtime(const onnx::NodeProto& node) {
+  return node.domain() == "com.microsoft" && node.op_type().starts_with("QLinear");
+}
+
 // NOLINTNEXTLINE(misc-no-recursion): protobuf has refused messages nested deeper than 64
 void check_graph(const std::string& path, const onnx::GraphProto& graph, const Scope* outer) {
   Scope known{outer, {}};
@@ -125,7 +130,7 @@ void check_graph(const std::string& path, const onnx::GraphProto& graph, const S
   const Names later = all_outputs(graph);
   Names made;
   for (const auto& node : graph.node()) {
-    if (!node.domain().empty() && node.domain() != "ai.onnx") {
+    if (!node.domain().empty() && node.domain() != "ai.onnx" && !is_of_runtime(node)) {
       refuse(path, fmt::format("{} is of the foreign operator domain '{}', camd runs ai.onnx only", node_text(node),
                                printable(node.domain())));
     }

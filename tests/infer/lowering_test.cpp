@@ -251,6 +251,49 @@ TEST(Quantized, WeightsOfEightBitsBecomeNumbersChannelByChannel) {
   EXPECT_THAT(result(b, {1, 1, 1, 2}), ElementsAre(0, 1.5F, 0, -8));
 }
 
+// Two operators of 8 bits, as onnxruntime's quantizer writes them: with the pairs inside, or as nodes of their own.
+OnnxBuilder eight_bits(bool pairs_inside) {
+  using T = onnx::TensorProto;
+  OnnxBuilder b;
+  b.input("x", {1, 2, 1, 3}).weight("xs", {}, {0.5F}).integers("xz", {}, {3}, T::UINT8);
+  b.integers("w", {2, 2, 1, 1}, {3, -4, 5, 1}, T::INT8)
+      .weight("ws", {2}, {0.5F, 2})
+      .integers("wz", {2}, {1, 0}, T::INT8);
+  b.integers("bias", {2}, {4, -3}, T::INT32).weight("bs", {2}, {0.25F, 1});
+  b.weight("ys", {}, {0.25F})
+      .integers("yz", {}, {40}, T::UINT8)
+      .weight("zs", {}, {0.75F})
+      .integers("zz", {}, {9}, T::UINT8);
+  b.node("QuantizeLinear", {"x", "xs", "xz"}, {"q"});
+  if (pairs_inside) {
+    b.node("QLinearConv", {"q", "xs", "xz", "w", "ws", "wz", "ys", "yz", "bias"}, {"c"});
+    b.node("QLinearAdd", {"c", "ys", "yz", "q", "xs", "xz", "zs", "zz"}, {"sum"}).domain("com.microsoft");
+    b.node("QLinearConcat", {"ys", "yz", "sum", "zs", "zz", "c", "ys", "yz"}, {"both"}).integer("axis", 1);
+    b.domain("com.microsoft");
+  } else {
+    b.node("DequantizeLinear", {"q", "xs", "xz"}, {"f"});
+    b.node("DequantizeLinear", {"w", "ws", "wz"}, {"wf"}).integer("axis", 0);
+    b.node("DequantizeLinear", {"bias", "bs"}, {"bf"}).integer("axis", 0).node("Conv", {"f", "wf", "bf"}, {"cf"});
+    b.node("QuantizeLinear", {"cf", "ys", "yz"}, {"c"}).node("DequantizeLinear", {"c", "ys", "yz"}, {"d"});
+    b.node("Add", {"d", "f"}, {"df"}).node("QuantizeLinear", {"df", "zs", "zz"}, {"sum"});
+    b.node("DequantizeLinear", {"sum", "zs", "zz"}, {"e"}).node("Concat", {"e", "d"}, {"g"}).integer("axis", 1);
+    b.node("QuantizeLinear", {"g", "ys", "yz"}, {"both"});
+  }
+  return b.node("DequantizeLinear", {"both", "ys", "yz"}, {"y"}).output("y", {});
+}
+
+TEST(Quantized, OperatorsWithTheirPairsInsideEqualThoseWithNodesForThem) {
+  const Floats inside = result(eight_bits(true), {1, 2, 1, 3});
+  EXPECT_EQ(inside, result(eight_bits(false), {1, 2, 1, 3}));
+  EXPECT_EQ(inside.size(), 12U);
+}
+
+TEST(Quantized, OtherOperatorsOfRuntimesAreForeign) {
+  OnnxBuilder b;
+  b.input("x", {1, 1, 1, 2}).node("FusedConv", {"x"}, {"y"}).domain("com.microsoft").output("y", {});
+  EXPECT_THAT(refusal(b, {1, 1, 1, 2}), HasSubstr("is of the foreign operator domain 'com.microsoft'"));
+}
+
 TEST(Quantized, WeightsOfFourBitsBecomeNumbersBlockByBlock) {
   OnnxBuilder b;
   b.input("x", {1, 1, 1, 3}).weight("s", {1, 1, 1, 2}, {0.5F, 2});
