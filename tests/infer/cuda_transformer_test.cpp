@@ -124,6 +124,14 @@ TEST(CudaLayerNorm, LeavesASumToOthersThatReadIt) {
   expect_reference(graph, g.random_input());
 }
 
+// As LW-DETR's decoder: the sum in front of the second one is the end of the first.
+TEST(CudaLayerNorm, OneBehindAnotherLeavesItsSumAlone) {
+  GraphBuilder g({1, 3, 12, 10});
+  const Graph graph = g.finish({layer_norm(g, layer_norm(g, tokens(g, g.conv(g.input(), 16, 3, 2)), {}), {})});
+  EXPECT_EQ(steps_of<cuda::LayerNormArguments>(plan_of(graph)), 2);
+  expect_reference(graph, g.random_input());
+}
+
 TEST(CudaLayerNorm, LinesOfAnyLengthEqualTheReference) {
   for (const std::int64_t length : {1, 31, 128, 129, 256, 500, 513, 900}) {
     GraphBuilder g({1, 3, 5, length});

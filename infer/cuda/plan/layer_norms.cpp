@@ -41,7 +41,8 @@ class LayerNormFinder {
 
  private:
   [[nodiscard]] const Op& op(int i) const { return graph_.ops[at(i)]; }
-  [[nodiscard]] bool free(int i) const { return fusion_.absorbed.count(i) == 0; }
+  // In no part of what was found before, nor its end.
+  [[nodiscard]] bool free(int i) const { return fusion_.absorbed.count(i) == 0 && fusion_.layer_norm_of.count(i) == 0; }
   [[nodiscard]] const Binary* binary(int i, Binary::Kind kind) const {
     const auto* found = i < 0 ? nullptr : std::get_if<Binary>(&op(i).operation);
     return found != nullptr && found->kind == kind ? found : nullptr;
