@@ -69,13 +69,16 @@ void quantize(Lowering& l) {
 // Input i, whose scale and zero point follow it.
 ValueId dequantized(Lowering& l, std::size_t i, std::int64_t axis) {
   ValueId y = l.input(i);
+  const ValueId zero = l.has_input(i + 2) ? l.input(i + 2) : kNoValue;
+  const std::vector<ValueId> key{y, l.input(i + 1), zero, static_cast<ValueId>(axis)};
+  if (const ValueId made = l.made_of(key); made != kNoValue) return made;
   const Shape in = l.shape(y);
   if (const Constant* c = l.constant_input(i); c != nullptr && c->type == DataType::kI64) {
     Constant wide{DataType::kF32, c->shape, {c->i64.begin(), c->i64.end()}, {}};
     y = l.constant(std::move(wide));
   }
-  if (l.has_input(i + 2)) y = l.binary(Binary::Kind::kSub, y, parameter(l, i + 2, "zero point", in, axis));
-  return l.binary(Binary::Kind::kMul, y, parameter(l, i + 1, "scale", in, axis));
+  if (zero != kNoValue) y = l.binary(Binary::Kind::kSub, y, parameter(l, i + 2, "zero point", in, axis));
+  return l.made_of(key) = l.binary(Binary::Kind::kMul, y, parameter(l, i + 1, "scale", in, axis));
 }
 
 void dequantize(Lowering& l) { l.set_output(0, dequantized(l, 0, l.integer("axis", 1))); }

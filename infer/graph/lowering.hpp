@@ -75,6 +75,12 @@ class Lowering {
   // The element type that the file gives a weight or Constant (onnx::TensorProto::INT8, ...), or `otherwise`.
   [[nodiscard]] int element_type(ValueId id, int otherwise) const;
 
+  // What was made before of these values, as a place to keep it in; kNoValue: nothing yet. Several nodes that take the
+  // same numbers out of their steps are then seen to read one value.
+  [[nodiscard]] ValueId& made_of(const std::vector<ValueId>& key) {
+    return made_of_.try_emplace(key, kNoValue).first->second;
+  }
+
   // ---- Shapes.
   // A copy, because looking up another input may add values and so move this one.
   [[nodiscard]] Shape shape(ValueId id) const { return graph_.shape(id); }
@@ -129,8 +135,9 @@ class Lowering {
   std::vector<std::unique_ptr<onnx::TensorProto>> sizes_;  // of size_input()s, as initializers
   std::unordered_map<ValueId, int> element_types_;         // of weights and Constants
   std::unordered_set<ValueId> whole_;                      // of those made at run time
-  std::unordered_map<ValueId, ValueId> operands_;          // f32 constants made of i64 ones, for ops that run
-  std::unordered_map<std::string, int> reads_;             // of each name, by needed nodes and outputs
+  std::map<std::vector<ValueId>, ValueId> made_of_;
+  std::unordered_map<ValueId, ValueId> operands_;  // f32 constants made of i64 ones, for ops that run
+  std::unordered_map<std::string, int> reads_;     // of each name, by needed nodes and outputs
   const onnx::NodeProto* node_ = nullptr;
   std::int64_t constant_elements_ = 0;
   double folding_steps_ = 0;

@@ -286,6 +286,8 @@ TEST(Quantized, OperatorsWithTheirPairsInsideEqualThoseWithNodesForThem) {
   const Floats inside = result(eight_bits(true), {1, 2, 1, 3});
   EXPECT_EQ(inside, result(eight_bits(false), {1, 2, 1, 3}));
   EXPECT_EQ(inside.size(), 12U);
+  // The convolution's result is read twice and taken out of its steps once.
+  EXPECT_EQ(lower(eight_bits(true), {1, 2, 1, 3}).ops.size(), lower(eight_bits(false), {1, 2, 1, 3}).ops.size());
 }
 
 TEST(Quantized, OtherOperatorsOfRuntimesAreForeign) {
