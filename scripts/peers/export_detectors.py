@@ -2,7 +2,8 @@
 
   python3 scripts/peers/export_detectors.py FOLDER NAME...      NAME: yolo11n yolov8n yolo26n yolo12n ... (any of ultralytics),
                                                                 efficientdet_lite0 (any of effdet), picodet_s, rtdetrv2_r18,
-                                                                dfine_n
+                                                                dfine_n, libreyolo:LibreLWDETR:t (any class of
+                                                                libreyolo, by its own exporter)
 
 The running means and variances of batch norms are random too: else every score would be alike. Needs torch, onnx and, by name,
 ultralytics, effdet, libreyolo or transformers (PyPI). What they make is for measurements and never committed.
@@ -94,6 +95,14 @@ def export(name: str, folder: Path) -> None:
         network = LibrePICODETModel(name.removeprefix("picodet_"))
         enliven(network)
         write(network, (320, 320), path)
+    elif name.startswith("libreyolo:"):
+        import libreyolo
+        kind, size = (name.split(":") + [""])[1:3]
+        maker = getattr(libreyolo, kind)
+        model = maker(None, size=size or next(iter(maker.INPUT_SIZES)), device="cpu")
+        enliven(model.model)
+        randomise(model.model)
+        model.export(format="onnx", output_path=str(folder / f"{name.replace(':', '_')}.onnx"))
     elif name in DETRS:
         network = DETRS[name]()
         enliven(network)
