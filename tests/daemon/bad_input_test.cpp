@@ -328,7 +328,7 @@ TEST_F(BadInput, TheHelpShowsTheWordsThatAnOptionTakes) {
             "Usage: camd run [OPTIONS] CONFIG\n"
             "\n"
             "Positionals:\n"
-            "  CONFIG FILE REQUIRED        The YAML file\n"
+            "  CONFIG FILE REQUIRED        The YAML file, or a model\n"
             "\n"
             "Options:\n"
             "  -h,--help                   Print this help message and exit\n"
