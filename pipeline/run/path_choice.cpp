@@ -72,7 +72,7 @@ class Measuring {
   [[nodiscard]] static double rate(PathProbe& probe) {
     (void)probe.throughput(1);  // graphs are captured
     double best = probe.throughput(kFewestFrames);
-    if (best < kFastRate) return best;
+    if (best < kFastRate || std::isinf(best)) return best;  // infinite: by a clock that stands still
     const int frames = static_cast<int>(std::clamp<double>(best * kRoundSeconds, kFewestFrames, kMostFrames));
     for (int round = 0; round < kRounds; ++round) best = std::max(best, probe.throughput(frames));
     return best;

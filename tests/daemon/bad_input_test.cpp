@@ -57,9 +57,8 @@ class BadInput : public testing::Test {
 // What a plug-in, GStreamer and the configuration's reader say of a value that came from the environment.
 TEST_F(BadInput, NothingThatLeavesTheProcessShowsASecret) {
   setenv("CAMD_TEST_SECRET", "tell-nobody", 1);
-  const std::string reference = "\"${CAMD_TEST_SECRET}\"";
-  for (const Finished& done : {run_plugins("  - plugin: jsonl\n    config: {path: " + reference +
-                                           ", tell-nobody: 1, period: " + reference + "}\n"),
+  for (const Finished& done : {run_plugins("  - plugin: jsonl\n    config: {path: \"${CAMD_TEST_SECRET}\", "
+                                           "tell-nobody: 1, period: \"${CAMD_TEST_SECRET}\"}\n"),
                                run_plugins("  - plugin: jsonl\n    config: {path: \"/proc/${CAMD_TEST_SECRET}/x\"}\n"),
                                run_source("{type: gstreamer, pipeline: \"videotestsrc ! nosuch-${CAMD_TEST_SECRET}\"}"),
                                run_source("{type: rtsp, url: \"rtsp://u:${CAMD_TEST_SECRET}@/ /\"}"),

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <random>
 #include <thread>
 
@@ -174,7 +175,7 @@ TEST_P(Kernels, ResidualsBeforeAndAfterTheActivationEqualTheReference) {
         b.node("Add", {"r", "c"}, {"a"}).node("Relu", {"a"}, {"y"});
       const Graph graph = lower_model(b.output("y", {}).file(), {"x", {1, 20, 9, 11}, DataType::kF32});
       ASSERT_EQ(graph.ops.size(), 2U);
-      expect_like_reference(graph, noise(20 * 99), *GetParam(), threads_, after ? "after" : "before");
+      expect_like_reference(graph, noise(std::int64_t{20} * 99), *GetParam(), threads_, after ? "after" : "before");
     }
   }
 }
@@ -248,7 +249,7 @@ TEST_P(Kernels, PairsOfQuantisationEndTheStepsOfTheOpsBeforeThem) {
     for (float& v : values) v = std::nearbyint(v * 4) / 4;
     return values;
   };
-  b.input("x", shape).weight("w", {8, 8, 3, 3}, coarse(8 * 72, 2)).weight("s", {}, {0.125F});
+  b.input("x", shape).weight("w", {8, 8, 3, 3}, coarse(std::int64_t{8} * 72, 2)).weight("s", {}, {0.125F});
   b.integers("z", {}, {-5}, onnx::TensorProto::INT8);
   const auto pair = [&b](const std::string& from, const std::string& to) {
     b.node("QuantizeLinear", {from, "s", "z"}, {to + "_q"}).node("DequantizeLinear", {to + "_q", "s", "z"}, {to});

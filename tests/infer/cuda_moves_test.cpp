@@ -39,6 +39,7 @@ TEST(CudaMoves, CopiesToOutputsAreOneKernel) {
 TEST(CudaMoves, MoreCopiesThanAKernelTakesAreSeveral) {
   GraphBuilder g({1, 3, 16, 24});
   std::vector<ValueId> outputs;
+  outputs.reserve(cuda::kMostMoves + 2);
   for (int i = 0; i < cuda::kMostMoves + 2; ++i) outputs.push_back(lines(g, g.conv(g.input(), 3 + i, 3, 2, 1, {})));
   const Graph graph = g.finish(outputs);
   EXPECT_EQ(steps_of<cuda::MovesArguments>(plan_of(graph)), 2);
