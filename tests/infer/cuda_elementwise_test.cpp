@@ -58,7 +58,7 @@ TEST(CudaElementwise, ProgramsThatReadTheSameAreComputedTogether) {
   expect_reference(graph, g.random_input());
 }
 
-// Large ones are computed eight elements at a time, which takes less than to start a kernel.
+// Large ones are computed eight elements at a time, which a kernel of several programs does not do.
 TEST(CudaElementwise, LargeOnesAreKernelsOfTheirOwn) {
   GraphBuilder g({1, 4, 256, 256});
   const Graph graph =
@@ -79,8 +79,7 @@ TEST(CudaElementwise, AFunctionOfJoinedLevelsIsComputedByTheirConvolutions) {
   const ValueId x = g.conv(g.input(), 16, 3, 2), y = g.conv(x, 16, 3, 2);
   std::vector<ValueId> levels;
   for (const ValueId from : {x, y}) {
-    const ValueId head = g.conv(from, 20, 1, 1, 1, {});
-    levels.push_back(g.op(Reshape{}, {head}, {1, 20, g.shape(head)[2] * g.shape(head)[3]}));
+    levels.push_back(g.flat(g.conv(from, 20, 1, 1, 1, {})));
   }
   const Graph graph = g.finish({g.unary(g.concat(levels, 2), {Function::kSigmoid})});
   EXPECT_EQ(steps_of<cuda::MoveArguments>(plan_of(graph)), 0);  // the convolutions write their levels themselves

@@ -83,6 +83,11 @@ class GraphBuilder {
       s[static_cast<std::size_t>(axis)] += shape(inputs[i])[static_cast<std::size_t>(axis)];
     return op(Concat{axis}, inputs, s);
   }
+  // The positions of a picture in one line, [1, C, H * W], as detectors join their levels.
+  ValueId flat(ValueId picture) {
+    const Shape s = shape(picture);
+    return op(Reshape{}, {picture}, {1, s[1], s[2] * s[3]});
+  }
   ValueId unary(ValueId x, Activation f) { return op(Unary{f}, {x}, shape(x)); }
   ValueId binary(Binary::Kind kind, ValueId a, ValueId b, Activation f = {}) {
     return op(Binary{kind}, {a, b}, shape(a), f);

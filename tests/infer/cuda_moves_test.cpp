@@ -87,9 +87,8 @@ TEST(CudaMoves, PartsOfLevelsAreWrittenIntoTheTransposedOutput) {
   const ValueId x = g.conv(g.input(), 16, 3, 2), y = g.conv(x, 16, 3, 2);
   std::vector<ValueId> levels;
   for (const ValueId level : {x, y}) {
-    const ValueId parts = g.concat({g.conv(level, 4, 1, 1, 1, {}), g.conv(level, 1, 1, 1, 1, {Function::kSigmoid}),
-                                    g.conv(level, 20, 1, 1, 1, {Function::kSigmoid})});
-    levels.push_back(g.op(Reshape{}, {parts}, {1, 25, g.shape(parts)[2] * g.shape(parts)[3]}));
+    levels.push_back(g.flat(g.concat({g.conv(level, 4, 1, 1, 1, {}), g.conv(level, 1, 1, 1, 1, {Function::kSigmoid}),
+                                      g.conv(level, 20, 1, 1, 1, {Function::kSigmoid})})));
   }
   const ValueId all = g.concat(levels, 2);
   const Graph graph = g.finish({g.op(Transpose{{0, 2, 1}}, {all}, {1, g.shape(all)[2], 25})});

@@ -135,8 +135,7 @@ TEST(CudaViews, FlattenedLevelsOfAnySizeEqualTheReference) {
     const ValueId x = g.conv(g.input(), 16, 3, 2), y = g.conv(x, 16, 3, 2), z = g.conv(y, 16, 3, 2);
     std::vector<ValueId> levels;
     for (const ValueId from : {x, y, z}) {
-      const ValueId head = g.conv(from, 11, 1, 1, 1, {Function::kSigmoid});
-      levels.push_back(g.op(Reshape{}, {head}, {1, 11, g.shape(head)[2] * g.shape(head)[3]}));
+      levels.push_back(g.flat(g.conv(from, 11, 1, 1, 1, {Function::kSigmoid})));
     }
     const Graph graph = g.finish({g.concat(levels, 2)});
     EXPECT_EQ(steps_of<cuda::MoveArguments>(plan_of(graph, DataType::kF16)), 0);
@@ -150,8 +149,7 @@ TEST(CudaViews, FlattenedLevelsOfThreeByThreeConvolutionsEqualTheReference) {
   const ValueId x = g.conv(g.input(), 16, 3, 2), y = g.conv(x, 16, 3, 2);
   std::vector<ValueId> levels;
   for (const ValueId from : {x, y}) {
-    const ValueId head = g.conv(from, 20, 3, 1, 1, {});
-    levels.push_back(g.op(Reshape{}, {head}, {1, 20, g.shape(head)[2] * g.shape(head)[3]}));
+    levels.push_back(g.flat(g.conv(from, 20, 3, 1, 1, {})));
   }
   expect_reference(g.finish({g.concat(levels, 2)}), g.random_input());
 }
