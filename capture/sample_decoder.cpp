@@ -2,12 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <chrono>
-#include <deque>
 
-#include "base/mutex.hpp"
 #include "capture/gst_support.hpp"
 
 namespace camd::capture {
@@ -27,54 +24,6 @@ constexpr std::array kKinds{
     CompressedKind{"video/x-vp9", "vp9parse", "video/x-vp9, alignment=(string)super-frame", VideoCodec::kVp9},
     CompressedKind{"video/x-vp8", nullptr, "video/x-vp8", VideoCodec::kVp8},
     CompressedKind{"image/jpeg", nullptr, "image/jpeg", VideoCodec::kJpeg},
-};
-
-// The right to have a decoder made. The driver makes them one after the other, some 50 ms each. With hundreds at a time
-// all would be late; so the first are there at once, and each comes in its turn.
-constexpr std::size_t kMadeAtATime = 3;
-constexpr base::Duration kTurnPatience = std::chrono::milliseconds(100);  // between two looks whether to give up
-
-class Turn;
-class Turns {
- public:
-  static Turns& of_the_process() {
-    static Turns all;
-    return all;
-  }
-  // [blocks] True: it is `one`'s turn, until leave(). False: the taker gives up.
-  [[nodiscard]] bool wait(const Turn* one, DecodedTaker& taker) {
-    const base::MutexLock lock(mutex_);
-    all_.push_back(one);
-    while (!taker.gives_up()) {
-      const auto place = static_cast<std::size_t>(std::find(all_.begin(), all_.end(), one) - all_.begin());
-      if (place < kMadeAtATime) return true;
-      (void)one_left_.wait_until(mutex_, std::chrono::steady_clock::now() + kTurnPatience);
-    }
-    return false;
-  }
-  void leave(const Turn* one) {
-    const base::MutexLock lock(mutex_);
-    std::erase(all_, one);
-    one_left_.notify_all();
-  }
-
- private:
-  base::Mutex mutex_;
-  base::CondVar one_left_;
-  std::deque<const Turn*> all_ CAMD_GUARDED_BY(mutex_);  // in the order in which they came
-};
-
-class Turn {
- public:
-  // [blocks] until it has its turn, or the taker gives up.
-  explicit Turn(DecodedTaker& taker) : has_(Turns::of_the_process().wait(this, taker)) {}
-  ~Turn() { Turns::of_the_process().leave(this); }
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
-  [[nodiscard]] explicit operator bool() const noexcept { return has_; }
-
- private:
-  const bool has_;
 };
 
 class MappedBytes {
@@ -167,27 +116,15 @@ Status SampleDecoder::decode_bytes(GstSample* sample) {
     decoder_.reset();
     decoder_ = device_.make_video_decoder(options, *this);
     kind_ = kind;
-    opened_ = false;
   }
   if (const GstSegment* const segment = gst_sample_get_segment(sample)) segment_ = *segment;
   if (GST_BUFFER_DURATION_IS_VALID(buffer)) shown_ = GST_BUFFER_DURATION(buffer);
   const MappedBytes mapped(buffer);
   std::optional<std::int64_t> time;
   if (GST_BUFFER_PTS_IS_VALID(buffer)) time = static_cast<std::int64_t>(GST_BUFFER_PTS(buffer));
-  return decode_unit(mapped.bytes(), time);
-}
-
-Status SampleDecoder::decode_unit(std::span<const std::byte> unit, std::optional<std::int64_t> time_ns) {
-  if (opened_) return decoder_->decode(unit, time_ns);
-  waits_ = true;
-  const Turn turn(taker_);
+  Status decoded = decoder_->decode(mapped.bytes(), time);
   waits_ = false;
-  if (!turn) {
-    wanted_ = false;
-    return {};
-  }
-  opened_ = true;
-  return decoder_->decode(unit, time_ns);
+  return decoded;
 }
 
 Status SampleDecoder::end(GstElement* pipeline) noexcept {
@@ -198,6 +135,12 @@ Status SampleDecoder::end(GstElement* pipeline) noexcept {
 
 std::string SampleDecoder::name() const {
   return kind_ == nullptr ? std::string() : fmt::format("NVDEC {}", device::to_string(kind_->codec));
+}
+
+bool SampleDecoder::goes_on_waiting() noexcept {
+  waits_ = true;
+  wanted_ = !taker_.gives_up();
+  return wanted_;
 }
 
 bool SampleDecoder::take_picture(const device::DecodedPicture& picture) noexcept {

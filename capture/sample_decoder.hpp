@@ -84,7 +84,7 @@ class SampleDecoder final : private device::VideoTaker {
   base::Status end(GstElement* pipeline) noexcept;
   // False when the taker wanted no more in the last call.
   [[nodiscard]] bool wanted() const noexcept { return wanted_; }
-  // [any] Whether a stream waits for its decoder to be made, because others are made before. The camera is not to
+  // [any] Whether a stream waits for its decoder to be made; others may be made before. The camera is not to
   // blame.
   [[nodiscard]] bool waits() const noexcept { return waits_.load(); }
   // [streaming] What decodes, for people: "NVDEC H.264"; "" before the first sample.
@@ -92,8 +92,8 @@ class SampleDecoder final : private device::VideoTaker {
 
  private:
   bool take_picture(const device::DecodedPicture& picture) noexcept override;
+  bool goes_on_waiting() noexcept override;
   base::Status decode_bytes(GstSample* sample);
-  base::Status decode_unit(std::span<const std::byte> unit, std::optional<std::int64_t> time_ns);
 
   device::Device& device_;
   const device::VideoDecoderOptions limits_;
@@ -103,7 +103,6 @@ class SampleDecoder final : private device::VideoTaker {
   GstElement* pipeline_ = nullptr;            // of the call
   GstSegment segment_;                        // of the last sample
   GstClockTime shown_ = GST_CLOCK_TIME_NONE;  // of the last sample
-  bool opened_ = false;                       // decoder_ has had its first sample
   bool wanted_ = true;
   std::atomic<bool> waits_{false};
 };

@@ -45,6 +45,9 @@ class VideoTaker {
   // May wait. False: no more pictures are wanted from this call of decode() or drain(). Either way the picture is the
   // taker's.
   virtual bool take_picture(const DecodedPicture& picture) noexcept = 0;
+  // The decoder waits, because others' decoders are made before, and asks now and then. False: waiting has no sense any
+  // more, and this call of decode() returns.
+  [[nodiscard]] virtual bool goes_on_waiting() noexcept { return true; }
 };
 
 struct VideoDecoderOptions {

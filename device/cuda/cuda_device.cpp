@@ -16,6 +16,7 @@
 
 #include "base/log.hpp"
 #include "device/cuda/await.hpp"
+#include "device/cuda/capture_gate.hpp"
 #include "device/cuda/cuda_owners.hpp"
 #include "device/cuda/cuda_video.hpp"
 #include "device/cuda/driver_functions.hpp"
@@ -211,19 +212,25 @@ class CudaDeviceImpl final : public CudaDevice, public MemoryExporter {
   [[nodiscard]] bool supports_graphs() const noexcept override { return true; }
 
   Status begin_capture(StreamRef stream) override {
+    CaptureGate::of_the_process().begin_capture();
     // Thread-local: other cameras' threads may allocate and wait while this one captures.
     Status begun = enqueue("cudaStreamBeginCapture", [&] {
       return cudaStreamBeginCapture(native_stream(stream), cudaStreamCaptureModeThreadLocal);
     });
-    this_thread_captures() = begun.ok();
+    if (begun.ok()) {
+      captured_stream() = native_stream(stream);
+    } else {
+      CaptureGate::of_the_process().end_capture();
+    }
     return begun;
   }
 
   Status end_capture(StreamRef stream, GraphExec& graph) override {
-    this_thread_captures() = false;
+    captured_stream() = nullptr;
     cudaGraph_t captured = nullptr;
     Status ended =
         enqueue("cudaStreamEndCapture", [&] { return cudaStreamEndCapture(native_stream(stream), &captured); });
+    CaptureGate::of_the_process().end_capture();
     if (!ended) return ended;
     cudaGraphExec_t executable = nullptr;
     Status made = enqueue("cudaGraphInstantiate", [&] { return cudaGraphInstantiate(&executable, captured, 0); });
@@ -390,7 +397,8 @@ class CudaDeviceImpl final : public CudaDevice, public MemoryExporter {
   // External: inside a capture the event becomes a node of the graph, outside it is an ordinary record.
   Status record_as_node(cudaEvent_t event, StreamRef stream) {
     return enqueue("cudaEventRecordWithFlags", [&] {
-      const bool inside = this_thread_captures() && capturing(stream);  // the driver is asked only where it must be
+      const bool inside =
+          captured_stream() != nullptr && capturing(stream);  // the driver is asked only where it must be
       const unsigned flags = inside ? cudaEventRecordExternal : cudaEventRecordDefault;
       return cudaEventRecordWithFlags(event, native_stream(stream), flags);
     });
@@ -435,7 +443,7 @@ class CudaDeviceImpl final : public CudaDevice, public MemoryExporter {
 
   Status fail(cudaError_t error, const char* name) noexcept {
     (void)cudaGetLastError();
-    if (error == cudaErrorStreamCaptureInvalidated) {
+    if (error == cudaErrorStreamCaptureInvalidated || capture_is_broken_off()) {
       return Status(ErrorKind::kState, "another thread's work on the GPU has broken off a capture");
     }
     failure_.set(Status(ErrorKind::kDeviceLost,
@@ -443,10 +451,17 @@ class CudaDeviceImpl final : public CudaDevice, public MemoryExporter {
     return failure_.status();
   }
 
-  // From begin_capture() to end_capture(). Captures are a thread's own: see the mode in begin_capture().
-  static bool& this_thread_captures() noexcept {
-    static thread_local bool captures = false;
-    return captures;
+  // That of begin_capture(), until end_capture(); null: none. Captures are a thread's own: see the mode there.
+  static cudaStream_t& captured_stream() noexcept {
+    static thread_local cudaStream_t stream = nullptr;
+    return stream;
+  }
+
+  // Calls with an event of such a capture fail with other errors.
+  static bool capture_is_broken_off() noexcept {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    if (captured_stream() == nullptr || cudaStreamIsCapturing(captured_stream(), &status) != cudaSuccess) return false;
+    return status == cudaStreamCaptureStatusInvalidated;
   }
 
   cudaError_t select_gpu() const noexcept { return device::select_gpu(index_); }

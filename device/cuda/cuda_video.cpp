@@ -21,7 +21,7 @@ std::unique_ptr<VideoDecoder> CudaVideo::make_decoder(const VideoDecoderOptions&
   const NvdecLibrary* const library = nvdec_library(&why);
   if (library == nullptr) throw Error(ErrorKind::kDevice, why);
   if (++made_ == kManyDecoders) (void)vulkan();
-  return make_nvdec_decoder(*library, device_, options, taker);
+  return make_nvdec_decoder(*library, device_, turns_, options, taker);
 }
 
 std::vector<VideoSupport> CudaVideo::support(std::string* why) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "device/cuda/cuda_device.hpp"
+#include "device/cuda/decoder_turns.hpp"
 #include "device/cuda/vulkan_video.hpp"
 #include "device/video_decoder.hpp"
 
@@ -29,6 +30,7 @@ class CudaVideo {
 
  private:
   CudaDevice& device_;
+  DecoderTurns turns_;
   std::atomic<int> made_{0};  // decoders
   std::once_flag support_asked_;
   std::vector<VideoSupport> support_;  // constant once it was asked

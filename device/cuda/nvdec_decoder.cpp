@@ -125,9 +125,11 @@ class Session : public std::enable_shared_from_this<Session> {
 
 class NvdecDecoder final : public VideoDecoder {
  public:
-  NvdecDecoder(const NvdecLibrary& library, CudaDevice& device, const VideoDecoderOptions& options, VideoTaker& taker)
+  NvdecDecoder(const NvdecLibrary& library, CudaDevice& device, DecoderTurns& turns, const VideoDecoderOptions& options,
+               VideoTaker& taker)
       : library_(library),
         device_(device),
+        turns_(turns),
         options_(options),
         taker_(taker),
         stream_(device.make_stream("decode")),
@@ -136,25 +138,12 @@ class NvdecDecoder final : public VideoDecoder {
       throw Error(ErrorKind::kDevice,
                   fmt::format("a decoder cannot lend {} pictures, but 1 to {}", options.held, kMostHeld));
     }
-    CUVIDPARSERPARAMS parameters{};
-    parameters.CodecType = native_codec(options.codec);
-    parameters.ulMaxNumDecodeSurfaces = 1;  // the stream says how many, when it begins
-    parameters.ulClockRate = 1'000'000'000;
-    parameters.ulErrorThreshold = 100;  // the engine tries damaged pictures, too
-    parameters.ulMaxDisplayDelay = 0;
-    parameters.pUserData = this;
-    parameters.pfnSequenceCallback = &NvdecDecoder::on_sequence;
-    parameters.pfnDecodePicture = &NvdecDecoder::on_picture;
-    parameters.pfnDisplayPicture = &NvdecDecoder::on_display;
     if (const Status selected = device.select(); !selected.ok()) throw Error(selected.kind(), selected.message());
-    if (const CUresult error = library.create_parser(&parser_, &parameters); error != CUDA_SUCCESS) {
-      throw Error(ErrorKind::kDevice, fmt::format("the GPU's driver makes no parser for {}: error {}",
-                                                  to_string(options.codec), static_cast<int>(error)));
-    }
+    if (const Status made = make_parser(); !made.ok()) throw Error(made.kind(), made.message());
   }
   ~NvdecDecoder() override {
     (void)device_.select();
-    (void)library_.destroy_parser(parser_);
+    if (parser_ != nullptr) (void)library_.destroy_parser(parser_);
   }
   NvdecDecoder(const NvdecDecoder&) = delete;
   NvdecDecoder& operator=(const NvdecDecoder&) = delete;
@@ -193,11 +182,39 @@ class NvdecDecoder final : public VideoDecoder {
   }
 
  private:
+  // Errors: kDevice.
+  Status make_parser() {
+    CUVIDPARSERPARAMS parameters{};
+    parameters.CodecType = native_codec(options_.codec);
+    parameters.ulMaxNumDecodeSurfaces = 1;  // the stream says how many, when it begins
+    parameters.ulClockRate = 1'000'000'000;
+    parameters.ulErrorThreshold = 100;  // the engine tries damaged pictures, too
+    parameters.ulMaxDisplayDelay = 0;
+    parameters.pUserData = this;
+    parameters.pfnSequenceCallback = &NvdecDecoder::on_sequence;
+    parameters.pfnDecodePicture = &NvdecDecoder::on_picture;
+    parameters.pfnDisplayPicture = &NvdecDecoder::on_display;
+    const CUresult error = library_.create_parser(&parser_, &parameters);
+    if (error == CUDA_SUCCESS) return {};
+    parser_ = nullptr;
+    return Status(ErrorKind::kDevice, fmt::format("the GPU's driver makes no parser for {}: error {}",
+                                                  to_string(options_.codec), static_cast<int>(error)));
+  }
+
   Status parse(CUVIDSOURCEDATAPACKET& packet) {
     if (!refusal_.empty()) return Status(ErrorKind::kSource, refusal_);
     if (Status selected = device_.select(); !selected.ok()) return selected;
     wanted_ = true;
+    if (parser_ == nullptr) {
+      if (Status made = make_parser(); !made.ok()) return made;
+    }
     (void)library_.parse(parser_, &packet);  // what it says of damaged data helps nobody
+    if (gave_up_) {
+      // It believes that its stream has begun. The next unit shall begin one.
+      (void)library_.destroy_parser(std::exchange(parser_, nullptr));
+      gave_up_ = false;
+      return {};
+    }
     if (!refusal_.empty()) return Status(ErrorKind::kSource, refusal_);
     return device_.status();
   }
@@ -302,8 +319,8 @@ class NvdecDecoder final : public VideoDecoder {
     return "";
   }
 
-  // Where NVIDIA's interface makes no more sessions. Null: Vulkan does not take such streams, or does not say what is
-  // wanted of their pictures, or cannot make one more session either.
+  // Where NVIDIA's interface makes no more sessions, or not soon. Null: Vulkan does not take such streams, or does not
+  // say what is wanted of their pictures, or cannot make one more session either.
   [[nodiscard]] std::unique_ptr<DecodingSession> make_vulkan_session(const CUVIDDECODECREATEINFO& info) {
     VulkanVideo* const vulkan = options_.tells_damage ? nullptr : device_.vulkan_video();
     if (vulkan == nullptr || !vulkan->takes(info)) return nullptr;
@@ -333,7 +350,18 @@ class NvdecDecoder final : public VideoDecoder {
     info.display_area.right = static_cast<short>(format.left + even(format.width));
     info.display_area.bottom = static_cast<short>(format.top + even(format.height));
     std::unique_ptr<DecodingSession> decoding;
-    CUresult error = make_nvdec_session(library_, device_, info, decoding);
+    DecoderTurns::Turn turn(turns_);
+    DecoderTurns::Outcome outcome = turn.wait(taker_);
+    if (outcome == DecoderTurns::Outcome::kLate) {
+      decoding = make_vulkan_session(info);
+      if (!decoding) outcome = turn.wait_on(taker_);
+    }
+    if (outcome == DecoderTurns::Outcome::kGaveUp) {
+      gave_up_ = true;
+      return kStop;
+    }
+    CUresult error = CUDA_SUCCESS;
+    if (!decoding) error = make_nvdec_session(library_, device_, info, decoding);
     if (error == kOutOfMemory) {
       decoding = make_vulkan_session(info);
       if (decoding) error = CUDA_SUCCESS;
@@ -362,7 +390,7 @@ class NvdecDecoder final : public VideoDecoder {
   }
 
   int begin_picture(CUVIDPICPARAMS& picture) noexcept {
-    if (!refusal_.empty() || !session_) return kStop;
+    if (!refusal_.empty() || !session_ || gave_up_) return kStop;
     const bool whole = picture.CurrPicIdx >= 0 && picture.CurrPicIdx < parser_surfaces(session_->surfaces());
     if (whole && session_->decoding().decode(picture)) {
       failures_ = 0;
@@ -380,7 +408,7 @@ class NvdecDecoder final : public VideoDecoder {
   }
 
   int show(const CUVIDPARSERDISPINFO& shown) noexcept {
-    if (!refusal_.empty() || !session_ || !wanted_) return kStop;
+    if (!refusal_.empty() || !session_ || !wanted_ || gave_up_) return kStop;
     if (forgetting_) return kGoOn;
     if (shown.picture_index < 0 || shown.picture_index >= parser_surfaces(session_->surfaces())) return kGoOn;
     Session::Loan* const loan = session_->free_loan();
@@ -439,6 +467,7 @@ class NvdecDecoder final : public VideoDecoder {
 
   const NvdecLibrary& library_;
   CudaDevice& device_;
+  DecoderTurns& turns_;
   const VideoDecoderOptions options_;
   VideoTaker& taker_;
   Stream stream_;
@@ -450,7 +479,8 @@ class NvdecDecoder final : public VideoDecoder {
   bool timed_ = false;   // the units say when their pictures are shown
   bool wanted_ = true;   // by the taker, in this call
   bool forgetting_ = false;
-  int failures_ = 0;  // one after the other
+  bool gave_up_ = false;  // in this call, waiting for its turn
+  int failures_ = 0;      // one after the other
   std::atomic<std::uint64_t> undecodable_{0};
   std::atomic<std::uint64_t> damaged_{0};
   std::atomic<std::uint64_t> crowded_{0};
@@ -458,9 +488,9 @@ class NvdecDecoder final : public VideoDecoder {
 
 }  // namespace
 
-std::unique_ptr<VideoDecoder> make_nvdec_decoder(const NvdecLibrary& library, CudaDevice& device,
+std::unique_ptr<VideoDecoder> make_nvdec_decoder(const NvdecLibrary& library, CudaDevice& device, DecoderTurns& turns,
                                                  const VideoDecoderOptions& options, VideoTaker& taker) {
-  return std::make_unique<NvdecDecoder>(library, device, options, taker);
+  return std::make_unique<NvdecDecoder>(library, device, turns, options, taker);
 }
 
 std::vector<VideoSupport> nvdec_support(const NvdecLibrary& library, CudaDevice& device) {

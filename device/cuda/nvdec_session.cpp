@@ -5,6 +5,8 @@
 #include <chrono>
 #include <thread>
 
+#include "device/cuda/capture_gate.hpp"
+
 namespace camd::device {
 namespace {
 
@@ -25,7 +27,9 @@ class NvdecSession final : public DecodingSession {
   NvdecSession(const NvdecLibrary& library, CudaDevice& device, CUvideodecoder handle)
       : library_(library), device_(device), handle_(handle) {}
   ~NvdecSession() override {
-    if (device_.select().ok()) (void)library_.destroy_decoder(handle_);  // what a lost device held is gone
+    if (!device_.select().ok()) return;  // what a lost device held is gone
+    const CaptureGate::DecoderWork work(CaptureGate::of_the_process());
+    (void)library_.destroy_decoder(handle_);
   }
   NvdecSession(const NvdecSession&) = delete;
   NvdecSession& operator=(const NvdecSession&) = delete;
@@ -83,6 +87,7 @@ class NvdecSession final : public DecodingSession {
 
 CUresult make_nvdec_session(const NvdecLibrary& library, CudaDevice& device, CUVIDDECODECREATEINFO& info,
                             std::unique_ptr<DecodingSession>& made) {
+  const CaptureGate::DecoderWork work(CaptureGate::of_the_process());
   CUvideodecoder handle = nullptr;
   const CUresult error = library.create_decoder(&handle, &info);
   if (error == CUDA_SUCCESS) made = std::make_unique<NvdecSession>(library, device, handle);

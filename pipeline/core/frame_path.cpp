@@ -265,7 +265,7 @@ Status FramePath::enqueue_graph(InFlight& in_flight) {
   if (found == captured.end()) {
     if (captured.size() == (copies_ ? kMostCapturedLayouts : kMostCapturedPictures)) captured.pop_back();
     // Before the upload: a signal that is raised for a frame without a graph would let the next one go too early.
-    // Decoders that come and go in the device's context break captures off.
+    // What other libraries do in the device's context can break captures off.
     Status status = capture(in_flight, picture, stream);
     for (int again = 0; again < kMostRecaptures && status.kind() == base::ErrorKind::kState; ++again) {
       status = capture(in_flight, picture, stream);

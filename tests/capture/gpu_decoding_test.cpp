@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <deque>
 #include <thread>
 #include <vector>
 
@@ -183,21 +182,22 @@ TEST_F(GpuDecodingTest, GoesOnWithDamagedStreams) {
 
 // ---- When many begin at once
 
-// A GPU whose decoders take their first picture when they may.
+// A GPU whose decoders wait for others' before their first picture.
 class BusyGpu final : public test::EmulatedGpu {
  public:
   using EmulatedGpu::EmulatedGpu;
   [[nodiscard]] std::unique_ptr<device::VideoDecoder> make_video_decoder(const device::VideoDecoderOptions& /*options*/,
-                                                                         device::VideoTaker& /*taker*/) override {
-    return std::make_unique<Decoder>(*this);
+                                                                         device::VideoTaker& taker) override {
+    return std::make_unique<Decoder>(*this, taker);
   }
-  base::Semaphore inside, may_go;  // one for each
+  base::Semaphore waits, may_go;
 
  private:
   struct Decoder final : device::VideoDecoder {
-    explicit Decoder(BusyGpu& owner) : gpu(owner) {}
+    Decoder(BusyGpu& busy, device::VideoTaker& whose) : gpu(busy), taker(whose) {}
     base::Status decode(std::span<const std::byte> /*unit*/, std::optional<std::int64_t> /*time_ns*/) override {
-      gpu.inside.release();
+      if (!taker.goes_on_waiting()) return {};
+      gpu.waits.release();
       gpu.may_go.acquire();
       return {};
     }
@@ -205,6 +205,7 @@ class BusyGpu final : public test::EmulatedGpu {
     void reset() noexcept override {}
     [[nodiscard]] device::VideoDecoderCounts counts() const noexcept override { return {}; }
     BusyGpu& gpu;
+    device::VideoTaker& taker;
   };
 };
 
@@ -213,7 +214,8 @@ struct NoTaker final : DecodedTaker {
                     GstElement* /*pipeline*/) noexcept override {
     return true;
   }
-  [[nodiscard]] bool gives_up() noexcept override { return false; }
+  [[nodiscard]] bool gives_up() noexcept override { return stops; }
+  bool stops = false;
 };
 
 void decode_first_sample(SampleDecoder& decoder) {
@@ -226,32 +228,30 @@ void decode_first_sample(SampleDecoder& decoder) {
   gst_caps_unref(caps);
 }
 
-TEST_F(GpuDecodingTest, DecodersOfManyStreamsAreMadeInTurnAndSayThatTheyWait) {
+TEST_F(GpuDecodingTest, AStreamWhoseDecoderWaitsForOthersSaysSoUntilItHasOne) {
   init_gstreamer();
   BusyGpu gpu(base::system_clock());
   NoTaker taker;
-  std::deque<SampleDecoder> decoders;
-  std::vector<std::thread> streams;
-  const auto begin_one = [&]() -> SampleDecoder& {
-    SampleDecoder& decoder = decoders.emplace_back(gpu, device::VideoDecoderOptions{}, taker);
-    streams.emplace_back([&decoder] { decode_first_sample(decoder); });
-    return decoder;
-  };
-  for (int i = 0; i < 3; ++i) {
-    (void)begin_one();
-    gpu.inside.acquire();
-  }
-  for (int i = 0; i < 2; ++i) {
-    const SampleDecoder& waiting = begin_one();
-    while (!waiting.waits()) std::this_thread::yield();
-  }
-  EXPECT_FALSE(decoders[0].waits());
+  SampleDecoder decoder(gpu, device::VideoDecoderOptions{}, taker);
+  EXPECT_FALSE(decoder.waits());
+  std::thread stream([&decoder] { decode_first_sample(decoder); });
+  gpu.waits.acquire();
+  EXPECT_TRUE(decoder.waits());
   gpu.may_go.release();
-  gpu.inside.acquire();
-  EXPECT_FALSE(decoders[3].waits());
-  EXPECT_TRUE(decoders[4].waits());
-  for (int i = 0; i < 4; ++i) gpu.may_go.release();
-  for (std::thread& stream : streams) stream.join();
+  stream.join();
+  EXPECT_FALSE(decoder.waits());
+  EXPECT_TRUE(decoder.wanted());
+}
+
+TEST_F(GpuDecodingTest, AStreamThatStopsDoesNotWaitForItsDecoder) {
+  init_gstreamer();
+  BusyGpu gpu(base::system_clock());
+  NoTaker taker;
+  taker.stops = true;
+  SampleDecoder decoder(gpu, device::VideoDecoderOptions{}, taker);
+  decode_first_sample(decoder);
+  EXPECT_FALSE(decoder.waits());
+  EXPECT_FALSE(decoder.wanted());
 }
 
 #ifdef CAMD_RTSP_SERVER

@@ -6,12 +6,16 @@
 
 #include <dlfcn.h>
 
+#include <atomic>
 #include <cstring>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "device/cuda/nvdec_library.hpp"
+#include "device/cuda/nvdec_session.hpp"
 #include "device/make_device.hpp"
 #include "tests/device/fence_contract.hpp"
 #include "tests/device/graph_contract.hpp"
@@ -142,6 +146,47 @@ TEST_F(CudaDeviceTest, SaysWhetherAStreamIsBeingCaptured) {
   GraphExec graph;
   ASSERT_TRUE(device_->end_capture(stream, graph).ok());
   EXPECT_FALSE(device_->capturing(stream));
+}
+
+// Where both happen at once the driver breaks the capture off, or crashes.
+TEST_F(CudaDeviceTest, CapturesWhileDecodersAreMadeAndDestroyed) {
+  std::string why;
+  const NvdecLibrary* const library = nvdec_library(&why);
+  if (library == nullptr) GTEST_SKIP() << why;
+  std::atomic<bool> over{false};
+  std::thread decoders([&] {
+    ASSERT_TRUE(device_->select().ok());
+    for (int i = 0; i < 10; ++i) {
+      CUVIDDECODECREATEINFO info{};
+      info.CodecType = cudaVideoCodec_H264;
+      info.ChromaFormat = cudaVideoChromaFormat_420;
+      info.OutputFormat = cudaVideoSurfaceFormat_NV12;
+      info.ulNumDecodeSurfaces = info.ulNumOutputSurfaces = 2;
+      info.ulWidth = info.ulMaxWidth = info.ulTargetWidth = 640;
+      info.ulHeight = info.ulMaxHeight = info.ulTargetHeight = 480;
+      info.display_area.right = 640;
+      info.display_area.bottom = 480;
+      std::unique_ptr<DecodingSession> made;
+      EXPECT_EQ(make_nvdec_session(*library, *device_, info, made), CUDA_SUCCESS);
+    }
+    over = true;
+  });
+  const Stream stream = device_->make_stream("test");
+  const DeviceBuffer memory = device_->allocate_device(kSize);
+  int captured = 0;
+  while (!over) {
+    GraphExec graph;
+    ASSERT_TRUE(device_->begin_capture(stream).ok());
+    EXPECT_TRUE(device_->clear(memory.data(), kSize, stream).ok());
+    ASSERT_TRUE(device_->end_capture(stream, graph).ok());
+    EXPECT_TRUE(device_->launch(graph, stream).ok());
+    EXPECT_TRUE(device_->synchronize(stream.ref()).ok());
+    ++captured;
+    std::this_thread::yield();
+  }
+  decoders.join();
+  EXPECT_GT(captured, 10);
+  EXPECT_TRUE(device_->status().ok());
 }
 
 // As a library does that knows only the driver: in the mode that minds all threads (CU_STREAM_CAPTURE_MODE_GLOBAL).

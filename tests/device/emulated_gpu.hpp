@@ -106,7 +106,7 @@ class EmulatedGpu : public device::CudaDevice, public device::MemoryExporter {
   [[nodiscard]] std::unique_ptr<device::VideoDecoder> make_video_decoder(const device::VideoDecoderOptions& options,
                                                                          device::VideoTaker& taker) override {
     if (nvdec_ == nullptr) return CudaDevice::make_video_decoder(options, taker);
-    return device::make_nvdec_decoder(*nvdec_, *this, options, taker);
+    return device::make_nvdec_decoder(*nvdec_, *this, turns_, options, taker);
   }
   [[nodiscard]] std::vector<device::VideoSupport> video_support(std::string* why) override {
     return nvdec_ == nullptr ? CudaDevice::video_support(why) : device::nvdec_support(*nvdec_, *this);
@@ -504,6 +504,7 @@ class EmulatedGpu : public device::CudaDevice, public device::MemoryExporter {
   std::unique_ptr<device::HostDevice> host_;
   device::DeviceInfo info_;
   const device::NvdecLibrary* nvdec_ = nullptr;
+  device::DecoderTurns turns_;
   std::unique_ptr<device::VulkanVideo> vulkan_;
   std::function<void(const void* from)> before_copy_;
   std::function<void()> before_kernel_;

@@ -40,6 +40,7 @@ class FakeNvdec {
     unsigned pitch = 512;           // bytes from row to row, at least
     int asks = 0;                   // get_status says that a picture is being decoded so many times
     std::function<void()> mapping;  // is called by map, whose caller waits for it
+    std::function<void()> working;  // is called while a decoder is made, and while it is destroyed
   };
 
   static FakeNvdec& instance() {
@@ -136,6 +137,7 @@ class FakeNvdec {
 
   static CUresult create_decoder(CUvideodecoder* handle, CUVIDDECODECREATEINFO* info) {
     FakeNvdec& self = instance();
+    if (const Settings settings = self.settings(); settings.working) settings.working();
     const base::MutexLock lock(self.mutex_);
     if (static_cast<int>(self.sessions_.size()) >= self.settings_.most_sessions) return answer(kNoMemory);
     const Settings settings = self.settings_;
@@ -152,6 +154,7 @@ class FakeNvdec {
   }
   static CUresult destroy_decoder(CUvideodecoder handle) {
     FakeNvdec& self = instance();
+    if (const Settings settings = self.settings(); settings.working) settings.working();
     const base::MutexLock lock(self.mutex_);
     return answer(self.sessions_.erase(handle) == 1 ? kOk : kInvalid);
   }

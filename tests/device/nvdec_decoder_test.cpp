@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -11,6 +13,7 @@
 
 #include "base/clock.hpp"
 #include "base/semaphore.hpp"
+#include "device/cuda/capture_gate.hpp"
 #include "tests/device/emulated_gpu.hpp"
 #include "tests/device/fake_nvdec.hpp"
 #include "tests/device/fake_vulkan.hpp"
@@ -36,6 +39,10 @@ class Keeper final : public VideoTaker {
     while (kept.size() > keep) give_back();
     return more;
   }
+  bool goes_on_waiting() noexcept override {
+    if (asked) asked();
+    return goes_on;
+  }
   void give_back() {
     kept.front().release(kept.front().argument);
     kept.erase(kept.begin());
@@ -47,6 +54,8 @@ class Keeper final : public VideoTaker {
   Device* gpu = nullptr;
   std::size_t keep = 0;
   bool more = true;
+  bool goes_on = true;          // waiting for its turn
+  std::function<void()> asked;  // whether it goes on
   std::string shown;
   std::vector<std::int64_t> times;
   std::vector<base::PictureLayout> layouts;
@@ -70,7 +79,7 @@ class NvdecDecoderTest : public testing::Test {
     options.codec = codec;
     options.held = held;
     options.most_pixels = most_pixels;
-    decoder_ = make_nvdec_decoder(FakeNvdec::library(), gpu_, options, keeper_);
+    decoder_ = make_nvdec_decoder(FakeNvdec::library(), gpu_, turns_, options, keeper_);
   }
   Status decode(const std::string& unit, std::optional<std::int64_t> time = std::nullopt) {
     return decoder_->decode(std::as_bytes(std::span(unit)), time);
@@ -92,6 +101,7 @@ class NvdecDecoderTest : public testing::Test {
   }
 
   test::EmulatedGpu gpu_{base::system_clock()};
+  DecoderTurns turns_{base::Duration::zero()};  // who does not have its turn at once is late
   Keeper keeper_;
   std::unique_ptr<VideoDecoder> decoder_;
 };
@@ -265,7 +275,7 @@ TEST_F(NvdecDecoderTest, WhoWantsToKnowOfDamageIsNotDecodedByVulkanWhichDoesNotT
   decode_beyond(0);
   VideoDecoderOptions options;
   options.tells_damage = true;
-  decoder_ = make_nvdec_decoder(FakeNvdec::library(), gpu_, options, keeper_);
+  decoder_ = make_nvdec_decoder(FakeNvdec::library(), gpu_, turns_, options, keeper_);
   EXPECT_EQ(refusal("stream 320x240 a"), "the GPU has no memory, or no session, left for another decoder");
   decoder_.reset();
   gpu_.decode_with(std::unique_ptr<VulkanVideo>());
@@ -279,6 +289,59 @@ TEST_F(NvdecDecoderTest, AStreamThatNeitherTakesIsRefused) {
   EXPECT_EQ(refusal("stream 320x240 a"), "the GPU has no memory, or no session, left for another decoder");
   decoder_.reset();
   gpu_.decode_with(std::unique_ptr<VulkanVideo>());
+}
+
+TEST_F(NvdecDecoderTest, WhoHasWaitedLongForItsTurnIsDecodedByVulkan) {
+  test::FakeVulkan vulkan;
+  decode_beyond(1000);
+  const DecoderTurns::Turn first(turns_);
+  make();
+  EXPECT_TRUE(decode("stream 320x240 a").ok());
+  EXPECT_EQ(vulkan.decoded.size(), 1U);
+  EXPECT_EQ(FakeNvdec::instance().sessions_made(), 0);
+  decoder_.reset();
+  keeper_.give_back_all();
+  gpu_.decode_with(std::unique_ptr<VulkanVideo>());
+}
+
+TEST_F(NvdecDecoderTest, WhomVulkanDoesNotDecodeWaitsOnForItsTurn) {
+  auto first = std::make_unique<DecoderTurns::Turn>(turns_);
+  int asked = 0;
+  keeper_.asked = [&] {
+    EXPECT_EQ(FakeNvdec::instance().sessions_made(), 0);
+    if (++asked == 3) first.reset();
+  };
+  make();
+  EXPECT_TRUE(decode("stream 320x240 a").ok());
+  EXPECT_EQ(asked, 3);
+  EXPECT_EQ(keeper_.shown, "a");
+}
+
+TEST_F(NvdecDecoderTest, WhoGivesUpWaitingHasNoDecoderMadeAndMayBeginAnew) {
+  {
+    const DecoderTurns::Turn first(turns_);
+    make();
+    keeper_.goes_on = false;
+    EXPECT_TRUE(decode("stream 320x240 a").ok());
+    EXPECT_TRUE(decode("b").ok());
+  }
+  EXPECT_EQ(FakeNvdec::instance().sessions_made(), 0);
+  keeper_.goes_on = true;
+  EXPECT_TRUE(decode("c").ok());
+  EXPECT_EQ(keeper_.shown, "c");
+}
+
+// NVIDIA's driver crashes where one thread captures a graph and another makes or destroys a decoder.
+TEST_F(NvdecDecoderTest, DecodersAreMadeAndDestroyedWhereNoGraphIsCaptured) {
+  std::vector<int> works;
+  FakeNvdec::Settings settings;
+  settings.working = [&] { works.push_back(CaptureGate::of_the_process().decoder_works()); };
+  FakeNvdec::instance().set(settings);
+  make();
+  EXPECT_TRUE(decode("stream 320x240 a").ok());
+  decoder_.reset();
+  EXPECT_EQ(works, (std::vector<int>{1, 1}));
+  EXPECT_EQ(CaptureGate::of_the_process().decoder_works(), 0);
 }
 
 TEST_F(NvdecDecoderTest, GoesOnAfterPicturesThatCannotBeDecodedUntilThereAreTooMany) {
@@ -330,7 +393,7 @@ TEST_F(NvdecDecoderTest, TwoWaitInTheDriverAtOnceAndOthersOutsideUntilTheirPictu
     VideoDecoderOptions options;
     options.codec = VideoCodec::kH264;
     options.most_pixels = 1 << 20;
-    const auto decoder = make_nvdec_decoder(FakeNvdec::library(), gpu_, options, keeper);
+    const auto decoder = make_nvdec_decoder(FakeNvdec::library(), gpu_, turns_, options, keeper);
     const std::string unit = "stream 320x240 a";
     EXPECT_TRUE(decoder->decode(std::as_bytes(std::span(unit)), 0).ok());
     EXPECT_EQ(keeper.shown, "a");

@@ -23,8 +23,17 @@ struct Digest {
   bool operator==(const Digest& o) const { return sum == o.sum && last == o.last; }
 };
 inline Digest digest(const std::byte* data, std::size_t size) {
+  // Eight bytes at a time: sanitizers pay for each read, and tests sum thousands of pictures.
+  constexpr std::uint64_t kEvenBytes = 0x00ff00ff00ff00ff;
+  constexpr std::uint64_t kFourOnes = 0x0001000100010001;
   std::uint32_t sum = 0;
-  for (std::size_t i = 0; i < size; ++i) sum += std::to_integer<std::uint32_t>(data[i]);
+  std::size_t i = 0;
+  for (std::uint64_t word = 0; i + sizeof(word) <= size; i += sizeof(word)) {
+    std::memcpy(&word, data + i, sizeof(word));
+    const std::uint64_t pairs = (word & kEvenBytes) + ((word >> 8U) & kEvenBytes);
+    sum += static_cast<std::uint32_t>((pairs * kFourOnes) >> 48U);
+  }
+  for (; i < size; ++i) sum += std::to_integer<std::uint32_t>(data[i]);
   return {static_cast<float>(sum), static_cast<float>(std::to_integer<int>(data[size - 1]))};
 }
 

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "tests/pipeline/support.hpp"
+#include "tests/support/sanitized.hpp"
 
 namespace camd::pipeline {
 namespace {
@@ -138,11 +139,8 @@ Tally random_run(unsigned seed) {
 }
 
 TEST(Ledger, BalancesExactlyOverAMillionFramesWithRandomStallsFailuresAndStops) {
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__) || defined(CAMD_TEST_SANITIZED)
-  constexpr std::uint64_t kFrames = 50'000;  // the same runs, fewer: a sanitizer slows them tenfold
-#else
-  constexpr std::uint64_t kFrames = 1'000'000;
-#endif
+  // The same runs, but fewer of them under a sanitizer, which slows them tenfold.
+  constexpr std::uint64_t kFrames = test::kSanitized ? 50'000 : 1'000'000;
   Tally sum;
   for (unsigned seed = 1; sum.captured < kFrames; ++seed) {
     const Tally run = random_run(seed);

@@ -1,0 +1,48 @@
+#include "device/cuda/capture_gate.hpp"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+#include <thread>
+
+namespace camd::device {
+namespace {
+
+TEST(CaptureGate, ACaptureWaitsForTheDecoderThatIsMadeAndComesBeforeTheNext) {
+  CaptureGate gate;
+  std::string order;  // the gate lets one thread at a time write it
+  std::optional<CaptureGate::DecoderWork> made(gate);
+  std::thread captures([&] {
+    gate.begin_capture();
+    order += "capture ";
+    gate.end_capture();
+  });
+  while (gate.captures() == 0) std::this_thread::yield();
+  std::thread makes([&] {
+    const CaptureGate::DecoderWork next(gate);
+    order += "next ";
+  });
+  order += "made ";
+  made.reset();
+  captures.join();
+  makes.join();
+  EXPECT_EQ(order, "made capture next ");
+  EXPECT_EQ(gate.captures(), 0);
+  EXPECT_EQ(gate.decoder_works(), 0);
+}
+
+TEST(CaptureGate, SeveralCaptureAtATimeAndSeveralDestroy) {
+  CaptureGate gate;
+  gate.begin_capture();
+  gate.begin_capture();
+  EXPECT_EQ(gate.captures(), 2);
+  gate.end_capture();
+  gate.end_capture();
+  const CaptureGate::DecoderWork one(gate);
+  const CaptureGate::DecoderWork another(gate);
+  EXPECT_EQ(gate.decoder_works(), 2);
+}
+
+}  // namespace
+}  // namespace camd::device
