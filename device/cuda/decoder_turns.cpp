@@ -18,6 +18,7 @@ DecoderTurns::Turn::Turn(DecoderTurns& turns) : turns_(turns), came_(std::chrono
 DecoderTurns::Turn::~Turn() {
   const base::MutexLock lock(turns_.mutex_);
   std::erase(turns_.line_, this);
+  if (turns_.line_.empty()) turns_.late_ = 0;
   turns_.one_left_.notify_all();
 }
 
@@ -35,8 +36,14 @@ DecoderTurns::Outcome DecoderTurns::Turn::wait_until(VideoTaker& taker, base::Ti
     const base::MutexLock lock(turns_.mutex_);
     if (turns_.line_.front() == this) return Outcome::kCame;
     const base::TimePoint now = std::chrono::steady_clock::now();
-    if (now >= late) return Outcome::kLate;
-    (void)turns_.one_left_.wait_until(turns_.mutex_, std::min(late, now + kLook));
+    if (now < late) {
+      (void)turns_.one_left_.wait_until(turns_.mutex_, std::min(late, now + kLook));
+    } else if (turns_.late_ < turns_.most_late_) {
+      ++turns_.late_;
+      return Outcome::kLate;
+    } else {
+      (void)turns_.one_left_.wait_until(turns_.mutex_, now + kLook);
+    }
   }
 }
 

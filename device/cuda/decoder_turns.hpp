@@ -17,14 +17,18 @@ namespace camd::device {
 
 class DecoderTurns {
  public:
-  // In so long 288 decoders are nearly made, and 300 cameras have delivered within 20 s of the start.
-  static constexpr base::Duration kPatience = std::chrono::seconds(15);
+  // In so long some 230 decoders are made: with what else a start takes, 300 cameras deliver within 20 s.
+  static constexpr base::Duration kPatience = std::chrono::seconds(13);
+  // Who is late has a decoder for which the engines work longer. So they are no more than this, until the line is
+  // empty.
+  static constexpr int kMostLate = 64;
 
-  explicit DecoderTurns(base::Duration patience = kPatience) : patience_(patience) {}
+  explicit DecoderTurns(base::Duration patience = kPatience, int most_late = kMostLate)
+      : patience_(patience), most_late_(most_late) {}
 
   enum class Outcome : std::uint8_t {
     kCame,   // it is the first in the line, and stays it until it goes
-    kLate,   // `patience` is over
+    kLate,   // `patience` is over, and not too many are late
     kGaveUp  // the taker gave up
   };
 
@@ -49,9 +53,11 @@ class DecoderTurns {
 
  private:
   const base::Duration patience_;
+  const int most_late_;
   base::Mutex mutex_;
   base::CondVar one_left_;
   std::deque<const Turn*> line_ CAMD_GUARDED_BY(mutex_);
+  int late_ CAMD_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace camd::device

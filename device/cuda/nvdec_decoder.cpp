@@ -132,7 +132,7 @@ class NvdecDecoder final : public VideoDecoder {
         turns_(turns),
         options_(options),
         taker_(taker),
-        stream_(device.make_stream("decode")),
+        stream_(device.make_urgent_stream("decode")),  // as urgent as the network, beside which it is slower otherwise
         ready_(device.make_fence()) {
     if (options.held < 1 || options.held > kMostHeld) {
       throw Error(ErrorKind::kDevice,

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 
 namespace camd::device {
@@ -12,8 +13,12 @@ using Outcome = DecoderTurns::Outcome;
 class Waiter final : public VideoTaker {
  public:
   bool take_picture(const DecodedPicture&) noexcept override { return false; }
-  bool goes_on_waiting() noexcept override { return goes_on; }
+  bool goes_on_waiting() noexcept override {
+    if (asked) asked();
+    return goes_on;
+  }
   bool goes_on = true;
+  std::function<void()> asked;
 };
 
 TEST(DecoderTurns, ComeInTheOrderInWhichTheyWereAskedFor) {
@@ -29,6 +34,21 @@ TEST(DecoderTurns, ComeInTheOrderInWhichTheyWereAskedFor) {
   EXPECT_EQ(third.wait(waiter), Outcome::kLate);
   first.reset();
   EXPECT_EQ(third.wait(waiter), Outcome::kCame);
+}
+
+TEST(DecoderTurns, NoMoreAreLateThanMayBeUntilTheLineIsEmpty) {
+  DecoderTurns turns(base::Duration::zero(), 1);
+  Waiter waiter;
+  for (int rush = 0; rush < 2; ++rush) {
+    auto first = std::make_unique<DecoderTurns::Turn>(turns);
+    DecoderTurns::Turn second(turns);
+    EXPECT_EQ(second.wait(waiter), Outcome::kLate);
+    waiter.asked = [&, asked = 0]() mutable {
+      if (++asked == 2) first.reset();
+    };
+    EXPECT_EQ(second.wait(waiter), Outcome::kCame);
+    waiter.asked = nullptr;
+  }
 }
 
 TEST(DecoderTurns, WhoGivesUpNeitherWaitsNorHasOne) {
