@@ -13,6 +13,7 @@
 #include "base/mutex.hpp"
 #include "base/thread.hpp"
 #include "capture/backoff.hpp"
+#include "capture/failure_reason.hpp"
 #include "capture/gst_connection.hpp"
 #include "capture/gst_pictures.hpp"
 #include "capture/memory_lender.hpp"
@@ -355,8 +356,7 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera> {
         case Verdict::kFailed: report(SourceState::kFailed, outcome.reason); return;
         case Verdict::kLost: break;
       }
-      explain(outcome.reason);
-      report(SourceState::kReconnecting, outcome.reason);
+      report(SourceState::kReconnecting, explain_failure(camera_.source, outcome.reason, [this] { return stopped(); }));
       // A camera that gives a picture now and then and breaks again is not asked any more often for that.
       if (pictures_.any() && clock_.now() - opened > recovery_.timeout) backoff_.reset();
       if (!sleep(backoff_.next())) return;
@@ -488,16 +488,6 @@ class GstCamera final : public std::enable_shared_from_this<GstCamera> {
 
   // Live sources may come back, others will not.
   [[nodiscard]] Verdict broken() const { return connection_->comes_back() ? Verdict::kLost : Verdict::kFailed; }
-
-  // A camera that was asked for what it cannot do: says what it can. The pipeline is closed by now.
-  void explain(std::string& reason) {
-    const auto* const v4l2 = std::get_if<config::V4l2Source>(&camera_.source);
-    if (v4l2 == nullptr || reason.find("negotiat") == std::string::npos) return;
-    reason = fmt::format("{} does not do {}x{} at {:g} frames/s", v4l2->device.string(), v4l2->width, v4l2->height,
-                         v4l2->fps);
-    const std::string offers = describe_v4l2(v4l2->device);
-    if (!offers.empty()) reason += fmt::format("; it offers {}", offers);
-  }
 
   void report(SourceState state, const std::string& reason) {
     if (state == reported_ && reason == reported_reason_) return;  // attempt after attempt with the same outcome
