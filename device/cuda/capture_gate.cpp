@@ -20,13 +20,14 @@ void CaptureGate::end_capture() {
 
 CaptureGate::DecoderWork::DecoderWork(CaptureGate& gate) : gate_(gate) {
   const base::MutexLock lock(gate_.mutex_);
-  while (gate_.captures_ > 0) gate_.changed_.wait(gate_.mutex_);
+  while (gate_.captures_ > 0 || gate_.decoder_works_ == kMostDecoderWorks) gate_.changed_.wait(gate_.mutex_);
   ++gate_.decoder_works_;
 }
 
 CaptureGate::DecoderWork::~DecoderWork() {
   const base::MutexLock lock(gate_.mutex_);
-  if (--gate_.decoder_works_ == 0) gate_.changed_.notify_all();
+  --gate_.decoder_works_;
+  gate_.changed_.notify_all();
 }
 
 int CaptureGate::captures() const {

@@ -32,16 +32,29 @@ TEST(CaptureGate, ACaptureWaitsForTheDecoderThatIsMadeAndComesBeforeTheNext) {
   EXPECT_EQ(gate.decoder_works(), 0);
 }
 
-TEST(CaptureGate, SeveralCaptureAtATimeAndSeveralDestroy) {
+TEST(CaptureGate, SeveralCaptureAtATime) {
   CaptureGate gate;
   gate.begin_capture();
   gate.begin_capture();
   EXPECT_EQ(gate.captures(), 2);
   gate.end_capture();
   gate.end_capture();
-  const CaptureGate::DecoderWork one(gate);
-  const CaptureGate::DecoderWork another(gate);
+  EXPECT_EQ(gate.captures(), 0);
+}
+
+TEST(CaptureGate, TwoDecodersAreMadeOrDestroyedAtATimeAndTheThirdWaits) {
+  CaptureGate gate;
+  const CaptureGate::DecoderWork first(gate);
+  std::optional<CaptureGate::DecoderWork> second(gate);
   EXPECT_EQ(gate.decoder_works(), 2);
+  int seen = 0;
+  std::thread third([&] {
+    const CaptureGate::DecoderWork work(gate);
+    seen = gate.decoder_works();
+  });
+  second.reset();
+  third.join();
+  EXPECT_EQ(seen, 2);
 }
 
 }  // namespace
