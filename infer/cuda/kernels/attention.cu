@@ -85,9 +85,6 @@ attention_kernel(CAMD_GRID_CONSTANT const AttentionArguments p, const AttentionM
   CAMD_SHARED(memory);
   unsigned char* const halves = memory + s.query_bytes;
   const int half_bytes = s.key_bytes + s.value_bytes;
-  wait_for_previous_kernel();
-  let_next_kernel_start();
-
   unsigned rest = blockIdx.y;
   std::int64_t q0 = 0, k0 = 0, v0 = 0, bias0 = 0, y0 = 0;
 #pragma unroll 1
@@ -104,6 +101,9 @@ attention_kernel(CAMD_GRID_CONSTANT const AttentionArguments p, const AttentionM
   const int query0 = static_cast<int>(blockIdx.x) * kQueries;
   const Pieces key_pieces = pieces_of(p.k, k0, s.depth_row, s.by_depth, p.depth);
   const Pieces value_pieces = pieces_of(p.v, v0, s.width_row, s.by_width, p.width);
+  const Pieces query_pieces = pieces_of(p.q, q0, s.depth_row, s.by_depth, p.depth);
+  wait_for_previous_kernel();
+  let_next_kernel_start();
   const auto fetch = [&](int chunk) {
     unsigned char* const keys = halves + (chunk & 1) * half_bytes;
     if (ways.k == Way::kPieces)
@@ -116,7 +116,7 @@ attention_kernel(CAMD_GRID_CONSTANT const AttentionArguments p, const AttentionM
       stage_elements(keys + s.key_bytes, s.width_row, p.v, v0, ways.v, chunk * kKeys, kKeys, p.keys, p.width);
   };
   if (ways.q == Way::kPieces)
-    stage_pieces(memory, pieces_of(p.q, q0, s.depth_row, s.by_depth, p.depth), query0, kQueries, p.queries);
+    stage_pieces(memory, query_pieces, query0, kQueries, p.queries);
   else
     stage_elements(memory, s.depth_row, p.q, q0, ways.q, query0, kQueries, p.queries, p.depth);
   fetch(0);

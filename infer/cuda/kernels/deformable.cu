@@ -29,8 +29,8 @@ CAMD_DEVICE float over_warp(float v, bool largest) {
 }
 
 CAMD_KERNEL(kThreads, 1) deformable_kernel(const CAMD_GRID_CONSTANT DeformableArguments p, const int points) {
-  let_next_kernel_start();
   wait_for_previous_kernel();
+  let_next_kernel_start();
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
   const int item = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / kLanes;
   if (item >= p.heads * p.queries) return;  // a whole warp
@@ -124,17 +124,7 @@ deformable_eights_kernel(CAMD_GRID_CONSTANT const DeformableArguments p, const i
   const int lane = static_cast<int>(threadIdx.x) % kLanes, warp = static_cast<int>(threadIdx.x) / kLanes;
   auto* const places = reinterpret_cast<uint2*>(memory) + warp * kMostDeformablePoints * 4;  // element, share's bits
   const int item = static_cast<int>(blockIdx.x) * kWarps + warp;
-  let_next_kernel_start();
-  wait_for_previous_kernel();
-  if (item >= p.heads * p.queries) return;  // a whole warp
   const int head = item / p.queries, query = item - head * p.queries;
-  const std::int64_t weights = head * p.weights.strides[0] + query * p.weights.strides[1];
-  float weight = lane < points ? load(p.weights, weights + lane * p.weights.strides[2]) : 0.0F;
-  if (p.softmax) {
-    const float largest = over_warp(lane < points ? weight : -INFINITY, true);
-    weight = lane < points ? __expf(weight - largest) : 0.0F;
-    weight /= over_warp(weight, false);
-  }
   int first = 0, level_of_lane = -1, point = 0;
   for (int l = 0; l < p.level_count; ++l) {
     const int next = first + p.levels[l].points;
@@ -144,13 +134,29 @@ deformable_eights_kernel(CAMD_GRID_CONSTANT const DeformableArguments p, const i
     }
     first = next;
   }
+  const bool has_point = level_of_lane >= 0;
+  const DeformableLevel& level = p.levels[has_point ? level_of_lane : 0];
+  const std::int64_t place =
+      head * level.grid.strides[0] + query * level.grid.strides[1] + point * level.grid.strides[2];
+  const StridedElement found_x = strided_element(level.grid, place),
+                       found_y = strided_element(level.grid, place + level.grid.strides[3]),
+                       found_weight = strided_element(
+                           p.weights, head * p.weights.strides[0] + query * p.weights.strides[1] +
+                                          (has_point ? lane : 0) * p.weights.strides[2]);
+  wait_for_previous_kernel();
+  let_next_kernel_start();
+  if (item >= p.heads * p.queries) return;  // a whole warp
+  const unsigned word_x = *found_x.word, word_y = *found_y.word, word_weight = *found_weight.word;
+  float weight = has_point ? value_of(found_weight, word_weight) : 0.0F;
+  if (p.softmax) {
+    const float largest = over_warp(has_point ? weight : -INFINITY, true);
+    weight = has_point ? __expf(weight - largest) : 0.0F;
+    weight /= over_warp(weight, false);
+  }
   const __half* const base = static_cast<const __half*>(p.levels[0].x.data);
-  if (level_of_lane >= 0) {
-    const DeformableLevel& level = p.levels[level_of_lane];
-    const std::int64_t place =
-        head * level.grid.strides[0] + query * level.grid.strides[1] + point * level.grid.strides[2];
-    const Corners c = corners_of(level, load(level.grid, place), load(level.grid, place + level.grid.strides[3]),
-                                 p.align_corners, weight);
+  if (has_point) {
+    const Corners c =
+        corners_of(level, value_of(found_x, word_x), value_of(found_y, word_y), p.align_corners, weight);
     const int at = static_cast<int>(static_cast<const __half*>(level.x.data) - base) +
                    static_cast<int>(head * level.x.strides[0]) + c.at;
 #pragma unroll

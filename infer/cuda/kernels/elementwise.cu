@@ -62,12 +62,26 @@ struct Place {
   }
 };
 
+// Where a thread finds its elements. Found before the kernel in front has ended.
 template <int kRank>
-CAMD_DEVICE void compute(const ElementwiseArguments& p, const Place<kRank>& place) {
+CAMD_DEVICE void find_inputs(const ElementwiseArguments& p, const Place<kRank>& place,
+                             StridedElement (&found)[kMostElementwiseInputs]) {
+#pragma unroll
+  for (int i = 0; i < kMostElementwiseInputs; ++i) {
+    if (i < p.input_count) found[i] = strided_element(p.x[i], place.in(p.x[i]));
+  }
+}
+
+template <int kRank>
+CAMD_DEVICE void compute(const ElementwiseArguments& p, const Place<kRank>& place,
+                         const StridedElement (&inputs)[kMostElementwiseInputs]) {
+  unsigned words[kMostElementwiseInputs];
+#pragma unroll
+  for (int i = 0; i < kMostElementwiseInputs; ++i) words[i] = i < p.input_count ? *inputs[i].word : 0;
   float values[kMostElementwiseInputs + kMostElementwiseOps];
 #pragma unroll
   for (int i = 0; i < kMostElementwiseInputs; ++i) {
-    if (i < p.input_count) values[i] = load(p.x[i], place.in(p.x[i]));
+    if (i < p.input_count) values[i] = value_of(inputs[i], words[i]);
   }
   float result = 0.0F;
 #pragma unroll 1
@@ -83,11 +97,13 @@ CAMD_DEVICE void compute(const ElementwiseArguments& p, const Place<kRank>& plac
 template <int kRank>
 CAMD_KERNEL(kThreads, 1)
 elementwise_kernel(CAMD_GRID_CONSTANT const ElementwiseArguments p) {
-  let_next_kernel_start();
   Place<kRank> place;
   const bool inside = place.find(p.shape, blockIdx.x);
+  StridedElement inputs[kMostElementwiseInputs];
+  find_inputs(p, place, inputs);
   wait_for_previous_kernel();
-  if (inside) compute(p, place);
+  let_next_kernel_start();
+  if (inside) compute(p, place, inputs);
 }
 
 // What a kernel of several programs needs besides their arguments.
@@ -98,21 +114,23 @@ struct Together {
 template <int kRank>
 CAMD_KERNEL(kThreads, 1)
 elementwises_kernel(CAMD_GRID_CONSTANT const Together p) {
-  let_next_kernel_start();
   unsigned block = blockIdx.x;
   int which = 0;
   while (which + 1 < p.all.count && block >= p.blocks[which]) block -= p.blocks[which++];
   const ElementwiseArguments& own = p.all.programs[which];
   Place<kRank> place;
   const bool inside = place.find(own.shape, block);
+  StridedElement inputs[kMostElementwiseInputs];
+  find_inputs(own, place, inputs);
   wait_for_previous_kernel();
-  if (inside) compute(own, place);
+  let_next_kernel_start();
+  if (inside) compute(own, place, inputs);
 }
 
 // Tensors of any size.
 CAMD_KERNEL(kThreads, 1) elementwise_far_kernel(const ElementwiseArguments p) {
-  let_next_kernel_start();
   wait_for_previous_kernel();
+  let_next_kernel_start();
   std::int64_t index[kMaxRank];
   if (!indices_of(p.shape, p.rank, index)) return;
   const auto position = [&](const Strided& t) {
@@ -154,10 +172,10 @@ CAMD_DEVICE void apply_eight(const ElementwiseOp& op, const float (&a)[8], const
 template <int kRank>
 CAMD_KERNEL(kThreads, 1)
 elementwise_eights_kernel(CAMD_GRID_CONSTANT const ElementwiseArguments p) {
-  let_next_kernel_start();
   Place<kRank> place;
   const bool inside = place.find(p.shape, blockIdx.x);
   wait_for_previous_kernel();
+  let_next_kernel_start();
   if (!inside) return;
   const auto load_input = [&](float(&v)[8], const Strided& x) {
     if (x.strides[kRank - 1] != 0) return load_eight(v, x, place.in(x));

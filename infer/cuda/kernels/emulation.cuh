@@ -192,6 +192,7 @@ void copy_wait_but() {}
 inline void wait_for_previous_kernel() {}
 inline void let_next_kernel_start() {}
 inline void compute_here(int&) {}
+inline void compute_here(float&) {}
 
 using SharedAddress = const unsigned char*;
 inline SharedAddress shared_address(const void* pointer) { return static_cast<SharedAddress>(pointer); }

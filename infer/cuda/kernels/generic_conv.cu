@@ -80,11 +80,14 @@ dense_kernel(const GenericConvArguments p) {
     }
   };
 
-  let_next_kernel_start();
-  wait_for_previous_kernel();
-  const int steps = p.kernel.y * p.kernel.x * slices;
   const int channel = thread % Tile::kLanesOfChannels * 4;
   const int pixel = thread / Tile::kLanesOfChannels;
+  const bool exists = first_channel + channel < padded(p.y.c);
+  float bias[4];
+  load4(bias, p.bias + (exists ? first_channel + channel : 0));
+  wait_for_previous_kernel();
+  let_next_kernel_start();
+  const int steps = p.kernel.y * p.kernel.x * slices;
   for (int step = 0; step < kStages - 1; ++step) {
     if (step < steps) copy_next(step);
     copy_commit();
@@ -114,11 +117,11 @@ dense_kernel(const GenericConvArguments p) {
       }
     }
   }
-  if (first_channel + channel >= padded(p.y.c)) return;
+  if (!exists) return;
 #pragma unroll
   for (int j = 0; j < 4; ++j) {
     const int o = first_pixel + pixel + j * Tile::kLanesOfPixels;
-    if (o < pixels) finish4<T>(p, sum[j], o / p.y.w, o % p.y.w, first_channel + channel);
+    if (o < pixels) finish4<T>(p, sum[j], bias, o / p.y.w, o % p.y.w, first_channel + channel);
   }
 }
 
@@ -163,11 +166,13 @@ depthwise_kernel(const GenericConvArguments p) {
   const int lane = thread % kLanesOfColumns * 4;
   const int oy = pixel / p.y.w, ox = pixel % p.y.w;
   const int top = oy * p.stride.y - p.pad_top, left = ox * p.stride.x - p.pad_left;
-  let_next_kernel_start();
+  const int c = first_channel + lane;  // p.bias has room for it
+  float bias[4];
+  load4(bias, p.bias + c);
   wait_for_previous_kernel();
+  let_next_kernel_start();
   copy_wait_all();
   block_sync();
-  const int c = first_channel + lane;
   if (oy >= p.y.h || c >= padded(p.y.c)) return;
   float sum[4] = {};
 #pragma unroll
@@ -183,7 +188,7 @@ depthwise_kernel(const GenericConvArguments p) {
       for (int n = 0; n < 4; ++n) sum[n] = fmaf(v[n], w[n], sum[n]);
     }
   }
-  finish4<T>(p, sum, oy, ox, c);
+  finish4<T>(p, sum, bias, oy, ox, c);
 }
 
 // In large images a thread makes 4 channels of kRun pixels side by side: their windows share most of what they read.
@@ -198,6 +203,8 @@ depthwise_runs_kernel(const GenericConvArguments p) {
   const int oy = run / runs, ox = (run - oy * runs) * kRun;
   const int top = oy * kStride - p.pad_top, left = ox * kStride - p.pad_left;
   const int weight_pitch = columns_of(p);
+  float bias[4];
+  load4(bias, p.bias + c);
   wait_for_previous_kernel();
   let_next_kernel_start();
   if (oy >= p.y.h) return;
@@ -225,7 +232,7 @@ depthwise_runs_kernel(const GenericConvArguments p) {
   }
 #pragma unroll
   for (int r = 0; r < kRun; ++r) {
-    if (ox + r < p.y.w) finish4<T>(p, sum[r], oy, ox + r, c);
+    if (ox + r < p.y.w) finish4<T>(p, sum[r], bias, oy, ox + r, c);
   }
 }
 
@@ -256,8 +263,8 @@ CAMD_DEVICE std::int64_t element_index() {
 template <typename T>
 CAMD_KERNEL(kThreads, 1)
 any_kernel(const GenericConvArguments p) {
-  let_next_kernel_start();
   wait_for_previous_kernel();
+  let_next_kernel_start();
   const std::int64_t i = element_index();
   const int channels = padded(p.y.c);
   const int pixel = static_cast<int>(i / channels), channel = static_cast<int>(i % channels);

@@ -30,15 +30,15 @@ CAMD_DEVICE void store4(float* to, const float (&v)[4]) {
 }
 CAMD_DEVICE void store4(__half* to, const float (&v)[4]) { *reinterpret_cast<uint2*>(to) = pack_halfs(v); }
 
-// What follows the sums of four channels of one pixel.
+// What follows the sums of four channels of one pixel. `bias`: those of p.bias, which the caller loads before it waits
+// for the kernel in front.
 template <typename T>
-CAMD_DEVICE void finish4(const GenericConvArguments& p, float (&sum)[4], int y, int x, int c) {
-  float other[4];
-  load4(other, p.bias + c);
+CAMD_DEVICE void finish4(const GenericConvArguments& p, float (&sum)[4], const float (&bias)[4], int y, int x, int c) {
 #pragma unroll
-  for (int i = 0; i < 4; ++i) sum[i] += other[i];
+  for (int i = 0; i < 4; ++i) sum[i] += bias[i];
   if (p.activation_first) activate_each(p.activation, sum);
   if (p.residual.data != nullptr) {
+    float other[4];
     load4(other, at<T>(p.residual, y, x, c));
 #pragma unroll
     for (int i = 0; i < 4; ++i) sum[i] += other[i];

@@ -34,13 +34,13 @@ CAMD_DEVICE Element element_of(const Image& image) {
 template <typename T>
 CAMD_KERNEL(kThreads, 1)
 pool_kernel(const PoolArguments p) {
-  let_next_kernel_start();
-  wait_for_previous_kernel();
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + static_cast<std::int64_t>(threadIdx.x);
   const int groups = padded(p.y.c) / 8;
   const std::int64_t pixel = i / groups;
   const int oy = static_cast<int>(pixel / p.y.w), ox = static_cast<int>(pixel % p.y.w);
   const int c = static_cast<int>(i % groups) * 8;
+  wait_for_previous_kernel();
+  let_next_kernel_start();
   if (oy >= p.y.h) return;
   const bool average = p.pool.kind == Pool::Kind::kAverage;
   const int y0 = oy * p.pool.stride.y - p.pool.pads.top;
@@ -77,8 +77,8 @@ CAMD_KERNEL(kThreads, 1)
 average_kernel(const PoolArguments p) {
   CAMD_SHARED(memory);
   auto* const sums = reinterpret_cast<float*>(memory);  // [thread][8]
-  let_next_kernel_start();
   wait_for_previous_kernel();
+  let_next_kernel_start();
   const int thread = static_cast<int>(threadIdx.x), c = static_cast<int>(blockIdx.x) * 8, pixels = p.x.h * p.x.w;
   float own[8] = {};
 #pragma unroll 4
@@ -102,12 +102,20 @@ average_kernel(const PoolArguments p) {
 template <typename T>
 CAMD_KERNEL(kThreads, 1)
 resize_kernel(const ResizeArguments p) {
-  let_next_kernel_start();
-  wait_for_previous_kernel();
   const unsigned i = blockIdx.x * static_cast<unsigned>(kThreads) + threadIdx.x;
   const auto eights = static_cast<unsigned>(padded(p.y.c) / 8);
   const int pixel = static_cast<int>(i / eights), c = static_cast<int>(i % eights) * 8;
   const int y = pixel / p.y.w, x = pixel % p.y.w;
+  if (y < p.y.h) {  // the tables do not come from the kernel in front: from here on they are in the cache
+    int row = p.rows[y * p.row_taps], column = p.columns[x * p.column_taps];
+    float row_weight = p.row_weights[y * p.row_taps], column_weight = p.column_weights[x * p.column_taps];
+    compute_here(row);
+    compute_here(column);
+    compute_here(row_weight);
+    compute_here(column_weight);
+  }
+  wait_for_previous_kernel();
+  let_next_kernel_start();
   if (y >= p.y.h) return;
   float sum[8] = {};
   if (p.added.data != nullptr) load_eight(sum, at<T>(p.added, y, x, c));
@@ -128,8 +136,8 @@ resize_kernel(const ResizeArguments p) {
 }
 
 CAMD_KERNEL(kThreads, 1) preprocess_kernel(const PreprocessArguments p) {
-  let_next_kernel_start();
   wait_for_previous_kernel();
+  let_next_kernel_start();
   const std::int64_t pixels = static_cast<std::int64_t>(p.plan.network_width) * p.plan.network_height;
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + static_cast<std::int64_t>(threadIdx.x);
   if (i >= pixels) return;

@@ -24,8 +24,6 @@ CAMD_DEVICE float over_lanes(float v, bool largest) {
 template <int kLanes>
 CAMD_KERNEL(kThreads, 1)
 softmax_kernel(const SoftmaxArguments p) {
-  let_next_kernel_start();
-  wait_for_previous_kernel();
   const std::int64_t thread = static_cast<std::int64_t>(blockIdx.x) * kThreads + static_cast<std::int64_t>(threadIdx.x);
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
   std::int64_t rest = thread / kLanes, x = 0, y = 0;
@@ -36,12 +34,36 @@ softmax_kernel(const SoftmaxArguments p) {
     x += index * p.x.strides[d];
     y += index * p.y.strides[d];
   }
+  // Of a line's elements a thread holds the first few; it reads the others again and again.
+  constexpr int kHeld = 4;
+  const auto held_count = static_cast<int>(p.count < kHeld * kLanes ? p.count : kHeld * kLanes);
+  float weights[kHeld] = {};
+  if (p.weights != nullptr) {
+#pragma unroll
+    for (int k = 0; k < kHeld; ++k) weights[k] = lane + k * kLanes < held_count ? p.weights[lane + k * kLanes] : 0.0F;
+  }
+  wait_for_previous_kernel();
+  let_next_kernel_start();
   if (rest != 0) return;  // the same for a whole warp, where it shares a line
+  float held[kHeld];
+#pragma unroll
+  for (int k = 0; k < kHeld; ++k)
+    held[k] = lane + k * kLanes < held_count ? load(p.x, x + (lane + k * kLanes) * p.x_step) : -INFINITY;
+  const std::int64_t rest_of_line = lane + kHeld * kLanes;
   float largest = -INFINITY;
-  for (std::int64_t j = lane; j < p.count; j += kLanes) largest = fmaxf(largest, load(p.x, x + j * p.x_step));
+#pragma unroll
+  for (int k = 0; k < kHeld; ++k) largest = fmaxf(largest, held[k]);
+  for (std::int64_t j = rest_of_line; j < p.count; j += kLanes) largest = fmaxf(largest, load(p.x, x + j * p.x_step));
   largest = over_lanes<kLanes>(largest, true);
   float sum = 0.0F, weighted = 0.0F;
-  for (std::int64_t j = lane; j < p.count; j += kLanes) {
+#pragma unroll
+  for (int k = 0; k < kHeld; ++k) {
+    if (lane + k * kLanes >= held_count) continue;
+    const float v = expf(held[k] - largest);
+    sum += v;
+    weighted = fmaf(v, weights[k], weighted);
+  }
+  for (std::int64_t j = rest_of_line; j < p.count; j += kLanes) {
     const float v = expf(load(p.x, x + j * p.x_step) - largest);
     sum += v;
     if (p.weights != nullptr) weighted = fmaf(v, p.weights[j], weighted);
@@ -53,10 +75,15 @@ softmax_kernel(const SoftmaxArguments p) {
     return;
   }
   const float log_sum = logf(sum);
-  for (std::int64_t j = lane; j < p.count; j += kLanes) {
-    const float v = load(p.x, x + j * p.x_step) - largest;
+  const auto finish = [&](std::int64_t j, float element) {
+    const float v = element - largest;
     store(p.y, y + j * p.y_step, p.log ? v - log_sum : expf(v) / sum);
+  };
+#pragma unroll
+  for (int k = 0; k < kHeld; ++k) {
+    if (lane + k * kLanes < held_count) finish(lane + k * kLanes, held[k]);
   }
+  for (std::int64_t j = rest_of_line; j < p.count; j += kLanes) finish(j, load(p.x, x + j * p.x_step));
 }
 
 CAMD_DEVICE float start_of(Reduce::Kind kind) {
@@ -98,8 +125,6 @@ constexpr int kReduceThreads = 128;
 CAMD_KERNEL(kReduceThreads, 1) reduce_kernel(const ReduceArguments p) {
   CAMD_SHARED(memory);
   auto* const partial = reinterpret_cast<float*>(memory);
-  let_next_kernel_start();
-  wait_for_previous_kernel();
   const int thread = static_cast<int>(threadIdx.x);
   std::int64_t rest = static_cast<std::int64_t>(blockIdx.x);
   std::int64_t from = 0, to = 0, count = 1;
@@ -111,6 +136,8 @@ CAMD_KERNEL(kReduceThreads, 1) reduce_kernel(const ReduceArguments p) {
     to += index * p.y.strides[d];
     count *= p.count[d];
   }
+  wait_for_previous_kernel();
+  let_next_kernel_start();
   const auto element = [&](std::int64_t i) {
     std::int64_t position = from;
     for (int d = kMaxRank - 1; d >= 0; --d) {
@@ -146,8 +173,6 @@ CAMD_KERNEL(kReduceThreads, 1) reduce_kernel(const ReduceArguments p) {
 // Short lines: a warp for each output element, along one dimension.
 CAMD_KERNEL(kThreads, 1)
 reduce_line_kernel(const ReduceArguments p, const std::int64_t count, const std::int64_t step) {
-  let_next_kernel_start();
-  wait_for_previous_kernel();
   const int lane = static_cast<int>(threadIdx.x) % 32;
   std::int64_t rest =
       static_cast<std::int64_t>(blockIdx.x) * (kThreads / 32) + static_cast<std::int64_t>(threadIdx.x) / 32;
@@ -159,6 +184,8 @@ reduce_line_kernel(const ReduceArguments p, const std::int64_t count, const std:
     from += p.count[d] > 1 ? 0 : index * p.x.strides[d];
     to += index * p.y.strides[d];
   }
+  wait_for_previous_kernel();
+  let_next_kernel_start();
   if (rest != 0) return;  // a whole warp
   const auto over_warp = [](Reduce::Kind kind, float v) {
 #pragma unroll
@@ -172,16 +199,15 @@ reduce_line_kernel(const ReduceArguments p, const std::int64_t count, const std:
     largest = over_warp(Reduce::Kind::kMax, mine);
   }
   float sum = start_of(p.kind);
+#pragma unroll 4
   for (std::int64_t i = lane; i < count; i += 32) sum = fold(p.kind, sum, load(p.x, from + i * step), largest);
   const float result = over_warp(p.kind, sum);
   if (lane == 0) store(p.y, to, finished(p.kind, result, count, largest));
 }
 
 CAMD_KERNEL(kThreads, 1) matmul_kernel(const MatMulArguments p) {
-  let_next_kernel_start();
-  wait_for_previous_kernel();
   std::int64_t index[kMaxRank];
-  if (!indices_of(p.shape, p.rank, index)) return;
+  const bool inside = indices_of(p.shape, p.rank, index);
   std::int64_t a = 0, b = 0, y = 0, bias = 0;
   for (int d = 0; d < kMaxRank; ++d) {
     if (d >= p.rank) continue;
@@ -190,7 +216,11 @@ CAMD_KERNEL(kThreads, 1) matmul_kernel(const MatMulArguments p) {
     y += index[d] * p.y.strides[d];
     bias += index[d] * p.bias.strides[d];
   }
+  wait_for_previous_kernel();
+  let_next_kernel_start();
+  if (!inside) return;
   float sum = 0.0F;
+#pragma unroll 4
   for (std::int64_t k = 0; k < p.k; ++k)
     sum = fmaf(load(p.a, a + k * p.a_k_stride), load(p.b, b + k * p.b_k_stride), sum);
   if (p.bias.data != nullptr) sum += load(p.bias, bias);
@@ -209,8 +239,6 @@ CAMD_KERNEL(kTileThreads, 1) matmul_tile_kernel(const MatMulArguments p) {
   CAMD_SHARED(memory);
   auto* const left = reinterpret_cast<float*>(memory);  // [product][row]
   float* const right = left + kTile * kTilePitch;       // [product][column]
-  let_next_kernel_start();
-  wait_for_previous_kernel();
   const int thread = static_cast<int>(threadIdx.x), lane = thread % kTile, slow = thread / kTile;
   const std::int64_t rows = p.shape[p.rank - 2], columns = p.shape[p.rank - 1];
   const std::int64_t across = (columns + kTile - 1) / kTile, down = (rows + kTile - 1) / kTile;
@@ -248,6 +276,8 @@ CAMD_KERNEL(kTileThreads, 1) matmul_tile_kernel(const MatMulArguments p) {
       next_right[i] = b_k < p.k && column < columns ? load(p.b, b0 + column * b_column + b_k * p.b_k_stride) : 0.0F;
     }
   };
+  wait_for_previous_kernel();
+  let_next_kernel_start();
   fetch(0);
   for (std::int64_t k0 = 0; k0 < p.k; k0 += kTile) {
     for (int i = 0; i < kTileShare; ++i) {

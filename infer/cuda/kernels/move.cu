@@ -53,15 +53,22 @@ CAMD_DEVICE bool places_of(const MoveArguments& p, unsigned block, int elements,
   return rest == 0;
 }
 
+// Each finds its places before the kernel in front has ended.
 CAMD_DEVICE void move_one(const MoveArguments& p, unsigned block) {
   Places at;
-  if (!places_of(p, block, 1, at)) return;
+  const bool inside = places_of(p, block, 1, at);
+  wait_for_previous_kernel();
+  let_next_kernel_start();
+  if (!inside) return;
   store(p.y, at.to, activate_any(p.activation, at.outside ? p.pad_value : load(p.x, at.from)));
 }
 // Eight elements of y side by side, which lie so in x too.
 CAMD_DEVICE void move_eight(const MoveArguments& p, unsigned block) {
   Places at;
-  if (!places_of(p, block, 8, at)) return;
+  const bool inside = places_of(p, block, 8, at);
+  wait_for_previous_kernel();
+  let_next_kernel_start();
+  if (!inside) return;
   float v[8];
 #pragma unroll
   for (float& one : v) one = p.pad_value;
@@ -71,21 +78,15 @@ CAMD_DEVICE void move_eight(const MoveArguments& p, unsigned block) {
 }
 
 CAMD_KERNEL(kThreads, 1) move_kernel(CAMD_GRID_CONSTANT const MoveArguments p) {
-  let_next_kernel_start();
-  wait_for_previous_kernel();
   move_one(p, blockIdx.x);
 }
 CAMD_KERNEL(kThreads, 1) move_eights_kernel(CAMD_GRID_CONSTANT const MoveArguments p) {
-  let_next_kernel_start();
-  wait_for_previous_kernel();
   move_eight(p, blockIdx.x);
 }
 CAMD_KERNEL(kThreads, 1) moves_kernel(CAMD_GRID_CONSTANT const Together p) {
-  let_next_kernel_start();
   unsigned block = blockIdx.x;
   int which = 0;
   while (which + 1 < p.all.count && block >= p.blocks[which]) block -= p.blocks[which++];
-  wait_for_previous_kernel();
   if (p.eights[which])
     move_eight(p.all.moves[which], block);
   else

@@ -68,6 +68,7 @@ CAMD_DEVICE void wait_for_previous_kernel() {
 }
 // Makes the compiler compute `value` here, before a wait that follows, and not where it is used.
 CAMD_DEVICE void compute_here(int& value) { asm volatile("" : "+r"(value)); }
+CAMD_DEVICE void compute_here(float& value) { asm volatile("" : "+f"(value)); }
 // Lets the next kernel of the stream start as soon as there is room for its blocks.
 CAMD_DEVICE void let_next_kernel_start() {
 #if __CUDA_ARCH__ >= 900

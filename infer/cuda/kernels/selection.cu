@@ -27,12 +27,12 @@ CAMD_DEVICE std::int64_t index_of(const PickArguments& p, std::int64_t o, std::i
 }
 
 CAMD_KERNEL(kThreads, 1) pick_kernel(const PickArguments p) {
-  let_next_kernel_start();
-  wait_for_previous_kernel();
   const std::int64_t t = thread_number();
   const std::int64_t rows = p.updates == nullptr ? p.shape.count : p.shape.size;
-  if (t >= p.shape.outer * rows * p.shape.inner) return;
   const std::int64_t i = t % p.shape.inner, row = t / p.shape.inner % rows, o = t / p.shape.inner / rows;
+  wait_for_previous_kernel();
+  let_next_kernel_start();
+  if (t >= p.shape.outer * rows * p.shape.inner) return;
   if (p.updates == nullptr) {
     store(p.y, position(p.y, o, row, i), load(p.x, position(p.x, o, index_of(p, o, row, i), i)));
     return;
@@ -47,8 +47,8 @@ CAMD_KERNEL(kThreads, 1) pick_kernel(const PickArguments p) {
 }
 
 CAMD_KERNEL(kThreads, 1) cumulative_sum_kernel(const CumSumArguments p) {
-  let_next_kernel_start();
   wait_for_previous_kernel();
+  let_next_kernel_start();
   const std::int64_t line = thread_number();
   if (line >= p.outer * p.inner) return;
   const std::int64_t first = line / p.inner * p.size * p.inner + line % p.inner;
@@ -62,8 +62,8 @@ CAMD_KERNEL(kThreads, 1) cumulative_sum_kernel(const CumSumArguments p) {
 }
 
 CAMD_KERNEL(kThreads, 1) grid_sample_kernel(const GridSampleArguments p) {
-  let_next_kernel_start();
   wait_for_previous_kernel();
+  let_next_kernel_start();
   const std::int64_t t = thread_number();
   if (t >= p.planes * p.plane.points) return;
   const std::int64_t plane = t / p.plane.points, point = t % p.plane.points;
@@ -72,10 +72,8 @@ CAMD_KERNEL(kThreads, 1) grid_sample_kernel(const GridSampleArguments p) {
 }
 
 CAMD_KERNEL(kThreads, 1) select_kernel(const SelectArguments p) {
-  let_next_kernel_start();
-  wait_for_previous_kernel();
   std::int64_t index[kMaxRank];
-  if (!indices_of(p.shape, p.rank, index)) return;
+  const bool inside = indices_of(p.shape, p.rank, index);
   std::int64_t c = 0, a = 0, b = 0, y = 0;
   for (int d = 0; d < kMaxRank; ++d) {
     if (d >= p.rank) continue;
@@ -84,6 +82,9 @@ CAMD_KERNEL(kThreads, 1) select_kernel(const SelectArguments p) {
     b += index[d] * p.b.strides[d];
     y += index[d] * p.y.strides[d];
   }
+  wait_for_previous_kernel();
+  let_next_kernel_start();
+  if (!inside) return;
   store(p.y, y, load(p.condition, c) != 0.0F ? load(p.a, a) : load(p.b, b));
 }
 

@@ -4,6 +4,8 @@
 // Threads: device functions, and functions of their arguments for launches.
 #pragma once
 
+#include <cstdint>
+
 #include "infer/cuda/kernels/generic_tensor.hpp"
 #include "infer/cuda/kernels/primitives.cuh"
 
@@ -11,9 +13,26 @@ namespace camd::infer::cuda {
 
 inline constexpr int kStridedThreads = 256;
 
+// An element, found in the 32 bits that hold it. Of whatever type it is, it is loaded without a branch: several loads are
+// then on their way together.
+struct StridedElement {
+  const unsigned* word;
+  unsigned shift;  // of the element in its word
+  bool wide;       // f32
+};
+CAMD_DEVICE StridedElement strided_element(const Strided& t, std::int64_t at) {
+  const bool wide = t.type == DataType::kF32;
+  const auto address = reinterpret_cast<std::uintptr_t>(t.data) + static_cast<std::uintptr_t>(at << (wide ? 2 : 1));
+  return {reinterpret_cast<const unsigned*>(address & ~std::uintptr_t{3}), static_cast<unsigned>(address & 2) * 8, wide};
+}
+CAMD_DEVICE float value_of(const StridedElement& element, unsigned word) {
+  const auto bits = static_cast<unsigned short>(word >> element.shift);
+  const float narrow = __half2float(*reinterpret_cast<const __half*>(&bits));
+  return element.wide ? *reinterpret_cast<const float*>(&word) : narrow;
+}
 CAMD_DEVICE float load(const Strided& t, std::int64_t at) {
-  if (t.type == DataType::kF32) return static_cast<const float*>(t.data)[at];
-  return __half2float(static_cast<const __half*>(t.data)[at]);
+  const StridedElement element = strided_element(t, at);
+  return value_of(element, *element.word);
 }
 CAMD_DEVICE void store(const Strided& t, std::int64_t at, float value) {
   if (t.type == DataType::kF32)

@@ -68,57 +68,88 @@ tensor_core_f32_kernel(const GenericConvArguments p) {
     top[i] = pixel < pixels ? pixel / p.y.w * p.stride.y - p.pad_top : -0x40000000;  // outside of every image
     left[i] = pixel % p.y.w * p.stride.x - p.pad_left;
   }
-  int ky = 0, kx = 0, slice = 0;  // of what is copied next
+  struct Next {  // what is copied next
+    int ky, kx, slice;
+  };
+  const auto step_on = [&](Next& next) {
+    if (++next.slice < slices) return false;
+    next.slice = 0;
+    if (++next.kx == p.kernel.x) {
+      next.kx = 0;
+      ++next.ky;
+    }
+    return true;
+  };
+  Next next_pixels{0, 0, 0}, next_weights{0, 0, 0};
   const float* tap = p.weights;
-  const auto copy_next = [&](int stage) {
+  const auto copy_pixels = [&](int stage) {
 #pragma unroll
     for (int i = 0; i < Tile::kPixelCopies; ++i) {
       const int v = thread + i * kThreads;
       if (Tile::kPixelVectors % kThreads != 0 && v >= Tile::kPixelVectors) break;
       const int part = v % kVectorsOfRow * 4;
-      const int y = top[i] + ky * p.dilation.y, x = left[i] + kx * p.dilation.x;
-      const int c = slice * kDepth + part;
+      const int y = top[i] + next_pixels.ky * p.dilation.y, x = left[i] + next_pixels.kx * p.dilation.x;
+      const int c = next_pixels.slice * kDepth + part;
       const bool inside = y >= 0 && y < p.x.h && x >= 0 && x < p.x.w && c < padded(p.x.c);
       copy16_async(&tile.pixels[stage][v / kVectorsOfRow * Tile::kRow + part],
                    inside ? at<float>(p.x, y, x, c) : static_cast<const float*>(p.x.data), inside);
     }
+    (void)step_on(next_pixels);
+  };
+  const auto copy_weights = [&](int stage) {
 #pragma unroll
     for (int i = 0; i < Tile::kWeightCopies; ++i) {
       const int v = thread + i * kThreads;
       if (Tile::kWeightVectors % kThreads != 0 && v >= Tile::kWeightVectors) break;
       // 8 input channels of 16 output channels are 32 vectors.
-      const int step = slice * (kDepth / 8) + v / (kChannels * 2);
+      const int step = next_weights.slice * (kDepth / 8) + v / (kChannels * 2);
       const int channel = first_channel + v % (kChannels * 2) / 32 * 16;
       const bool inside = step < depth_of_weights && channel < columns;
       copy16_async(&tile.weights[stage][v * 4], inside ? tap + (step * columns + channel) * 8 + v % 32 * 4 : p.weights,
                    inside);
     }
-    if (++slice == slices) {
-      slice = 0;
-      tap += depth_of_weights * 8 * columns;
-      if (++kx == p.kernel.x) {
-        kx = 0;
-        ++ky;
-      }
-    }
+    if (step_on(next_weights)) tap += depth_of_weights * 8 * columns;
   };
 
-  let_next_kernel_start();
-  wait_for_previous_kernel();
-  const int steps = p.kernel.y * p.kernel.x * slices;
-  for (int step = 0; step < kStages - 1; ++step) {
-    if (step < steps) copy_next(step);
-    copy_commit();
-  }
   const int lane = lane_index();
   const int pixel = warp_index() % 2 * (kPixels / 2);
   const int channel = warp_index() / 2 * (kChannels / 2);
+  // What is needed behind the products, and does not depend on the kernel in front.
+  float bias[kTilesOfChannels][4];
+#pragma unroll
+  for (int n = 0; n < kTilesOfChannels; ++n) {
+    const int c = first_channel + channel + n * 16 + lane % 4 * 4;
+    load4(bias[n], p.bias + (c < padded(p.y.c) ? c : 0));
+  }
+  int made_y[kTilesOfPixels][2], made_x[kTilesOfPixels][2];
+#pragma unroll
+  for (int m = 0; m < kTilesOfPixels; ++m) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int o = first_pixel + pixel + m * 16 + half * 8 + lane / 4;
+      made_y[m][half] = o / p.y.w;
+      made_x[m][half] = o - made_y[m][half] * p.y.w;
+      compute_here(made_y[m][half]);
+      compute_here(made_x[m][half]);
+    }
+  }
+  const int steps = p.kernel.y * p.kernel.x * slices;
+  for (int step = 0; step < min(kStages - 1, steps); ++step) copy_weights(step);  // with the first pixels' group
+  wait_for_previous_kernel();
+  let_next_kernel_start();
+  for (int step = 0; step < kStages - 1; ++step) {
+    if (step < steps) copy_pixels(step);
+    copy_commit();
+  }
   float sum[kTilesOfPixels][kTilesOfChannels][2][4] = {};
   for (int step = 0; step < steps; ++step) {
     const int stage = step % kStages;
     copy_wait_but<kStages - 2>();
     block_sync();
-    if (step + kStages - 1 < steps) copy_next((step + kStages - 1) % kStages);
+    if (step + kStages - 1 < steps) {
+      copy_pixels((step + kStages - 1) % kStages);
+      copy_weights((step + kStages - 1) % kStages);
+    }
     copy_commit();
 #pragma unroll
     for (int k = 0; k < kDepth; k += 8) {
@@ -158,11 +189,10 @@ tensor_core_f32_kernel(const GenericConvArguments p) {
     for (int m = 0; m < kTilesOfPixels; ++m) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const int o = first_pixel + pixel + m * 16 + half * 8 + lane / 4;
-        if (o >= pixels) continue;
+        if (made_y[m][half] >= p.y.h) continue;
         float four[4];
         for (int i = 0; i < 4; ++i) four[i] = sum[m][n][i / 2][half * 2 + i % 2];
-        finish4<float>(p, four, o / p.y.w, o % p.y.w, c);
+        finish4<float>(p, four, bias[n], made_y[m][half], made_x[m][half], c);
       }
     }
   }

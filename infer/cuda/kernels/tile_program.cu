@@ -41,7 +41,20 @@ CAMD_DEVICE int enlarged_from(int at, int from, int to) {
   return to == from ? at : to == 2 * from ? at >> 1 : at * from / to;
 }
 
-CAMD_DEVICE void load(const TileStage& s, const void* read, const BlockPosition& at) {
+// Before a block's first fetch from an image.
+CAMD_DEVICE void wait_if(bool first) {
+  if (!first) return;
+  wait_for_previous_kernel();
+  let_next_kernel_start();
+}
+// Where a phase begins: what the block has fetched and made so far is there.
+CAMD_DEVICE void begin_phase() {
+  copy_wait_all();
+  block_sync();
+}
+
+// `first`: of the block. Then it waits for the kernel in front, but finds its first words before.
+CAMD_DEVICE void load(const TileStage& s, const void* read, const BlockPosition& at, bool first) {
   const int depth = s.depth, groups = s.channels / 8, width = s.w;
   const Divider by_depth = s.by_depth, by_w = s.by_w;
   const int total = s.h * width * depth;
@@ -50,18 +63,35 @@ CAMD_DEVICE void load(const TileStage& s, const void* read, const BlockPosition&
   const int source_h = s.source_h, source_w = s.source_w;
   const auto* const image = static_cast<const __half*>(read);
   unsigned char* const to = at.memory + s.to;
-  for (int i = at.thread; i < total; i += at.threads) {
-    const int index = divide(i, by_depth);
-    const int group = i - index * depth;
-    const int row = divide(index, by_w), left_of = index - row * width;
-    const int y = y0 + row, x = x0 + left_of;
-    const bool inside = within(y, image_h) && within(x, image_w) && group < groups;
-    const int from = enlarged_from(y, source_h, image_h) * source_w + enlarged_from(x, source_w, image_w);
-    copy16_async(to + row * to_row + left_of * to_pixel + group * 16, image + from * pitch + group * 8, inside);
+  constexpr int kAtOnce = 4;
+  for (int begin = at.thread; begin < total || first; begin += kAtOnce * at.threads) {
+    int target[kAtOnce], source[kAtOnce];  // offsets; a source of -1 is outside of the image
+#pragma unroll
+    for (int u = 0; u < kAtOnce; ++u) {
+      const int i = begin + u * at.threads;
+      const int index = divide(i, by_depth);
+      const int group = i - index * depth;
+      const int row = divide(index, by_w), left_of = index - row * width;
+      const int y = y0 + row, x = x0 + left_of;
+      const bool inside = within(y, image_h) && within(x, image_w) && group < groups;
+      const int from = enlarged_from(y, source_h, image_h) * source_w + enlarged_from(x, source_w, image_w);
+      target[u] = row * to_row + left_of * to_pixel + group * 16;
+      source[u] = inside ? from * pitch + group * 8 : -1;
+      compute_here(target[u]);
+      compute_here(source[u]);
+    }
+    wait_if(first);
+    first = false;
+#pragma unroll
+    for (int u = 0; u < kAtOnce; ++u) {
+      if (begin + u * at.threads >= total) break;
+      copy16_async(to + target[u], image + max(source[u], 0), source[u] >= 0);
+    }
   }
 }
 
-CAMD_DEVICE void load_sum(const TileStage& s, const void* read, const void* also_read, const BlockPosition& at) {
+CAMD_DEVICE void load_sum(const TileStage& s, const void* read, const void* also_read, const BlockPosition& at,
+                          bool waits) {
   const int depth = s.depth, groups = s.channels / 8, width = s.w;
   const Divider by_depth = s.by_depth, by_w = s.by_w;
   const int total = s.h * width * depth;
@@ -71,6 +101,7 @@ CAMD_DEVICE void load_sum(const TileStage& s, const void* read, const void* also
   const auto* const image = static_cast<const __half*>(read);
   const auto* const added = static_cast<const __half*>(also_read);
   unsigned char* const to = at.memory + s.to;
+  wait_if(waits);
   constexpr int kAtOnce = 4;  // that are on their way together
   for (int first = at.thread; first < total; first += kAtOnce * at.threads) {
     Half8 own[kAtOnce], other[kAtOnce];
@@ -150,6 +181,7 @@ CAMD_DEVICE void write_planes(const TileProgramArguments& p, const TileStage& s,
   const auto* const planes = reinterpret_cast<const Plane*>(at.memory + s.planes_at);
   const bool wide = p.plane_type == DataType::kF32;
   const bool aligned = (image_w & 7) == 0 && p.planes_aligned;  // tiles begin at multiples of 8 pixels
+  begin_phase();
   for (int unit = at.warp; unit < s.units; unit += at.warps) {
     const int chunk = divide(unit, by_groups);
     const int group = unit - chunk * groups;
@@ -300,6 +332,7 @@ CAMD_DEVICE void add_nine(float (&sums)[kMt][2 * kNt][4], const SharedAddress (&
   }
 }
 
+// What it needs of the stage it reads before the phase begins.
 template <bool kSpecial, int kMt, int kNt>
 CAMD_DEVICE void dense(const TileStage& s, void* written, const BlockPosition& at, int column, int first_unit) {
   const int lane = lane_index();
@@ -322,16 +355,21 @@ CAMD_DEVICE void dense(const TileStage& s, void* written, const BlockPosition& a
   const unsigned char* const add = at.memory + s.add_at + column * n16 * 32 + (lane & 3) * 8;
   const int add_pixel = s.add_pixel;
   auto* const image = static_cast<__half*>(written) + (y0 * image_w + x0) * pitch + column * n16 * 16 + (lane & 3) * 4;
-  for (int unit = first_unit; unit < units; unit += at.warps) {
-    const int row_unit = divide(unit, by_columns);
-    const int n_first = (unit - row_unit * columns) * kNt;
-    SharedAddress left[kMt];
+  int row_unit, n_first;
+  SharedAddress left[kMt];
+  const auto find = [&](int unit) {
+    row_unit = divide(unit, by_columns);
+    n_first = (unit - row_unit * columns) * kNt;
 #pragma unroll
     for (int m = 0; m < kMt; ++m) {
       const int index = min((row_unit * kMt + m) * 16 + (lane & 15), pixels - 1);
       const int row = divide(index, by_w);
       left[m] = source + (row * row_stride + (index - row * width) * pixel_stride);
     }
+  };
+  find(first_unit);
+  if (s.barrier) begin_phase();
+  for (int unit = first_unit; unit < units; unit += at.warps, find(unit)) {
     // The bias comes last: sums that begin equal are copied before every step.
     float sums[kMt][2 * kNt][4] = {};
     float4 bias[kNt];
@@ -415,23 +453,18 @@ tile_program_kernel(CAMD_GRID_CONSTANT const TileProgramArguments p) {
   copy_wait_but<1>();
   block_sync();
   if (p.sink_count != 0) list_planes(p, stages[count - 1], at);
-  wait_for_previous_kernel();
-  let_next_kernel_start();
+  wait_if(stages[0].kind != TileStageKind::kLoad);
   int taken = 0;  // units of this phase so far, modulo the number of warps: the next stage's units begin there
   for (int i = 0; i < count; ++i) {
     const TileStage& s = stages[i];
-    if (s.barrier) {
-      copy_wait_all();
-      block_sync();
-      taken = 0;
-    }
+    if (s.barrier) taken = 0;
     const int first = (at.warp - taken) & (at.warps - 1);
     const int here = i == p.split_stage ? column : 0;
     taken = (taken + s.units) & (at.warps - 1);
     if (s.kind == TileStageKind::kLoad && p.added[i] != nullptr)
-      load_sum(s, p.read[i], p.added[i], at);
+      load_sum(s, p.read[i], p.added[i], at, i == 0);
     else if (s.kind == TileStageKind::kLoad)
-      load(s, p.read[i], at);
+      load(s, p.read[i], at, i == 0);
     else if (s.kind == TileStageKind::kPlanes)
       write_planes(p, s, at);
     else if (s.unit == 0)

@@ -18,8 +18,8 @@ using selection::rank_key;
 constexpr int kThreads = kStridedThreads;
 
 CAMD_KERNEL(kThreads, 1) count_before_kernel(const TopKArguments p) {
-  let_next_kernel_start();
   wait_for_previous_kernel();
+  let_next_kernel_start();
   const std::int64_t t = static_cast<std::int64_t>(blockIdx.x) * kThreads + static_cast<std::int64_t>(threadIdx.x);
   if (t >= p.outer * p.size * p.inner) return;
   // Neighbouring threads take neighbouring positions of one line.
