@@ -74,6 +74,37 @@ TEST(TileLayout, LayersAreJoinedOnlyWhereAnotherBlockFindsRoomBesideThem) {
   EXPECT_TRUE(cuda::lay_out(group, std::size_t{227} * 1024).has_value());
 }
 
+// One 1x1 layer.
+cuda::TileGroup one_layer(int side, int from, int to) {
+  cuda::TileGroup group;
+  group.images = {{side, side, from, false}, {side, side, to, true}};
+  cuda::TileLayer layer;
+  layer.from = 0;
+  layer.to = 1;
+  layer.channels = to;
+  group.layers = {layer};
+  return group;
+}
+
+TEST(TileLayout, ALayerAloneTakesMostOfAProcessorOnlyWhereThatSavesMuch) {
+  constexpr std::size_t kAll = std::size_t{227} * 1024, kHalf = kAll / 2;
+  const auto much = cuda::lay_out(one_layer(20, 896, 512), kAll), little = cuda::lay_out(one_layer(20, 128, 256), kAll);
+  const auto bounded = cuda::lay_out(one_layer(20, 896, 512), kHalf);
+  ASSERT_TRUE(much.has_value() && little.has_value() && bounded.has_value());
+  EXPECT_GT(much->program.shared_bytes, static_cast<int>(kHalf));
+  EXPECT_LT(much->cost, 0.8 * bounded->cost);
+  EXPECT_LT(little->program.shared_bytes, static_cast<int>(kHalf));
+}
+
+TEST(TileLayout, TheSameEstimateOfANetworkTellsOfLayoutsForBothPurposes) {
+  constexpr std::size_t kShared = std::size_t{111} * 1024;
+  const auto grouping = cuda::lay_out(two_layers(), kShared, cuda::LayoutFor::kGrouping);
+  const auto running = cuda::lay_out(two_layers(), kShared, cuda::LayoutFor::kRunning);
+  ASSERT_TRUE(grouping.has_value() && running.has_value());
+  EXPECT_LE(grouping->cycles + cuda::kShareOfWork * grouping->work,
+            running->cycles + cuda::kShareOfWork * running->work);
+}
+
 TEST(TileLayout, NoneWhereALayerReadsAnImageOfAnotherStep) {
   cuda::TileGroup group = two_layers();
   group.layers[1].from = 0;  // the 18x30 image at stride 1 cannot make 9x15 rows that end with the others

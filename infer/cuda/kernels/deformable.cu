@@ -140,9 +140,9 @@ deformable_eights_kernel(CAMD_GRID_CONSTANT const DeformableArguments p, const i
       head * level.grid.strides[0] + query * level.grid.strides[1] + point * level.grid.strides[2];
   const StridedElement found_x = strided_element(level.grid, place),
                        found_y = strided_element(level.grid, place + level.grid.strides[3]),
-                       found_weight = strided_element(
-                           p.weights, head * p.weights.strides[0] + query * p.weights.strides[1] +
-                                          (has_point ? lane : 0) * p.weights.strides[2]);
+                       found_weight =
+                           strided_element(p.weights, head * p.weights.strides[0] + query * p.weights.strides[1] +
+                                                          (has_point ? lane : 0) * p.weights.strides[2]);
   wait_for_previous_kernel();
   let_next_kernel_start();
   if (item >= p.heads * p.queries) return;  // a whole warp
@@ -155,8 +155,7 @@ deformable_eights_kernel(CAMD_GRID_CONSTANT const DeformableArguments p, const i
   }
   const __half* const base = static_cast<const __half*>(p.levels[0].x.data);
   if (has_point) {
-    const Corners c =
-        corners_of(level, value_of(found_x, word_x), value_of(found_y, word_y), p.align_corners, weight);
+    const Corners c = corners_of(level, value_of(found_x, word_x), value_of(found_y, word_y), p.align_corners, weight);
     const int at = static_cast<int>(static_cast<const __half*>(level.x.data) - base) +
                    static_cast<int>(head * level.x.strides[0]) + c.at;
 #pragma unroll

@@ -77,12 +77,8 @@ CAMD_DEVICE void move_eight(const MoveArguments& p, unsigned block) {
   store_eight(p.y, at.to, v);
 }
 
-CAMD_KERNEL(kThreads, 1) move_kernel(CAMD_GRID_CONSTANT const MoveArguments p) {
-  move_one(p, blockIdx.x);
-}
-CAMD_KERNEL(kThreads, 1) move_eights_kernel(CAMD_GRID_CONSTANT const MoveArguments p) {
-  move_eight(p, blockIdx.x);
-}
+CAMD_KERNEL(kThreads, 1) move_kernel(CAMD_GRID_CONSTANT const MoveArguments p) { move_one(p, blockIdx.x); }
+CAMD_KERNEL(kThreads, 1) move_eights_kernel(CAMD_GRID_CONSTANT const MoveArguments p) { move_eight(p, blockIdx.x); }
 CAMD_KERNEL(kThreads, 1) moves_kernel(CAMD_GRID_CONSTANT const Together p) {
   unsigned block = blockIdx.x;
   int which = 0;

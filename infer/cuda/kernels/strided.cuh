@@ -13,8 +13,8 @@ namespace camd::infer::cuda {
 
 inline constexpr int kStridedThreads = 256;
 
-// An element, found in the 32 bits that hold it. Of whatever type it is, it is loaded without a branch: several loads are
-// then on their way together.
+// An element, found in the 32 bits that hold it. Of whatever type it is, it is loaded without a branch: several loads
+// are then on their way together.
 struct StridedElement {
   const unsigned* word;
   unsigned shift;  // of the element in its word
@@ -23,7 +23,8 @@ struct StridedElement {
 CAMD_DEVICE StridedElement strided_element(const Strided& t, std::int64_t at) {
   const bool wide = t.type == DataType::kF32;
   const auto address = reinterpret_cast<std::uintptr_t>(t.data) + static_cast<std::uintptr_t>(at << (wide ? 2 : 1));
-  return {reinterpret_cast<const unsigned*>(address & ~std::uintptr_t{3}), static_cast<unsigned>(address & 2) * 8, wide};
+  return {reinterpret_cast<const unsigned*>(address & ~std::uintptr_t{3}), static_cast<unsigned>(address & 2) * 8,
+          wide};
 }
 CAMD_DEVICE float value_of(const StridedElement& element, unsigned word) {
   const auto bits = static_cast<unsigned short>(word >> element.shift);

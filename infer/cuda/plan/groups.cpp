@@ -58,6 +58,7 @@ class Grouper {
     }
     while (change_best()) {
     }
+    lay_out_longest_chain();
     for (Unit& unit : units_) {
       if (!unit.program || better_by_conv(unit)) continue;
       const int at = unit.ops.front();
@@ -116,7 +117,7 @@ class Grouper {
     if (known != built_.end()) return known->second;
     std::optional<TileProgramPlan> made = describe(ops);
     if (made) {
-      const std::optional<TileLayout> layout = lay_out(made->group, options_.shared_bytes);
+      const auto layout = lay_out(made->group, options_.shared_bytes, LayoutFor::kGrouping);
       if (layout)
         made->layout = *layout;
       else
@@ -314,6 +315,34 @@ class Grouper {
       sum += cycles[static_cast<std::size_t>(u)];
     }
     return longest + kShareOfWork * work + kShareOfSum * sum;
+  }
+
+  // The kernels of the longest chain get the layouts that take the least time by themselves. Others keep those that leave
+  // most of the GPU to what runs beside them. What the groups were chosen by stays: it tells the lanes.
+  void lay_out_longest_chain() {
+    const int units = static_cast<int>(units_.size());
+    const std::vector<std::vector<int>> into = edges(unit_of_, units);
+    std::vector<double> end(units_.size(), 0.0);
+    std::vector<int> before(units_.size(), -1);  // the unit in front in the longest chain that ends here
+    int last = -1;
+    for (const int u : sorted_units(unit_of_, units, into)) {
+      const auto at = static_cast<std::size_t>(u);
+      for (const int v : into[at]) {
+        if (before[at] < 0 || end[static_cast<std::size_t>(v)] > end[static_cast<std::size_t>(before[at])])
+          before[at] = v;
+      }
+      end[at] = units_[at].cycles + (before[at] < 0 ? 0.0 : end[static_cast<std::size_t>(before[at])]);
+      if (last < 0 || end[at] > end[static_cast<std::size_t>(last)]) last = u;
+    }
+    for (int u = last; u >= 0; u = before[static_cast<std::size_t>(u)]) {
+      Unit& unit = units_[static_cast<std::size_t>(u)];
+      if (!unit.program) continue;
+      std::optional<TileLayout> layout = lay_out(unit.program->group, options_.shared_bytes, LayoutFor::kRunning);
+      if (!layout) continue;
+      layout->cycles = unit.cycles;
+      layout->work = unit.work;
+      unit.program->layout = std::move(*layout);
+    }
   }
 
   [[nodiscard]] bool reads(int reader, ValueId id) const {

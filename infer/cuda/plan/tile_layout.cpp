@@ -3,28 +3,89 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 #include "infer/cuda/plan/packing.hpp"
 
 namespace camd::infer::cuda {
 namespace {
 
-// What one H200 does with this kernel, as measured (docs/experiments.md). A phase takes what its busiest warp takes, or
-// what all warps of the processor together ask of its shared memory, its tensor cores or its issue slots, whichever is
-// most. Other GPUs differ, the order of layouts hardly does.
+constexpr std::array kSides = {4, 5, 6, 8, 10, 12, 16, 20, 32};
+constexpr std::array kColumns = {1, 2, 3, 4, 5, 8, 15, 16};
+constexpr std::array kMoreSides = {2, 3, 4, 5, 6, 7, 8, 10, 12, 13, 14, 16, 20, 26, 32, 40};
+constexpr std::array kMoreColumns = {1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 16, 20, 24, 32};
+
+// What a GPU does with this kernel. A phase takes what its busiest warp takes, or what all warps of the processor
+// together ask of its shared memory, its tensor cores or its issue slots, whichever is most. Times are cycles.
+struct Costs {
+  double start;         // between two kernels
+  double load_latency;  // from the first fetch to the last arrival
+  double load_bytes;    // of images, a cycle and processor
+  double barrier;
+  double fetch_bytes;   // of weights that nothing hides, a cycle and processor
+  double late_start;    // of a block before its weights are under way
+  double instruction;   // of a warp alone
+  double issue;         // of the processor
+  double beside;        // of its time that a warp waits longer for each further block
+  double beside_warp;   // and for each further warp than 8
+  double shared_bytes;  // a cycle and processor
+  double step_latency;  // of a warp, from a step's fragments to its sums
+  double not_ahead;     // and more, where they are not fetched during the step before
+  double product;       // of a quarter of the processor, 16 x 8 x 16
+  double around;        // instructions around the steps of a unit, as multiples of a count of the source
+  double setup;         // instructions of a stage that nothing hides
+  double stage;         // instructions for each stage that is read
+  double word;          // instructions for 16 bytes that are loaded
+  double share_of_work;  // the weight of `work` beside `cycles`
+  std::span<const int> sides, columns;  // of tiles that are tried, and of blocks that share one
+};
+// Fitted to a network in which kernels meet each other, are met for the first time, and share the GPU (one H200, the
+// reference detector). Chooses groups.
+constexpr Costs kInNetwork{.start = 2400,
+                           .load_latency = 1100,
+                           .load_bytes = 1e9,
+                           .barrier = 300,
+                           .fetch_bytes = 40,
+                           .late_start = 800,
+                           .instruction = 6.5,
+                           .issue = 0.3,
+                           .beside = 0.5,
+                           .beside_warp = 0.03,
+                           .shared_bytes = 110,
+                           .step_latency = 44,
+                           .not_ahead = 60,
+                           .product = 8,
+                           .around = 1,
+                           .setup = 110,
+                           .stage = 60,
+                           .word = 36,
+                           .share_of_work = kShareOfWork,
+                           .sides = kSides,
+                           .columns = kColumns};
+// Fitted to 19,000 layouts of 369 groups, each in a row of its like (one H100, docs/experiments.md). Chooses layouts:
+// of one group these differ in what they do, not in what is around them.
+constexpr Costs kInARow{.start = 1470,
+                        .load_latency = 0,
+                        .load_bytes = 44,
+                        .barrier = 420,
+                        .fetch_bytes = 280,
+                        .late_start = 0,
+                        .instruction = 4.3,
+                        .issue = 0.5,
+                        .beside = 0.1,
+                        .beside_warp = 0.045,
+                        .shared_bytes = 74,
+                        .step_latency = 17,
+                        .not_ahead = 50,
+                        .product = 14,
+                        .around = 1.93,
+                        .setup = 13,
+                        .stage = 79,
+                        .word = 29,
+                        .share_of_work = 1,
+                        .sides = kMoreSides,
+                        .columns = kMoreColumns};
 constexpr int kProcessors = 132;
-constexpr double kStart = 2400;        // cycles between two kernels
-constexpr double kLoadLatency = 1100;  // from the first fetch to the last arrival
-constexpr double kBarrier = 300;
-constexpr double kFetchBytes = 40;    // of weights that nothing hides, a cycle and processor
-constexpr double kInstruction = 6.5;  // cycles, of a warp alone
-constexpr double kIssue = 0.3;        // cycles of the processor
-constexpr double kBeside = 0.5;       // of its time that a warp waits longer for each further block
-constexpr double kBesideWarp = 0.03;  // and for each further warp than 8
-constexpr double kSharedBytes = 110;  // a cycle and processor
-constexpr double kStepLatency = 44;   // of a warp, from a step's fragments to its sums
-constexpr double kProduct = 8;        // cycles of a quarter of the processor, 16 x 8 x 16
-constexpr double kLateStart = 800;    // cycles of a block before its weights are under way
 // For what a block writes of an output in one piece, a row of its tile. Across the bus it costs three times as much, at
 // whatever length up to 64 bytes; not every network's outputs lie there.
 constexpr double kPiece = 0.8;
@@ -34,7 +95,6 @@ constexpr int kMostTilePixels = 512;
 
 constexpr int kLastPhase = 1000;
 
-constexpr std::array kSides = {4, 5, 6, 8, 10, 12, 16, 20, 32};
 
 // Rows and columns of an image that a block makes, relative to step * (its number): from -back up to end.
 struct Span {
@@ -59,7 +119,8 @@ Span needed(const Span& out, int stride, int kernel, int pad) {
 
 class Layouter {
  public:
-  Layouter(const TileGroup& group, std::size_t shared_bytes) : group_(group), shared_bytes_(shared_bytes) {
+  Layouter(const TileGroup& group, std::size_t shared_bytes, const Costs& costs)
+      : group_(group), shared_bytes_(shared_bytes), costs_(costs) {
     const TileLayer& last = group_.layers.back();
     base_ = group_.images[static_cast<std::size_t>(last.to)];
     planes_ = std::any_of(group_.layers.begin(), group_.layers.end(), [](const TileLayer& l) { return l.planes; });
@@ -68,14 +129,14 @@ class Layouter {
 
   std::optional<TileLayout> best() {
     if (group_.layers.size() + loaded_.size() + group_.parts.size() + 1 > kMaxTileStages) return {};
-    for (const int ty : kSides) {
-      for (const int tx : kSides) {
+    for (const int ty : costs_.sides) {
+      for (const int tx : costs_.sides) {
         // Larger than the image helps nobody; smaller ones than a row of products waste them.
         if (ty * tx > kMostTilePixels || ty * tx < 16 || tx < ty) continue;
         if (planes_ && tx % kPlaneRun != 0) continue;
         if ((ty > 4 && ty >= 2 * base_.h) || (tx > 4 && tx >= 2 * base_.w)) continue;
         if (!find_regions(ty, tx)) continue;
-        for (const int columns : {1, 2, 3, 4, 5, 8, 15, 16}) {
+        for (const int columns : costs_.columns) {
           if (columns > 1 && !splits(columns)) continue;
           for (const int threads : {256, 512}) try_layout(ty, tx, columns, threads);
         }
@@ -172,36 +233,84 @@ class Layouter {
     int units = 0;
     double setup = 0, each = 0;                         // cycles of a warp: once, and for each unit
     double issued = 0, shared_bytes = 0, products = 0;  // of all its units: instructions, bytes read, 16 x 8 x 16
-    [[nodiscard]] double alone(int warps) const {
+    [[nodiscard]] double alone(const Costs& costs, int warps) const {
       const int rounds = (units + warps - 1) / warps;
-      return (setup + rounds * each) * (1 + kBesideWarp * (warps - 8));
+      return (setup + rounds * each) * (1 + costs.beside_warp * (warps - 8));
     }
     // Of a processor with so many blocks like this one.
-    [[nodiscard]] double cycles(int warps, int blocks) const {
+    [[nodiscard]] double cycles(const Costs& costs, int warps, int blocks) const {
       const double quarters = std::min(4, std::min(units, warps) * blocks);
-      return std::max({alone(warps) * (1 + kBeside * (blocks - 1)), blocks * issued * kIssue,
-                       blocks * shared_bytes / kSharedBytes, blocks * products * kProduct / quarters});
+      return std::max({alone(costs, warps) * (1 + costs.beside * (blocks - 1)), blocks * issued * costs.issue,
+                       blocks * shared_bytes / costs.shared_bytes, blocks * products * costs.product / quarters});
+    }
+    // Stages of a phase share its warps: their units go on where those of the stage before ended.
+    void add(const Work& stage) {
+      setup += stage.setup;
+      each = (units * each + stage.units * stage.each) / (units + stage.units);
+      units += stage.units;
+      issued += stage.issued;
+      shared_bytes += stage.shared_bytes;
+      products += stage.products;
     }
   };
 
-  [[nodiscard]] static Work dense_work(const TileStage& s, int unit, bool leaves, bool adds) {
+  [[nodiscard]] static Work dense_work(const Costs& costs, const TileStage& s, int unit, bool leaves, bool adds) {
     const int mt = kTileUnits[unit][0], nt = kTileUnits[unit][1];
     const int steps = s.depth * s.kernel * s.kernel;
     const bool ahead = s.depth % 2 == 0 || s.depth % 3 == 0 || (s.depth == 1 && s.kernel == 3);
     Work w;
     w.units = (s.h * s.w + 16 * mt - 1) / (16 * mt) * (s.n16 / nt);
     const int quad = leaves ? 17 : 15;
-    const int around = 14 * mt + 10 * nt + 2 * mt * (14 + (leaves ? 8 : 0) + nt * (quad + (adds ? 20 : 0)));
+    const double around =
+        costs.around * (14 * mt + 10 * nt + 2 * mt * (14 + (leaves ? 8 : 0) + nt * (quad + (adds ? 20 : 0))));
     const int step = mt + nt + 2 * mt * nt + (ahead ? 3 : 10);
-    constexpr int kSetup = 110;
-    w.setup = kSetup * kInstruction;
-    w.each =
-        around * kInstruction + steps * std::max(ahead ? kStepLatency : kStepLatency + 60, 2.0 * mt * nt * kProduct);
-    w.issued = w.units * (around + steps * step) + 8 * kSetup;
+    w.setup = costs.setup * costs.instruction;
+    w.each = around * costs.instruction +
+             steps * std::max(costs.step_latency + (ahead ? 0 : costs.not_ahead), 2.0 * mt * nt * costs.product);
+    w.issued = w.units * (around + steps * step) + 8 * costs.setup;
     w.shared_bytes = w.units * steps * (mt + nt) * 512.0;
     w.products = w.units * steps * 2.0 * mt * nt;
     return w;
   }
+
+  // What a layout does, from which its time is estimated.
+  struct Doing {
+    int blocks = 0, threads = 0, shared_bytes = 0, weight_bytes = 0, stages = 0;
+    double load_bytes = 0;
+    int plane_rounds = 0;  // of a warp that writes outputs; 0: there are none
+    struct Dense {
+      TileStage stage;
+      bool begins, leaves, adds;
+    };
+    std::vector<Dense> dense;
+  };
+  struct Times {
+    double cycles = 0, work = 0;  // TileLayout's
+  };
+  [[nodiscard]] static Times estimate(const Costs& costs, const Doing& doing) {
+    const int warps = doing.threads / 32;
+    std::vector<Work> phases;
+    for (const Doing::Dense& d : doing.dense) {
+      if (d.begins) phases.emplace_back();
+      phases.back().add(dense_work(costs, d.stage, d.stage.unit, d.leaves, d.adds));
+    }
+    double own = costs.instruction *
+                 (60 + doing.stages * costs.stage + costs.word * (doing.load_bytes / 16 / doing.threads + 0.5));
+    if (doing.plane_rounds != 0) own += costs.instruction * (60 + doing.plane_rounds * 50.0) + costs.barrier;
+    const int fit =
+        std::max(1, std::min(kProcessorShared / (doing.shared_bytes + 1024), kProcessorThreads / doing.threads));
+    const auto wave_of = [&](int beside) {
+      double wave = costs.load_latency + own + beside * doing.load_bytes / costs.load_bytes;
+      // Where there is no room beside a block of the kernel in front, weights are fetched when that one has ended.
+      if (fit < 2) wave += costs.late_start + doing.weight_bytes / costs.fetch_bytes;
+      for (const Work& w : phases) wave += costs.barrier + w.cycles(costs, warps, beside);
+      return wave;
+    };
+    const int each = (doing.blocks + kProcessors - 1) / kProcessors, beside = std::min(fit, each);
+    const int waves = (each + beside - 1) / beside;
+    return {costs.start + waves * wave_of(beside), doing.blocks * wave_of(fit) / fit / kProcessors};
+  }
+
   void try_layout(int ty, int tx, int columns, int threads) {
     TileLayout made;
     made.stages.reserve(kMaxTileStages);
@@ -213,14 +322,14 @@ class Layouter {
     const int warps = threads / 32;
     int at = static_cast<int>((loaded_.size() + group_.parts.size() + group_.layers.size() + (planes_ ? 1 : 0)) *
                               sizeof(TileStage));
-    double load_bytes = 0;
+    Doing doing;
     for (const int v : loaded_) {
       TileStage& s = add_stage(made, v, -1);
       s.kind = TileStageKind::kLoad;
       s.depth = words_of(v);
       s.by_depth = make_divider(s.depth);
       set_pixels(s, v);
-      load_bytes += 16.0 * s.h * s.w * s.depth * (group_.images[static_cast<std::size_t>(v)].sum ? 2 : 1);
+      doing.load_bytes += 16.0 * s.h * s.w * s.depth * (group_.images[static_cast<std::size_t>(v)].sum ? 2 : 1);
     }
     for (std::size_t i = 0; i < group_.parts.size(); ++i) {
       const TilePart& part = group_.parts[i];
@@ -230,19 +339,16 @@ class Layouter {
       s.depth = part.channels / 8;
       s.by_depth = make_divider(s.depth);
       set_pixels(s, part.image);
-      load_bytes += 16.0 * s.h * s.w * s.depth;
+      doing.load_bytes += 16.0 * s.h * s.w * s.depth;
     }
-    std::vector<Work> phases;
+    doing.stages = p.stage_count;
     double pieces = 0;  // of outputs
-    double own = 0;     // cycles of a warp outside of phases
-    own += kInstruction * (60 + made.program.stage_count * 60 + 36 * (load_bytes / 16 / threads + 0.5));
     int phase = 0;
     for (const std::size_t i : order_) {
       const TileLayer& layer = group_.layers[i];
       TileStage& s = add_stage(made, -1, static_cast<int>(i));
       s.kind = TileStageKind::kDense;
       s.barrier = phase_[i] != phase;
-      if (s.barrier) phases.emplace_back();
       phase = phase_[i];
       s.kernel = static_cast<std::uint8_t>(layer.kernel);
       s.stride = static_cast<std::uint8_t>(layer.stride);
@@ -257,8 +363,8 @@ class Layouter {
       bool first = true;
       for (int unit = 0; unit < kTileUnitCount; ++unit) {
         if (s.n16 % kTileUnits[unit][1] != 0) continue;
-        const Work other = dense_work(s, unit, to.stored && !layer.planes, layer.add >= 0);
-        if (first || other.cycles(warps, 1) < work.cycles(warps, 1)) {
+        const Work other = dense_work(costs_, s, unit, to.stored && !layer.planes, layer.add >= 0);
+        if (first || other.cycles(costs_, warps, 1) < work.cycles(costs_, warps, 1)) {
           work = other;
           s.unit = static_cast<std::uint8_t>(unit);
         }
@@ -271,14 +377,7 @@ class Layouter {
       s.by_depth = make_divider(s.depth);
       s.by_columns = make_divider(std::max(1, s.n16 / kTileUnits[s.unit][1]));
       s.units = work.units;
-      Work& all = phases.back();
-      // Stages of a phase share its warps: their units go on where those of the stage before ended.
-      all.setup += work.setup;
-      all.each = (all.units * all.each + work.units * work.each) / (all.units + work.units);
-      all.units += work.units;
-      all.issued += work.issued;
-      all.shared_bytes += work.shared_bytes;
-      all.products += work.products;
+      doing.dense.push_back({s, s.barrier, to.stored && !layer.planes, layer.add >= 0});
       if (static_cast<std::size_t>(at) > shared_bytes_) return;
     }
     p.program_bytes = at;
@@ -296,32 +395,22 @@ class Layouter {
       s.units = (runs + 3) / 4 * s.depth;
       s.planes_at = at;
       at += s.depth * 8 * kPlaneBytes;
-      const int rounds = (s.units + warps - 1) / warps;
-      own += kInstruction * (60 + rounds * 50.0) + kBarrier;
+      doing.plane_rounds = (s.units + warps - 1) / warps;
       pieces += static_cast<double>(s.h) * s.channels * p.tiles_y * p.tiles_x;
     }
-    const int weight_bytes = at;
+    doing.weight_bytes = at;
     if (!place_images(made, at)) return;
     p.shared_bytes = at;
-
-    const int blocks = p.tiles_y * p.tiles_x * columns;
-    const int fit = std::max(1, std::min(kProcessorShared / (at + 1024), kProcessorThreads / threads));
-    const int each = (blocks + kProcessors - 1) / kProcessors;
-    const auto wave_of = [&](int beside) {
-      double wave = kLoadLatency + own;
-      // Where there is no room beside a block of the kernel in front, weights are fetched when that one has ended.
-      if (fit < 2) wave += kLateStart + weight_bytes / kFetchBytes;
-      for (const Work& w : phases) wave += kBarrier + w.cycles(warps, beside);
-      return wave;
-    };
-    const int beside = std::min(fit, each);
-    const int waves = (each + beside - 1) / beside;
-    made.cycles = kStart + waves * wave_of(beside);
-    made.work = blocks * wave_of(fit) / fit / kProcessors;
-    const double cost = made.cycles + kShareOfWork * made.work + kPiece * pieces;
-    if (best_ && cost >= best_cost_) return;
+    doing.shared_bytes = at;
+    doing.blocks = p.tiles_y * p.tiles_x * columns;
+    doing.threads = threads;
+    const Times times = estimate(costs_, doing), network = estimate(kInNetwork, doing);
+    made.cycles = network.cycles;
+    made.work = network.work;
+    const double cost = times.cycles + costs_.share_of_work * times.work + kPiece * pieces;
+    if (best_ && cost >= best_->cost) return;
     best_ = std::move(made);
-    best_cost_ = cost;
+    best_->cost = cost;
   }
   // Good until the next one is added.
   static TileStage& add_stage(TileLayout& made, int image, int layer) {
@@ -437,6 +526,7 @@ class Layouter {
 
   const TileGroup& group_;
   const std::size_t shared_bytes_;
+  const Costs& costs_;
   TileImage base_;
   bool planes_ = false;
   std::vector<int> phase_;          // of each layer, from 1
@@ -445,16 +535,21 @@ class Layouter {
   std::vector<int> loaded_;
   std::vector<Region> regions_;
   std::optional<TileLayout> best_;
-  double best_cost_ = 0;
 };
 
 }  // namespace
 
-std::optional<TileLayout> lay_out(const TileGroup& group, std::size_t shared_bytes) {
+std::optional<TileLayout> lay_out(const TileGroup& group, std::size_t shared_bytes, LayoutFor purpose) {
+  const Costs& costs = purpose == LayoutFor::kGrouping ? kInNetwork : kInARow;
   // Where a block of the longest chain has half of a processor's memory, what runs beside it must do with the rest.
   constexpr std::size_t kHalf = kProcessorShared / 2 - 2048;  // each block takes 1 KB more
-  std::optional<TileLayout> made = Layouter(group, std::min(shared_bytes, kHalf)).best();
-  if (!made && group.layers.size() == 1) made = Layouter(group, shared_bytes).best();
+  std::optional<TileLayout> made = Layouter(group, std::min(shared_bytes, kHalf), costs).best();
+  if (group.layers.size() == 1 && (!made || purpose == LayoutFor::kRunning)) {
+    // Blocks of most of a processor's memory leave no room beside them.
+    constexpr double kMuchFaster = 0.8;
+    std::optional<TileLayout> large = Layouter(group, shared_bytes, costs).best();
+    if (large && (!made || large->cost < kMuchFaster * made->cost)) made = std::move(large);
+  }
   return made;
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -50,15 +51,20 @@ struct TileLayout {
   std::vector<int> stage_image;  // for each stage the image that it loads, or -1
   std::vector<int> stage_part;   // for each stage the part that it loads, or -1
   std::vector<int> stage_layer;  // for each stage its layer (kPlanes: the layer whose results it writes), or -1
-  // Estimated for one H200: how many cycles it takes alone, and for how many it would keep the whole GPU busy.
+  // Estimated for a network on one H200: how many cycles it takes, and for how many it would keep the whole GPU busy.
   double cycles = 0, work = 0;
+  double cost = 0;  // by which it was chosen
 };
 
 // The weight of `work` beside `cycles`: other kernels can use what this one leaves of the GPU.
 inline constexpr double kShareOfWork = 0.5;
 
-// The cheapest layout by cycles + kShareOfWork * work. None where nothing fits, or where tiles of the images do not
+// What a layout is for. kGrouping: which groups a network has is decided by what kernels take beside each other.
+// kRunning: a group of the longest chain gets the layout that takes the least time by itself.
+enum class LayoutFor : std::uint8_t { kGrouping, kRunning };
+// The cheapest layout, by its cycles and a share of its work. None where nothing fits, or where tiles of the images do not
 // correspond. `shared_bytes`: what a block may have.
-[[nodiscard]] std::optional<TileLayout> lay_out(const TileGroup& group, std::size_t shared_bytes);
+[[nodiscard]] std::optional<TileLayout> lay_out(const TileGroup& group, std::size_t shared_bytes,
+                                                LayoutFor purpose = LayoutFor::kRunning);
 
 }  // namespace camd::infer::cuda
