@@ -88,21 +88,24 @@ cuda::TileGroup one_layer(int side, int from, int to) {
 
 TEST(TileLayout, ALayerAloneTakesMostOfAProcessorOnlyWhereThatSavesMuch) {
   constexpr std::size_t kAll = std::size_t{227} * 1024, kHalf = kAll / 2;
-  const auto much = cuda::lay_out(one_layer(20, 896, 512), kAll), little = cuda::lay_out(one_layer(20, 128, 256), kAll);
-  const auto bounded = cuda::lay_out(one_layer(20, 896, 512), kHalf);
+  const auto much = cuda::lay_out(one_layer(40, 704, 256), kAll), little = cuda::lay_out(one_layer(20, 128, 256), kAll);
+  const auto bounded = cuda::lay_out(one_layer(40, 704, 256), kHalf);
   ASSERT_TRUE(much.has_value() && little.has_value() && bounded.has_value());
   EXPECT_GT(much->program.shared_bytes, static_cast<int>(kHalf));
   EXPECT_LT(much->cost, 0.8 * bounded->cost);
   EXPECT_LT(little->program.shared_bytes, static_cast<int>(kHalf));
 }
 
-TEST(TileLayout, TheSameEstimateOfANetworkTellsOfLayoutsForBothPurposes) {
-  constexpr std::size_t kShared = std::size_t{111} * 1024;
-  const auto grouping = cuda::lay_out(two_layers(), kShared, cuda::LayoutFor::kGrouping);
-  const auto running = cuda::lay_out(two_layers(), kShared, cuda::LayoutFor::kRunning);
-  ASSERT_TRUE(grouping.has_value() && running.has_value());
-  EXPECT_LE(grouping->cycles + cuda::kShareOfWork * grouping->work,
-            running->cycles + cuda::kShareOfWork * running->work);
+TEST(TileLayout, AKernelThatRunsIsSpreadOverMoreBlocksThanGroupsAreChosenWith) {
+  cuda::TileGroup group = one_layer(40, 64, 64);
+  group.layers[0].kernel = 3;
+  group.layers[0].pad_top = group.layers[0].pad_left = 1;
+  const auto blocks = [&](cuda::LayoutFor purpose) {
+    const auto layout = cuda::lay_out(group, std::size_t{227} * 1024, purpose);
+    return layout ? layout->program.tiles_y * layout->program.tiles_x * layout->program.columns : 0;
+  };
+  EXPECT_EQ(blocks(cuda::LayoutFor::kGrouping), 50);
+  EXPECT_EQ(blocks(cuda::LayoutFor::kRunning), 100);
 }
 
 TEST(TileLayout, NoneWhereALayerReadsAnImageOfAnotherStep) {

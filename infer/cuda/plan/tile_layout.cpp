@@ -22,20 +22,20 @@ struct Costs {
   double load_latency;  // from the first fetch to the last arrival
   double load_bytes;    // of images, a cycle and processor
   double barrier;
-  double fetch_bytes;   // of weights that nothing hides, a cycle and processor
-  double late_start;    // of a block before its weights are under way
-  double instruction;   // of a warp alone
-  double issue;         // of the processor
-  double beside;        // of its time that a warp waits longer for each further block
-  double beside_warp;   // and for each further warp than 8
-  double shared_bytes;  // a cycle and processor
-  double step_latency;  // of a warp, from a step's fragments to its sums
-  double not_ahead;     // and more, where they are not fetched during the step before
-  double product;       // of a quarter of the processor, 16 x 8 x 16
-  double around;        // instructions around the steps of a unit, as multiples of a count of the source
-  double setup;         // instructions of a stage that nothing hides
-  double stage;         // instructions for each stage that is read
-  double word;          // instructions for 16 bytes that are loaded
+  double fetch_bytes;    // of weights that nothing hides, a cycle and processor
+  double late_start;     // of a block before its weights are under way
+  double instruction;    // of a warp alone
+  double issue;          // of the processor
+  double beside;         // of its time that a warp waits longer for each further block
+  double beside_warp;    // and for each further warp than 8
+  double shared_bytes;   // a cycle and processor
+  double step_latency;   // of a warp, from a step's fragments to its sums
+  double not_ahead;      // and more, where they are not fetched during the step before
+  double product;        // of a quarter of the processor, 16 x 8 x 16
+  double around;         // instructions around the steps of a unit, as multiples of a count of the source
+  double setup;          // instructions of a stage that nothing hides
+  double stage;          // instructions for each stage that is read
+  double word;           // instructions for 16 bytes that are loaded
   double share_of_work;  // the weight of `work` beside `cycles`
   std::span<const int> sides, columns;  // of tiles that are tried, and of blocks that share one
 };
@@ -94,7 +94,6 @@ constexpr int kProcessorShared = 227 * 1024;
 constexpr int kMostTilePixels = 512;
 
 constexpr int kLastPhase = 1000;
-
 
 // Rows and columns of an image that a block makes, relative to step * (its number): from -back up to end.
 struct Span {

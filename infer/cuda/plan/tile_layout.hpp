@@ -62,8 +62,8 @@ inline constexpr double kShareOfWork = 0.5;
 // What a layout is for. kGrouping: which groups a network has is decided by what kernels take beside each other.
 // kRunning: a group of the longest chain gets the layout that takes the least time by itself.
 enum class LayoutFor : std::uint8_t { kGrouping, kRunning };
-// The cheapest layout, by its cycles and a share of its work. None where nothing fits, or where tiles of the images do not
-// correspond. `shared_bytes`: what a block may have.
+// The cheapest layout, by its cycles and a share of its work. None where nothing fits, or where tiles of the images do
+// not correspond. `shared_bytes`: what a block may have.
 [[nodiscard]] std::optional<TileLayout> lay_out(const TileGroup& group, std::size_t shared_bytes,
                                                 LayoutFor purpose = LayoutFor::kRunning);
 
