@@ -3,9 +3,9 @@
 // NVIDIA's driver captures work of its own while it makes or destroys a decoder. A capture of ours at that time is
 // broken off, or ends the process with signal 11 inside the driver (docs/experiments.md, "Captures beside decoders").
 //
-// A capture waits for what is being made or destroyed. It comes before everything that has not begun. The driver makes or
-// destroys one decoder at a time on a GPU, some 50 ms each. So no more than two begin at once, or a capture would wait for
-// hundreds that a reload destroys.
+// A capture waits for what is being made or destroyed. It comes before everything that has not begun. The driver makes
+// or destroys one decoder at a time on a GPU, some 50 ms each. So no more than two begin at once, or a capture would
+// wait for hundreds that a reload destroys.
 //
 // Threads: [any]. What begins must end on the same thread, and a thread begins one thing at a time.
 #pragma once

@@ -21,6 +21,9 @@ namespace {
 constexpr double kShareOfSum = 0.1;
 constexpr double kJoin = 2500;  // cycles by which a kernel starts later where it waits for two
 
+// What the longest chain's own layouts may take of the GPU, beside those that the groups were chosen by.
+constexpr double kMostMoreWork = 1.1;
+
 class Grouper {
  public:
   Grouper(const Graph& graph, const PlanOptions& options, Fusion& fusion)
@@ -334,14 +337,22 @@ class Grouper {
       end[at] = units_[at].cycles + (before[at] < 0 ? 0.0 : end[static_cast<std::size_t>(before[at])]);
       if (last < 0 || end[at] > end[static_cast<std::size_t>(last)]) last = u;
     }
+    std::vector<std::pair<Unit*, TileLayout>> found;
+    double work = 0, work_before = 0;
     for (int u = last; u >= 0; u = before[static_cast<std::size_t>(u)]) {
       Unit& unit = units_[static_cast<std::size_t>(u)];
       if (!unit.program) continue;
       std::optional<TileLayout> layout = lay_out(unit.program->group, options_.shared_bytes, LayoutFor::kRunning);
       if (!layout) continue;
-      layout->cycles = unit.cycles;
-      layout->work = unit.work;
-      unit.program->layout = std::move(*layout);
+      work += layout->work;
+      work_before += unit.work;
+      found.emplace_back(&unit, std::move(*layout));
+    }
+    if (work > kMostMoreWork * work_before) return;
+    for (auto& [unit, layout] : found) {
+      layout.cycles = unit->cycles;
+      layout.work = unit->work;
+      unit->program->layout = std::move(layout);
     }
   }
 
