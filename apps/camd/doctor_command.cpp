@@ -10,13 +10,17 @@
 #include "config/loader.hpp"
 #include "pipeline/diagnose/doctor.hpp"
 #include "pipeline/run/card_keys.hpp"
+#include "pipeline/run/proposal.hpp"
 
 namespace camd::app {
 
 int doctor_command(const std::string& config_path, const std::vector<std::string>& clips, bool json) {
   base::set_log_level("error");  // what the rooms log while they are looked at is in the findings
   std::optional<config::Config> config;
-  if (!config_path.empty()) config = config::load(config_path, {}, {.card_keys = pipeline::card_keys()});
+  if (!config_path.empty()) {
+    config = config::load(config_path, {}, {.card_keys = pipeline::card_keys()});
+    (void)pipeline::Proposer().complete(*config);  // as `camd run` does: it runs what is looked at here
+  }
   const std::vector<pipeline::Finding> findings =
       pipeline::examine(config ? &*config : nullptr, {clips.begin(), clips.end()});
   const std::string text = json ? pipeline::findings_json(findings) : pipeline::findings_text(findings);

@@ -56,6 +56,13 @@ TEST_F(CardOfAModel, IsDecidedWithoutAConfigurationWhenTheModelStandsInItsPlace)
   EXPECT_EQ(ran.code, 0) << ran.err;
 }
 
+// What `camd check` and `camd run` decide of it counts for `camd doctor` as well.
+TEST_F(CardOfAModel, IsTakenByDoctorToo) {
+  const Finished looked = run_camd({"doctor", model_});
+  EXPECT_THAT(looked.out, HasSubstr("detections       reads its outputs as configured\n"));
+  EXPECT_THAT(looked.out, Not(HasSubstr("broken")));
+}
+
 TEST_F(CardOfAModel, IsRefusedInOneLineForAFileThatIsNotThere) {
   const Finished none = run_camd({"config", "--for", (folder_.path() / "none.onnx").string()});
   EXPECT_EQ(none.code, 3);
