@@ -94,44 +94,101 @@ struct Box {
   float left, top, right, bottom;
 };
 
-// The boxes that were kept so far, each number in a line of its own: four boxes are compared at a time.
+// The boxes that were kept so far, by the vertical strips of the plane that they reach into: two boxes that cover
+// something together are in one strip. Exporters put the boxes of each class beside those of the last one, and compare
+// all with all. In a strip each number has a line of its own: four boxes are compared at a time.
 class Kept {
  public:
-  [[nodiscard]] std::size_t size() const { return size_; }
-  void clear() {
-    size_ = 0;
-    for (std::vector<float>* line : {&left_, &top_, &right_, &bottom_, &area_}) line->clear();
-  }
-  void add(const Box& box) {
-    // Places behind the last box hold one that covers nothing.
-    if (size_ % kSome == 0) {
-      for (std::vector<float>* line : {&left_, &top_, &right_, &bottom_, &area_}) line->resize(size_ + kSome, 0.0F);
+  // For boxes `order` of `all`. Strips are as wide as boxes are in the middle, so that most boxes are in two.
+  Kept(const std::vector<Box>& all, const std::vector<std::int64_t>& order) {
+    double widths = 0, left = std::numeric_limits<double>::infinity(), right = -left;
+    std::size_t count = 0;
+    for (const std::int64_t i : order) {
+      const Box& box = all[static_cast<std::size_t>(i)];
+      if (!covers_something(box)) continue;
+      widths += static_cast<double>(box.right) - box.left;
+      left = std::min(left, static_cast<double>(box.left));
+      right = std::max(right, static_cast<double>(box.right));
+      ++count;
     }
-    left_[size_] = box.left;
-    top_[size_] = box.top;
-    right_[size_] = box.right;
-    bottom_[size_] = box.bottom;
-    area_[size_] = area_of(box);
+    double strips = 1;
+    if (count >= kFewBoxes) strips = std::clamp((right - left) * static_cast<double>(count) / widths, 1.0, kMostStrips);
+    strips_.resize(static_cast<std::size_t>(strips));
+    left_ = left;
+    if (strips_.size() > 1) strips_per_unit_ = static_cast<double>(strips_.size()) / (right - left);
+  }
+
+  [[nodiscard]] std::size_t size() const { return size_; }
+  void add(const Box& box) {
     ++size_;
+    if (!covers_something(box)) return;
+    const std::size_t last = strip_at(box.right);
+    for (std::size_t s = strip_at(box.left); s <= last; ++s) strips_[s].add(box);
+  }
+  // With how many of them hides() compares a box, at most.
+  [[nodiscard]] std::size_t near(const Box& box) const {
+    std::size_t count = 0;
+    if (!covers_something(box)) return count;
+    const std::size_t last = strip_at(box.right);
+    for (std::size_t s = strip_at(box.left); s <= last; ++s) count += strips_[s].size;
+    return count;
   }
   // Whether one of them has more than `iou` of what it and `box` cover together in common with it.
   [[nodiscard]] bool hides(const Box& box, float iou) const {
     if (iou < 0) return size_ > 0;  // nothing in common is more than that
-    const Some left = all_of(box.left), top = all_of(box.top), right = all_of(box.right), bottom = all_of(box.bottom);
-    const Some area = all_of(area_of(box)), nothing{};
-    for (std::size_t i = 0; i < size_; i += kSome) {
-      const Some width = least(right, load(right_, i)) - most(left, load(left_, i));
-      const Some height = least(bottom, load(bottom_, i)) - most(top, load(top_, i));
-      const Some common = width * height;
-      const auto hidden = (width > nothing) & (height > nothing) & (common / (area + load(area_, i) - common) > iou);
-      if ((hidden[0] | hidden[1] | hidden[2] | hidden[3]) != 0) return true;
+    if (!covers_something(box)) return false;
+    const std::size_t last = strip_at(box.right);
+    for (std::size_t s = strip_at(box.left); s <= last; ++s) {
+      if (strips_[s].hides(box, iou)) return true;
     }
     return false;
   }
 
  private:
+  static constexpr std::size_t kFewBoxes = 64;
+  static constexpr double kMostStrips = 1024;
   static constexpr std::size_t kSome = 4;
   using Some = float __attribute__((vector_size(kSome * sizeof(float))));
+
+  struct Strip {
+    std::size_t size = 0;
+    std::vector<float> left, top, right, bottom, area;
+
+    void add(const Box& box) {
+      // Places behind the last box hold one that covers nothing.
+      if (size % kSome == 0) {
+        for (std::vector<float>* line : {&left, &top, &right, &bottom, &area}) line->resize(size + kSome, 0.0F);
+      }
+      left[size] = box.left;
+      top[size] = box.top;
+      right[size] = box.right;
+      bottom[size] = box.bottom;
+      area[size] = area_of(box);
+      ++size;
+    }
+    [[nodiscard]] bool hides(const Box& box, float iou) const {
+      const Some from_x = all_of(box.left), from_y = all_of(box.top), to_x = all_of(box.right),
+                 to_y = all_of(box.bottom);
+      const Some own = all_of(area_of(box)), nothing{};
+      for (std::size_t i = 0; i < size; i += kSome) {
+        const Some width = least(to_x, load(right, i)) - most(from_x, load(left, i));
+        const Some height = least(to_y, load(bottom, i)) - most(from_y, load(top, i));
+        const Some common = width * height;
+        const auto hidden = (width > nothing) & (height > nothing) & (common / (own + load(area, i) - common) > iou);
+        if ((hidden[0] | hidden[1] | hidden[2] | hidden[3]) != 0) return true;
+      }
+      return false;
+    }
+  };
+
+  // One that does not, or is no box at all, has nothing in common with another.
+  static bool covers_something(const Box& b) {
+    return std::isfinite(b.left) && std::isfinite(b.right) && b.left < b.right && b.top < b.bottom;
+  }
+  [[nodiscard]] std::size_t strip_at(float x) const {
+    const double strip = (static_cast<double>(x) - left_) * strips_per_unit_;
+    return static_cast<std::size_t>(std::clamp(strip, 0.0, static_cast<double>(strips_.size() - 1)));
+  }
   static float area_of(const Box& b) { return (b.right - b.left) * (b.bottom - b.top); }
   static Some all_of(float f) { return Some{f, f, f, f}; }
   static Some least(Some a, Some b) { return b < a ? b : a; }
@@ -141,8 +198,10 @@ class Kept {
     std::memcpy(&some, line.data() + i, sizeof(some));
     return some;
   }
+
   std::size_t size_ = 0;
-  std::vector<float> left_, top_, right_, bottom_, area_;
+  std::vector<Strip> strips_;
+  double left_ = 0, strips_per_unit_ = 0;  // 0: one strip
 };
 
 std::vector<Box> boxes_of(const Constant& c, std::int64_t batch, std::int64_t count, bool centred) {
@@ -176,22 +235,21 @@ void non_max_suppression(Lowering& l) {
   const std::int64_t count = boxes.shape[1], classes = scores.shape[1];
   Constant result{DataType::kI64, {0, 3}, {}, {}};
   std::vector<std::int64_t> order;
-  Kept kept;
   for (std::int64_t batch = 0; batch < boxes.shape[0]; ++batch) {
     const std::vector<Box> all = boxes_of(boxes, batch, count, l.integer("center_point_box", 0) != 0);
     for (std::int64_t c = 0; c < classes; ++c) {
       const float* const score = scores.f32.data() + (batch * classes + c) * count;
       order.clear();
-      kept.clear();
       for (std::int64_t i = 0; i < count; ++i) {
         if (score[i] > least) order.push_back(i);
       }
       std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) { return score[a] > score[b]; });
       l.spend(static_cast<double>(count) + static_cast<double>(order.size()) * 16);
+      Kept kept(all, order);
       for (const std::int64_t i : order) {
         if (static_cast<double>(kept.size()) >= most) break;
-        l.spend(static_cast<double>(kept.size()));
         const Box& box = all[static_cast<std::size_t>(i)];
+        l.spend(1 + static_cast<double>(kept.near(box)) / 4);  // four at a time
         if (kept.hides(box, iou)) continue;
         kept.add(box);
         result.i64.insert(result.i64.end(), {batch, c, i});

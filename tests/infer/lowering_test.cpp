@@ -330,6 +330,31 @@ TEST(NonMaxSuppression, EachKeptBoxHidesTheOneThatCoversTheSame) {
   EXPECT_EQ(result(b, {1, 1, kBoxes, 3}), want);
 }
 
+// As torchvision's SSDs choose: the boxes of 80 classes, each class beside the last one, all compared with all. Each
+// class has 300 boxes, and behind them one that covers the half of two.
+TEST(NonMaxSuppression, TakesTheBoxesOfAllClassesSideBySide) {
+  constexpr int kClasses = 80, kColumns = 20, kRows = 15, kEach = kColumns * kRows + 1;
+  std::vector<float> boxes, scores, want;
+  for (int c = 0; c < kClasses; ++c) {
+    for (int i = 0; i < kEach; ++i) {
+      const bool last = i + 1 == kEach;
+      const auto left = static_cast<float>(c * 1000) + (last ? 5.0F : static_cast<float>(i % kColumns * 10));
+      const auto top = last ? 0.0F : static_cast<float>(i / kColumns) * 10;
+      boxes.insert(boxes.end(), {top, left, top + 10, left + 10});
+      scores.push_back(1 - static_cast<float>(c * kEach + i) / 65536);
+      if (!last) want.insert(want.end(), {0, 0, static_cast<float>(c * kEach + i)});
+    }
+  }
+  const Shape in{1, 1, kClasses * kColumns * kRows, 3};
+  OnnxBuilder b;
+  b.input("x", in).weight("boxes", {1, kClasses * kEach, 4}, boxes);
+  b.weight("scores", {1, 1, kClasses * kEach}, scores).integers("most", {1}, {100'000}).weight("iou", {1}, {0.3F});
+  b.node("NonMaxSuppression", {"boxes", "scores", "most", "iou"}, {"chosen"});
+  b.node("Cast", {"chosen"}, {"numbers"}).integer("to", 1).weight("zero", {}, {0});
+  b.node("Mul", {"x", "zero"}, {"nothing"}).node("Add", {"nothing", "numbers"}, {"y"}).output("y", {});
+  EXPECT_EQ(result(b, in), want);
+}
+
 TEST(Hostile, LoopsAreRefusedByName) {
   OnnxBuilder b;
   b.input("x", {1, 3, 4, 4}).integers("n", {}, {2}).node("Loop", {"n", "", "x"}, {"y"}, "again").output("y", {});
