@@ -47,8 +47,8 @@ TensorSpec resolve_input(const ModelDescription& model, InputOptions& options) {
     for (const TensorSpec& input : model.inputs) names += (names.empty() ? "'" : ", '") + printable(input.name) + "'";
     throw Error(
         ErrorKind::kModel,
-        fmt::format("{}: the model has {} inputs ({}), camd feeds exactly one picture, and beside it sizes that are "
-                    "called orig_target_sizes, im_shape, image_shape or scale_factor",
+        fmt::format("{}: the model has {} inputs ({}), camd feeds exactly one picture, and beside it what is "
+                    "called orig_target_sizes, im_shape, image_shape, scale_factor or pixel_mask",
                     model.path, model.inputs.size(), names));
   }
   const TensorSpec& declared = model.inputs[0];
@@ -93,21 +93,35 @@ std::optional<onnx::TensorProto> size_input(const onnx::ValueInfoProto& input, c
                                                                          {"image_shape", {height, width}},
                                                                          {"scale_factor", {1, 1}}};
   const auto found = known.find(input.name());
-  const Shape declared = declared_shape(input);
+  const bool mask = input.name() == kPixelMask;
+  Shape shape = declared_shape(input);
   const int type = input.type().tensor_type().elem_type();
-  // An open size is 2, and an open batch 1.
-  const bool two =
-      (declared.size() == 2 && (declared[0] == 1 || declared[0] < 0) && (declared[1] == 2 || declared[1] < 0)) ||
-      (declared.size() == 1 && declared[0] == 2);
-  if (found == known.end() || !two || (type != T::FLOAT && type != T::INT32 && type != T::INT64)) return std::nullopt;
+  const bool typed = type == T::FLOAT || type == T::INT32 || type == T::INT64 || (mask && type == T::BOOL);
+  if (!typed || (found == known.end() && !mask)) return std::nullopt;
+  // An open batch is 1. Other open sizes are those of the two values, or of the picture.
+  const std::size_t rank = mask ? 3 : 2;
+  if (shape.size() == rank && shape[0] < 0) shape[0] = 1;
+  for (std::size_t d = 1; shape.size() == rank && d < rank; ++d) {
+    if (shape[d] < 0) shape[d] = !mask ? 2 : d == 1 ? height : width;
+  }
+  std::vector<std::int64_t> values;
+  if (mask) {
+    constexpr std::int64_t kMostPixels = std::int64_t{1} << 24;
+    const bool fits = shape.size() == 3 && shape[0] == 1 && shape[1] <= kMaxInputSide && shape[2] <= kMaxInputSide &&
+                      shape[1] * shape[2] <= kMostPixels;
+    if (!fits) return std::nullopt;
+    values.assign(static_cast<std::size_t>(shape[1] * shape[2]), 1);
+  } else {
+    if (shape != Shape{1, 2} && shape != Shape{2}) return std::nullopt;
+    values.assign(found->second.begin(), found->second.end());
+  }
   T tensor;
   tensor.set_name(input.name());
   tensor.set_data_type(type);
-  if (declared.size() == 2) tensor.add_dims(1);
-  tensor.add_dims(2);
-  for (const std::int64_t value : found->second) {
+  for (const std::int64_t dimension : shape) tensor.add_dims(dimension);
+  for (const std::int64_t value : values) {
     if (type == T::FLOAT) tensor.add_float_data(static_cast<float>(value));
-    if (type == T::INT32) tensor.add_int32_data(static_cast<std::int32_t>(value));
+    if (type == T::INT32 || type == T::BOOL) tensor.add_int32_data(static_cast<std::int32_t>(value));
     if (type == T::INT64) tensor.add_int64_data(value);
   }
   return tensor;

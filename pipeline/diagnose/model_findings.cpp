@@ -12,6 +12,7 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "device/make_device.hpp"
+#include "infer/onnx/input.hpp"
 #include "pipeline/run/cut_advice.hpp"
 #include "pipeline/run/layout_check.hpp"
 #include "pipeline/run/limits.hpp"
@@ -152,7 +153,9 @@ std::vector<Finding> examine_model(const config::Config& config, infer::ReportDe
                         ""});
     for (const infer::TensorSpec& size : model.size_inputs) {
       findings.push_back({kArea, "input " + size.name, Health::kOk,
-                          fmt::format("{}, which camd fills: boxes come in the network's pixels", described(size)),
+                          fmt::format("{}, which camd fills: {}", described(size),
+                                      size.name == infer::kPixelMask ? "all of it is picture"
+                                                                     : "boxes come in the network's pixels"),
                           ""});
     }
     for (const infer::TensorSpec& output : report.outputs) {

@@ -155,6 +155,13 @@ TEST(SizeInputs, AreFilledWithTheNetworksSizeAsTheirNamesSay) {
   EXPECT_THAT(told("scale_factor", {1, 2}, onnx::TensorProto::FLOAT, {1, 3, 2, 4}), ElementsAre(1, 1));
 }
 
+// As DETR and its kind are exported from Hugging Face's transformers.
+TEST(SizeInputs, AMaskOfThePictureIsFilledWithOnes) {
+  const std::vector<float> ones(6, 1);
+  EXPECT_EQ(told("pixel_mask", {1, 2, 3}, onnx::TensorProto::INT64, {1, 3, 8, 4}), ones);
+  EXPECT_EQ(told("pixel_mask", {-1, -1, -1}, onnx::TensorProto::INT64, {1, 3, 2, 3}), ones);
+}
+
 TEST(SizeInputs, AreNotTakenForThePicture) {
   OnnxBuilder b;
   b.input("orig_target_sizes", {1, 2}, onnx::TensorProto::INT64).input("x", {1, 3, 2, 4});
