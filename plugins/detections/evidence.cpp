@@ -180,6 +180,46 @@ std::optional<ScoreForm> score_form(const Decoder& decoder, const TensorSet& ten
   return form_of(score_ranges(decoder, tensors));
 }
 
+Background background_of(const Decoder& decoder, const TensorSet& tensors, ScoreForm form, float most) {
+  constexpr float kAll = 0.95F, kRounding = 0.01F;
+  float rows = 0.0F, first = 0.0F, last = 0.0F, shared = 0.0F;
+  double of_first = 0.0, of_last = 0.0;
+  const int channels = decoder.levels().front().head(Role::kCls).channels;
+  if (channels < 2 || form == ScoreForm::kPercent) return Background::kNone;
+  for_each_anchor(decoder, [&](const Level& level, const Candidate& c) {
+    const Head& head = level.head(Role::kCls);
+    if (!head.bound() || !decoder.holds(tensors, c)) return;
+    const float* values = tensors.data(head.output) + head.at(c.cell, c.anchor);
+    const float low = values[0], high = values[(channels - 1) * head.channel_step];
+    float sum = 0.0F;  // of probabilities, or of e to the logits above the first and the last one
+    float above_first = 0.0F, above_last = 0.0F;
+    for (int k = 0; k < channels; ++k) {
+      const float value = values[k * head.channel_step];
+      sum += value;
+      above_first += std::exp(value - low);
+      above_last += std::exp(value - high);
+    }
+    rows += 1.0F;
+    if (form == ScoreForm::kProbability) {
+      if (std::abs(sum - 1.0F) <= kRounding) shared += 1.0F;
+      if (low > 0.5F) first += 1.0F;
+      if (high > 0.5F) last += 1.0F;
+      of_first += static_cast<double>(low);
+      of_last += static_cast<double>(high);
+    } else {
+      // More than half of the softmax. Logits of one softmax are trained around 0, so that such a one is above it; one
+      // that is above 0 nearly everywhere is no object's.
+      if (low > 0.0F && above_first < 2.0F) first += 1.0F;
+      if (high > 0.0F && above_last < 2.0F) last += 1.0F;
+    }
+  });
+  if (rows == 0.0F) return Background::kNone;
+  if (first >= most * rows) return Background::kFirst;
+  if (last >= most * rows) return Background::kLast;
+  if (shared < kAll * rows) return Background::kNone;
+  return of_first >= of_last ? Background::kFirst : Background::kLast;
+}
+
 bool has_angles(const Decoder& decoder, const TensorSet& tensors) {
   Range angles;
   for_each_anchor(decoder, [&](const Level& level, const Candidate& c) {
@@ -211,7 +251,9 @@ std::optional<std::string> objection(const Decoder& decoder, const Options& opti
       std::min(width, height) > 8.0F * kSmall) {
     return "its boxes reach " + number(boxes.reach) + ": they are parts of the picture, not pixels";
   }
-  if (list && options.boxes == BoxForm::kCentre && boxes.share(boxes.corners) >= 0.98F) {
+  const Head& head = decoder.levels().front().head(Role::kBox);
+  const bool queries = head.bound() && model.outputs[head.output].name == kQueryBoxes;
+  if (list && options.boxes == BoxForm::kCentre && !queries && boxes.share(boxes.corners) >= 0.98F) {
     return std::string("its boxes are corners, not centre and size");
   }
   if (options.layout == Layout::kYolox && options.decoded && !boxes.off.empty()) {

@@ -6,8 +6,10 @@
 // Invariants: speaks only where the values cannot be what the layout takes them for; what is merely unusual passes.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "plugins/camd_plugin.h"
 #include "plugins/detections/decoder.hpp"
@@ -15,6 +17,9 @@
 #include "plugins/detections/tensor_set.hpp"
 
 namespace camd::plugins {
+
+// What boxes of queries are called (DETR: centre and size in parts of the picture).
+inline constexpr std::string_view kQueryBoxes = "pred_boxes";
 
 // Why `decoder`, made with `options` for `model`, cannot be right about these tensors, as the end of a sentence ("its
 // boxes reach 612: they are pixels, not parts of the picture"); nothing when the tensors fit. `most`: the share of
@@ -24,6 +29,13 @@ namespace camd::plugins {
 
 // What the scores are by their range, whatever `options.scores` of the decoder says; nothing when they are no scores.
 [[nodiscard]] std::optional<ScoreForm> score_form(const Decoder& decoder, const TensorSet& tensors);
+
+// Which of the classes is the background, of scores that compete for each box.
+enum class Background : std::uint8_t { kNone, kFirst, kLast };
+// By the values of one frame, most of whose boxes are no object, whatever the decoder takes for the background. `form`:
+// as score_form() says. `most`: the share of boxes, 0..1, that a class must have for itself.
+[[nodiscard]] Background background_of(const Decoder& decoder, const TensorSet& tensors, ScoreForm form,
+                                       float most = 0.8F);
 
 // Whether what the decoder takes for angles can be nothing else: some lie below 0 or above 1.
 [[nodiscard]] bool has_angles(const Decoder& decoder, const TensorSet& tensors);

@@ -47,6 +47,10 @@ constexpr const char* kEfficientdetInput =
 constexpr const char* kCenternetInput =
     "color: bgr, mean: [104.04, 113.985, 119.85], scale: [0.0135696, 0.0143123, 0.0141064]";
 
+// Facebook's DETR and what came of it: trained on pixels that are scaled as ImageNet's.
+constexpr const char* kImagenetInput =
+    "color: rgb, mean: [123.675, 116.28, 103.53], scale: [0.0171248, 0.0175070, 0.0174292], resize: stretch";
+
 Form fed(Form form, const char* input) {
   form.input = input;
   return form;
@@ -196,6 +200,13 @@ struct Fit {
   [[nodiscard]] bool channels_first() const { return decoder->levels().front().head(Role::kBox).channel_step > 1; }
 };
 
+// Centre and size in parts of the picture, beside the scores: as queries have them, each of which was trained to find
+// another object.
+bool are_queries(const Fit& fit) {
+  return fit.form->layout == Layout::kSsd && fit.form->boxes == BoxForm::kCentre && !fit.fused() &&
+         fit.form->relative.value_or(true);
+}
+
 // Numbers about the picture as a whole, as a network has them that looks at one face: of a grid with one cell.
 bool is_one_cell(const Decoder& decoder) {
   const std::vector<Level>& levels = decoder.levels();
@@ -230,10 +241,16 @@ bool has(const std::vector<Fit>& fits, Layout layout, std::optional<int> anchors
 constexpr std::int64_t kMostChosen = 1024;  // rows, of boxes that a graph chose; engines leave as much room
 constexpr int kPersonKeypoints = 17;        // of COCO
 
+// DETR's own name for boxes, which what came of it has kept (github.com/facebookresearch/detr, models/detr.py).
+bool is_called_as_queries(const camd_model& model, const Fit& fit) {
+  const Head& boxes = fit.decoder->levels().front().head(Role::kBox);
+  return boxes.bound() && model.outputs[boxes.output].name == kQueryBoxes;
+}
+
 // Drops what the one tensor of a model speaks against beside its length. Three rows for each cell have an objectness:
 // YOLOv5's kind. YOLOX and its kind export [1,N,5+C], YOLOv8 and its kind [1,4+C,N].
 // Most detectors know the eighty classes of COCO.
-void drop_unlikely(std::vector<Fit>& fits, const Options& given) {
+void drop_unlikely(std::vector<Fit>& fits, const camd_model& model, const Options& given) {
   const bool three = has(fits, Layout::kYolox, 3);
   // Almost any table has the width of a row with some number of keypoints: only that of people is taken by itself.
   const auto no_rows = [&](const Fit& fit) {
@@ -243,6 +260,8 @@ void drop_unlikely(std::vector<Fit>& fits, const Options& given) {
            (keypoints > 0 && !fit.form->turned() && keypoints != given.keypoints.value_or(kPersonKeypoints));
   };
   fits.erase(std::remove_if(fits.begin(), fits.end(), no_rows), fits.end());
+  const auto not_queries = [&](const Fit& fit) { return is_called_as_queries(model, fit) && !are_queries(fit); };
+  fits.erase(std::remove_if(fits.begin(), fits.end(), not_queries), fits.end());
   const bool fastestv2 = std::any_of(fits.begin(), fits.end(), [](const Fit& fit) {
     return fit.form->layout == Layout::kFastestv2 && !(fit.fused() && fit.channels_first());
   });
@@ -272,19 +291,38 @@ void drop_unlikely(std::vector<Fit>& fits, const Options& given) {
 }
 
 // Forms that differ in how boxes are written have the same shapes: without values, the usual one of each layout.
-// `objectness`: the rows would do for YOLOX as well.
-bool is_usual(const Fit& fit, bool objectness, bool turned) {
+// `objectness`: the rows would do for YOLOX as well. `queries`: the boxes are called as those of queries.
+bool is_usual(const Fit& fit, bool objectness, bool turned, bool queries) {
   const Form& form = *fit.form;
   if (form.turned() != turned) return false;
   switch (form.layout) {
     case Layout::kSsd:
-      if (!fit.fused()) return form.boxes == BoxForm::kCorners && !form.relative;
+      if (!fit.fused()) return queries || (form.boxes == BoxForm::kCorners && !form.relative);
       return form.boxes == BoxForm::kCentre && form.relative == false && !(objectness && !fit.channels_first());
     case Layout::kYolox: return !form.keypoints && (form.anchors_per_cell || !form.decoded);
     case Layout::kRows: return form.row.size() != 6 && !form.relative;
     case Layout::kScrfd: return !form.decoded;
     default: return true;
   }
+}
+
+// Keys behind those of the form, for a list of scores that is a tensor of its own: where their background is, which
+// `layout: ssd` takes to be the first class unless the names of the classes tell.
+std::string background_keys(const Fit& fit, const Options& given, Background seen) {
+  if (fit.form->layout != Layout::kSsd || fit.fused()) return "";
+  const int classes = fit.decoder->levels().front().head(Role::kCls).channels;
+  const bool named = !given.classes.empty();
+  if (classes < 2 || given.background || (named && !fit.decoder->scores().background())) return "";
+  if (seen == Background::kLast) return ", background: last";
+  return seen == Background::kNone && !named ? ", background: false" : "";
+}
+
+// Whether the first class is taken for the background, which nobody has said, and hardly any box is background by it.
+bool misses_first_class(const Decoder& decoder, const Options& options, const TensorSet& tensors) {
+  constexpr float kFewBoxes = 0.2F;
+  return options.layout == Layout::kSsd && options.anchors.empty() && options.classes.empty() && !options.background &&
+         options.scores != ScoreForm::kPercent && decoder.scores().background() &&
+         background_of(decoder, tensors, options.scores, kFewBoxes) != Background::kFirst;
 }
 
 std::unique_ptr<TensorSet> tensor_set(const camd_model& model, const Decoder& decoder, const OutputValues& values) {
@@ -320,14 +358,16 @@ std::string lists_without_names(const camd_model& model) {
 std::vector<LayoutSuggestion> fitting_layouts(const camd_model& model, const Options& options,
                                               const OutputValues* values) {
   std::vector<Fit> fits = fits_by_shape(model, options);
-  drop_unlikely(fits, options);
+  drop_unlikely(fits, model, options);
   const bool objectness = has(fits, Layout::kYolox, std::nullopt);
   std::vector<LayoutSuggestion> suggestions;
   bool rows = false;
   for (const Fit& fit : fits) {
     ScoreForm scores = ScoreForm::kProbability;
+    std::string more;
+    const char* input = fit.form->input;
     if (values == nullptr) {
-      if (!is_usual(fit, objectness, options.oriented)) continue;
+      if (!is_usual(fit, objectness, options.oriented, is_called_as_queries(model, fit))) continue;
     } else {
       const auto tensors = tensor_set(model, *fit.decoder, *values);
       const std::optional<ScoreForm> seen = score_form(*fit.decoder, *tensors);
@@ -338,12 +378,21 @@ std::vector<LayoutSuggestion> fitting_layouts(const camd_model& model, const Opt
       Options tried = with(options, *fit.form);
       tried.scores = scores;
       if (objection(*fit.decoder, tried, model, *tensors, kFew)) continue;
+      const Background background = background_of(*fit.decoder, *tensors, scores);
+      more = background_keys(fit, options, background);
+      if (are_queries(fit) && scores == ScoreForm::kLogits) {
+        more += ", nms: 1";
+        // COCO's ids up to 90, some of which nothing has, are how Facebook's count.
+        constexpr int kCocoIds = 91;
+        const int classes = fit.decoder->levels().front().head(Role::kCls).channels;
+        if (background == Background::kLast || classes == kCocoIds) input = kImagenetInput;
+      }
     }
     // A row with a whole class and a score is no accident: what else fits does not count beside it.
     if (fit.is_rows() && !rows) suggestions.clear();
     if (rows && !fit.is_rows()) continue;
     rows = rows || fit.is_rows();
-    suggestions.push_back({config_text(*fit.form, scores), fit.form->of, fit.form->input, fit.outputs});
+    suggestions.push_back({config_text(*fit.form, scores) + more, fit.form->of, input, fit.outputs});
   }
   return suggestions;
 }
@@ -357,9 +406,9 @@ std::string suggestion_text(const camd_model& model, const std::vector<LayoutSug
     return "the model's outputs look like " + joined(words);
   }
   std::vector<Fit> fits = fits_by_shape(model, Options{});
-  drop_unlikely(fits, Options{});
+  drop_unlikely(fits, model, Options{});
   for (const Fit& fit : fits) {
-    if (values == nullptr || !is_usual(fit, false, false)) continue;
+    if (values == nullptr || !is_usual(fit, false, false, is_called_as_queries(model, fit))) continue;
     const Options options = with(Options{}, *fit.form);
     const auto why = objection(*fit.decoder, options, model, *tensor_set(model, *fit.decoder, *values), kFew);
     if (!why) continue;
@@ -377,8 +426,11 @@ std::string doubt(const camd_model& model, const Options& options, const OutputV
   if (!options.layout) return {};
   const auto decoder = make_decoder(*options.layout, model, options);
   std::string why;
-  if (auto seen = objection(*decoder, options, model, *tensor_set(model, *decoder, values), kMost)) {
+  const auto tensors = tensor_set(model, *decoder, values);
+  if (auto seen = objection(*decoder, options, model, *tensors, kMost)) {
     why = "on a picture of noise " + *seen;
+  } else if (misses_first_class(*decoder, options, *tensors)) {
+    why = "on a picture of noise its first class is not the background, which it is taken for";
   } else {
     const bool one_list =
         options.layout == Layout::kSsd && options.anchors.empty() && decoder->used_outputs().size() == 1;

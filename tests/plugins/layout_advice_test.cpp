@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <random>
@@ -245,7 +246,64 @@ TEST(LayoutSuggestions, TellAnAngleFromAClassByItsValuesOrByTheExportersWord) {
 TEST(LayoutSuggestions, KeepSsdBesideWhatElseFits) {
   FakeModel lists = list(Boxes::kCorners, 1, 0, 0.9F, 168);  // two anchors for each of 84 cells
   EXPECT_THAT(by_shape(lists), ElementsAre("layout: anchors", "layout: scrfd", "layout: ssd"));
-  EXPECT_THAT(by_values(lists), ::testing::Contains("layout: ssd"));
+  EXPECT_THAT(by_values(lists), ::testing::Contains("layout: ssd, background: false"));
+}
+
+// The scores of `model` as those of a network that takes most boxes for class `background`.
+FakeModel with_background(FakeModel model, std::int64_t background, bool softmax) {
+  FakeTensor& scores = model.outputs[1];
+  for (std::int64_t i = 0; i < scores.shape[1]; ++i) {
+    float sum = 0.0F;
+    for (std::int64_t c = 0; c < 3; ++c) {
+      float& score = at(scores, i, c);
+      score = (i % 10 > 0 && c == background ? 5.0F : -2.0F) + score;
+      sum += std::exp(score);
+    }
+    for (std::int64_t c = 0; softmax && c < 3; ++c) at(scores, i, c) = std::exp(at(scores, i, c)) / sum;
+  }
+  return model;
+}
+
+TEST(LayoutSuggestions, TellByValuesWhichClassIsTheBackground) {
+  FakeModel ssd = with_background(list(Boxes::kCorners, 1), 0, true),
+            raw = with_background(list(Boxes::kCorners, 1), 0, false),
+            last = with_background(list(Boxes::kCorners, 1), 2, true),
+            detr = with_background(list(Boxes::kCentre, 1), 2, false), queries = list(Boxes::kCentre, 1, -9, -1);
+  EXPECT_THAT(by_values(ssd), ElementsAre("layout: ssd"));
+  EXPECT_THAT(by_values(raw), ElementsAre("layout: ssd, scores: logits"));
+  EXPECT_THAT(by_values(last), ElementsAre("layout: ssd, background: last"));
+  EXPECT_THAT(by_values(detr), ElementsAre("layout: ssd, boxes: centre, scores: logits, background: last, nms: 1"));
+  EXPECT_THAT(by_values(queries), ElementsAre("layout: ssd, boxes: centre, scores: logits, background: false, nms: 1"));
+}
+
+TEST(LayoutSuggestions, NamesOfClassesTellOfABackgroundBeforeValuesDo) {
+  FakeModel none = list(Boxes::kCorners, 1), detr = with_background(list(Boxes::kCentre, 1), 2, false);
+  EXPECT_THAT(by_values(none, R"({"classes":["a","b","c"]})"), ElementsAre("layout: ssd"));
+  EXPECT_THAT(by_values(none, R"({"classes":["a","b"]})"), ElementsAre("layout: ssd"));
+  EXPECT_THAT(by_values(detr, R"({"classes":["a","b"]})"),
+              ElementsAre("layout: ssd, boxes: centre, scores: logits, background: last, nms: 1"));
+}
+
+// Weights that were never trained put all queries into the middle, where centre and size would do as corners.
+TEST(LayoutSuggestions, TellQueriesByTheNameOfTheirBoxes) {
+  FakeModel model(64, 64);
+  FakeTensor& boxes = model.output("pred_boxes", {1, 50, 4});
+  FakeTensor& logits = model.output("logits", {1, 50, 3});
+  std::fill(boxes.values.begin(), boxes.values.end(), 0.5F);
+  std::fill(logits.values.begin(), logits.values.end(), -1.0F);
+  EXPECT_THAT(by_shape(model), ElementsAre("layout: ssd, boxes: centre"));
+  EXPECT_THAT(by_values(model), ElementsAre("layout: ssd, boxes: centre, scores: logits, background: false, nms: 1"));
+}
+
+TEST(LayoutSuggestions, FeedQueriesWithABackgroundAsFacebooksDetr) {
+  FakeModel detr = with_background(list(Boxes::kCentre, 1), 2, false), queries = list(Boxes::kCentre, 1, -9, -1);
+  const auto input_of = [](FakeModel& model) {
+    const OutputValues values = values_of(model);
+    return std::string(suggest_layouts(model.model(), "{}", &values).at(0).input);
+  };
+  EXPECT_EQ(input_of(detr),
+            "color: rgb, mean: [123.675, 116.28, 103.53], scale: [0.0171248, 0.0175070, 0.0174292], resize: stretch");
+  EXPECT_EQ(input_of(queries), "color: rgb, scale: 0.00392157, resize: stretch");
 }
 
 TEST(LayoutSuggestions, TellByValuesHowBoxesAndScoresAreWritten) {
@@ -253,11 +311,11 @@ TEST(LayoutSuggestions, TellByValuesHowBoxesAndScoresAreWritten) {
             logits = list(Boxes::kCorners, 1, -9, 2), percent = list(Boxes::kCorners, 1, 0, 95), v8 = yolov8(),
             v5 = yolov5(), x = raw_yolox(), decoded = decoded_yolox(), chosen = end_to_end(),
             percent_v5 = detector(Rows::kChannelsLast, 3, 1 + 3, 95);
-  EXPECT_THAT(by_values(relative), ElementsAre("layout: ssd"));
-  EXPECT_THAT(by_values(pixels), ElementsAre("layout: ssd, relative: false"));
-  EXPECT_THAT(by_values(detr), ElementsAre("layout: ssd, boxes: centre"));
-  EXPECT_THAT(by_values(logits), ElementsAre("layout: ssd, scores: logits"));
-  EXPECT_THAT(by_values(percent), ElementsAre("layout: ssd, scores: percent"));
+  EXPECT_THAT(by_values(relative), ElementsAre("layout: ssd, background: false"));
+  EXPECT_THAT(by_values(pixels), ElementsAre("layout: ssd, relative: false, background: false"));
+  EXPECT_THAT(by_values(detr), ElementsAre("layout: ssd, boxes: centre, background: false"));
+  EXPECT_THAT(by_values(logits), ElementsAre("layout: ssd, scores: logits, background: false"));
+  EXPECT_THAT(by_values(percent), ElementsAre("layout: ssd, scores: percent, background: false"));
   EXPECT_THAT(by_values(v8), ElementsAre("layout: ssd, boxes: centre, relative: false"));
   EXPECT_THAT(by_values(v5), ElementsAre("layout: yolox, decoded: true, anchors_per_cell: 3"));
   EXPECT_THAT(by_values(percent_v5), ElementsAre("layout: yolox, decoded: true, anchors_per_cell: 3, scores: percent"));
@@ -335,6 +393,16 @@ TEST(LayoutSuggestions, SayWhyTheLayoutOfTheShapesDoesNotReadTheValues) {
                               "noise its scores run from [0-9.e-]+ to 40: not all of them are scores"));
 }
 
+TEST(LayoutDoubts, SpeakOfAFirstClassThatIsNoBackground) {
+  FakeModel queries = list(Boxes::kCentre, 1, -9, -1), ssd = with_background(list(Boxes::kCorners, 1), 0, true);
+  EXPECT_EQ(doubt(queries, R"({"layout":"ssd","boxes":"centre","scores":"logits"})"),
+            "layout 'ssd' does not read this model: on a picture of noise its first class is not the background, which "
+            "it is taken for; set {layout: ssd, boxes: centre, scores: logits, background: false, nms: 1}");
+  EXPECT_EQ(doubt(queries, R"({"layout":"rtdetr"})"), "");
+  EXPECT_EQ(doubt(queries, R"({"layout":"ssd","boxes":"centre","scores":"logits","classes":["a","b","c"]})"), "");
+  EXPECT_EQ(doubt(ssd, R"({"layout":"ssd"})"), "");
+}
+
 TEST(LayoutDoubts, AreNoneWhereTheLayoutReadsTheModel) {
   FakeModel v8 = yolov8(), v5 = yolov5(), x = raw_yolox(), decoded = decoded_yolox(),
             relative = list(Boxes::kCorners, 1), detr = list(Boxes::kCentre, 1), pixels = list(Boxes::kCorners, kSide),
@@ -373,20 +441,20 @@ TEST(LayoutDoubts, TellPartsOfThePictureFromPixelsAndCornersFromCentres) {
   FakeModel relative = list(Boxes::kCorners, 1), pixels = list(Boxes::kCorners, kSide), x = raw_yolox();
   EXPECT_THAT(doubt(relative, R"({"layout":"ssd","relative":false})"),
               ::testing::MatchesRegex("layout 'ssd' does not read this model: on a picture of noise its boxes reach "
-                                      "0\\.[0-9]+: they are parts of the picture, not pixels; set .layout: ssd."));
+                                      "0\\.[0-9]+: they are parts of the picture, not pixels; set .layout: ssd, background: false."));
   EXPECT_THAT(doubt(pixels, R"({"layout":"ssd","boxes":"centre","relative":false})"),
-              HasSubstr("its boxes are corners, not centre and size; set {layout: ssd, relative: false}"));
+              HasSubstr("its boxes are corners, not centre and size; set {layout: ssd, relative: false, background: false}"));
   EXPECT_THAT(doubt(x, R"({"layout":"yolox","decoded":true})"), HasSubstr("set {layout: yolox}"));
 }
 
 TEST(LayoutDoubts, TellProbabilitiesPercentAndLogitsApart) {
   FakeModel logits = list(Boxes::kCorners, 1, -9, 2), percent = list(Boxes::kCorners, 1, 0, 95),
             probability = list(Boxes::kCorners, 1);
-  EXPECT_THAT(doubt(logits, R"({"layout":"ssd"})"), HasSubstr(": they are logits; set {layout: ssd, scores: logits}"));
+  EXPECT_THAT(doubt(logits, R"({"layout":"ssd"})"), HasSubstr(": they are logits; set {layout: ssd, scores: logits, background: false}"));
   EXPECT_THAT(doubt(percent, R"({"layout":"ssd"})"),
-              HasSubstr(": they are percent; set {layout: ssd, scores: percent}"));
+              HasSubstr(": they are percent; set {layout: ssd, scores: percent, background: false}"));
   EXPECT_THAT(doubt(probability, R"({"layout":"ssd","scores":"logits"})"),
-              HasSubstr(": they are probabilities already; set {layout: ssd}"));
+              HasSubstr(": they are probabilities already; set {layout: ssd, background: false}"));
   EXPECT_EQ(doubt(probability, R"({"layout":"ssd","scores":"percent"})"), "") << "no object, so all are below 1";
 }
 
