@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <string_view>
 #include <vector>
 
 namespace camd::plugins {
@@ -76,7 +77,13 @@ bool looks_chosen(const std::vector<Range>& ranges) {
          ranges[1].high > 1.0F;
 }
 
-std::optional<ScoreForm> form_of(const std::vector<Range>& ranges) {
+// Whether scores are a tensor without boxes, so that all its values are scores.
+bool are_alone(const Decoder& decoder) {
+  const Level& level = decoder.levels().front();
+  return level.head(Role::kCls).bound() && level.head(Role::kCls).output != level.head(Role::kBox).output;
+}
+
+std::optional<ScoreForm> form_of(const std::vector<Range>& ranges, bool alone) {
   constexpr float kLargestLogit = 1000.0F, kLargestPercent = 101.0F, kSmallPercent = 20.0F, kSurePercent = 99.0F;
   Range all;
   std::size_t probabilities = 0;
@@ -93,12 +100,12 @@ std::optional<ScoreForm> form_of(const std::vector<Range>& ranges) {
     return all.high <= kLargestPercent && reach_down ? std::optional(ScoreForm::kPercent) : std::nullopt;
   }
   // Some are probabilities and some are not: the rows hold more than boxes and scores.
-  if (probabilities > 0) return std::nullopt;
+  if (probabilities > 0 && !alone) return std::nullopt;
   return std::max(-all.low, all.high) <= kLargestLogit ? std::optional(ScoreForm::kLogits) : std::nullopt;
 }
 
-std::optional<std::string> objection_to_scores(const std::vector<Range>& ranges, ScoreForm configured) {
-  const std::optional<ScoreForm> seen = form_of(ranges);
+std::optional<std::string> objection_to_scores(const std::vector<Range>& ranges, bool alone, ScoreForm configured) {
+  const std::optional<ScoreForm> seen = form_of(ranges, alone);
   Range all;
   for (const Range& range : ranges) all.add(range);
   if (all.empty() || seen == configured) return std::nullopt;
@@ -176,8 +183,17 @@ Boxes look_at_boxes(const Decoder& decoder, const TensorSet& tensors, float widt
 
 }  // namespace
 
+bool has_query_names(const Decoder& decoder, const camd_model& model) {
+  const auto name_of = [&](Role role) {
+    const Head& head = decoder.levels().front().head(role);
+    return std::string_view(head.bound() ? model.outputs[head.output].name : "");
+  };
+  return name_of(Role::kBox) == "pred_boxes" &&
+         (name_of(Role::kCls) == "logits" || name_of(Role::kCls) == "pred_logits");
+}
+
 std::optional<ScoreForm> score_form(const Decoder& decoder, const TensorSet& tensors) {
-  return form_of(score_ranges(decoder, tensors));
+  return form_of(score_ranges(decoder, tensors), are_alone(decoder));
 }
 
 Background background_of(const Decoder& decoder, const TensorSet& tensors, ScoreForm form, float most) {
@@ -251,9 +267,7 @@ std::optional<std::string> objection(const Decoder& decoder, const Options& opti
       std::min(width, height) > 8.0F * kSmall) {
     return "its boxes reach " + number(boxes.reach) + ": they are parts of the picture, not pixels";
   }
-  const Head& head = decoder.levels().front().head(Role::kBox);
-  const bool queries = head.bound() && model.outputs[head.output].name == kQueryBoxes;
-  if (list && options.boxes == BoxForm::kCentre && !queries && boxes.share(boxes.corners) >= 0.98F) {
+  if (list && options.boxes == BoxForm::kCentre && !has_query_names(decoder, model) && boxes.share(boxes.corners) >= 0.98F) {
     return std::string("its boxes are corners, not centre and size");
   }
   if (options.layout == Layout::kYolox && options.decoded && !boxes.off.empty()) {
@@ -261,7 +275,7 @@ std::optional<std::string> objection(const Decoder& decoder, const Options& opti
       return std::string("its boxes do not follow the cells: the graph has not decoded them");
     }
   }
-  return objection_to_scores(score_ranges(decoder, tensors), options.scores);
+  return objection_to_scores(score_ranges(decoder, tensors), are_alone(decoder), options.scores);
 }
 
 }  // namespace camd::plugins

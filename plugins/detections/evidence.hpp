@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "plugins/camd_plugin.h"
 #include "plugins/detections/decoder.hpp"
@@ -18,8 +17,9 @@
 
 namespace camd::plugins {
 
-// What boxes of queries are called (DETR: centre and size in parts of the picture).
-inline constexpr std::string_view kQueryBoxes = "pred_boxes";
+// Whether boxes and scores are called as DETR has them, and what came of it: "pred_boxes", which are centre and size in
+// parts of the picture, and "logits" or "pred_logits" (github.com/facebookresearch/detr, models/detr.py).
+[[nodiscard]] bool has_query_names(const Decoder& decoder, const camd_model& model);
 
 // Why `decoder`, made with `options` for `model`, cannot be right about these tensors, as the end of a sentence ("its
 // boxes reach 612: they are pixels, not parts of the picture"); nothing when the tensors fit. `most`: the share of

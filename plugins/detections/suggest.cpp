@@ -241,12 +241,6 @@ bool has(const std::vector<Fit>& fits, Layout layout, std::optional<int> anchors
 constexpr std::int64_t kMostChosen = 1024;  // rows, of boxes that a graph chose; engines leave as much room
 constexpr int kPersonKeypoints = 17;        // of COCO
 
-// DETR's own name for boxes, which what came of it has kept (github.com/facebookresearch/detr, models/detr.py).
-bool is_called_as_queries(const camd_model& model, const Fit& fit) {
-  const Head& boxes = fit.decoder->levels().front().head(Role::kBox);
-  return boxes.bound() && model.outputs[boxes.output].name == kQueryBoxes;
-}
-
 // Drops what the one tensor of a model speaks against beside its length. Three rows for each cell have an objectness:
 // YOLOv5's kind. YOLOX and its kind export [1,N,5+C], YOLOv8 and its kind [1,4+C,N].
 // Most detectors know the eighty classes of COCO.
@@ -260,7 +254,7 @@ void drop_unlikely(std::vector<Fit>& fits, const camd_model& model, const Option
            (keypoints > 0 && !fit.form->turned() && keypoints != given.keypoints.value_or(kPersonKeypoints));
   };
   fits.erase(std::remove_if(fits.begin(), fits.end(), no_rows), fits.end());
-  const auto not_queries = [&](const Fit& fit) { return is_called_as_queries(model, fit) && !are_queries(fit); };
+  const auto not_queries = [&](const Fit& fit) { return has_query_names(*fit.decoder, model) && !are_queries(fit); };
   fits.erase(std::remove_if(fits.begin(), fits.end(), not_queries), fits.end());
   const bool fastestv2 = std::any_of(fits.begin(), fits.end(), [](const Fit& fit) {
     return fit.form->layout == Layout::kFastestv2 && !(fit.fused() && fit.channels_first());
@@ -367,7 +361,7 @@ std::vector<LayoutSuggestion> fitting_layouts(const camd_model& model, const Opt
     std::string more;
     const char* input = fit.form->input;
     if (values == nullptr) {
-      if (!is_usual(fit, objectness, options.oriented, is_called_as_queries(model, fit))) continue;
+      if (!is_usual(fit, objectness, options.oriented, has_query_names(*fit.decoder, model))) continue;
     } else {
       const auto tensors = tensor_set(model, *fit.decoder, *values);
       const std::optional<ScoreForm> seen = score_form(*fit.decoder, *tensors);
@@ -382,10 +376,10 @@ std::vector<LayoutSuggestion> fitting_layouts(const camd_model& model, const Opt
       more = background_keys(fit, options, background);
       if (are_queries(fit) && scores == ScoreForm::kLogits) {
         more += ", nms: 1";
-        // COCO's ids up to 90, some of which nothing has, are how Facebook's count.
+        // Facebook's count by COCO's ids, up to 90 with gaps, and some have a background behind them.
         constexpr int kCocoIds = 91;
         const int classes = fit.decoder->levels().front().head(Role::kCls).channels;
-        if (background == Background::kLast || classes == kCocoIds) input = kImagenetInput;
+        if (background == Background::kLast || classes == kCocoIds || classes == kCocoIds + 1) input = kImagenetInput;
       }
     }
     // A row with a whole class and a score is no accident: what else fits does not count beside it.
@@ -408,7 +402,7 @@ std::string suggestion_text(const camd_model& model, const std::vector<LayoutSug
   std::vector<Fit> fits = fits_by_shape(model, Options{});
   drop_unlikely(fits, model, Options{});
   for (const Fit& fit : fits) {
-    if (values == nullptr || !is_usual(fit, false, false, is_called_as_queries(model, fit))) continue;
+    if (values == nullptr || !is_usual(fit, false, false, has_query_names(*fit.decoder, model))) continue;
     const Options options = with(Options{}, *fit.form);
     const auto why = objection(*fit.decoder, options, model, *tensor_set(model, *fit.decoder, *values), kFew);
     if (!why) continue;

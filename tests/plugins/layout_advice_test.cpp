@@ -284,13 +284,14 @@ TEST(LayoutSuggestions, NamesOfClassesTellOfABackgroundBeforeValuesDo) {
               ElementsAre("layout: ssd, boxes: centre, scores: logits, background: last, nms: 1"));
 }
 
-// Weights that were never trained put all queries into the middle, where centre and size would do as corners.
+// Weights that were never trained put all queries into the middle, where centre and size would do as corners, and give
+// all of them the same logits.
 TEST(LayoutSuggestions, TellQueriesByTheNameOfTheirBoxes) {
   FakeModel model(64, 64);
   FakeTensor& boxes = model.output("pred_boxes", {1, 50, 4});
   FakeTensor& logits = model.output("logits", {1, 50, 3});
   std::fill(boxes.values.begin(), boxes.values.end(), 0.5F);
-  std::fill(logits.values.begin(), logits.values.end(), -1.0F);
+  for (std::int64_t i = 0; i < 50; ++i) at(logits, i, 0) = -1;  // and what the others have could be probabilities
   EXPECT_THAT(by_shape(model), ElementsAre("layout: ssd, boxes: centre"));
   EXPECT_THAT(by_values(model), ElementsAre("layout: ssd, boxes: centre, scores: logits, background: false, nms: 1"));
 }
