@@ -31,19 +31,12 @@ void hard_sigmoid(Lowering& l) {
   l.set_output(0, l.unary(l.input(0), {Function::kHardSigmoid, l.number("alpha", 0.2F), l.number("beta", 0.5F)}));
 }
 
-// x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))), where the approximation is asked for.
 void gelu(Lowering& l) {
   if (l.text("approximate", "none") == "none") {
     plain<Function::kGelu>(l);
     return;
   }
-  using Kind = Binary::Kind;
-  const ValueId x = l.input(0);
-  const ValueId cube = l.binary(Kind::kMul, l.binary(Kind::kMul, x, x), x);
-  const ValueId sum = l.binary(Kind::kAdd, x, l.binary(Kind::kMul, cube, l.constant(0.044715F)));
-  const ValueId curve = l.unary(l.binary(Kind::kMul, sum, l.constant(0.797884561F)), {Function::kTanh, 0, 0});
-  const ValueId gate = l.binary(Kind::kAdd, l.binary(Kind::kMul, curve, l.constant(0.5F)), l.constant(0.5F));
-  l.set_output(0, l.binary(Kind::kMul, x, gate));
+  l.set_output(0, approximate_gelu(l, l.input(0)));
 }
 
 // max(x, 0) + min(alpha * (exp(x / alpha) - 1), 0)
@@ -178,6 +171,15 @@ void reduce_log_sum(Lowering& l) {
 }
 
 }  // namespace
+
+ValueId approximate_gelu(Lowering& l, ValueId x) {
+  using Kind = Binary::Kind;
+  const ValueId cube = l.binary(Kind::kMul, l.binary(Kind::kMul, x, x), x);
+  const ValueId sum = l.binary(Kind::kAdd, x, l.binary(Kind::kMul, cube, l.constant(0.044715F)));
+  const ValueId curve = l.unary(l.binary(Kind::kMul, sum, l.constant(0.797884561F)), {Function::kTanh, 0, 0});
+  const ValueId gate = l.binary(Kind::kAdd, l.binary(Kind::kMul, curve, l.constant(0.5F)), l.constant(0.5F));
+  return l.binary(Kind::kMul, x, gate);
+}
 
 const std::vector<HandlerEntry>& elementwise_handlers() {
   using Kind = Reduce::Kind;

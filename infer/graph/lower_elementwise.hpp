@@ -11,4 +11,7 @@ namespace camd::infer {
 
 [[nodiscard]] const std::vector<HandlerEntry>& elementwise_handlers();
 
+// x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3)))
+[[nodiscard]] ValueId approximate_gelu(Lowering& l, ValueId x);
+
 }  // namespace camd::infer

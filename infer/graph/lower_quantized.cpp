@@ -102,6 +102,20 @@ void convolve_linear(Lowering& l) {
   set_quantized(l, l.lower_as("Conv", inputs), 6);
 }
 
+// a * b + c, in steps of the result's scale where there is one.
+void multiply_add_linear(Lowering& l) {
+  std::vector<ValueId> inputs{dequantized(l, 0, 1), dequantized(l, 3, l.integer("transB", 0) != 0 ? 0 : 1)};
+  if (l.has_input(6)) {  // in steps of both scales
+    const Shape columns = l.shape(l.input(6));
+    const std::int64_t along = static_cast<std::int64_t>(columns.size()) - 1;
+    const ValueId steps = l.binary(Binary::Kind::kMul, parameter(l, 1, "scale", columns, along),
+                                   parameter(l, 4, "scale", columns, along));
+    inputs.push_back(l.binary(Binary::Kind::kMul, l.as_number(l.input(6)), steps));
+  }
+  const ValueId y = l.lower_as("Gemm", inputs);
+  if (l.has_input(7)) set_quantized(l, y, 7);
+}
+
 // Of `kOperands` inputs.
 template <const char* kType, std::size_t kOperands>
 void compute_linear(Lowering& l) {
@@ -175,6 +189,7 @@ const std::vector<HandlerEntry>& quantized_handlers() {
       {"DequantizeLinear", dequantize},
       {"DynamicQuantizeLinear", quantize_dynamically, "nothing is rounded"},
       {"QLinearConv", convolve_linear, kRounded},
+      {"QGemm", multiply_add_linear, kOfRuntime},
       {"QLinearMatMul", compute_linear<kMatMul, 2>, kRounded},
       {"QLinearAdd", compute_linear<kAdd, 2>, kOfRuntime},
       {"QLinearMul", compute_linear<kMul, 2>, kOfRuntime},

@@ -11,6 +11,7 @@
 #include "infer/graph/lower_control.hpp"
 #include "infer/graph/lower_einsum.hpp"
 #include "infer/graph/lower_elementwise.hpp"
+#include "infer/graph/lower_fused.hpp"
 #include "infer/graph/lower_indexing.hpp"
 #include "infer/graph/lower_movement.hpp"
 #include "infer/graph/lower_network.hpp"
@@ -65,7 +66,8 @@ const std::map<std::string_view, HandlerEntry>& handlers() {
     std::map<std::string_view, HandlerEntry> table;
     for (const auto* family : {&network_handlers(), &normalization_handlers(), &quantized_handlers(),
                                &resize_handlers(), &elementwise_handlers(), &movement_handlers(), &indexing_handlers(),
-                               &selection_handlers(), &einsum_handlers(), &control_handlers()}) {
+                               &selection_handlers(), &einsum_handlers(), &control_handlers(),
+                               &fused_handlers()}) {
       for (const HandlerEntry& entry : *family) table.emplace(entry.type, entry);
     }
     return table;
@@ -130,7 +132,7 @@ const Constant& Lowering::weights_input(std::size_t i, std::string_view what) {
 }
 
 bool Lowering::output_wanted(std::size_t i) const {
-  if (i >= output_count()) return false;
+  if (i >= output_count() || node_->output(static_cast<int>(i)).empty()) return false;
   const auto read = reads_.find(node_->output(static_cast<int>(i)));
   return read != reads_.end() && read->second > 0;
 }

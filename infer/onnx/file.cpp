@@ -111,9 +111,22 @@ Names all_outputs(const onnx::GraphProto& graph) {
   return names;
 }
 
-// ONNX Runtime's operators of 8 bits, as its quantizer writes them beside QLinearConv.
+// ONNX Runtime's own operators, as its quantizer and its optimisers write them.
 bool is_of_runtime(const onnx::NodeProto& node) {
-  return node.domain() == "com.microsoft" && node.op_type().starts_with("QLinear");
+  static const std::unordered_set<std::string_view> kTypes = {
+      "Attention",          "BiasGelu",         "DequantizeLinear",   "FastGelu", "FusedConv",
+      "FusedMatMul",        "Gelu",             "MultiHeadAttention", "QGemm",    "QuantizeLinear",
+      "QuickGelu",          "SkipLayerNormalization",                 "SkipSimplifiedLayerNormalization"};
+  return node.domain() == "com.microsoft" && (node.op_type().starts_with("QLinear") || kTypes.count(node.op_type()) > 0);
+}
+
+// What to do about an operator that is in no standard.
+std::string_view advice_on(const std::string& domain) {
+  if (domain.starts_with("com.microsoft.nchwc") || domain.starts_with("com.ms.")) {
+    return ": ONNX Runtime made this file for one machine's processor; take the model that it was made from, or save it "
+           "with GraphOptimizationLevel.ORT_ENABLE_EXTENDED";
+  }
+  return ", camd runs ai.onnx only";
 }
 
 // NOLINTNEXTLINE(misc-no-recursion): protobuf has refused messages nested deeper than 64
@@ -131,8 +144,8 @@ void check_graph(const std::string& path, const onnx::GraphProto& graph, const S
   Names made;
   for (const auto& node : graph.node()) {
     if (!node.domain().empty() && node.domain() != "ai.onnx" && !is_of_runtime(node)) {
-      refuse(path, fmt::format("{} is of the foreign operator domain '{}', camd runs ai.onnx only", node_text(node),
-                               printable(node.domain())));
+      refuse(path, fmt::format("{} is of the foreign operator domain '{}'{}", node_text(node), printable(node.domain()),
+                               advice_on(node.domain())));
     }
     for (const auto& name : node.input()) {
       if (name.empty() || known.has(name)) continue;

@@ -299,7 +299,7 @@ TEST(Quantized, OperatorsWithTheirPairsInsideEqualThoseWithNodesForThem) {
 
 TEST(Quantized, OtherOperatorsOfRuntimesAreForeign) {
   OnnxBuilder b;
-  b.input("x", {1, 1, 1, 2}).node("FusedConv", {"x"}, {"y"}).domain("com.microsoft").output("y", {});
+  b.input("x", {1, 1, 1, 2}).node("FusedThing", {"x"}, {"y"}).domain("com.microsoft").output("y", {});
   EXPECT_THAT(refusal(b, {1, 1, 1, 2}), HasSubstr("is of the foreign operator domain 'com.microsoft'"));
 }
 
