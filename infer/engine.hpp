@@ -35,6 +35,8 @@ struct InputOptions {
   ColorOrder color = ColorOrder::kBgr;
   std::array<float, 3> mean{0.0F, 0.0F, 0.0F};  // in 0..255, in the order of `color`
   std::array<float, 3> scale{1.0F / 255, 1.0F / 255, 1.0F / 255};
+  // Nobody has written mean or scale: an input of bytes takes pixels as they are.
+  bool scale_by_type = false;
   ResizeMode resize = ResizeMode::kLetterbox;
   float pad = 114.0F;  // 0..255, before normalisation
 };

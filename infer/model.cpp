@@ -12,6 +12,9 @@
 namespace camd::infer {
 namespace {
 
+constexpr std::string_view kPicture = "input", kFilled = "filled input", kOutput = "output";
+
+// Of inputs that camd fills, and of outputs, any type of numbers.
 TensorSpec spec_of(const OnnxFile& file, const onnx::ValueInfoProto& value, std::string_view role) {
   using T = onnx::TensorProto;
   TensorSpec spec;
@@ -29,6 +32,21 @@ TensorSpec spec_of(const OnnxFile& file, const onnx::ValueInfoProto& value, std:
     case T::UINT8: spec.type = DataType::kU8; break;
     case T::INT32: spec.type = DataType::kI32; break;
     case T::INT64: spec.type = DataType::kI64; break;
+    // Of what camd does not feed, f32 holds all values, or all that detectors have.
+    case T::DOUBLE:
+    case T::BFLOAT16:
+      if (role == kPicture) throw unsupported("of type " + onnx_type_name(value.type().tensor_type().elem_type()));
+      spec.type = DataType::kF32;
+      break;
+    case T::BOOL:
+    case T::INT8:
+    case T::INT16:
+    case T::UINT16:
+    case T::UINT32:
+    case T::UINT64:
+      if (role == kPicture) throw unsupported("of type " + onnx_type_name(value.type().tensor_type().elem_type()));
+      spec.type = DataType::kI64;
+      break;
     default: throw unsupported("of type " + onnx_type_name(value.type().tensor_type().elem_type()));
   }
   return spec;
@@ -74,12 +92,12 @@ ModelDescription describe_model(const OnnxFile& file) {
   for (const auto& input : graph.input()) {
     if (weights.count(input.name()) > 0) continue;
     const bool filled = size_input(input, {1, 3, 1, 1}).has_value();
-    (filled ? description.size_inputs : description.inputs).push_back(spec_of(file, input, "input"));
+    (filled ? description.size_inputs : description.inputs).push_back(spec_of(file, input, filled ? kFilled : kPicture));
   }
   if (description.inputs.empty()) {
     throw base::Error(base::ErrorKind::kModel, fmt::format("{}: the model has no input", file.path));
   }
-  for (const auto& output : graph.output()) description.outputs.push_back(spec_of(file, output, "output"));
+  for (const auto& output : graph.output()) description.outputs.push_back(spec_of(file, output, kOutput));
   Uses uses;
   count_operators(graph, uses);
   for (const auto& [key, count] : uses) description.operators.push_back({key.second, printable(key.first), count});

@@ -67,6 +67,10 @@ TensorSpec resolve_input(const ModelDescription& model, InputOptions& options) {
   if (!last && declared.shape[1] > 0 && declared.shape[1] != 3) {
     throw does_not_fit(fmt::format("camd feeds three channels, as {}", kForms));
   }
+  if (declared.type == DataType::kU8 && options.scale_by_type) {
+    options.mean = {0.0F, 0.0F, 0.0F};
+    options.scale = {1.0F, 1.0F, 1.0F};
+  }
   const bool bytes = std::all_of(options.scale.begin(), options.scale.end(), [](float s) { return s == 1.0F; }) &&
                      std::all_of(options.mean.begin(), options.mean.end(), [](float m) { return m == 0.0F; });
   if (declared.type == DataType::kU8 && !bytes) {

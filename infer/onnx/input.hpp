@@ -13,7 +13,7 @@
 namespace camd::infer {
 
 // The one input of the model with all dimensions known, [1,3,H,W] f32, from the model and the options; width and
-// height are written back to `options`. Throws Error(kModel) when they contradict each other or camd cannot feed it.
+// height, and where InputOptions::scale_by_type has it mean and scale, are written back to `options`. Throws Error(kModel) when they contradict each other or camd cannot feed it.
 [[nodiscard]] TensorSpec resolve_input(const ModelDescription& model, InputOptions& options);
 
 // An input beside the picture that is 1 where there is picture, and 0 where a batch was filled up.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -130,6 +131,16 @@ nlohmann::json lists_by_type(const std::vector<infer::TensorSpec>& outputs) {
   return outputs.size() == 3 && roles.size() == 2 ? roles : nlohmann::json();
 }
 
+// How a detector of that kind is fed, where the graph takes bytes and scales them itself.
+std::string as_bytes(const std::string& keys) {
+  std::string kept;
+  std::istringstream lines(as_lines(keys));
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("mean:") && !line.starts_with("scale:")) kept += line + ", ";
+  }
+  return kept + "scale: 1";
+}
+
 std::string size_text(const infer::TensorSpec& input) { return fmt::format("{}x{}", input.shape[3], input.shape[2]); }
 
 }  // namespace
@@ -200,7 +211,9 @@ Proposal propose_card(const config::Model& given) {
   const bool stretched =
       std::any_of(sizes.begin(), sizes.end(), [](const auto& s) { return s.name == "orig_target_sizes"; }) &&
       std::string_view(layout.input).find("resize") == std::string_view::npos;
-  const std::string input = std::string(layout.input) + (stretched ? ", resize: stretch" : "");
+  const bool bytes = description.inputs.front().type == infer::DataType::kU8;
+  const std::string input =
+      (bytes ? as_bytes(layout.input) : std::string(layout.input)) + (stretched ? ", resize: stretch" : "");
   proposal.reasons.push_back(fmt::format("such detectors are fed with {}", input));
   proposal.card = as_lines(layout.config);
   if (known.contains("keypoints") && layout.config.find("keypoints") == std::string::npos) {

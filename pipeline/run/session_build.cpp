@@ -167,6 +167,7 @@ infer::EngineOptions engine_options(const config::Model& model) {
   }
   if (input.mean) options.input.mean = *input.mean;
   if (input.scale) options.input.scale = *input.scale;
+  options.input.scale_by_type = !input.mean && !input.scale;
   if (input.resize == config::ResizeMode::kStretch) {
     options.input.resize = infer::ResizeMode::kStretch;
   } else if (input.position == config::LetterboxPosition::kTopLeft) {

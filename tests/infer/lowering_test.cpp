@@ -72,6 +72,10 @@ TEST(Inputs, BytesNeedPixelsThatWereNotScaled) {
     EXPECT_THAT(error.what(), HasSubstr("set model.input.scale to 1"));
   }
   EXPECT_EQ(resolved(b, pixels()).type, DataType::kF32);
+  InputOptions unwritten;
+  unwritten.scale_by_type = true;
+  EXPECT_EQ(resolve_input(describe_model(b.file()), unwritten).type, DataType::kF32);
+  EXPECT_EQ(unwritten.scale, pixels().scale);
 }
 
 TEST(Inputs, HalfPrecisionModelsAreFedAndComputedInF32) {

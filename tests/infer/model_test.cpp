@@ -199,6 +199,15 @@ TEST(Model, InputOfAnotherTypeIsRefused) {
   EXPECT_THAT(refusal_of(b), HasSubstr("input 'x' is of type DOUBLE"));
 }
 
+TEST(Model, OutputsOfOtherTypesAreNumbersOrWholeNumbers) {
+  OnnxBuilder b;
+  b.input("x", {1, 3, 4, 4}).node("Relu", {"x"}, {"y"}).node("Relu", {"x"}, {"z"});
+  b.output("y", {}, onnx::TensorProto::DOUBLE).output("z", {}, onnx::TensorProto::BOOL);
+  const ModelDescription model = describe_model(b.file());
+  EXPECT_EQ(model.outputs[0].type, DataType::kF32);
+  EXPECT_EQ(model.outputs[1].type, DataType::kI64);
+}
+
 TEST(Model, NamesWithControlCharactersStayOnOneLine) {
   OnnxBuilder b;
   b.input("x", {1, 3, 4, 4}).node("Bad\nOp", {"ghost\x1b[2J"}, {"y"}).output("y", {});

@@ -92,6 +92,20 @@ TEST_F(ProposedCard, TellsScoresFromClassesByTheTypesOfListsThatHaveNoNames) {
             "layout: rows\noutputs: {\"cls\":\"7\",\"obj\":\"8\"}\ninput: {color: rgb, scale: 0.00392157}\n");
 }
 
+// As TensorFlow's detectors, which take pictures as cameras give them.
+TEST_F(ProposedCard, FeedsPixelsAsTheyAreToAModelThatTakesBytes) {
+  OnnxBuilder model;
+  model.input("x", {1, 64, 64, 3}, onnx::TensorProto::UINT8).node("Cast", {"x"}, {"f"}).integer("to", 1);
+  model.weight("0", {}, {0}).node("ReduceMean", {"f"}, {"m"}).integer("keepdims", 0).node("Mul", {"m", "0"}, {"n"});
+  model.weight("c", {1, 3, 4}, {0.1F, 0.1F, 0.3F, 0.4F, 0.2F, 0.3F, 0.6F, 0.5F, 0.2F, 0.2F, 0.7F, 0.5F});
+  model.weight("s", {1, 3, 2}, {0.9F, 0.1F, 0.8F, 0.2F, 0.9F, 0.1F}).node("Add", {"n", "c"}, {"boxes"});
+  model.node("Add", {"n", "s"}, {"scores"}).output("boxes", {}).output("scores", {});
+  config::Config c = config(model, "", "");
+  const auto proposal = Proposer().complete(c);
+  ASSERT_TRUE(proposal);
+  EXPECT_EQ(proposal->card, "layout: ssd\ninput: {color: rgb, resize: stretch, scale: 1}\n");
+}
+
 // LW-DETR counts as COCO does, to 91, and its exporter names the 80 that there are.
 TEST_F(ProposedCard, LeavesClassesOutThatDoNotFitTheOutputs) {
   config::Config c = config(with_names(yolov8(), "{0: 'cat', 1: 'dog'}"), "", "");
