@@ -14,6 +14,7 @@ namespace camd::plugins {
 namespace {
 
 constexpr int kAllLevels = -1;
+constexpr std::int64_t kManyBoxes = 256;  // more than the rows of a map of four columns
 
 using Shape = std::vector<std::int64_t>;
 
@@ -25,10 +26,12 @@ std::int64_t anchors_of_all(const std::vector<Level>& levels) {
   return sum;
 }
 
-// Strips the batch of one: [1,a,b] -> [a,b]; a tensor without batch stays as it is.
+// Strips the batch of one: [1,a,b] -> [a,b]; a tensor without batch stays as it is. [1,N,1,4] are N boxes, as YOLOv4 for
+// PyTorch has them, which would do for all classes.
 std::optional<std::array<std::int64_t, 2>> two_dims(const Shape& s) {
   if (s.size() == 2) return std::array{s[0], s[1]};
   if (s.size() == 3 && s[0] == 1) return std::array{s[1], s[2]};
+  if (s.size() == 4 && s[0] == 1 && s[1] >= kManyBoxes && s[2] == 1 && s[3] == 4) return std::array{s[1], s[3]};
   return std::nullopt;
 }
 
@@ -265,6 +268,14 @@ void bind_roles(const camd_model& model, const Options& options, const HeadRules
       }
       return found;
     };
+    // Of several that could be it, the one whose name says so.
+    const auto called_so = [&](std::vector<const Reading*> found) {
+      std::vector<const Reading*> called;
+      for (const Reading* reading : found) {
+        if (hints_at(model.outputs[reading->output].name, rule.role)) called.push_back(reading);
+      }
+      return called.size() == 1 ? called : found;
+    };
     const auto too_many = [&](const std::vector<const Reading*>& found, const std::string& where) {
       std::string text = quoted;
       text.append(where).append(" could be");
@@ -275,7 +286,7 @@ void bind_roles(const camd_model& model, const Options& options, const HeadRules
       text.append(": say which in `outputs: {").append(role).append(": ...}`");
       attempt.problems.push_back(std::move(text));
     };
-    if (const auto found = of(kAllLevels); found.size() == 1) {
+    if (const auto found = called_so(of(kAllLevels)); found.size() == 1) {
       for (std::size_t l = 0; l < attempt.levels.size(); ++l) attempt.levels[l].head(rule.role) = found[0]->heads[l];
       continue;
     } else if (found.size() > 1) {
@@ -356,7 +367,7 @@ std::optional<Head> head_of_level(const camd_model& model, int output, const Lev
 
 bool hints_at(const std::string& name, Role role) {
   static const std::array<std::vector<std::string>, kRoleCount> parts = {
-      std::vector<std::string>{"cls", "class", "score", "conf", "prob"},
+      std::vector<std::string>{"cls", "class", "score", "conf", "prob", "logit"},
       std::vector<std::string>{"obj"},
       std::vector<std::string>{"box", "reg", "loc", "dis_pred", "dist", "delta"},
       std::vector<std::string>{"kps", "land", "ldmk", "lmk", "point", "pts"},

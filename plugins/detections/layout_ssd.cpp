@@ -71,6 +71,10 @@ struct BoxList {
 };
 
 std::optional<BoxList> box_list(const camd_tensor_spec& spec) {
+  // [1,N,1,4]: a box for all classes (YOLOv4 for PyTorch).
+  if (spec.ndim == 4 && spec.shape[0] == 1 && spec.shape[2] == 1 && spec.shape[3] == 4) {
+    return BoxList{spec.shape[1], true};
+  }
   if (spec.ndim != 2 && !(spec.ndim == 3 && spec.shape[0] == 1)) return std::nullopt;
   const std::int64_t a = spec.shape[spec.ndim - 2], b = spec.shape[spec.ndim - 1];
   if (b == 4) return BoxList{a, true};

@@ -37,6 +37,7 @@ struct Form {
 };
 
 constexpr const char* kBytes = "color: bgr, scale: 1";
+constexpr const char* kStretchedInput = "color: rgb, scale: 0.00392157, resize: stretch";
 constexpr const char* kTopLeftBytes = "color: bgr, scale: 1, position: top_left";
 constexpr const char* kNanodetInput =
     "color: bgr, mean: [103.53, 116.28, 123.675], scale: [0.0174292, 0.0175070, 0.0171248], resize: stretch";
@@ -102,24 +103,28 @@ const std::vector<Form>& forms() {
                       3},
                      4),
       in_rows("boxes that the graph has chosen, as YOLOv10's and YOLO26's", "", {}),
-      in_rows("oriented boxes that YOLO26's graph has chosen", "row: [cx, cy, w, h, score, class, angle]",
-              {V::kCentreX, V::kCentreY, V::kWidth, V::kHeight, V::kScore, V::kClass, V::kAngle}),
       named(Layout::kRows, "rtmdet", "boxes that MMDetection's graph has chosen, as RTMDet's", kRtmdetInput),
       in_rows("boxes that YOLOv7's graph has chosen", "row: [skip, x0, y0, x1, y1, class, score]",
               {V::kSkip, V::kX0, V::kY0, V::kX1, V::kY1, V::kClass, V::kScore}),
+      in_rows("boxes that SuperGradients' graph has chosen", "row: [skip, x0, y0, x1, y1, score, class]",
+              {V::kSkip, V::kX0, V::kY0, V::kX1, V::kY1, V::kScore, V::kClass}),
+      in_rows("oriented boxes that YOLO26's graph has chosen", "row: [cx, cy, w, h, score, class, angle]",
+              {V::kCentreX, V::kCentreY, V::kWidth, V::kHeight, V::kScore, V::kClass, V::kAngle}),
       in_rows("boxes that PaddleDetection's graph has chosen", "row: [class, score, x0, y0, x1, y1]",
               {V::kClass, V::kScore, V::kX0, V::kY0, V::kX1, V::kY1}),
       fed(in_rows("boxes that the graph of Ultralytics' RT-DETR has chosen",
                   "row: [cx, cy, w, h, score, class], relative: true",
                   {V::kCentreX, V::kCentreY, V::kWidth, V::kHeight, V::kScore, V::kClass}, true),
-          "color: rgb, scale: 0.00392157, resize: stretch"),
+          kStretchedInput),
       {Layout::kRows, "boxes that TensorFlow's graph has chosen", "boxes: corners_yx, relative: true",
        BoxForm::kCornersYx, true},
+      {Layout::kRows, "boxes in parts of the picture that the graph has chosen", "relative: true", BoxForm::kCorners,
+       true},
       fed({Layout::kSsd, "Ultra-Light and its kind; TensorFlow's SSDs add boxes: corners_yx"},
           "color: rgb, mean: [127, 127, 127], scale: 0.0078125, resize: stretch"),
       {Layout::kSsd, "YOLO-NAS, PP-YOLOE", "relative: false", BoxForm::kCorners, false},
       fed({Layout::kSsd, "DETR; YOLOv8 to 26 in parts of the picture", "boxes: centre", BoxForm::kCentre},
-          "color: rgb, scale: 0.00392157, resize: stretch"),
+          kStretchedInput),
       {Layout::kSsd, "YOLOv8 to 26", "boxes: centre, relative: false", BoxForm::kCentre, false},
       oriented({Layout::kSsd, "YOLO's oriented boxes", "boxes: centre, relative: false, oriented: true",
                 BoxForm::kCentre, false}),
@@ -216,7 +221,14 @@ bool is_one_cell(const Decoder& decoder) {
 std::vector<Fit> fits_by_shape(const camd_model& model, const Options& options) {
   std::vector<Fit> fits;
   std::size_t most = 0;
+  const auto has_output = [&](std::string_view name) {
+    return std::any_of(model.outputs, model.outputs + model.output_count,
+                       [&](const camd_tensor_spec& output) { return output.name == name; });
+  };
+  const bool queries = has_output("pred_boxes") && (has_output("logits") || has_output("pred_logits"));
   for (const Form& form : forms()) {
+    // What else such a model puts out, as hidden states, is not for `detections`.
+    if (queries && (form.layout != Layout::kSsd || form.boxes != BoxForm::kCentre || form.oriented)) continue;
     try {
       Fit fit{&form, make_decoder(form.layout, model, with(options, form)), {}};
       if (!fit.is_rows() && is_one_cell(*fit.decoder)) continue;
@@ -254,6 +266,16 @@ void drop_unlikely(std::vector<Fit>& fits, const camd_model& model, const Option
            (keypoints > 0 && !fit.form->turned() && keypoints != given.keypoints.value_or(kPersonKeypoints));
   };
   fits.erase(std::remove_if(fits.begin(), fits.end(), no_rows), fits.end());
+  // Values do not tell x from y, but names tell TensorFlow, where y stands first: the likelier one of both first.
+  const auto in_usual_order = [&](const Fit& fit) {
+    const Head& boxes = fit.decoder->levels().front().head(Role::kBox);
+    if (!fit.is_rows() || fit.fused() || !fit.form->relative.value_or(false) || !boxes.bound()) return true;
+    const std::string_view name = model.outputs[boxes.output].name;
+    const bool of_tensorflow = name.starts_with("detection_boxes") || name.starts_with("TFLite_Detection") ||
+                               name.starts_with("StatefulPartitionedCall");
+    return of_tensorflow == (fit.form->boxes == BoxForm::kCornersYx);
+  };
+  std::stable_partition(fits.begin(), fits.end(), in_usual_order);
   const auto not_queries = [&](const Fit& fit) { return has_query_names(*fit.decoder, model) && !are_queries(fit); };
   fits.erase(std::remove_if(fits.begin(), fits.end(), not_queries), fits.end());
   const bool fastestv2 = std::any_of(fits.begin(), fits.end(), [](const Fit& fit) {
@@ -374,6 +396,10 @@ std::vector<LayoutSuggestion> fitting_layouts(const camd_model& model, const Opt
       if (objection(*fit.decoder, tried, model, *tensors, kFew)) continue;
       const Background background = background_of(*fit.decoder, *tensors, scores);
       more = background_keys(fit, options, background);
+      // No SSD, then, which are fed around 0, but one of the YOLOs.
+      const bool yolo = fit.form->layout == Layout::kSsd && !fit.fused() && fit.form->boxes == BoxForm::kCorners &&
+                        background == Background::kNone && more == ", background: false";
+      if (yolo) input = fit.form->relative.has_value() ? input : kStretchedInput;
       if (are_queries(fit) && scores == ScoreForm::kLogits) {
         more += ", nms: 1";
         // Facebook's count by COCO's ids, up to 90 with gaps, and some have a background behind them.

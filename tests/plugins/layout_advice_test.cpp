@@ -296,6 +296,57 @@ TEST(LayoutSuggestions, TellQueriesByTheNameOfTheirBoxes) {
   EXPECT_THAT(by_values(model), ElementsAre("layout: ssd, boxes: centre, scores: logits, background: false, nms: 1"));
 }
 
+// As a model of Hugging Face's is exported with all that it puts out.
+TEST(LayoutSuggestions, LeaveHiddenStatesBesideQueriesUnread) {
+  FakeModel model = list(Boxes::kCentre, 1, -9, -1);
+  model.outputs[0].name = "pred_boxes";
+  model.outputs[1].name = "logits";
+  FakeTensor& hidden = model.output("last_hidden_state", {1, 100, 16});
+  std::fill(hidden.values.begin(), hidden.values.end(), 0.25F);
+  EXPECT_THAT(by_values(model), ElementsAre("layout: ssd, boxes: centre, scores: logits, background: false, nms: 1"));
+}
+
+TEST(LayoutSuggestions, TakeABoxForAllClassesAsYolov4HasIt) {
+  FakeModel model = list(Boxes::kCorners, 1, 0, 0.3F, 300);
+  model.outputs[0].shape = {1, 300, 1, 4};
+  EXPECT_THAT(by_values(model), ElementsAre("layout: ssd, background: false"));
+}
+
+// Rows of a picture's number, a box in pixels, and in either order its class and score.
+TEST(LayoutSuggestions, TellChosenRowsThatBeginWithTheNumberOfAPicture) {
+  std::vector<float> scores_last, scores_first;
+  Random random;
+  for (int i = 0; i < 57; ++i) {
+    const float x = random.from(0, 32), y = random.from(0, 32), score = random.from(0, 1);
+    const auto label = static_cast<float>(i);
+    scores_last.insert(scores_last.end(), {0, x, y, x + 20, y + 20, label, score});
+    scores_first.insert(scores_first.end(), {0, x, y, x + 20, y + 20, score, label});
+  }
+  FakeModel yolov7(64, 64), gradients(64, 64);
+  yolov7.output("output", {57, 7}, scores_last);
+  gradients.output("graph2_flat_predictions", {57, 7}, scores_first);
+  EXPECT_EQ(by_values(yolov7).at(0), "layout: rows, row: [skip, x0, y0, x1, y1, class, score]");
+  EXPECT_EQ(by_values(gradients).at(0), "layout: rows, row: [skip, x0, y0, x1, y1, score, class]");
+}
+
+TEST(LayoutSuggestions, TellByTheirNameWhetherChosenBoxesBeginWithY) {
+  const auto first_of = [](const char* boxes) {
+    FakeModel model = list(Boxes::kCorners, 1, 0, 0.9F, 100);
+    model.outputs.pop_back();
+    model.outputs[0].name = boxes;
+    std::vector<float> scores, labels;
+    for (int i = 0; i < 100; ++i) {
+      scores.push_back(0.9F - static_cast<float>(i) / 200);
+      labels.push_back(static_cast<float>(i % 7));
+    }
+    model.output("scores", {1, 100}, scores);
+    model.output("labels", {1, 100}, labels);
+    return by_values(model).at(0);
+  };
+  EXPECT_EQ(first_of("detection_boxes"), "layout: rows, boxes: corners_yx, relative: true");
+  EXPECT_EQ(first_of("bboxes"), "layout: rows, relative: true");
+}
+
 TEST(LayoutSuggestions, FeedQueriesWithABackgroundAsFacebooksDetr) {
   FakeModel detr = with_background(list(Boxes::kCentre, 1), 2, false), queries = list(Boxes::kCentre, 1, -9, -1);
   const auto input_of = [](FakeModel& model) {
