@@ -120,13 +120,14 @@ std::string as_lines(const std::string& keys) {
   return text + "\n";
 }
 
-// Beside boxes that the graph has chosen a list of whole numbers holds classes and the other one scores, as torchvision
+// Beside boxes with one score each a list of whole numbers holds classes and the other one scores, as torchvision
 // exports them, whose names tell nothing. Null for other outputs.
 nlohmann::json lists_by_type(const std::vector<infer::TensorSpec>& outputs) {
   nlohmann::json roles;
   for (const infer::TensorSpec& output : outputs) {
-    const bool whole = output.type == infer::DataType::kI64 || output.type == infer::DataType::kI32;
-    if (output.shape.size() == 1) roles[whole ? "cls" : "obj"] = output.name;
+    const bool whole = output.type == infer::DataType::kI64 || output.type == infer::DataType::kI32 ||
+                       output.type == infer::DataType::kU8;
+    if (output.shape.size() == 1 || (output.shape.size() == 2 && output.shape[0] == 1)) roles[whole ? "cls" : "obj"] = output.name;
   }
   return outputs.size() == 3 && roles.size() == 2 ? roles : nlohmann::json();
 }

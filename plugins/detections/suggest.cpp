@@ -250,7 +250,9 @@ bool has(const std::vector<Fit>& fits, Layout layout, std::optional<int> anchors
   });
 }
 
-constexpr std::int64_t kMostChosen = 1024;  // rows, of boxes that a graph chose; engines leave as much room
+// Rows, of boxes that a graph chose; engines leave as much room. In lists of their own there may be more: boxes with the
+// best class of each, among which nothing was chosen yet (Qualcomm's AI Hub).
+constexpr std::int64_t kMostChosen = 1024;
 constexpr int kPersonKeypoints = 17;        // of COCO
 
 // Drops what the one tensor of a model speaks against beside its length. Three rows for each cell have an objectness:
@@ -262,7 +264,7 @@ void drop_unlikely(std::vector<Fit>& fits, const camd_model& model, const Option
   const auto no_rows = [&](const Fit& fit) {
     if (!fit.is_rows()) return false;
     const int keypoints = fit.decoder->keypoint_count();
-    return three || fit.decoder->levels().front().cells() > kMostChosen ||
+    return three || (fit.decoder->levels().front().cells() > kMostChosen && fit.fused()) ||
            (keypoints > 0 && !fit.form->turned() && keypoints != given.keypoints.value_or(kPersonKeypoints));
   };
   fits.erase(std::remove_if(fits.begin(), fits.end(), no_rows), fits.end());
@@ -400,6 +402,7 @@ std::vector<LayoutSuggestion> fitting_layouts(const camd_model& model, const Opt
       const bool yolo = fit.form->layout == Layout::kSsd && !fit.fused() && fit.form->boxes == BoxForm::kCorners &&
                         background == Background::kNone && more == ", background: false";
       if (yolo) input = fit.form->relative.has_value() ? input : kStretchedInput;
+      if (fit.is_rows() && fit.decoder->levels().front().cells() > kMostChosen) more += ", nms: 0.4";
       if (are_queries(fit) && scores == ScoreForm::kLogits) {
         more += ", nms: 1";
         // Facebook's count by COCO's ids, up to 90 with gaps, and some have a background behind them.

@@ -31,6 +31,7 @@ void run(const char* model, int width, int height, const char* input, const char
   options.kind = camd::infer::EngineKind::kCpu;
   options.threads = 1;
   options.host_half = half;
+  options.input.scale_by_type = true;
   options.input.width = width;
   options.input.height = height;
   const auto engine = camd::infer::make_engine(model, options, *device);

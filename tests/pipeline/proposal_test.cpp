@@ -92,6 +92,31 @@ TEST_F(ProposedCard, TellsScoresFromClassesByTheTypesOfListsThatHaveNoNames) {
             "layout: rows\noutputs: {\"cls\":\"7\",\"obj\":\"8\"}\ninput: {color: rgb, scale: 0.00392157}\n");
 }
 
+// As Qualcomm's AI Hub exports YOLOs: each box with its best class, and nothing chosen.
+TEST_F(ProposedCard, ChoosesAmongBoxesOfWhichTheGraphGivesTheBestClass) {
+  constexpr int kBoxes = 1100;
+  std::vector<float> corners, certainties, numbers;
+  for (int i = 0; i < kBoxes; ++i) {
+    const auto left = static_cast<float>(i % 40), top = static_cast<float>(i / 40);
+    corners.insert(corners.end(), {left, top, left + 20, top + 25});
+    certainties.push_back(static_cast<float>(i % 10) / 20);
+    numbers.push_back(static_cast<float>(i % 80));
+  }
+  OnnxBuilder b;
+  b.input("x", {1, 3, 64, 64}).weight("0", {}, {0}).node("ReduceMean", {"x"}, {"m"}).integer("keepdims", 0);
+  b.node("Mul", {"m", "0"}, {"nothing"}).weight("c", {1, kBoxes, 4}, corners).weight("s", {1, kBoxes}, certainties);
+  b.weight("n", {1, kBoxes}, numbers).node("Add", {"nothing", "c"}, {"boxes"}).node("Add", {"nothing", "s"}, {"scores"});
+  b.node("Add", {"nothing", "n"}, {"f"}).node("Cast", {"f"}, {"class_idx"}).integer("to", onnx::TensorProto::UINT8);
+  b.output("boxes", {1, kBoxes, 4}).output("scores", {1, kBoxes});
+  b.output("class_idx", {1, kBoxes}, onnx::TensorProto::UINT8);
+  config::Config c = config(b, "", "");
+  const auto proposal = Proposer().complete(c);
+  ASSERT_TRUE(proposal);
+  EXPECT_EQ(proposal->card,
+            "layout: rows\nnms: 0.4\noutputs: {\"cls\":\"class_idx\",\"obj\":\"scores\"}\n"
+            "input: {color: rgb, scale: 0.00392157}\n");
+}
+
 // As TensorFlow's detectors, which take pictures as cameras give them.
 TEST_F(ProposedCard, FeedsPixelsAsTheyAreToAModelThatTakesBytes) {
   OnnxBuilder model;
