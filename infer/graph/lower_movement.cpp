@@ -21,9 +21,9 @@ Constant integer_constant(Shape shape, Integers values) {
 
 void identity(Lowering& l) { l.set_output(0, l.input(0)); }
 
-void cast(Lowering& l) {
+// `to`: the element type that the file asks for.
+void cast_to(Lowering& l, std::int64_t to) {
   using T = onnx::TensorProto;
-  const std::int64_t to = l.integer("to", T::FLOAT);
   const bool floating = to == T::FLOAT || to == T::FLOAT16 || to == T::DOUBLE || to == T::BFLOAT16;
   const ValueId x = l.input(0);
   if (to == T::BOOL) {
@@ -33,6 +33,14 @@ void cast(Lowering& l) {
   } else {
     l.set_output(0, floating ? l.as_number(x) : l.as_whole(x));
   }
+}
+
+void cast(Lowering& l) { cast_to(l, l.integer("to", onnx::TensorProto::FLOAT)); }
+
+void cast_like(Lowering& l) {
+  using T = onnx::TensorProto;
+  const ValueId like = l.input(1);
+  cast_to(l, l.is_whole(like) ? l.element_type(like, T::INT64) : T::FLOAT);
 }
 
 void constant(Lowering& l) {
@@ -420,6 +428,7 @@ const std::vector<HandlerEntry>& movement_handlers() {
       {"Identity", identity},
       {"Dropout", identity},
       {"Cast", cast},
+      {"CastLike", cast_like},
       {"Constant", constant},
       {"ConstantOfShape", constant_of_shape},
       {"Shape", shape_of},

@@ -19,6 +19,7 @@
 #include "infer/graph/lower_quantized.hpp"
 #include "infer/graph/lower_resize.hpp"
 #include "infer/graph/lower_selection.hpp"
+#include "infer/graph/lower_sequence.hpp"
 #include "infer/graph/read_tensor.hpp"
 #include "infer/graph/reference.hpp"
 #include "infer/onnx/cut.hpp"
@@ -67,7 +68,7 @@ const std::map<std::string_view, HandlerEntry>& handlers() {
     for (const auto* family : {&network_handlers(), &normalization_handlers(), &quantized_handlers(),
                                &resize_handlers(), &elementwise_handlers(), &movement_handlers(), &indexing_handlers(),
                                &selection_handlers(), &einsum_handlers(), &control_handlers(),
-                               &fused_handlers()}) {
+                               &fused_handlers(), &sequence_handlers()}) {
       for (const HandlerEntry& entry : *family) table.emplace(entry.type, entry);
     }
     return table;
@@ -143,6 +144,16 @@ void Lowering::set_output(std::size_t i, ValueId value) {
   names_[name] = value;
   Value& v = graph_.values[static_cast<std::size_t>(value)];
   if (v.name.empty()) v.name = name;
+}
+
+const std::vector<ValueId>& Lowering::sequence(std::size_t i) const {
+  const auto known = has_input(i) ? sequences_.find(node_->input(static_cast<int>(i))) : sequences_.end();
+  if (known == sequences_.end()) refuse(fmt::format("its input {} is no sequence that is known beforehand", i));
+  return known->second;
+}
+
+void Lowering::set_sequence(std::size_t i, std::vector<ValueId> parts) {
+  if (i < output_count()) sequences_[node_->output(static_cast<int>(i))] = std::move(parts);
 }
 
 int Lowering::element_type(ValueId id, int otherwise) const {
@@ -420,7 +431,8 @@ void Lowering::lower(const onnx::NodeProto& node) {
   if (handler == handlers().end()) refuse_foreign();
   handler->second.handler(*this);
   for (std::size_t o = 0; o < output_count(); ++o) {
-    if (output_wanted(o) && names_.count(node.output(static_cast<int>(o))) == 0) {
+    const std::string& name = node.output(static_cast<int>(o));
+    if (output_wanted(o) && names_.count(name) == 0 && sequences_.count(name) == 0) {
       refuse(fmt::format("its output {} is not supported", o));
     }
   }

@@ -50,6 +50,9 @@ class Lowering {
   // Whether a node or the graph's outputs read output i.
   [[nodiscard]] bool output_wanted(std::size_t i) const;
   void set_output(std::size_t i, ValueId value);
+  // Inputs and outputs that are sequences of tensors.
+  [[nodiscard]] const std::vector<ValueId>& sequence(std::size_t i) const;  // refuses when the input is none
+  void set_sequence(std::size_t i, std::vector<ValueId> parts);
 
   // Lowers the current node as if it were of type `type` and had these inputs; its attributes stay. Returns its first
   // output.
@@ -131,6 +134,7 @@ class Lowering {
   int opset_ = 0;
   Graph graph_;
   std::unordered_map<std::string, ValueId> names_;
+  std::unordered_map<std::string, std::vector<ValueId>> sequences_;
   std::unordered_map<std::string, const onnx::TensorProto*> initializers_;
   std::vector<std::unique_ptr<onnx::TensorProto>> sizes_;  // of size_input()s, as initializers
   std::unordered_map<ValueId, int> element_types_;         // of weights and Constants

@@ -184,6 +184,27 @@ TEST(Attention, ThatLooksBackIsRefused) {
   EXPECT_THAT(refusal(b, kIn), EndsWith("Attention (node 'a'): a causal mask is not supported"));
 }
 
+TEST(Fused, CastLikeTakesTheTypeOfItsSecondInput) {
+  OnnxBuilder b = rows(20), plain = rows(20);
+  b.integers("whole", {}, {7}).node("CastLike", {"t", "whole"}, {"w"}).node("CastLike", {"w", "t"}, {"y"});
+  plain.node("Cast", {"t"}, {"w"}).integer("to", 7).node("Cast", {"w"}, {"y"}).integer("to", 1);
+  EXPECT_EQ(result(b.output("y", {})), result(plain.output("y", {})));
+}
+
+// As PyTorch's exporter writes chunk() and stack() where its optimiser does not run.
+TEST(Sequences, AreTakenApartWhereTheirLengthsAreKnown) {
+  OnnxBuilder b = rows(20), plain = rows(20);
+  b.integers("four", {}, {4}).integers("last", {}, {-1}).integers("first", {}, {0});
+  b.node("SplitToSequence", {"t", "four"}, {"s"}).integer("axis", 1).node("SequenceAt", {"s", "last"}, {"two"});
+  b.node("SequenceConstruct", {"two", "two"}, {"both"});
+  b.node("ConcatFromSequence", {"both"}, {"y"}).integer("axis", 1).integer("new_axis", 1).output("y", {});
+  plain.integers("from", {1}, {4}).integers("until", {1}, {6}).integers("axis", {1}, {1});
+  plain.node("Slice", {"t", "from", "until", "axis"}, {"two"}).node("Unsqueeze", {"two", "axis"}, {"u"});
+  plain.node("Concat", {"u", "u"}, {"y"}).integer("axis", 1).output("y", {});
+  EXPECT_EQ(result(b), result(plain));
+  EXPECT_EQ(lower(b, kIn).shape(lower(b, kIn).outputs[0]), (Shape{1, 2, 2, 4}));
+}
+
 TEST(Foreign, FilesForOneProcessorSayWhatToTakeInstead) {
   OnnxBuilder b;
   b.input("x", kIn).node("Conv", {"x"}, {"y"}).domain("com.microsoft.nchwc").output("y", {});

@@ -1,0 +1,91 @@
+#include "infer/graph/lower_sequence.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace camd::infer {
+namespace {
+
+// onnx.ai/onnx/operators/onnx__SplitToSequence.html
+void split_to_sequence(Lowering& l) {
+  const ValueId x = l.input(0);
+  const Shape in = l.shape(x);
+  const int axis = l.axis(l.integer("axis", 0), l.rank(x));
+  const auto at = static_cast<std::size_t>(axis);
+  std::vector<std::int64_t> sizes;
+  const bool single = !l.has_input(1);
+  if (single) {
+    sizes.assign(static_cast<std::size_t>(in[at]), 1);
+  } else {
+    sizes = l.integers_input(1, "split");
+    if (l.rank(l.input(1)) == 0) {  // the size of all but the last, which may be smaller
+      const std::int64_t each = sizes[0];
+      l.require(each > 0, "its parts are empty");
+      sizes.clear();
+      for (std::int64_t from = 0; from < in[at]; from += each) sizes.push_back(std::min(each, in[at] - from));
+    }
+  }
+  std::vector<ValueId> parts;
+  std::vector<std::int64_t> start(in.size(), 0);
+  const std::vector<std::int64_t> step(in.size(), 1);
+  Shape to = in;
+  for (const std::int64_t size : sizes) {
+    l.require(size >= 0 && size <= in[at] - start[at], "its sizes do not fit its input");
+    to[at] = size;
+    ValueId part = l.slice(x, start, step, to);
+    if (single && l.integer("keepdims", 1) == 0) {
+      Shape without = to;
+      without.erase(without.begin() + axis);
+      part = l.reshape(part, std::move(without));
+    }
+    parts.push_back(part);
+    start[at] += size;
+  }
+  l.require(start[at] == in[at], "its sizes do not fit its input");
+  l.set_sequence(0, std::move(parts));
+}
+
+void construct_sequence(Lowering& l) {
+  std::vector<ValueId> parts;
+  for (std::size_t i = 0; i < l.input_count(); ++i) parts.push_back(l.input(i));
+  l.set_sequence(0, std::move(parts));
+}
+
+void take_of_sequence(Lowering& l) {
+  const std::vector<ValueId>& parts = l.sequence(0);
+  const std::vector<std::int64_t>& position = l.integers_input(1, "position");
+  const auto count = static_cast<std::int64_t>(parts.size());
+  l.require(position.size() == 1 && position[0] >= -count && position[0] < count, "its position is out of range");
+  l.set_output(0, parts[static_cast<std::size_t>(position[0] < 0 ? position[0] + count : position[0])]);
+}
+
+void concatenate_sequence(Lowering& l) {
+  std::vector<ValueId> parts = l.sequence(0);
+  l.require(!parts.empty(), "its sequence is empty");
+  const bool added = l.integer("new_axis", 0) != 0;
+  const int axis = l.axis(l.integer("axis", 0), l.rank(parts[0]) + (added ? 1 : 0));
+  for (ValueId& part : parts) {
+    if (!added) continue;
+    Shape to = l.shape(part);
+    l.require(to.size() >= static_cast<std::size_t>(axis), "its parts are of different ranks");
+    to.insert(to.begin() + axis, 1);
+    part = l.reshape(part, std::move(to));
+  }
+  l.set_output(0, parts.size() == 1 ? parts[0] : l.concat(parts, axis));
+}
+
+}  // namespace
+
+const std::vector<HandlerEntry>& sequence_handlers() {
+  static const std::vector<HandlerEntry> kTable = {
+      {"ConcatFromSequence", concatenate_sequence},
+      {"SequenceAt", take_of_sequence, "position known beforehand"},
+      {"SequenceConstruct", construct_sequence},
+      {"SplitToSequence", split_to_sequence, "sizes known beforehand"},
+  };
+  return kTable;
+}
+
+}  // namespace camd::infer
