@@ -92,7 +92,8 @@ ModelDescription describe_model(const OnnxFile& file) {
   for (const auto& input : graph.input()) {
     if (weights.count(input.name()) > 0) continue;
     const bool filled = size_input(input, {1, 3, 1, 1}).has_value();
-    (filled ? description.size_inputs : description.inputs).push_back(spec_of(file, input, filled ? kFilled : kPicture));
+    (filled ? description.size_inputs : description.inputs)
+        .push_back(spec_of(file, input, filled ? kFilled : kPicture));
   }
   if (description.inputs.empty()) {
     throw base::Error(base::ErrorKind::kModel, fmt::format("{}: the model has no input", file.path));

@@ -1,5 +1,5 @@
 // Each is taken apart into the operators that it stands for. The engines find again what is worth computing at once.
-// github.com/microsoft/onnxruntime, docs/ContribOperators.md; https://onnx.ai/onnx/operators.
+// Definitions: https://onnx.ai/onnx/operators, and the contributed operators of github.com/microsoft/onnxruntime.
 #include "infer/graph/lower_fused.hpp"
 
 #include <fmt/format.h>
@@ -43,8 +43,8 @@ void fused_convolution(Lowering& l) {
   l.set_output(0, activated(l, y));
 }
 
-// alpha * a * b. Before the last two dimensions are swapped (trans), the first one may be put behind the other dimensions
-// of the batch (transBatch).
+// alpha * a * b. Before the last two dimensions are swapped (trans), the first one may be put behind the other
+// dimensions of the batch (transBatch).
 void fused_product(Lowering& l) {
   const auto operand = [&](std::size_t i, std::string_view trans, std::string_view trans_batch) {
     ValueId x = l.input(i);
@@ -59,7 +59,8 @@ void fused_product(Lowering& l) {
   };
   const ValueId a = operand(0, "transA", "transBatchA"), b = operand(1, "transB", "transBatchB");
   ValueId y = l.lower_as("MatMul", {a, b});
-  if (const float alpha = l.number("alpha", 1.0F); alpha != 1.0F) y = l.binary(Binary::Kind::kMul, y, l.constant(alpha));
+  if (const float alpha = l.number("alpha", 1.0F); alpha != 1.0F)
+    y = l.binary(Binary::Kind::kMul, y, l.constant(alpha));
   l.set_output(0, y);
 }
 
@@ -96,7 +97,8 @@ ValueId root_mean_square(Lowering& l, ValueId x, ValueId scale) {
   const ValueId mean =
       l.reduce(Reduce::Kind::kMean, l.binary(Binary::Kind::kMul, x, x), Lowering::axes_from(first, l.rank(x)));
   const ValueId shifted = l.binary(Binary::Kind::kAdd, mean, l.constant(l.number("epsilon", 1e-5F)));
-  return l.binary(Binary::Kind::kMul, l.binary(Binary::Kind::kDiv, x, l.unary(shifted, {Function::kSqrt, 0, 0})), scale);
+  return l.binary(Binary::Kind::kMul, l.binary(Binary::Kind::kDiv, x, l.unary(shifted, {Function::kSqrt, 0, 0})),
+                  scale);
 }
 
 void rms_normalization(Lowering& l) { l.set_output(0, root_mean_square(l, l.input(0), l.input(1))); }

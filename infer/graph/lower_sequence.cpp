@@ -78,6 +78,16 @@ void concatenate_sequence(Lowering& l) {
 
 }  // namespace
 
+const std::vector<ValueId>& Lowering::sequence(std::size_t i) const {
+  const auto known = has_input(i) ? sequences_.find(node_->input(static_cast<int>(i))) : sequences_.end();
+  if (known == sequences_.end()) refuse(fmt::format("its input {} is no sequence that is known beforehand", i));
+  return known->second;
+}
+
+void Lowering::set_sequence(std::size_t i, std::vector<ValueId> parts) {
+  if (i < output_count()) sequences_[node_->output(static_cast<int>(i))] = std::move(parts);
+}
+
 const std::vector<HandlerEntry>& sequence_handlers() {
   static const std::vector<HandlerEntry> kTable = {
       {"ConcatFromSequence", concatenate_sequence},

@@ -65,10 +65,10 @@ double folding_steps(const Graph& graph, const Op& op, const Shape& shape) {
 const std::map<std::string_view, HandlerEntry>& handlers() {
   static const std::map<std::string_view, HandlerEntry> kHandlers = [] {
     std::map<std::string_view, HandlerEntry> table;
-    for (const auto* family : {&network_handlers(), &normalization_handlers(), &quantized_handlers(),
-                               &resize_handlers(), &elementwise_handlers(), &movement_handlers(), &indexing_handlers(),
-                               &selection_handlers(), &einsum_handlers(), &control_handlers(),
-                               &fused_handlers(), &sequence_handlers()}) {
+    for (const auto* family :
+         {&network_handlers(), &normalization_handlers(), &quantized_handlers(), &resize_handlers(),
+          &elementwise_handlers(), &movement_handlers(), &indexing_handlers(), &selection_handlers(),
+          &einsum_handlers(), &control_handlers(), &fused_handlers(), &sequence_handlers()}) {
       for (const HandlerEntry& entry : *family) table.emplace(entry.type, entry);
     }
     return table;
@@ -144,16 +144,6 @@ void Lowering::set_output(std::size_t i, ValueId value) {
   names_[name] = value;
   Value& v = graph_.values[static_cast<std::size_t>(value)];
   if (v.name.empty()) v.name = name;
-}
-
-const std::vector<ValueId>& Lowering::sequence(std::size_t i) const {
-  const auto known = has_input(i) ? sequences_.find(node_->input(static_cast<int>(i))) : sequences_.end();
-  if (known == sequences_.end()) refuse(fmt::format("its input {} is no sequence that is known beforehand", i));
-  return known->second;
-}
-
-void Lowering::set_sequence(std::size_t i, std::vector<ValueId> parts) {
-  if (i < output_count()) sequences_[node_->output(static_cast<int>(i))] = std::move(parts);
 }
 
 int Lowering::element_type(ValueId id, int otherwise) const {

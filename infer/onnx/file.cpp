@@ -113,17 +113,28 @@ Names all_outputs(const onnx::GraphProto& graph) {
 
 // ONNX Runtime's own operators, as its quantizer and its optimisers write them.
 bool is_of_runtime(const onnx::NodeProto& node) {
-  static const std::unordered_set<std::string_view> kTypes = {
-      "Attention",          "BiasGelu",         "DequantizeLinear",   "FastGelu", "FusedConv",
-      "FusedMatMul",        "Gelu",             "MultiHeadAttention", "QGemm",    "QuantizeLinear",
-      "QuickGelu",          "SkipLayerNormalization",                 "SkipSimplifiedLayerNormalization"};
-  return node.domain() == "com.microsoft" && (node.op_type().starts_with("QLinear") || kTypes.count(node.op_type()) > 0);
+  static const std::unordered_set<std::string_view> kTypes = {"Attention",
+                                                              "BiasGelu",
+                                                              "DequantizeLinear",
+                                                              "FastGelu",
+                                                              "FusedConv",
+                                                              "FusedMatMul",
+                                                              "Gelu",
+                                                              "MultiHeadAttention",
+                                                              "QGemm",
+                                                              "QuantizeLinear",
+                                                              "QuickGelu",
+                                                              "SkipLayerNormalization",
+                                                              "SkipSimplifiedLayerNormalization"};
+  return node.domain() == "com.microsoft" &&
+         (node.op_type().starts_with("QLinear") || kTypes.count(node.op_type()) > 0);
 }
 
 // What to do about an operator that is in no standard.
 std::string_view advice_on(const std::string& domain) {
   if (domain.starts_with("com.microsoft.nchwc") || domain.starts_with("com.ms.")) {
-    return ": ONNX Runtime made this file for one machine's processor; take the model that it was made from, or save it "
+    return ": ONNX Runtime made this file for one machine's processor; take the model that it was made from, or save "
+           "it "
            "with GraphOptimizationLevel.ORT_ENABLE_EXTENDED";
   }
   return ", camd runs ai.onnx only";

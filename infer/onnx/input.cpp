@@ -45,11 +45,10 @@ TensorSpec resolve_input(const ModelDescription& model, InputOptions& options) {
   if (model.inputs.size() != 1) {
     std::string names;
     for (const TensorSpec& input : model.inputs) names += (names.empty() ? "'" : ", '") + printable(input.name) + "'";
-    throw Error(
-        ErrorKind::kModel,
-        fmt::format("{}: the model has {} inputs ({}), camd feeds exactly one picture, and beside it what is "
-                    "called orig_target_sizes, im_shape, image_shape, scale_factor or pixel_mask",
-                    model.path, model.inputs.size(), names));
+    throw Error(ErrorKind::kModel,
+                fmt::format("{}: the model has {} inputs ({}), camd feeds exactly one picture, and beside it what is "
+                            "called orig_target_sizes, im_shape, image_shape, scale_factor or pixel_mask",
+                            model.path, model.inputs.size(), names));
   }
   const TensorSpec& declared = model.inputs[0];
   const auto does_not_fit = [&](std::string_view why) {

@@ -152,11 +152,11 @@ std::vector<Finding> examine_model(const config::Config& config, infer::ReportDe
                             : fmt::format("{}, declared {}", described(report.input), described(model.inputs[0])),
                         ""});
     for (const infer::TensorSpec& size : model.size_inputs) {
-      findings.push_back({kArea, "input " + size.name, Health::kOk,
-                          fmt::format("{}, which camd fills: {}", described(size),
-                                      size.name == infer::kPixelMask ? "all of it is picture"
-                                                                     : "boxes come in the network's pixels"),
-                          ""});
+      findings.push_back(
+          {kArea, "input " + size.name, Health::kOk,
+           fmt::format("{}, which camd fills: {}", described(size),
+                       size.name == infer::kPixelMask ? "all of it is picture" : "boxes come in the network's pixels"),
+           ""});
     }
     for (const infer::TensorSpec& output : report.outputs) {
       findings.push_back({kArea, "output " + output.name, Health::kOk, described(output), ""});

@@ -127,7 +127,8 @@ nlohmann::json lists_by_type(const std::vector<infer::TensorSpec>& outputs) {
   for (const infer::TensorSpec& output : outputs) {
     const bool whole = output.type == infer::DataType::kI64 || output.type == infer::DataType::kI32 ||
                        output.type == infer::DataType::kU8;
-    if (output.shape.size() == 1 || (output.shape.size() == 2 && output.shape[0] == 1)) roles[whole ? "cls" : "obj"] = output.name;
+    if (output.shape.size() == 1 || (output.shape.size() == 2 && output.shape[0] == 1))
+      roles[whole ? "cls" : "obj"] = output.name;
   }
   return outputs.size() == 3 && roles.size() == 2 ? roles : nlohmann::json();
 }

@@ -267,7 +267,8 @@ std::optional<std::string> objection(const Decoder& decoder, const Options& opti
       std::min(width, height) > 8.0F * kSmall) {
     return "its boxes reach " + number(boxes.reach) + ": they are parts of the picture, not pixels";
   }
-  if (list && options.boxes == BoxForm::kCentre && !has_query_names(decoder, model) && boxes.share(boxes.corners) >= 0.98F) {
+  if (list && options.boxes == BoxForm::kCentre && !has_query_names(decoder, model) &&
+      boxes.share(boxes.corners) >= 0.98F) {
     return std::string("its boxes are corners, not centre and size");
   }
   if (options.layout == Layout::kYolox && options.decoded && !boxes.off.empty()) {

@@ -18,7 +18,7 @@
 namespace camd::plugins {
 
 // Whether boxes and scores are called as DETR has them, and what came of it: "pred_boxes", which are centre and size in
-// parts of the picture, and "logits" or "pred_logits" (github.com/facebookresearch/detr, models/detr.py).
+// parts of the picture, and "logits" or "pred_logits" (github.com/facebookresearch/detr).
 [[nodiscard]] bool has_query_names(const Decoder& decoder, const camd_model& model);
 
 // Why `decoder`, made with `options` for `model`, cannot be right about these tensors, as the end of a sentence ("its

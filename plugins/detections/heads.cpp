@@ -26,8 +26,8 @@ std::int64_t anchors_of_all(const std::vector<Level>& levels) {
   return sum;
 }
 
-// Strips the batch of one: [1,a,b] -> [a,b]; a tensor without batch stays as it is. [1,N,1,4] are N boxes, as YOLOv4 for
-// PyTorch has them, which would do for all classes.
+// Strips the batch of one: [1,a,b] -> [a,b]; a tensor without batch stays as it is. [1,N,1,4] are N boxes, as YOLOv4
+// for PyTorch has them, which would do for all classes.
 std::optional<std::array<std::int64_t, 2>> two_dims(const Shape& s) {
   if (s.size() == 2) return std::array{s[0], s[1]};
   if (s.size() == 3 && s[0] == 1) return std::array{s[1], s[2]};

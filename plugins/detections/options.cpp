@@ -270,8 +270,7 @@ const std::vector<KnownLayout>& known_layouts() {
   constexpr const char* kAnchored = R"({"layout":"yolox","decoded":true,"anchors_per_cell":3})";
   constexpr const char* kFree = R"({"layout":"ssd","boxes":"centre","relative":false,"background":false})";
   constexpr const char* kCorners = R"({"layout":"ssd","relative":false,"background":false})";
-  constexpr const char* kQueries =
-      R"({"layout":"ssd","boxes":"centre","scores":"logits","background":false,"nms":1})";
+  constexpr const char* kQueries = R"({"layout":"ssd","boxes":"centre","scores":"logits","background":false,"nms":1})";
   constexpr const char* kTurned = R"({"layout":"ssd","boxes":"centre","relative":false,"oriented":true})";
   static const std::vector<KnownLayout> known = {
       {"yolov3", kAnchored},

@@ -250,10 +250,10 @@ bool has(const std::vector<Fit>& fits, Layout layout, std::optional<int> anchors
   });
 }
 
-// Rows, of boxes that a graph chose; engines leave as much room. In lists of their own there may be more: boxes with the
-// best class of each, among which nothing was chosen yet (Qualcomm's AI Hub).
+// Rows, of boxes that a graph chose; engines leave as much room. In lists of their own there may be more: boxes with
+// the best class of each, among which nothing was chosen yet (Qualcomm's AI Hub).
 constexpr std::int64_t kMostChosen = 1024;
-constexpr int kPersonKeypoints = 17;        // of COCO
+constexpr int kPersonKeypoints = 17;  // of COCO
 
 // Drops what the one tensor of a model speaks against beside its length. Three rows for each cell have an objectness:
 // YOLOv5's kind. YOLOX and its kind export [1,N,5+C], YOLOv8 and its kind [1,4+C,N].

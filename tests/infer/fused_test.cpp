@@ -99,8 +99,7 @@ TEST(Fused, QuantizedGemmIsThatOfItsNumbers) {
   plain.node("DequantizeLinear", {"q", "eighth", "zero"}, {"a"}).node("DequantizeLinear", {"w", "eighth"}, {"b"});
   plain.node("DequantizeLinear", {"c", "step"}, {"d"}).node("Gemm", {"a", "b", "d"}, {"g"});
   plain.node("QuantizeLinear", {"g", "quarter", "zero"}, {"r"});
-  for (OnnxBuilder* b : {&fused, &plain})
-    b->node("DequantizeLinear", {"r", "quarter", "zero"}, {"y"}).output("y", {});
+  for (OnnxBuilder* b : {&fused, &plain}) b->node("DequantizeLinear", {"r", "quarter", "zero"}, {"y"}).output("y", {});
   EXPECT_EQ(result(fused), result(plain));
 }
 
@@ -137,7 +136,10 @@ TEST(Fused, RmsNormalizationDividesByTheRootOfTheMeanOfSquares) {
 OnnxBuilder by_parts(const std::string& mask) {
   OnnxBuilder b = rows();
   b.integers("heads", {4}, {1, 6, 2, 2}).node("Reshape", {"t", "heads"}, {"h"});
-  b.node("Transpose", {"h"}, {"q"}).ints("perm", {0, 2, 1, 3}).node("Transpose", {"h"}, {"k"}).ints("perm", {0, 2, 3, 1});
+  b.node("Transpose", {"h"}, {"q"})
+      .ints("perm", {0, 2, 1, 3})
+      .node("Transpose", {"h"}, {"k"})
+      .ints("perm", {0, 2, 3, 1});
   b.weight("scale", {}, {0.70710678F}).node("MatMul", {"q", "k"}, {"s"}).node("Mul", {"s", "scale"}, {"scaled"});
   std::string scores = "scaled";
   if (!mask.empty()) {

@@ -105,7 +105,9 @@ TEST_F(ProposedCard, ChoosesAmongBoxesOfWhichTheGraphGivesTheBestClass) {
   OnnxBuilder b;
   b.input("x", {1, 3, 64, 64}).weight("0", {}, {0}).node("ReduceMean", {"x"}, {"m"}).integer("keepdims", 0);
   b.node("Mul", {"m", "0"}, {"nothing"}).weight("c", {1, kBoxes, 4}, corners).weight("s", {1, kBoxes}, certainties);
-  b.weight("n", {1, kBoxes}, numbers).node("Add", {"nothing", "c"}, {"boxes"}).node("Add", {"nothing", "s"}, {"scores"});
+  b.weight("n", {1, kBoxes}, numbers)
+      .node("Add", {"nothing", "c"}, {"boxes"})
+      .node("Add", {"nothing", "s"}, {"scores"});
   b.node("Add", {"nothing", "n"}, {"f"}).node("Cast", {"f"}, {"class_idx"}).integer("to", onnx::TensorProto::UINT8);
   b.output("boxes", {1, kBoxes, 4}).output("scores", {1, kBoxes});
   b.output("class_idx", {1, kBoxes}, onnx::TensorProto::UINT8);

@@ -492,17 +492,20 @@ TEST(LayoutDoubts, SayWhatWasSeenAndWhatToSet) {
 TEST(LayoutDoubts, TellPartsOfThePictureFromPixelsAndCornersFromCentres) {
   FakeModel relative = list(Boxes::kCorners, 1), pixels = list(Boxes::kCorners, kSide), x = raw_yolox();
   EXPECT_THAT(doubt(relative, R"({"layout":"ssd","relative":false})"),
-              ::testing::MatchesRegex("layout 'ssd' does not read this model: on a picture of noise its boxes reach "
-                                      "0\\.[0-9]+: they are parts of the picture, not pixels; set .layout: ssd, background: false."));
-  EXPECT_THAT(doubt(pixels, R"({"layout":"ssd","boxes":"centre","relative":false})"),
-              HasSubstr("its boxes are corners, not centre and size; set {layout: ssd, relative: false, background: false}"));
+              ::testing::MatchesRegex(
+                  "layout 'ssd' does not read this model: on a picture of noise its boxes reach "
+                  "0\\.[0-9]+: they are parts of the picture, not pixels; set .layout: ssd, background: false."));
+  EXPECT_THAT(
+      doubt(pixels, R"({"layout":"ssd","boxes":"centre","relative":false})"),
+      HasSubstr("its boxes are corners, not centre and size; set {layout: ssd, relative: false, background: false}"));
   EXPECT_THAT(doubt(x, R"({"layout":"yolox","decoded":true})"), HasSubstr("set {layout: yolox}"));
 }
 
 TEST(LayoutDoubts, TellProbabilitiesPercentAndLogitsApart) {
   FakeModel logits = list(Boxes::kCorners, 1, -9, 2), percent = list(Boxes::kCorners, 1, 0, 95),
             probability = list(Boxes::kCorners, 1);
-  EXPECT_THAT(doubt(logits, R"({"layout":"ssd"})"), HasSubstr(": they are logits; set {layout: ssd, scores: logits, background: false}"));
+  EXPECT_THAT(doubt(logits, R"({"layout":"ssd"})"),
+              HasSubstr(": they are logits; set {layout: ssd, scores: logits, background: false}"));
   EXPECT_THAT(doubt(percent, R"({"layout":"ssd"})"),
               HasSubstr(": they are percent; set {layout: ssd, scores: percent, background: false}"));
   EXPECT_THAT(doubt(probability, R"({"layout":"ssd","scores":"logits"})"),
