@@ -269,7 +269,7 @@ void bind_roles(const camd_model& model, const Options& options, const HeadRules
       return found;
     };
     // Of several that could be it, the one whose name says so.
-    const auto called_so = [&](std::vector<const Reading*> found) {
+    const auto called_so = [&](const std::vector<const Reading*>& found) {
       std::vector<const Reading*> called;
       for (const Reading* reading : found) {
         if (hints_at(model.outputs[reading->output].name, rule.role)) called.push_back(reading);

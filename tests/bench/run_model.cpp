@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <optional>
+#include <string>
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
@@ -70,7 +71,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   try {
-    run(argv[1], std::atoi(argv[2]), std::atoi(argv[3]), argv[4], argv[5], half);
+    run(argv[1], std::stoi(argv[2]), std::stoi(argv[3]), argv[4], argv[5], half);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "run_model: %s\n", error.what());
     return 1;

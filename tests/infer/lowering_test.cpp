@@ -345,21 +345,23 @@ TEST(NonMaxSuppression, EachKeptBoxHidesTheOneThatCoversTheSame) {
 // class has 300 boxes, and behind them one that covers the half of two.
 TEST(NonMaxSuppression, TakesTheBoxesOfAllClassesSideBySide) {
   constexpr int kClasses = 80, kColumns = 20, kRows = 15, kEach = kColumns * kRows + 1;
+  constexpr std::int64_t kAll = std::int64_t{kClasses} * kEach, kChosen = std::int64_t{kClasses} * kColumns * kRows;
   std::vector<float> boxes, scores, want;
   for (int c = 0; c < kClasses; ++c) {
     for (int i = 0; i < kEach; ++i) {
       const bool last = i + 1 == kEach;
       const auto left = static_cast<float>(c * 1000) + (last ? 5.0F : static_cast<float>(i % kColumns * 10));
-      const auto top = last ? 0.0F : static_cast<float>(i / kColumns) * 10;
+      const int row = i / kColumns;
+      const auto top = last ? 0.0F : static_cast<float>(row * 10);
       boxes.insert(boxes.end(), {top, left, top + 10, left + 10});
       scores.push_back(1 - static_cast<float>(c * kEach + i) / 65536);
       if (!last) want.insert(want.end(), {0, 0, static_cast<float>(c * kEach + i)});
     }
   }
-  const Shape in{1, 1, kClasses * kColumns * kRows, 3};
+  const Shape in{1, 1, kChosen, 3};
   OnnxBuilder b;
-  b.input("x", in).weight("boxes", {1, kClasses * kEach, 4}, boxes);
-  b.weight("scores", {1, 1, kClasses * kEach}, scores).integers("most", {1}, {100'000}).weight("iou", {1}, {0.3F});
+  b.input("x", in).weight("boxes", {1, kAll, 4}, boxes);
+  b.weight("scores", {1, 1, kAll}, scores).integers("most", {1}, {100'000}).weight("iou", {1}, {0.3F});
   b.node("NonMaxSuppression", {"boxes", "scores", "most", "iou"}, {"chosen"});
   b.node("Cast", {"chosen"}, {"numbers"}).integer("to", 1).weight("zero", {}, {0});
   b.node("Mul", {"x", "zero"}, {"nothing"}).node("Add", {"nothing", "numbers"}, {"y"}).output("y", {});

@@ -139,7 +139,8 @@ TEST(Model, NestingDeeperThanTheReaderIsRefused) {
         length += static_cast<char>((n & 0x7FU) | (n > 0x7F ? 0x80U : 0U));
         if (n <= 0x7F) break;
       }
-      inner = tag + length + inner;
+      length.insert(length.begin(), tag);
+      inner.insert(0, length);
     };
     wrap('\x32');  // attribute.g
     wrap('\x2a');  // node.attribute
@@ -230,7 +231,7 @@ TEST(Model, RealModelsCutOffAreRefused) {
     const std::string path = camd::test::shared_dir() + "/models/" + shared.file;
     if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is not here";
     const std::string bytes = file_bytes(path);
-    for (const std::size_t part : {1, 10, 50, 99}) {
+    for (const std::size_t part : {1U, 10U, 50U, 99U}) {
       EXPECT_THROW((void)parse_onnx(std::string_view(bytes).substr(0, bytes.size() * part / 100), path), base::Error)
           << path << " " << part;
     }

@@ -97,7 +97,8 @@ TEST_F(ProposedCard, ChoosesAmongBoxesOfWhichTheGraphGivesTheBestClass) {
   constexpr int kBoxes = 1100;
   std::vector<float> corners, certainties, numbers;
   for (int i = 0; i < kBoxes; ++i) {
-    const auto left = static_cast<float>(i % 40), top = static_cast<float>(i / 40);
+    const int row = i / 40;
+    const auto left = static_cast<float>(i % 40), top = static_cast<float>(row);
     corners.insert(corners.end(), {left, top, left + 20, top + 25});
     certainties.push_back(static_cast<float>(i % 10) / 20);
     numbers.push_back(static_cast<float>(i % 80));
