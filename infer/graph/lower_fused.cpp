@@ -121,6 +121,8 @@ void skip_normalization(Lowering& l) {
 
 // ---- Attention
 
+constexpr std::int64_t kMostHeads = 4096;  // a list of so many is made
+
 ValueId product(Lowering& l, ValueId a, ValueId b) {
   const Shape sa = l.shape(a), sb = l.shape(b);
   l.require(sa.back() == sb[sb.size() - 2],
@@ -161,6 +163,7 @@ ValueId attention(Lowering& l, ValueId q, ValueId k, ValueId v, ValueId mask, fl
     const std::int64_t heads = l.shape(x)[1];
     if (heads == sq[1]) return x;
     l.require(sq[1] % heads == 0, fmt::format("{} heads do not serve {}", heads, sq[1]));
+    l.require(sq[1] <= kMostHeads, fmt::format("it has more than {} heads", kMostHeads));
     Shape to = l.shape(x);
     to[1] = sq[1];
     std::vector<std::int64_t> of(static_cast<std::size_t>(sq[1]));

@@ -8,6 +8,9 @@
 namespace camd::infer {
 namespace {
 
+// A file can ask for as many as a value has elements, and each costs memory.
+constexpr std::int64_t kMostParts = 4096;
+
 // onnx.ai/onnx/operators/onnx__SplitToSequence.html
 void split_to_sequence(Lowering& l) {
   const ValueId x = l.input(0);
@@ -16,17 +19,16 @@ void split_to_sequence(Lowering& l) {
   const auto at = static_cast<std::size_t>(axis);
   std::vector<std::int64_t> sizes;
   const bool single = !l.has_input(1);
-  if (single) {
-    sizes.assign(static_cast<std::size_t>(in[at]), 1);
-  } else {
-    sizes = l.integers_input(1, "split");
-    if (l.rank(l.input(1)) == 0) {  // the size of all but the last, which may be smaller
-      const std::int64_t each = sizes[0];
-      l.require(each > 0, "its parts are empty");
-      sizes.clear();
-      for (std::int64_t from = 0; from < in[at]; from += each) sizes.push_back(std::min(each, in[at] - from));
-    }
+  if (!single) sizes = l.integers_input(1, "split");
+  if (single || l.rank(l.input(1)) == 0) {  // the size of all but the last, which may be smaller
+    const std::int64_t each = single ? 1 : sizes[0];
+    l.require(each > 0, "its parts are empty");
+    l.require(in[at] / each < kMostParts, fmt::format("it makes more than {} parts", kMostParts));
+    sizes.clear();
+    for (std::int64_t from = 0; from < in[at]; from += each) sizes.push_back(std::min(each, in[at] - from));
   }
+  l.require(static_cast<std::int64_t>(sizes.size()) <= kMostParts,
+            fmt::format("it makes more than {} parts", kMostParts));
   std::vector<ValueId> parts;
   std::vector<std::int64_t> start(in.size(), 0);
   const std::vector<std::int64_t> step(in.size(), 1);

@@ -214,5 +214,18 @@ TEST(Foreign, FilesForOneProcessorSayWhatToTakeInstead) {
                                          "it was made from"));
 }
 
+TEST(Sequences, OfMorePartsThanAnybodyNeedsAreRefused) {
+  const Shape large{1, 3, 64, 64};
+  for (const bool sized : {false, true}) {
+    OnnxBuilder b;
+    b.input("x", large).integers("to", {1}, {-1}).node("Reshape", {"x", "to"}, {"t"});
+    b.integers("each", {}, {2}).integers("first", {}, {0});
+    b.node("SplitToSequence", sized ? std::vector<std::string>{"t", "each"} : std::vector<std::string>{"t"}, {"s"},
+           "s");
+    b.node("SequenceAt", {"s", "first"}, {"y"}).output("y", {});
+    EXPECT_THAT(refusal(b, large), HasSubstr("it makes more than 4096 parts"));
+  }
+}
+
 }  // namespace
 }  // namespace camd::infer
