@@ -7,7 +7,9 @@
 #include <memory>
 #include <variant>
 
+#include "base/clock.hpp"
 #include "capture/gst_pipelines.hpp"
+#include "capture/gst_support.hpp"
 
 namespace camd::capture {
 namespace {
@@ -30,9 +32,6 @@ struct UnrefObject {
 };
 template <class T>
 using Object = std::unique_ptr<T, UnrefObject>;
-struct FreeError {
-  void operator()(GError* error) const noexcept { g_error_free(error); }
-};
 struct UnrefContext {
   void operator()(GMainContext* context) const noexcept { g_main_context_unref(context); }
 };
@@ -44,7 +43,7 @@ struct UnrefUri {
 struct Try {
   bool over = false;
   bool connected = false;
-  std::unique_ptr<GError, FreeError> error;
+  GstOwned<GError> error;
 };
 
 void on_end(GObject* client, GAsyncResult* result, gpointer user) {

@@ -280,6 +280,7 @@ class Device {
   // recorded last in it, and `stream` waits for that Event. Inside a capture record(Event) only orders the captured
   // work. Nothing outside may wait for that Event or ask for it. record(TimedEvent) becomes part of the graph and
   // happens at every launch. Addresses are captured as they are: the memory must be the same at every launch.
+  // [blocks] while a GPU's driver makes or destroys a decoder, some 50 ms.
   virtual Status begin_capture(StreamRef stream) {
     (void)stream;
     return Status(base::ErrorKind::kState, "this device cannot capture graphs: choose another strategy");

@@ -1,7 +1,6 @@
 #include "device/cuda/decoder_turns.hpp"
 
 #include <algorithm>
-#include <chrono>
 
 namespace camd::device {
 namespace {

@@ -7,6 +7,8 @@
 // Threads: [any]. A Turn is its thread's own.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <deque>
 
 #include "base/clock.hpp"

@@ -10,7 +10,8 @@
 
 namespace camd::device {
 
-// What the driver says; `made` is there when it is CUDA_SUCCESS. Library and device outlive it.
+// What the driver says; `made` is there when it is CUDA_SUCCESS. Library and device outlive it. Waits while a graph is
+// captured, as its destructor does (capture_gate.hpp).
 [[nodiscard]] CUresult make_nvdec_session(const NvdecLibrary& library, CudaDevice& device, CUVIDDECODECREATEINFO& info,
                                           std::unique_ptr<DecodingSession>& made);
 

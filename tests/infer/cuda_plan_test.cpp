@@ -268,6 +268,23 @@ TEST(CudaPlan, ALongLayerOfManyChannelsHasItsOwnKernelWhereAProgramWouldTakeLong
   }
 }
 
+// With their own layouts the first two would have 100 blocks each, and take 1.7 times as much of the GPU.
+TEST(CudaPlan, TheLongestChainGetsItsOwnLayoutsOnlyWhereTheyTakeLittleMoreOfTheGpu) {
+  const auto blocks = [](int side) {
+    GraphBuilder g({1, 64, side, side});
+    const Plan plan =
+        cuda::make_plan(g.finish({g.conv(g.conv(g.input(), 64, 3), 64, 3)}), options_of(DataType::kF16), "test");
+    std::vector<int> all;
+    for (const cuda::Step& step : plan.steps) {
+      const auto* p = std::get_if<cuda::TileProgramArguments>(&step.arguments);
+      if (p != nullptr) all.push_back(p->tiles_y * p->tiles_x * p->columns);
+    }
+    return all;
+  };
+  EXPECT_EQ(blocks(40), (std::vector<int>{50, 50}));
+  EXPECT_EQ(blocks(80), (std::vector<int>{70, 70}));
+}
+
 TEST(CudaPlan, ATensorOfTooManyDimensionsIsRefusedByName) {
   GraphBuilder g({1, 3, 4, 4});
   const ValueId seven = g.op(Reshape{}, {g.input()}, {1, 3, 2, 2, 2, 2, 1});

@@ -320,8 +320,10 @@ class Grouper {
     return longest + kShareOfWork * work + kShareOfSum * sum;
   }
 
-  // The kernels of the longest chain get the layouts that take the least time by themselves. Others keep those that
-  // leave most of the GPU to what runs beside them. What the groups were chosen by stays: it tells the lanes.
+  // The kernels of the longest chain get the layouts that take the least time by themselves. They keep theirs where all
+  // of the new ones together would take much more of the GPU, as fewer frames a second would come through then. Kernels
+  // beside the chain keep those that leave most of the GPU to others. What the groups were chosen by stays: it tells
+  // the lanes.
   void lay_out_longest_chain() {
     const int units = static_cast<int>(units_.size());
     const std::vector<std::vector<int>> into = edges(unit_of_, units);
