@@ -73,6 +73,54 @@ TEST(CudaSqueeze, ConvolutionsThatF32IsAskedForAreNotSqueezed) {
   }
 }
 
+// How many squeezes of the plan read sums that depthwise convolutions made.
+int squeezes_of_sums(const cuda::Plan& plan) {
+  int count = 0;
+  for (const cuda::Step& step : plan.steps) {
+    const auto* squeeze = std::get_if<cuda::SqueezeArguments>(&step.arguments);
+    count += squeeze != nullptr && squeeze->sums != nullptr ? 1 : 0;
+  }
+  return count;
+}
+
+// Squeeze and excitation of `image`, and a convolution of the result.
+Graph excited_image(GraphBuilder& g, ValueId image, int hidden) {
+  const auto channels = static_cast<int>(g.shape(image)[1]);
+  const ValueId gate = g.conv(g.conv(average(g, image), hidden, 1), channels, 1, 1, 1, {Function::kSigmoid});
+  return g.finish({g.conv(g.binary(Binary::Kind::kMul, image, gate), 8, 1)});
+}
+
+TEST(CudaSqueeze, ADepthwiseConvolutionAddsThePixelsThatItMakes) {
+  for (const auto& [channels, side, stride] : {std::tuple{48, 3, 1}, {44, 5, 2}, {130, 7, 1}, {8, 3, 4}}) {
+    GraphBuilder g({1, 3, 34, 28}, static_cast<unsigned>(channels));
+    const ValueId x = g.conv(g.input(), channels, 3);
+    const Graph graph = excited_image(g, g.conv(x, channels, side, stride, channels), channels / 4);
+    EXPECT_EQ(squeezes_of_sums(plan_of(graph)), 1);
+    expect_reference(graph, g.random_input());
+  }
+}
+
+TEST(CudaSqueeze, ADepthwiseConvolutionAddsThePixelsThatItReadsWhereTheyAreJoined) {
+  for (const int channels : {24, 60}) {
+    for (const bool made_first : {false, true}) {
+      GraphBuilder g({1, 3, 26, 20});
+      const ValueId x = g.conv(g.input(), channels, 3), y = g.conv(x, channels, 5, 1, channels);
+      const Graph graph = excited_image(g, made_first ? g.concat({y, x}) : g.concat({x, y}), 12);
+      EXPECT_EQ(squeezes_of_sums(plan_of(graph)), 1);
+      expect_reference(graph, g.random_input());
+    }
+  }
+}
+
+TEST(CudaSqueeze, PixelsThatNoDepthwiseConvolutionSeesAreAddedByTheSqueeze) {
+  GraphBuilder g({1, 3, 26, 20});
+  const ValueId x = g.conv(g.input(), 16, 3), other = g.conv(g.input(), 8, 3, 2);
+  const Graph graph = excited_image(g, g.concat({g.conv(x, 16, 3, 2, 16), other}), 12);
+  EXPECT_EQ(steps_of<cuda::SqueezeArguments>(plan_of(graph)), 1);
+  EXPECT_EQ(squeezes_of_sums(plan_of(graph)), 0);
+  expect_reference(graph, g.random_input());
+}
+
 TEST(CudaPools, AveragesOfWholeImagesEqualTheReference) {
   for (const auto& [channels, side] : {std::pair{12, 40}, {64, 8}, {3, 7}}) {
     GraphBuilder g({1, 3, side, side});

@@ -130,7 +130,6 @@ dense_kernel(const GenericConvArguments p) {
 constexpr int kDepthwiseThreads = 128;
 constexpr int kLanesOfColumns = kGenericConvColumns / 4;
 constexpr int kDepthwisePixels = kDepthwiseThreads / kLanesOfColumns;  // of a block
-constexpr int kDepthwiseTaps = 256;  // whose weights, 32 KiB, every GPU has shared memory for
 
 // Four neighbouring channels, or zeros. There is no branch, so that many loads are on their way at once.
 CAMD_DEVICE void load4_if(bool inside, float (&to)[4], const float* from) {
@@ -146,10 +145,38 @@ CAMD_DEVICE void load4_if(bool inside, float (&to)[4], const __half* from) {
   add_halfs(to, &v);
 }
 
+// With sums a block has more threads: what reads the sums reads a line for each block.
+template <bool kSums>
+inline constexpr int kThreadsOfDepthwise = kSums ? kDepthwiseSumPixels * kLanesOfColumns : kDepthwiseThreads;
+
+// The block's pixels added, by channel. `own`: a thread's four channels of y, then of x. All threads call it.
+CAMD_DEVICE void add_pixels(const GenericConvArguments& p, float (&own)[8], float* shared, int first_channel) {
+  constexpr int kWarps = kThreadsOfDepthwise<true> / 32, kValues = kLanesOfColumns * 8;
+  const int thread = static_cast<int>(threadIdx.x), lane = lane_index();
+#pragma unroll
+  for (int mask = kLanesOfColumns; mask < 32; mask *= 2) {
+#pragma unroll
+    for (float& v : own) v += exchange_lanes(v, mask);
+  }
+  if (lane < kLanesOfColumns) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) shared[warp_index() * kValues + i * kLanesOfColumns + lane] = own[i];
+  }
+  block_sync();
+  if (thread >= kValues) return;
+  float sum = 0.0F;
+#pragma unroll
+  for (int warp = 0; warp < kWarps; ++warp) sum += shared[warp * kValues + thread];
+  const int value = thread / kLanesOfColumns, c = first_channel + thread % kLanesOfColumns * 4 + value % 4;
+  float* const line = value < 4 ? p.y_sums : p.x_sums;
+  if (line != nullptr && c < p.y.c) line[static_cast<std::ptrdiff_t>(blockIdx.x) * p.sum_pitch + c] = sum;
+}
+
 // kSide: the kernel's width and height; 0: they are read from the arguments.
-template <typename T, int kSide>
-CAMD_KERNEL(kDepthwiseThreads, 1)
+template <typename T, int kSide, bool kSums>
+CAMD_KERNEL(kThreadsOfDepthwise<kSums>, 1)
 depthwise_kernel(const GenericConvArguments p) {
+  constexpr int kThreadsHere = kThreadsOfDepthwise<kSums>;
   CAMD_SHARED(memory);
   float* const weights = reinterpret_cast<float*>(memory);  // [taps][kGenericConvColumns]
   const int thread = static_cast<int>(threadIdx.x);
@@ -158,11 +185,11 @@ depthwise_kernel(const GenericConvArguments p) {
   const int columns = kSide != 0 ? kSide : p.kernel.x;
   // Weights do not come from the kernel before: they are fetched while it runs.
   const int weight_pitch = columns_of(p);
-  for (int i = thread; i < rows * columns * kLanesOfColumns; i += kDepthwiseThreads) {
+  for (int i = thread; i < rows * columns * kLanesOfColumns; i += kThreadsHere) {
     copy16_async(weights + i * 4,
                  p.weights + i / kLanesOfColumns * weight_pitch + first_channel + i % kLanesOfColumns * 4, true);
   }
-  const int pixel = static_cast<int>(blockIdx.x) * kDepthwisePixels + thread / kLanesOfColumns;
+  const int pixel = static_cast<int>(blockIdx.x) * (kThreadsHere / kLanesOfColumns) + thread / kLanesOfColumns;
   const int lane = thread % kLanesOfColumns * 4;
   const int oy = pixel / p.y.w, ox = pixel % p.y.w;
   const int top = oy * p.stride.y - p.pad_top, left = ox * p.stride.x - p.pad_left;
@@ -173,8 +200,9 @@ depthwise_kernel(const GenericConvArguments p) {
   let_next_kernel_start();
   copy_wait_all();
   block_sync();
-  if (oy >= p.y.h || c >= padded(p.y.c)) return;
-  float sum[4] = {};
+  const bool exists = oy < p.y.h && c < padded(p.y.c);
+  if (!kSums && !exists) return;
+  float sum[4] = {}, middle[4] = {};
 #pragma unroll
   for (int ky = 0; ky < rows; ++ky) {
     const int y = top + ky * p.dilation.y;
@@ -183,12 +211,24 @@ depthwise_kernel(const GenericConvArguments p) {
     for (int kx = 0; kx < columns; ++kx) {
       const int x = left + kx * p.dilation.x;
       float v[4], w[4];
-      load4_if(row_inside && x >= 0 && x < p.x.w, v, at<T>(p.x, y, x, c));
+      load4_if((!kSums || exists) && row_inside && x >= 0 && x < p.x.w, v, at<T>(p.x, y, x, c));
       load4(w, weights + (ky * columns + kx) * kGenericConvColumns + lane);
       for (int n = 0; n < 4; ++n) sum[n] = fmaf(v[n], w[n], sum[n]);
+      if (kSums && ky == rows / 2 && kx == columns / 2) {
+        for (int n = 0; n < 4; ++n) middle[n] = v[n];
+      }
     }
   }
-  finish4<T>(p, sum, bias, oy, ox, c);
+  if (!kSums || exists) finish4<T>(p, sum, bias, oy, ox, c);
+  if constexpr (kSums) {
+    float own[8];
+#pragma unroll
+    for (int n = 0; n < 4; ++n) {
+      own[n] = exists ? sum[n] : 0.0F;
+      own[n + 4] = middle[n];
+    }
+    add_pixels(p, own, weights + rows * columns * kGenericConvColumns, first_channel);
+  }
 }
 
 // In large images a thread makes 4 channels of kRun pixels side by side: their windows share most of what they read.
@@ -246,10 +286,16 @@ int depthwise_runs(const GenericConvArguments& p, const LaunchContext& context) 
 template <typename T, int kSide>
 int depthwise(const GenericConvArguments& p, const LaunchContext& context) {
   const auto blocks = [](int count, int size) { return static_cast<unsigned>((count + size - 1) / size); };
+  const auto weights = static_cast<std::size_t>(p.kernel.y) * static_cast<std::size_t>(p.kernel.x) *
+                       kGenericConvColumns * sizeof(float);
+  if (p.y_sums != nullptr) {
+    constexpr int kThreadsHere = kThreadsOfDepthwise<true>;
+    constexpr std::size_t kSumBytes = kThreadsHere / 32 * kLanesOfColumns * 8 * sizeof(float);
+    const dim3 grid(static_cast<unsigned>(depthwise_sum_parts(p.y.h * p.y.w)), blocks(p.y.c, kGenericConvColumns), 1);
+    return launch(depthwise_kernel<T, kSide, true>, grid, kThreadsHere, weights + kSumBytes, context, p);
+  }
   const dim3 grid(blocks(p.y.h * p.y.w, kDepthwisePixels), blocks(p.y.c, kGenericConvColumns), 1);
-  const auto bytes =
-      static_cast<std::size_t>(p.kernel.y) * static_cast<std::size_t>(p.kernel.x) * kGenericConvColumns * sizeof(float);
-  return launch(depthwise_kernel<T, kSide>, grid, kDepthwiseThreads, bytes, context, p);
+  return launch(depthwise_kernel<T, kSide, false>, grid, kDepthwiseThreads, weights, context, p);
 }
 
 // ---- Any other: a thread makes one output element.
@@ -324,7 +370,7 @@ int of_type(const GenericConvArguments& p, const LaunchContext& context) {
   constexpr std::int64_t kManyPixels = std::int64_t{1} << 16;
   const std::int64_t four_channels = static_cast<std::int64_t>(p.y.h) * p.y.w * ((p.y.c + 7) / 8 * 2);
   if (kind == GenericConvKind::kDepthwise && four_channels >= kManyPixels && four_channels < (1 << 30) &&
-      p.dilation == Pair2{1, 1} && p.stride.y == p.stride.x) {
+      p.y_sums == nullptr && p.dilation == Pair2{1, 1} && p.stride.y == p.stride.x) {
     const bool three = p.kernel == Pair2{3, 3}, five = p.kernel == Pair2{5, 5};
     if (three && p.stride.y == 1) return depthwise_runs<T, 3, 1>(p, context);
     if (three && p.stride.y == 2) return depthwise_runs<T, 3, 2>(p, context);

@@ -44,7 +44,19 @@ struct GenericConvArguments {
   bool transposed = false;
   bool activation_first = false;
   Activation activation;
+  // For a squeeze() behind a depthwise convolution: [depthwise_sum_parts()][sum_pitch] of f32, where element c of a line
+  // is the sum of some of y's pixels in channel c. All lines together hold each pixel once. None where null.
+  float* y_sums = nullptr;
+  // The same of x. Only where the middle tap of pixel (y, x) is pixel (y, x) of an image of y's size.
+  float* x_sums = nullptr;
+  int sum_pitch = 0;
 };
+inline constexpr int kDepthwiseTaps = 256;  // of its kernel in shared memory, 32 KiB; more have no sums
+// Blocks of a depthwise convolution with sums that share an image of `pixels`.
+inline constexpr int kDepthwiseSumPixels = 32;
+[[nodiscard]] constexpr int depthwise_sum_parts(int pixels) {
+  return (pixels + kDepthwiseSumPixels - 1) / kDepthwiseSumPixels;
+}
 int generic_conv(const GenericConvArguments& arguments, const LaunchContext& context);
 // The part of generic_conv() for arguments with products.
 int tensor_core_f32(const GenericConvArguments& arguments, const LaunchContext& context);

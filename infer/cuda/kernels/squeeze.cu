@@ -15,23 +15,86 @@
 namespace camd::infer::cuda {
 namespace {
 
-constexpr int kThreads = kSqueezeThreads;
-
 CAMD_DEVICE float over_warp(float v) {
 #pragma unroll
   for (int mask = 16; mask > 0; mask /= 2) v += exchange_lanes(v, mask);
   return v;
 }
 
+// Fetches the weights of both layers, which do not come from the kernel before.
+template <int kThreads>
+CAMD_DEVICE void fetch_weights(const SqueezeArguments& p, const SqueezeMemory& s, float* first, float* second) {
+  const int thread = static_cast<int>(threadIdx.x);
+  for (int i = thread; i < s.first / 4; i += kThreads) copy16_async(first + i * 4, p.first + i * 4, true);
+  for (int i = thread; i < s.second / 4; i += kThreads) copy16_async(second + i * 4, p.second + i * 4, true);
+}
+
+CAMD_DEVICE void multiply(float (&v)[8], const float* gates) {
+#pragma unroll
+  for (int i = 0; i < 8; ++i) v[i] *= gates[i];
+}
+
+// Adds `lines` lines of `count` sums each into the first of them. All threads call it.
+template <int kThreads>
+CAMD_DEVICE void add_lines(float* sums, int lines, int count) {
+  const int thread = static_cast<int>(threadIdx.x);
+  // Several threads share a channel, and each adds some lines; then one adds what they found.
+  const int parts = kThreads / count, part = thread / count, channel = thread - part * count;
+  if (parts > 1) {
+    float some = 0.0F;
+    if (part < parts) {
+#pragma unroll 4
+      for (int i = part; i < lines; i += parts) some += sums[i * count + channel];
+    }
+    block_sync();
+    if (part < parts) sums[thread] = some;
+    block_sync();
+  }
+  const int left = parts > 1 ? min(parts, lines) : lines;
+  for (int c = thread; c < count; c += kThreads) {
+    float all = 0.0F;
+#pragma unroll 4
+    for (int i = 0; i < left; ++i) all += sums[i * count + c];
+    sums[c] = all;
+  }
+  block_sync();
+}
+
+// The gates of all channels, in place of the pixels' sums. All threads call it.
+template <int kThreads>
+CAMD_DEVICE void make_gates(const SqueezeArguments& p, const float* first, const float* second, float* sums,
+                            float* hidden) {
+  const int thread = static_cast<int>(threadIdx.x), lane = lane_index();
+  const float share = 1.0F / static_cast<float>(p.x.h * p.x.w);
+  for (int i = warp_index(); i < p.hidden; i += kThreads / 32) {
+    float sum = 0.0F;
+    for (int c = lane; c < p.x.c; c += 32) sum = fmaf(first[i * p.x.c + c], sums[c], sum);
+    sum = over_warp(sum);
+    if (lane == 0) hidden[i] = activate_any(p.first_activation, fmaf(sum, share, first[p.hidden * p.x.c + i]));
+  }
+  block_sync();
+  for (int n = thread; n < padded(p.y.c); n += kThreads) {
+    float result = 0.0F;
+    if (n < p.y.c) {
+      float sum = second[p.hidden * p.y.c + n];
+#pragma unroll 8
+      for (int i = 0; i < p.hidden; ++i) sum = fmaf(second[i * p.y.c + n], hidden[i], sum);
+      result = activate_any(p.second_activation, sum);
+    }
+    sums[n] = result;
+  }
+  block_sync();
+}
+
 template <typename T>
-CAMD_KERNEL(kThreads, 1)
+CAMD_KERNEL(kSqueezeThreads, 1)
 squeeze_kernel(const SqueezeArguments p, const SqueezeMemory s) {
+  constexpr int kThreads = kSqueezeThreads;
   CAMD_SHARED(memory);
   auto* const first = reinterpret_cast<float*>(memory);
   float *const second = first + s.first, *const sums = second + s.second, *const hidden = sums + s.sums;
-  const int thread = static_cast<int>(threadIdx.x), lane = lane_index(), warp = warp_index();
-  for (int i = thread; i < s.first / 4; i += kThreads) copy16_async(first + i * 4, p.first + i * 4, true);
-  for (int i = thread; i < s.second / 4; i += kThreads) copy16_async(second + i * 4, p.second + i * 4, true);
+  const int thread = static_cast<int>(threadIdx.x);
+  fetch_weights<kThreads>(p, s, first, second);
   const int groups = (p.x.c + 7) / 8, rows = kThreads / groups, channels = groups * 8;
   const int row = thread / groups, group = thread - row * groups, pixels = p.x.h * p.x.w;
   wait_for_previous_kernel();
@@ -51,49 +114,12 @@ squeeze_kernel(const SqueezeArguments p, const SqueezeMemory s) {
   }
   copy_wait_all();
   block_sync();
-  // Several threads share a channel, and each adds some rows; then one adds what they found.
-  const int parts = kThreads / channels, part = thread / channels, channel = thread - part * channels;
-  if (parts > 1) {
-    float some = 0.0F;
-    if (part < parts) {
-#pragma unroll 4
-      for (int i = part; i < rows; i += parts) some += sums[i * channels + channel];
-    }
-    block_sync();
-    if (part < parts) sums[thread] = some;
-    block_sync();
+  add_lines<kThreads>(sums, rows, channels);
+  make_gates<kThreads>(p, first, second, sums, hidden);
+  if (!p.excites) {
+    for (int n = thread; n < padded(p.y.c); n += kThreads) *at<T>(p.y, 0, 0, n) = from_float<T>(sums[n]);
+    return;
   }
-  const int left = parts > 1 ? min(parts, rows) : rows;
-  for (int c = thread; c < channels; c += kThreads) {
-    float all = 0.0F;
-#pragma unroll 4
-    for (int i = 0; i < left; ++i) all += sums[i * channels + c];
-    sums[c] = all;
-  }
-  block_sync();
-
-  const float share = 1.0F / static_cast<float>(pixels);
-  for (int i = warp; i < p.hidden; i += kThreads / 32) {
-    float sum = 0.0F;
-    for (int c = lane; c < p.x.c; c += 32) sum = fmaf(first[i * p.x.c + c], sums[c], sum);
-    sum = over_warp(sum);
-    if (lane == 0) hidden[i] = activate_any(p.first_activation, fmaf(sum, share, first[p.hidden * p.x.c + i]));
-  }
-  block_sync();
-  float* const gates = sums;  // which nobody reads any more
-  for (int n = thread; n < padded(p.y.c); n += kThreads) {
-    float result = 0.0F;
-    if (n < p.y.c) {
-      float sum = second[p.hidden * p.y.c + n];
-#pragma unroll 8
-      for (int i = 0; i < p.hidden; ++i) sum = fmaf(second[i * p.y.c + n], hidden[i], sum);
-      result = activate_any(p.second_activation, sum);
-    }
-    gates[n] = result;
-    if (!p.excites) *at<T>(p.y, 0, 0, n) = from_float<T>(result);
-  }
-  if (!p.excites) return;
-  block_sync();
   // All blocks together have as many rows of threads as take part here.
   if (row >= rows) return;
   const int blocks = static_cast<int>(gridDim.x);
@@ -101,24 +127,80 @@ squeeze_kernel(const SqueezeArguments p, const SqueezeMemory s) {
   for (int pixel = static_cast<int>(blockIdx.x) * rows + row; pixel < pixels; pixel += blocks * rows) {
     float v[8];
     load_eight(v, x + static_cast<std::ptrdiff_t>(pixel) * p.x.pitch + group * 8);
-#pragma unroll
-    for (int i = 0; i < 8; ++i) v[i] *= gates[group * 8 + i];
+    multiply(v, sums + group * 8);
     store_eight(y + static_cast<std::ptrdiff_t>(pixel) * p.y.pitch + group * 8, v);
   }
+}
+
+// The same with the sums there. A thread has its first pixel before it has the gate.
+template <typename T>
+CAMD_KERNEL(kExciteThreads, 1)
+excite_kernel(const SqueezeArguments p, const SqueezeMemory s) {
+  constexpr int kThreads = kExciteThreads;
+  CAMD_SHARED(memory);
+  auto* const first = reinterpret_cast<float*>(memory);
+  float *const second = first + s.first, *const sums = second + s.second, *const hidden = sums + s.sums;
+  const int thread = static_cast<int>(threadIdx.x);
+  fetch_weights<kThreads>(p, s, first, second);
+  const int groups = (p.x.c + 7) / 8, rows = kThreads / groups;
+  const int row = thread / groups, group = thread - row * groups, pixels = p.x.h * p.x.w;
+  const int begin = static_cast<int>(blockIdx.x) * rows + row, step = static_cast<int>(gridDim.x) * rows;
+  const auto* const x = static_cast<const T*>(p.x.data) + group * 8;
+  auto* const y = static_cast<T*>(p.y.data) + group * 8;
+  const bool multiplies = p.excites && row < rows && begin < pixels;
+  // A thread adds every so many lines of one channel.
+  const int c = p.x.c, parts = max(kThreads / c, 1);
+  wait_for_previous_kernel();
+  let_next_kernel_start();
+
+  for (int i = thread; i < parts * c; i += kThreads) {
+    const int part = i / c;
+    float some = 0.0F;
+#pragma unroll 8
+    for (int line = part; line < p.sum_lines; line += parts) some += p.sums[line * c + i - part * c];
+    sums[i] = some;
+  }
+  float v[8];
+  if (multiplies) load_eight(v, x + static_cast<std::ptrdiff_t>(begin) * p.x.pitch);
+  copy_wait_all();
+  block_sync();
+  for (int i = thread; i < c; i += kThreads) {
+    float all = 0.0F;
+    for (int part = 0; part < parts; ++part) all += sums[part * c + i];
+    sums[i] = all;
+  }
+  block_sync();
+  make_gates<kThreads>(p, first, second, sums, hidden);
+  if (!p.excites) {
+    for (int n = thread; n < padded(p.y.c); n += kThreads) *at<T>(p.y, 0, 0, n) = from_float<T>(sums[n]);
+    return;
+  }
+  if (!multiplies) return;
+  for (int pixel = begin;;) {
+    multiply(v, sums + group * 8);
+    store_eight(y + static_cast<std::ptrdiff_t>(pixel) * p.y.pitch, v);
+    pixel += step;
+    if (pixel >= pixels) return;
+    load_eight(v, x + static_cast<std::ptrdiff_t>(pixel) * p.x.pitch);
+  }
+}
+
+template <typename T>
+int of_type(const SqueezeArguments& p, const LaunchContext& context) {
+  const SqueezeMemory memory = squeeze_memory(p.x.c, p.hidden, p.y.c);
+  const int threads = p.sums != nullptr ? kExciteThreads : kSqueezeThreads;
+  // So many that a thread multiplies eight channels of one pixel, within bounds: each block computes all gates.
+  constexpr int kMostBlocks = 32;
+  const int rows = threads / ((p.x.c + 7) / 8);
+  const int blocks = p.excites ? std::min((p.x.h * p.x.w + rows - 1) / rows, kMostBlocks) : 1;
+  return launch(p.sums != nullptr ? excite_kernel<T> : squeeze_kernel<T>, dim3(static_cast<unsigned>(blocks), 1, 1),
+                threads, memory.total(), context, p, memory);
 }
 
 }  // namespace
 
 int squeeze(const SqueezeArguments& p, const LaunchContext& context) {
-  const SqueezeMemory memory = squeeze_memory(p.x.c, p.hidden, p.y.c);
-  // So many that a thread multiplies eight channels of one pixel, within bounds: each block reads the whole image.
-  constexpr int kMostBlocks = 32;
-  const int rows = kThreads / ((p.x.c + 7) / 8);
-  const int blocks = p.excites ? std::min((p.x.h * p.x.w + rows - 1) / rows, kMostBlocks) : 1;
-  const dim3 grid(static_cast<unsigned>(blocks), 1, 1);
-  if (p.type == DataType::kF16)
-    return launch(squeeze_kernel<__half>, grid, kThreads, memory.total(), context, p, memory);
-  return launch(squeeze_kernel<float>, grid, kThreads, memory.total(), context, p, memory);
+  return p.type == DataType::kF16 ? of_type<__half>(p, context) : of_type<float>(p, context);
 }
 
 }  // namespace camd::infer::cuda

@@ -19,6 +19,9 @@ namespace camd::infer::cuda {
 // and `excites`, x times the gate of its channel. All is computed in f32.
 struct SqueezeArguments {
   Image x, y;
+  // [sum_lines][x.c]: lines of sums of x's pixels (GenericConvArguments). Null: the kernel adds the pixels itself.
+  const float* sums = nullptr;
+  int sum_lines = 0;
   bool excites = false;
   DataType type = DataType::kF16;  // of x and y
   int hidden = 0;
@@ -29,6 +32,7 @@ struct SqueezeArguments {
 int squeeze(const SqueezeArguments& arguments, const LaunchContext& context);
 
 inline constexpr int kSqueezeThreads = 1024;
+inline constexpr int kExciteThreads = 512;                // where the sums are there
 inline constexpr int kMostSqueezeBytes = 512 * 1024;  // of x in f16: each block reads all of it
 
 // Floats of shared memory, in the order in which they lie.

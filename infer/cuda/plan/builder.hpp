@@ -89,6 +89,8 @@ class PlanBuilder {
   void emit_planes_conv(const Op& op, const Conv& conv);
   void emit_tensor_core_conv(const std::vector<int>& members);
   void emit_generic_conv(const Op& op, const GenericConvArguments& geometry);
+  // Lets a depthwise convolution add its pixels.
+  void add_pixel_sums(GenericConvArguments& a, const PixelSums& sums);
   void emit_expectation(const Op& softmax, const Op& product);
   void emit_max_pools(const MaxPools& pools);
   // Of the op's input, to `y`; `added` may be kNoValue.
@@ -162,6 +164,11 @@ class PlanBuilder {
   std::vector<std::vector<Form>> forms_;  // of each value
   std::map<ValueId, ConcatSlice> slices_;
   std::map<ValueId, int> output_buffers_;      // value -> output buffer that it may be made in
+  struct SumsOfPixels {
+    int buffer = -1;
+    std::int64_t channels = 0;  // that convolutions add
+  };
+  std::map<ValueId, SumsOfPixels> pixel_sums_;  // of the images of Fusion::pixel_sums
   std::map<ValueId, const float*> constants_;  // constants that lie in the plan already
 };
 

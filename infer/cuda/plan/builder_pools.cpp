@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "infer/cuda/plan/builder.hpp"
+#include "infer/cuda/plan/handles.hpp"
 
 namespace camd::infer::cuda {
 
@@ -30,10 +31,32 @@ void PlanBuilder::emit_max_pools(const MaxPools& pools) {
   add_step(a, origin);
 }
 
+void PlanBuilder::add_pixel_sums(GenericConvArguments& a, const PixelSums& sums) {
+  const Shape& s = shape(sums.image);
+  a.sum_pitch = static_cast<int>(s[1]);
+  SumsOfPixels& made = pixel_sums_[sums.image];
+  if (made.buffer < 0) {
+    const std::int64_t lines = depthwise_sum_parts(static_cast<int>(s[2] * s[3]));
+    made.buffer = new_buffer(BufferKind::kArena, static_cast<std::size_t>(lines * s[1]) * sizeof(float));
+  }
+  const auto from = [&](int channel) {
+    made.channels += a.groups;
+    return static_cast<float*>(make_handle(made.buffer, static_cast<std::size_t>(channel) * sizeof(float)));
+  };
+  a.y_sums = from(sums.y_first);
+  if (sums.x_first >= 0) a.x_sums = from(sums.x_first);
+}
+
 void PlanBuilder::emit_squeeze(const Op& pool, const Op& first, const Op& second, const Op* product) {
   SqueezeArguments a;
   a.x = image(pool.inputs[0]);
   a.type = type_;
+  // Another kernel may have taken a convolution that was to add some channels.
+  const auto sums = pixel_sums_.find(pool.inputs[0]);
+  if (sums != pixel_sums_.end() && sums->second.channels == shape(pool.inputs[0])[1]) {
+    a.sums = static_cast<const float*>(make_handle(sums->second.buffer, 0));
+    a.sum_lines = depthwise_sum_parts(a.x.h * a.x.w);
+  }
   a.hidden = static_cast<int>(shape(first.output)[1]);
   const auto with_bias = [&](std::vector<float> weights, ValueId bias) {
     const std::vector<float> b = floats(bias);

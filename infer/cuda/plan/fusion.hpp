@@ -65,6 +65,14 @@ struct MaxPools {
   std::vector<int> radius;
 };
 
+// A depthwise convolution that adds the pixels of what it makes, and perhaps of what it reads, for the average pool of
+// `image`. The image is its result, or a Concat.
+struct PixelSums {
+  ValueId image = kNoValue;
+  int y_first = 0;   // channel of the image at which the convolution's result begins
+  int x_first = -1;  // the same of what it reads; -1: that is no part of the image
+};
+
 // An op is named by its index in Graph::ops.
 struct Fusion {
   [[nodiscard]] bool in_f32(int op) const { return !f32_ops.empty() && f32_ops[static_cast<std::size_t>(op)]; }
@@ -82,6 +90,7 @@ struct Fusion {
   std::map<int, std::pair<int, int>>
       squeeze_of;                 // 1x1 convolution of one pixel -> the average pool and the one between
   std::map<int, int> excited_by;  // product of the pool's image and that pixel -> the convolution
+  std::map<int, PixelSums> pixel_sums;  // depthwise convolution -> what it adds for a squeeze; all parts of that image
   // Results of Binary and Unary, each with its op: those that read one compute it in their own kernels.
   std::map<ValueId, int> computed_where_read;
   std::set<ValueId> halves;  // row-major values that are f16, because kernels read them as images or by pieces

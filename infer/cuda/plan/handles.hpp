@@ -58,7 +58,7 @@ class PointerVisitor {
   }
   void operator()(GenericConvArguments& a) {
     reads(a.x.data, a.weights, a.bias, a.residual.data);
-    writes(a.y.data);
+    writes(a.y.data, a.y_sums, a.x_sums);
   }
   void operator()(PlanesConvArguments& a) {
     reads(a.planes, a.weights, a.bias);
@@ -128,7 +128,7 @@ class PointerVisitor {
     writes(a.y.data);
   }
   void operator()(SqueezeArguments& a) {
-    reads(a.x.data, a.first, a.second);
+    reads(a.x.data, a.sums, a.first, a.second);
     writes(a.y.data);
   }
   void operator()(LayerNormArguments& a) {

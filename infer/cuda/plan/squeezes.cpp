@@ -3,6 +3,8 @@
 #include "infer/cuda/plan/squeezes.hpp"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "infer/graph/rewriting.hpp"
@@ -38,6 +40,51 @@ bool multiplies(const Graph& graph, const Op& op, ValueId image, ValueId gate) {
   return both && graph.shape(op.output) == graph.shape(image);
 }
 
+// The depthwise convolutions that together add the pixels of `image`, each with its sums; empty where they do not add
+// all of its channels.
+std::map<int, PixelSums> sums_for(const Graph& graph, const std::vector<int>& makers, ValueId image) {
+  const auto depthwise = [&](ValueId id) {
+    const int make = graph.is_constant(id) ? -1 : makers[at(id)];
+    const auto* conv = make < 0 ? nullptr : std::get_if<Conv>(&graph.ops[at(make)].operation);
+    if (conv == nullptr || conv->kernel.y * conv->kernel.x > kDepthwiseTaps) return -1;
+    const auto c = static_cast<int>(graph.shape(graph.ops[at(make)].inputs[0])[1]);
+    const auto n = static_cast<int>(graph.shape(id)[1]);
+    return generic_conv_kind(conv->groups, c, n, false) == GenericConvKind::kDepthwise ? make : -1;
+  };
+  // The middle tap of a pixel is that pixel of what the convolution reads.
+  const auto centred = [&](int i) {
+    const auto& conv = std::get<Conv>(graph.ops[at(i)].operation);
+    const auto middle = [](int kernel, int dilation, int pad) { return kernel % 2 == 1 && pad == kernel / 2 * dilation; };
+    return conv.stride == Pair2{1, 1} && middle(conv.kernel.y, conv.dilation.y, conv.pads.top) &&
+           middle(conv.kernel.x, conv.dilation.x, conv.pads.left) &&
+           graph.shape(graph.ops[at(i)].inputs[0])[2] == graph.shape(graph.ops[at(i)].output)[2] &&
+           graph.shape(graph.ops[at(i)].inputs[0])[3] == graph.shape(graph.ops[at(i)].output)[3];
+  };
+  std::vector<ValueId> parts{image};
+  if (const int make = makers[at(image)]; make >= 0) {
+    const Op& op = graph.ops[at(make)];
+    const auto* concat = std::get_if<Concat>(&op.operation);
+    if (concat != nullptr && concat->axis == 1 && op.activation.function == Function::kNone) parts = op.inputs;
+  }
+  std::map<int, PixelSums> found;
+  std::vector<std::pair<ValueId, int>> rest;  // parts that no such convolution makes, with their first channel
+  int first = 0;
+  for (const ValueId part : parts) {
+    const int make = depthwise(part);
+    if (make < 0 || !found.emplace(make, PixelSums{image, first, -1}).second) rest.emplace_back(part, first);
+    first += static_cast<int>(graph.shape(part)[1]);
+  }
+  for (const auto& [part, from] : rest) {
+    const auto reads = [&, id = part](const auto& entry) {
+      return entry.second.x_first < 0 && graph.ops[at(entry.first)].inputs[0] == id && centred(entry.first);
+    };
+    const auto reader = std::find_if(found.begin(), found.end(), reads);
+    if (reader == found.end()) return {};
+    reader->second.x_first = from;
+  }
+  return found;
+}
+
 }  // namespace
 
 void find_squeezes(const Graph& graph, const PlanOptions& options, Fusion& fusion) {
@@ -65,6 +112,7 @@ void find_squeezes(const Graph& graph, const PlanOptions& options, Fusion& fusio
     fusion.absorbed.insert(mean);
     fusion.absorbed.insert(first);
     const ValueId image = graph.ops[at(mean)].inputs[0], gate = second.output;
+    fusion.pixel_sums.merge(sums_for(graph, makers, image));
     if (uses[at(gate)] != 1) continue;  // outputs are uses
     for (int j = i + 1; j < static_cast<int>(graph.ops.size()); ++j) {
       if (fusion.in_f32(j) || !multiplies(graph, graph.ops[at(j)], image, gate)) continue;
