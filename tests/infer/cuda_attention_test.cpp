@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "infer/cuda/plan/plan.hpp"
 #include "infer/graph/reference.hpp"
@@ -134,6 +135,53 @@ Graph of_tokens(GraphBuilder& g, std::int64_t depth) {
   const ValueId softmax = g.op(Softmax{3}, {sum}, {1, 2, n, n});
   const ValueId out = g.op(MatMul{}, {softmax, tokens}, {1, 2, n, depth});
   return g.finish({reshape(g, transpose(g, out, {0, 2, 1, 3}), {1, n, 2 * depth})});
+}
+
+// The plan's only generic convolution with groups, or null.
+const cuda::GenericConvArguments* depthwise_of(const Plan& plan) {
+  for (const cuda::Step& step : plan.steps) {
+    const auto* conv = std::get_if<cuda::GenericConvArguments>(&step.arguments);
+    if (conv != nullptr && conv->groups > 1) return conv;
+  }
+  return nullptr;
+}
+
+// YOLO11 adds a depthwise convolution of the values to the result.
+TEST(CudaAttention, PositionsOfItsValuesAreMadeBesideItAndAddedWhereTheSumIsRead) {
+  GraphBuilder g({1, 3, 20, 20});
+  const ValueId x = g.conv(g.input(), 32, 3), values = g.conv(x, 32, 1), beside = g.conv(x, 32, 1);
+  const ValueId positions = g.conv(values, 32, 5, 1, 32, {}, beside);
+  const Graph graph = g.finish({g.conv(g.conv(positions, 48, 1), 16, 3)});
+  const Plan plan = cuda::make_plan(graph, f16(), "test");
+  const auto* depthwise = depthwise_of(plan);
+  ASSERT_NE(depthwise, nullptr);
+  EXPECT_EQ(depthwise->residual.data, nullptr);
+  EXPECT_EQ(count<cuda::ElementwiseArguments>(plan), 0);
+  expect_like_reference(g, graph, f16(), 2e-2F);
+}
+
+TEST(CudaAttention, AResidualThatTheConvolutionIsMadeOfStaysThere) {
+  GraphBuilder g({1, 3, 20, 20});
+  const ValueId x = g.conv(g.input(), 32, 3);
+  const Graph graph = g.finish({g.conv(g.conv(x, 32, 5, 1, 32, {}, x), 48, 1)});
+  const Plan plan = cuda::make_plan(graph, f16(), "test");
+  const auto* depthwise = depthwise_of(plan);
+  ASSERT_NE(depthwise, nullptr);
+  EXPECT_NE(depthwise->residual.data, nullptr);
+  expect_like_reference(g, graph, f16(), 2e-2F);
+}
+
+TEST(CudaAttention, TakesAsFewRoundsAsItCanWithTheWarpsThatTheseNeed) {
+  const auto shares = [](int depth, int width, int keys, int blocks) {
+    const cuda::AttentionMemory memory = cuda::attention_memory(depth, width, keys, blocks);
+    return std::pair{memory.rounds, memory.warps};
+  };
+  EXPECT_EQ(shares(32, 64, 16, 50), (std::pair{1, 4}));
+  EXPECT_EQ(shares(32, 64, 256, 50), (std::pair{1, 16}));
+  EXPECT_EQ(shares(32, 64, 300, 50), (std::pair{2, 10}));
+  EXPECT_EQ(shares(32, 64, 400, 50), (std::pair{2, 13}));
+  EXPECT_EQ(shares(32, 64, 400, 200), (std::pair{4, 7}));  // more warps would not all run at once
+  EXPECT_EQ(shares(65, 64, 400, 50), (std::pair{4, 7}));
 }
 
 TEST(CudaAttention, AddsABiasAndWritesTheHeadsSideBySide) {

@@ -1,7 +1,7 @@
 // Attention as one kernel.
 //
-// A block makes 16 queries of one head. It walks over the keys, 128 at a time; each warp takes 16 of them. A warp keeps
-// a running maximum, a running sum and its own sums of the values. At the end the warps' shares are added.
+// A block makes 16 queries of one head. It walks over the keys in a few rounds; in each a warp takes 16 of them. A warp
+// keeps a running maximum, a running sum and its own sums of the values. At the end the warps' shares are added.
 //
 // Limited by: latency. A head has few queries and few keys; what it reads stays in the L2.
 #include "infer/cuda/kernels/attention.hpp"
@@ -12,9 +12,7 @@
 namespace camd::infer::cuda {
 namespace {
 
-constexpr int kThreads = kAttentionWarps * 32;
 constexpr int kQueries = kAttentionQueries;
-constexpr int kKeys = kAttentionKeys;
 
 // How a matrix reaches shared memory.
 enum class Way : int {
@@ -39,14 +37,14 @@ CAMD_DEVICE Pieces pieces_of(const StridedMatrices& matrix, std::int64_t base, i
   const int thread = static_cast<int>(threadIdx.x), pieces = (row_bytes - 16) / 16;
   Pieces own;
   own.row = divide(thread, by_pieces);
-  own.rows_at_once = divide(kThreads, by_pieces);
+  own.rows_at_once = divide(static_cast<int>(blockDim.x), by_pieces);
   const int piece = thread - own.row * pieces;
   own.row_stride = static_cast<int>(matrix.row);
   own.from = static_cast<const __half*>(matrix.at.data) + base + piece * 8;
   own.to = own.row * row_bytes + piece * 16;
   own.to_row = row_bytes;
   own.inside = piece * 8 < columns;
-  if (own.row >= own.rows_at_once) own.row = kKeys;  // threads left over copy none
+  if (own.row >= own.rows_at_once) own.row = 1 << 20;  // threads left over copy none
   return own;
 }
 
@@ -66,7 +64,7 @@ CAMD_DEVICE_CALL void stage_elements(unsigned char* to, int row_bytes, const Str
                                      Way way, int first, int rows, int all, int columns) {
   const int padded = (row_bytes - 16) / 2;
 #pragma unroll 1
-  for (int i = static_cast<int>(threadIdx.x); i < rows * padded; i += kThreads) {
+  for (int i = static_cast<int>(threadIdx.x); i < rows * padded; i += static_cast<int>(blockDim.x)) {
     const int row = way == Way::kAlong ? i / padded : i % rows;
     const int column = way == Way::kAlong ? i - row * padded : i / rows;
     const bool inside = first + row < all && column < columns;
@@ -80,7 +78,7 @@ CAMD_DEVICE_CALL float load_bias(const StridedMatrices& bias, std::int64_t base,
 
 // kDepth and kWidth: steps of 16 elements for which there are registers.
 template <int kDepth, int kWidth>
-CAMD_KERNEL(kThreads, 1)
+CAMD_KERNEL(most_attention_warps(kDepth * 16, kWidth * 16) * 32, 1)
 attention_kernel(CAMD_GRID_CONSTANT const AttentionArguments p, const AttentionMemory s, const Ways ways) {
   CAMD_SHARED(memory);
   unsigned char* const halves = memory + s.query_bytes;
@@ -106,14 +104,15 @@ attention_kernel(CAMD_GRID_CONSTANT const AttentionArguments p, const AttentionM
   let_next_kernel_start();
   const auto fetch = [&](int chunk) {
     unsigned char* const keys = halves + (chunk & 1) * half_bytes;
+    const int first = chunk * s.keys();
     if (ways.k == Way::kPieces)
-      stage_pieces(keys, key_pieces, chunk * kKeys, kKeys, p.keys);
+      stage_pieces(keys, key_pieces, first, s.keys(), p.keys);
     else
-      stage_elements(keys, s.depth_row, p.k, k0, ways.k, chunk * kKeys, kKeys, p.keys, p.depth);
+      stage_elements(keys, s.depth_row, p.k, k0, ways.k, first, s.keys(), p.keys, p.depth);
     if (ways.v == Way::kPieces)
-      stage_pieces(keys + s.key_bytes, value_pieces, chunk * kKeys, kKeys, p.keys);
+      stage_pieces(keys + s.key_bytes, value_pieces, first, s.keys(), p.keys);
     else
-      stage_elements(keys + s.key_bytes, s.width_row, p.v, v0, ways.v, chunk * kKeys, kKeys, p.keys, p.width);
+      stage_elements(keys + s.key_bytes, s.width_row, p.v, v0, ways.v, first, s.keys(), p.keys, p.width);
   };
   if (ways.q == Way::kPieces)
     stage_pieces(memory, query_pieces, query0, kQueries, p.queries);
@@ -124,14 +123,13 @@ attention_kernel(CAMD_GRID_CONSTANT const AttentionArguments p, const AttentionM
 
   const int lane = lane_index(), warp = warp_index();
   const int depth_steps = (p.depth + 15) / 16, width_steps = (p.width + 15) / 16;
-  const int chunks = (p.keys + kKeys - 1) / kKeys;
   unsigned q[kDepth][4];
   float sums[2 * kWidth][4] = {};
   // Of rows lane / 4 and lane / 4 + 8.
   float largest[2] = {-INFINITY, -INFINITY}, total[2] = {0.0F, 0.0F};
 #pragma unroll 1
-  for (int chunk = 0; chunk < chunks; ++chunk) {
-    if (chunk + 1 < chunks) fetch(chunk + 1);
+  for (int chunk = 0; chunk < s.rounds; ++chunk) {
+    if (chunk + 1 < s.rounds) fetch(chunk + 1);
     copy_commit();
     copy_wait_but<1>();
     block_sync();
@@ -142,7 +140,7 @@ attention_kernel(CAMD_GRID_CONSTANT const AttentionArguments p, const AttentionM
           load_matrices(q[i], shared_address(memory) + (lane & 15) * s.depth_row + i * 32 + (lane >> 4) * 16);
       }
     }
-    const int key0 = chunk * kKeys + warp * 16;
+    const int key0 = chunk * s.keys() + warp * 16;
     if (key0 < p.keys) {
       const unsigned char* const keys = halves + (chunk & 1) * half_bytes + warp * 16 * s.depth_row;
       const unsigned char* const values = halves + (chunk & 1) * half_bytes + s.key_bytes + warp * 16 * s.width_row;
@@ -225,32 +223,31 @@ attention_kernel(CAMD_GRID_CONSTANT const AttentionArguments p, const AttentionM
   }
   block_sync();
   const int next_warp = kQueries * s.share_row;
-  // What each warp's share of a query counts, in place of its maximum.
-  if (const int thread = static_cast<int>(threadIdx.x); thread < kQueries) {
-    float* const row = shares + thread * s.share_row + width_steps * 16;
-    float most = -INFINITY, all = 0.0F, weights[kAttentionWarps];
+  // What each warp's share of a query counts, in place of its maximum. A lane takes one share of a query.
+  for (int query = static_cast<int>(threadIdx.x) / 16; query < kQueries; query += static_cast<int>(blockDim.x) / 16) {
+    const int share = lane & 15;
+    float* const row = shares + share * next_warp + query * s.share_row + width_steps * 16;
+    const float own = share < s.warps ? row[0] : -INFINITY;
+    float most = own;
 #pragma unroll
-    for (int w = 0; w < kAttentionWarps; ++w) most = fmaxf(most, row[w * next_warp]);
+    for (int mask = 1; mask < 16; mask *= 2) most = fmaxf(most, exchange_lanes(most, mask));
+    const float weight = own == -INFINITY ? 0.0F : __expf(own - most);
+    float all = share < s.warps ? weight * row[1] : 0.0F;
 #pragma unroll
-    for (int w = 0; w < kAttentionWarps; ++w) {
-      const float own = row[w * next_warp];
-      weights[w] = own == -INFINITY ? 0.0F : __expf(own - most);
-      all += weights[w] * row[w * next_warp + 1];
-    }
-#pragma unroll
-    for (int w = 0; w < kAttentionWarps; ++w) row[w * next_warp] = weights[w] / all;
+    for (int mask = 1; mask < 16; mask *= 2) all += exchange_lanes(all, mask);
+    if (share < s.warps) row[0] = weight / all;
   }
   block_sync();
   const bool along = p.y.element <= p.y.row;
 #pragma unroll 2
-  for (int i = static_cast<int>(threadIdx.x); i < kQueries * p.width; i += kThreads) {
+  for (int i = static_cast<int>(threadIdx.x); i < kQueries * p.width; i += static_cast<int>(blockDim.x)) {
     const int query = along ? divide(i, s.by_columns) : i % kQueries;
     const int column = along ? i - query * p.width : i / kQueries;
     if (query0 + query >= p.queries) continue;
     const float* const row = shares + query * s.share_row;
     float sum = 0.0F;
-#pragma unroll
-    for (int w = 0; w < kAttentionWarps; ++w)
+#pragma unroll 4
+    for (int w = 0; w < s.warps; ++w)
       sum = fmaf(row[w * next_warp + width_steps * 16], row[w * next_warp + column], sum);
     store(p.y.at, y0 + (query0 + query) * p.y.row + column * p.y.element, sum);
   }
@@ -268,11 +265,11 @@ Way way_of(const StridedMatrices& m, int rank, int columns) {
 
 template <int kDepth, int kWidth>
 int run(const AttentionArguments& p, const LaunchContext& context) {
-  const AttentionMemory memory = attention_memory(p.depth, p.width);
+  const std::int64_t batch = count_of(p.shape, p.rank), tiles = (p.queries + kQueries - 1) / kQueries;
+  const AttentionMemory memory = attention_memory(p.depth, p.width, p.keys, batch * tiles);
   const Ways ways{way_of(p.q, p.rank, p.depth), way_of(p.k, p.rank, p.depth), way_of(p.v, p.rank, p.width)};
-  const dim3 grid(static_cast<unsigned>((p.queries + kQueries - 1) / kQueries),
-                  static_cast<unsigned>(count_of(p.shape, p.rank)), 1);
-  return launch(attention_kernel<kDepth, kWidth>, grid, kThreads, memory.total(), context, p, memory, ways);
+  const dim3 grid(static_cast<unsigned>(tiles), static_cast<unsigned>(batch), 1);
+  return launch(attention_kernel<kDepth, kWidth>, grid, memory.warps * 32, memory.total(), context, p, memory, ways);
 }
 
 }  // namespace

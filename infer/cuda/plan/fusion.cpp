@@ -15,6 +15,7 @@
 #include "infer/cuda/plan/layer_norms.hpp"
 #include "infer/cuda/plan/mixed_precision.hpp"
 #include "infer/cuda/plan/packing.hpp"
+#include "infer/cuda/plan/residuals.hpp"
 #include "infer/cuda/plan/resized_sums.hpp"
 #include "infer/cuda/plan/selections.hpp"
 #include "infer/cuda/plan/squeezes.hpp"
@@ -41,6 +42,7 @@ class Finder {
       return std::move(fusion_);
     }
     fold_selections(graph_);
+    part_residuals(graph_);
     index();
     fusion_.f32_ops = f32_ops(graph_, options_.f32_convolutions);
     find_enlarged_residuals();
@@ -279,7 +281,9 @@ class Finder {
     constexpr std::int64_t kMostRows = 1 << 20, kMostBatch = 65535;  // of a grid
     if (depth < 1 || depth > kMostAttentionDepth || width < 1 || width > kMostAttentionDepth) return false;
     if (batch > kMostBatch || scores[rank - 2] > kMostRows || scores[rank - 1] > kMostRows) return false;
-    return attention_memory(static_cast<int>(depth), static_cast<int>(width)).total() <= options_.shared_bytes;
+    const std::int64_t blocks = batch * ((scores[rank - 2] + kAttentionQueries - 1) / kAttentionQueries);
+    return attention_memory(static_cast<int>(depth), static_cast<int>(width), static_cast<int>(scores.back()), blocks)
+               .total() <= options_.shared_bytes;
   }
 
   [[nodiscard]] bool in_f32(int i) const {

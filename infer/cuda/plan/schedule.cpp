@@ -115,10 +115,11 @@ class Scheduler {
     }
     if (tails.size() < static_cast<std::size_t>(max_lanes_)) return tails.size();
     // A lane whose last step is done before this one anyway; else the one that ended longest ago. A lane that a step
-    // with more behind it will go on with is left to that one, if there is another.
+    // from which it is farther to the end will go on with is left to that one, if there is another.
+    const auto from_start = [&](std::size_t step) { return cycles_to_end_[step] + plan_.steps[step].cycles; };
     const auto left_alone = [&](std::size_t l) {
       const std::size_t next = critical_successor_[tails[l]];
-      return next != count_ && next > i && cycles_to_end_[next] > cycles_to_end_[i];
+      return next != count_ && next > i && from_start(next) > from_start(i);
     };
     for (const bool any : {false, true}) {
       std::size_t oldest = tails.size();
