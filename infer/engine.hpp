@@ -101,6 +101,10 @@ class Execution {
   [[nodiscard]] virtual base::Status result() const noexcept = 0;
 };
 
+// What an execution is made for: the least time of a frame alone, or the most frames a second where many share the
+// device. Both compute the same.
+enum class Goal : std::uint8_t { kLatency, kThroughput };
+
 class Engine {
  public:
   virtual ~Engine() = default;
@@ -111,7 +115,13 @@ class Engine {
   [[nodiscard]] virtual const std::vector<TensorSpec>& outputs() const noexcept = 0;  // all dimensions known
   // [setup] [blocks] Allocates what one frame in flight needs and runs the network once. Throws Error(kModel |
   // kDevice).
-  [[nodiscard]] virtual std::unique_ptr<Execution> make_execution() = 0;
+  [[nodiscard]] virtual std::unique_ptr<Execution> make_execution() = 0;  // for Goal::kLatency
+  [[nodiscard]] virtual bool serves(Goal goal) const noexcept { return goal == Goal::kLatency; }
+  // [setup] [blocks] The same for a goal that the engine serves.
+  [[nodiscard]] virtual std::unique_ptr<Execution> make_execution_for(Goal goal) {
+    (void)goal;
+    return make_execution();
+  }
 };
 
 enum class EngineKind : std::uint8_t { kAuto, kOpenCv, kCuda, kCpu };
@@ -127,6 +137,7 @@ struct EngineOptions {
   std::optional<HalfType> host_half{};     // cpu: for dense convolutions, where the processor computes with it
   bool tf32 = false;                       // cuda, kF32: convolutions multiply numbers of 11 digits, on tensor cores
   DataType output_type = DataType::kF32;   // cuda: of the outputs; kF16 halves what crosses the bus
+  bool many_frames = false;                // cuda: the engine shall serve Goal::kThroughput, too
 };
 
 // [setup] [blocks] Reads the model, chooses an engine and prepares it. kAuto: the fastest of the device's engines that

@@ -255,10 +255,14 @@ class CudaEngineImpl final : public CudaEngine {
         model_(std::move(model)),
         input_(std::move(input)),
         input_options_(options.input),
-        loaded_(make_trusted_plan(graph, model_.path, input_options_, plan_options(options, device), device)),
-        plan_(loaded_->plan) {
+        plans_(make_trusted_plans(graph, model_.path, input_options_, plan_options(options, device),
+                                  options.many_frames, device)),
+        plan_(plans_.latency->plan) {
     for (const cuda::PlannedOutput& output : plan_.outputs) outputs_.push_back(output.spec);
     base::log().info("engine cuda: {}: {}", model_.path, plan_.summary());
+    if (plans_.throughput) {
+      base::log().info("engine cuda: {}: for many frames: {}", model_.path, plans_.throughput->plan.summary());
+    }
   }
 
   [[nodiscard]] std::string_view name() const noexcept override { return "cuda"; }
@@ -266,11 +270,17 @@ class CudaEngineImpl final : public CudaEngine {
   [[nodiscard]] const InputOptions& input_options() const noexcept override { return input_options_; }
   [[nodiscard]] const TensorSpec& input() const noexcept override { return input_; }
   [[nodiscard]] const std::vector<TensorSpec>& outputs() const noexcept override { return outputs_; }
-  [[nodiscard]] std::unique_ptr<Execution> make_execution() override { return make(); }
+  [[nodiscard]] std::unique_ptr<Execution> make_execution() override { return make(*plans_.latency); }
+  [[nodiscard]] bool serves(Goal goal) const noexcept override {
+    return goal == Goal::kLatency || plans_.throughput != nullptr;
+  }
+  [[nodiscard]] std::unique_ptr<Execution> make_execution_for(Goal goal) override {
+    return make(goal == Goal::kLatency ? *plans_.latency : *plans_.throughput);
+  }
   [[nodiscard]] const Plan& plan() const noexcept override { return plan_; }
 
   [[nodiscard]] std::vector<StepTime> profile(int repeats) override {
-    const std::unique_ptr<CudaExecution> execution = make();
+    const std::unique_ptr<CudaExecution> execution = make(*plans_.latency);
     std::vector<StepTime> times;
     for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
       const Step& step = plan_.steps[i];
@@ -280,8 +290,8 @@ class CudaEngineImpl final : public CudaEngine {
   }
 
  private:
-  [[nodiscard]] std::unique_ptr<CudaExecution> make() {
-    return std::make_unique<CudaExecution>(device_, plan_, input_, input_options_, loaded_->constants);
+  [[nodiscard]] std::unique_ptr<CudaExecution> make(const LoadedPlan& loaded) {
+    return std::make_unique<CudaExecution>(device_, loaded.plan, input_, input_options_, loaded.constants);
   }
 
   static cuda::PlanOptions plan_options(const EngineOptions& options, CudaDevice& device) {
@@ -297,8 +307,8 @@ class CudaEngineImpl final : public CudaEngine {
   const ModelDescription model_;
   const TensorSpec input_;
   const InputOptions input_options_;
-  const std::unique_ptr<const LoadedPlan> loaded_;
-  const Plan& plan_;
+  const TrustedPlans plans_;
+  const Plan& plan_;  // for latency
   std::vector<TensorSpec> outputs_;
 };
 

@@ -1,4 +1,4 @@
-// make_trusted_plan(): plans, runs of the trial picture, and the choice between them.
+// make_trusted_plans(): plans, runs of the trial picture, and the choice between them.
 #include "infer/cuda/trial.hpp"
 
 #include <algorithm>
@@ -208,10 +208,20 @@ class Planner {
           CudaDevice& device)
       : graph_(cuda::rewritten(graph, options)), path_(path), input_(input), options_(options), device_(device) {}
 
-  [[nodiscard]] std::unique_ptr<const LoadedPlan> make() {
+  [[nodiscard]] TrustedPlans make(bool many_frames) {
+    cuda::PlanOptions options = trusted_options();
+    TrustedPlans plans;
+    plans.latency = load(graph_, options);
+    options.share_of_work = cuda::kWorkForThroughput;
+    if (many_frames) plans.throughput = load(graph_, options);
+    return plans;
+  }
+
+ private:
+  [[nodiscard]] cuda::PlanOptions trusted_options() {
     const auto convolutions = static_cast<int>(std::count_if(
         graph_.ops.begin(), graph_.ops.end(), [](const Op& op) { return std::holds_alternative<Conv>(op.operation); }));
-    if (options_.type == DataType::kF32 || convolutions == 0) return load(graph_, options_);
+    if (options_.type == DataType::kF32 || convolutions == 0) return options_;
     const TrialGraph measured = trial_graph(graph_, true);
     Trial trial(device_, input_, static_cast<std::size_t>(element_count(graph_.shape(graph_.input))) * sizeof(float));
     cuda::PlanOptions f32 = options_, f16 = options_;
@@ -231,13 +241,13 @@ class Planner {
                         std::count(in_f32.begin(), in_f32.end(), true), off);
       return off;
     };
-    const auto final_plan = [&](const std::vector<bool>& in_f32) {
+    const auto with = [&](const std::vector<bool>& in_f32) {
       cuda::PlanOptions options = options_;
       options.f32_convolutions = in_f32;
-      return load(graph_, options);
+      return options;
     };
     const float alone = distance_of(measured.unmeasured);
-    if (alone <= kToleratedDistance) return final_plan(measured.unmeasured);
+    if (alone <= kToleratedDistance) return with(measured.unmeasured);
     const LoadedPlan rounded(device_, cuda::make_plan(cuda::with_rounded_weights(measured.graph), f32, path_));
     std::vector<float> steps(exact->plan.steps.size(), 0.0F);
     // Large networks by groups, which bounds the time: some tenths of a second on an H100.
@@ -257,13 +267,12 @@ class Planner {
         "engine cuda: {}: f16 alone would be off by {:.2g} of an output's largest value, so {} of {} convolutions are "
         "computed in f32",
         path_, alone, count, convolutions);
-    if (count < convolutions) return final_plan(in_f32);
+    if (count < convolutions) return with(in_f32);
     f32 = options_;
     f32.type = DataType::kF32;
-    return load(graph_, f32);
+    return f32;
   }
 
- private:
   [[nodiscard]] std::unique_ptr<const LoadedPlan> load(const Graph& graph, const cuda::PlanOptions& options) {
     return std::make_unique<const LoadedPlan>(device_, cuda::make_plan(graph, options, path_));
   }
@@ -277,10 +286,9 @@ class Planner {
 
 }  // namespace
 
-std::unique_ptr<const LoadedPlan> make_trusted_plan(const Graph& graph, const std::string& path,
-                                                    const InputOptions& input, const cuda::PlanOptions& options,
-                                                    CudaDevice& device) {
-  return Planner(graph, path, input, options, device).make();
+TrustedPlans make_trusted_plans(const Graph& graph, const std::string& path, const InputOptions& input,
+                                const cuda::PlanOptions& options, bool many_frames, CudaDevice& device) {
+  return Planner(graph, path, input, options, device).make(many_frames);
 }
 
 }  // namespace camd::infer

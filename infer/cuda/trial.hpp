@@ -16,11 +16,15 @@
 
 namespace camd::infer {
 
-// [setup] [blocks] An engine's plan of `options.type`, with as few convolutions in f32 as it needs. `path` is for the
-// log; `input` has its size. Throws what make_plan() throws, and Error(kDevice).
-[[nodiscard]] std::unique_ptr<const LoadedPlan> make_trusted_plan(const Graph& graph, const std::string& path,
-                                                                  const InputOptions& input,
-                                                                  const cuda::PlanOptions& options,
-                                                                  device::CudaDevice& device);
+struct TrustedPlans {
+  std::unique_ptr<const LoadedPlan> latency;
+  std::unique_ptr<const LoadedPlan> throughput;  // null where nobody asked for it
+};
+// [setup] [blocks] An engine's plans of `options.type`, with as few convolutions in f32 as they need. `many_frames`:
+// also the one for throughput, whose convolutions in f32 are the same. `path` is for the log; `input` has its size.
+// Throws what make_plan() throws, and Error(kDevice).
+[[nodiscard]] TrustedPlans make_trusted_plans(const Graph& graph, const std::string& path, const InputOptions& input,
+                                              const cuda::PlanOptions& options, bool many_frames,
+                                              device::CudaDevice& device);
 
 }  // namespace camd::infer

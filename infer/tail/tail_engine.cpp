@@ -78,7 +78,9 @@ class TailEngine final : public Engine {
   [[nodiscard]] const InputOptions& input_options() const noexcept override { return head_->input_options(); }
   [[nodiscard]] const TensorSpec& input() const noexcept override { return head_->input(); }
   [[nodiscard]] const std::vector<TensorSpec>& outputs() const noexcept override { return outputs_; }
-  [[nodiscard]] std::unique_ptr<Execution> make_execution() override;
+  [[nodiscard]] std::unique_ptr<Execution> make_execution() override { return make_execution_for(Goal::kLatency); }
+  [[nodiscard]] bool serves(Goal goal) const noexcept override { return head_->serves(goal); }
+  [[nodiscard]] std::unique_ptr<Execution> make_execution_for(Goal goal) override;
 
   [[nodiscard]] const Tail& tail() const noexcept { return split_.tail; }
   [[nodiscard]] Engine& head() const noexcept { return *head_; }
@@ -156,11 +158,11 @@ class TailEngine final : public Engine {
 
 class TailExecution final : public Execution {
  public:
-  TailExecution(TailEngine& engine, device::Device& device)
+  TailExecution(TailEngine& engine, device::Device& device, Goal goal)
       : engine_(engine),
         device_(device),
         in_place_(device.info().works_in_host_memory),
-        head_(engine.head().make_execution()),
+        head_(engine.head().make_execution_for(goal)),
         ready_(device.make_event()) {
     const auto page_locked = in_place_ ? device::HostMemory::kPageable : device::HostMemory::kPinned;
     for (const std::size_t i : engine.reads()) {
@@ -256,7 +258,9 @@ class TailExecution final : public Execution {
   std::vector<device::HostBuffer> on_host_;      // the same, where the tail writes them
 };
 
-std::unique_ptr<Execution> TailEngine::make_execution() { return std::make_unique<TailExecution>(*this, device_); }
+std::unique_ptr<Execution> TailEngine::make_execution_for(Goal goal) {
+  return std::make_unique<TailExecution>(*this, device_, goal);
+}
 
 }  // namespace
 

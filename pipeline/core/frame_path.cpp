@@ -111,7 +111,8 @@ FramePath::FramePath(device::Device& device, infer::Engine& engine, Postprocesso
 }
 
 std::unique_ptr<InFlight> FramePath::make_in_flight() {
-  auto made = std::make_unique<InFlight>(device_, engine_.make_execution(), postprocessors_.needs().detections);
+  auto made = std::make_unique<InFlight>(device_, engine_.make_execution_for(options_.goal),
+                                         postprocessors_.needs().detections);
   if (options_.streams == StreamStrategy::kPerFrame) {
     made->own_stream = std::make_unique<device::Stream>(device_.make_urgent_stream("frame"));
   }

@@ -67,6 +67,7 @@ struct FramePathOptions {
   Transfer transfer = Transfer::kPinned;
   bool wait_each = false;  // enqueue() waits for each copy, as a program without streams does (a row of `camd bench`)
   bool graph = false;      // what follows the upload is captured once and launched as one
+  infer::Goal goal = infer::Goal::kLatency;  // that the engine serves
 
   friend bool operator==(const FramePathOptions&, const FramePathOptions&) = default;
 };

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -92,15 +93,19 @@ class Measuring {
 
 // `choice` gets the best way and its frames in flight. These are measured of the quickest way first, and then of those
 // alone that are quicker when nothing waits than that one will be: the others cannot win.
-void choose_way(const base::Clock& clock, Measuring& measuring, PathChoice& choice, double demand) {
+void choose_way(const base::Clock& clock, Measuring& measuring, std::vector<Way> ways, PathChoice& choice,
+                double demand) {
   const base::TimePoint start = clock.now();
-  std::vector<Way> ways;
-  std::string latencies, rates;
-  for (const Transfer transfer : {Transfer::kPinned, Transfer::kDirect, Transfer::kMapped}) {
+  const auto options_of = [&choice](const Way& way) {
     FramePathOptions options = choice.options;
-    options.transfer = transfer;
-    const Way& way = ways.emplace_back(Way{transfer, measuring.latency(options), 0});
-    latencies += fmt::format("{}{} {:.0f} us", latencies.empty() ? "" : ", ", to_string(transfer), way.p50_us);
+    options.transfer = way.transfer;
+    options.goal = way.goal;
+    return options;
+  };
+  std::string latencies, rates;
+  for (Way& way : ways) {
+    way.p50_us = measuring.latency(options_of(way));
+    latencies += fmt::format("{}{} {:.0f} us", latencies.empty() ? "" : ", ", to_string(way), way.p50_us);
   }
   std::stable_sort(ways.begin(), ways.end(), [](const Way& a, const Way& b) { return a.p50_us < b.p50_us; });
   std::vector<Way> measured;
@@ -108,15 +113,16 @@ void choose_way(const base::Clock& clock, Measuring& measuring, PathChoice& choi
   for (Way& way : ways) {
     if (!measured.empty() && way.p50_us >= expected_us(best_way(measured, demand), demand)) break;
     PathChoice& one = choices.emplace_back(choice, "").first;
-    one.options.transfer = way.transfer;
+    one.options = options_of(way);
     choices.back().second = measuring.choose_in_flight(one);
     way.frames_per_second = one.frames_per_second;
     measured.push_back(way);
-    rates += fmt::format("{}{} {:.0f}", rates.empty() ? "" : ", ", to_string(way.transfer), way.frames_per_second);
+    rates += fmt::format("{}{} {:.0f}", rates.empty() ? "" : ", ", to_string(way), way.frames_per_second);
   }
-  const Transfer best = best_way(measured, demand).transfer;
-  const auto found = std::find_if(choices.begin(), choices.end(),
-                                  [best](const auto& one) { return one.first.options.transfer == best; });
+  const Way best = best_way(measured, demand);
+  const auto found = std::find_if(choices.begin(), choices.end(), [&](const auto& one) {
+    return one.first.options == options_of(best);
+  });
   choice = found->first;
   const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(clock.now() - start);
   const std::string wanted = std::isfinite(demand) ? fmt::format("some {:.0f}", demand) : "as many as it takes";
@@ -125,6 +131,16 @@ void choose_way(const base::Clock& clock, Measuring& measuring, PathChoice& choi
       kFrames, kWidth, kHeight, rates, wanted, took.count());
   base::log().info("transfer: {}, because of {}", to_string(best), choice.figures);
   base::log().info("frames in flight: {}, because of {} frames a second", choice.in_flight, found->second);
+}
+
+// Each of the transfers for each of the goals that the engine serves.
+std::vector<Way> ways_of(const infer::Engine& engine, std::initializer_list<Transfer> transfers) {
+  std::vector<Way> ways;
+  for (const infer::Goal goal : {infer::Goal::kLatency, infer::Goal::kThroughput}) {
+    if (!engine.serves(goal)) continue;
+    for (const Transfer transfer : transfers) ways.push_back({transfer, 0, 0, goal});
+  }
+  return ways;
 }
 
 }  // namespace
@@ -140,6 +156,10 @@ int fewest_that_pay(std::span<const double> rates) noexcept {
   const auto enough =
       std::find_if(rates.begin(), rates.end(), [best](double rate) { return rate * (1 + kWorthIt) >= best; });
   return static_cast<int>(enough - rates.begin()) + 1;
+}
+
+std::string to_string(const Way& way) {
+  return fmt::format("{}{}", to_string(way.transfer), way.goal == infer::Goal::kThroughput ? " for throughput" : "");
 }
 
 double expected_us(const Way& way, double demand) noexcept {
@@ -182,17 +202,17 @@ PathChoice choose_path(const base::Clock& clock, device::Device& device, infer::
     choice.options.streams = StreamStrategy::kPerFrame;
   }
   Measuring measuring(clock, device, engine, postprocessors);
-  if (transfer) {
-    choice.options.transfer = *transfer;
-    choice.figures = fmt::format("{}, as configured", to_string(*transfer));
-  } else if (device.info().integrated && device.info().coherent) {
-    choice.options.transfer = Transfer::kMapped;
-    choice.figures = "the device shares the CPU's memory, and nothing is copied there";
-  } else {
-    choose_way(clock, measuring, choice, demand);
+  if (!transfer && !(device.info().integrated && device.info().coherent)) {
+    choose_way(clock, measuring, ways_of(engine, {Transfer::kPinned, Transfer::kDirect, Transfer::kMapped}), choice,
+               demand);
     return choice;
   }
-  if (!device.info().asynchronous) return choice;
+  choice.options.transfer = transfer.value_or(Transfer::kMapped);
+  const std::vector<Way> ways = ways_of(engine, {choice.options.transfer});
+  if (device.info().asynchronous && ways.size() > 1) choose_way(clock, measuring, ways, choice, demand);
+  choice.figures = transfer ? fmt::format("{}, as configured", to_string(*transfer))
+                            : "the device shares the CPU's memory, and nothing is copied there";
+  if (!device.info().asynchronous || ways.size() > 1) return choice;
   const std::string figures = measuring.choose_in_flight(choice);
   base::log().info("frames in flight: {}, because of {} frames a second", choice.in_flight, figures);
   return choice;

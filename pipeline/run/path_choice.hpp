@@ -19,7 +19,8 @@ struct PathChoice {
 };
 
 // An empty `transfer` is measured by `clock`, and best_way() chooses for `demand`: how many frames a second the cameras
-// of this device bring together, infinity where some come as fast as they are taken. On a device that can capture
+// of this device bring together, infinity where some come as fast as they are taken. Where the engine serves several
+// goals, each is measured with each transfer, and the goal is chosen likewise. On a device that can capture
 // graphs, StreamStrategy::kSplit becomes one graph for each frame in flight. It orders upload, network and downloads as
 // the three streams would. Throws Error(kDevice | kModel).
 //
@@ -36,12 +37,14 @@ struct PathChoice {
 // that brings less than that is one too many. `rates` as above; not empty.
 [[nodiscard]] int fewest_that_pay(std::span<const double> rates) noexcept;
 
-// A way for pictures and outputs to cross the bus, as it was measured.
+// A way for frames through the device, as it was measured.
 struct Way {
   Transfer transfer = Transfer::kPinned;
   double p50_us = 0;             // host to host, of one frame alone
   double frames_per_second = 0;  // with as many in flight as pay
+  infer::Goal goal = infer::Goal::kLatency;
 };
+[[nodiscard]] std::string to_string(const Way& way);  // "pinned", "pinned for throughput"
 // How long a frame takes where `demand` frames a second come, microseconds: alone, and the mean time in which it waits
 // for those before it. For that the device counts as a server with one queue, a constant service time and frames that
 // come at random (M/D/1, the formula of Pollaczek and Khinchine). Infinity where more come than it takes.

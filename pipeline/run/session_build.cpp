@@ -74,9 +74,19 @@ double rate_of(const std::vector<config::Camera>& cameras) noexcept {
                          [](double sum, const config::Camera& camera) { return sum + rate_of(camera.source); });
 }
 
-std::unique_ptr<infer::Engine> engine_of(const config::Config& config, device::Device& device) {
+// Frames a second that come to each of so many devices.
+double demand_of(const config::Config& config, std::size_t lanes) noexcept {
+  return rate_of(config.cameras) / static_cast<double>(lanes);
+}
+
+// `demand`: frames a second that come to the device.
+std::unique_ptr<infer::Engine> engine_of(const config::Config& config, device::Device& device, double demand) {
+  // With fewer, frames hardly ever meet on a GPU.
+  constexpr double kManyFrames = 1000;
+  infer::EngineOptions options = engine_options(config.model);
+  options.many_frames = demand >= kManyFrames;
   try {
-    return infer::make_engine(config.model.path.string(), engine_options(config.model), device);
+    return infer::make_engine(config.model.path.string(), options, device);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kModel) rethrow_at(config, "model.path", error);
     const std::string advice = cut_advice(config, engine_options(config.model));
@@ -336,7 +346,7 @@ std::unique_ptr<Session::Parts> Session::build(config::Reading reading, const Ru
         }
         check_lane(wanted, lane_cost(lane.engine_memory, wanted.cameras.size(), info), room);
       }
-      if (!same_engine) lane.engine = engine_of(wanted, *lane.device);
+      if (!same_engine) lane.engine = engine_of(wanted, *lane.device, demand_of(wanted, next->lanes.size()));
       check_alike(wanted, next->lanes.front(), lane);
     }
   });
@@ -370,7 +380,7 @@ std::unique_ptr<Session::Parts> Session::build(config::Reading reading, const Ru
       base::log().warn("{}", wanted.at(doubt.key, doubt.text));
     }
   }
-  const double demand = rate_of(wanted.cameras) / static_cast<double>(next->lanes.size());
+  const double demand = demand_of(wanted, next->lanes.size());
   if (!same_engine || difference.path || !same_transfer) {
     for (LaneParts& lane : next->lanes) {
       PathChoice choice =
@@ -386,7 +396,8 @@ std::unique_ptr<Session::Parts> Session::build(config::Reading reading, const Ru
   if (next->way_changed || other_cameras) {
     for (const LaneParts& lane : next->lanes) {
       const std::string text =
-          too_many_frames(lane.name, {lane.path.transfer, 0, lane.frames_per_second}, demand, !next->way_changed);
+          too_many_frames(lane.name, {lane.path.transfer, 0, lane.frames_per_second, lane.path.goal}, demand,
+                          !next->way_changed);
       if (!text.empty()) base::log().warn("{}", text);
     }
   }

@@ -53,8 +53,10 @@ class CudaEngineTest : public testing::Test {
 #endif
   }
 
-  std::unique_ptr<CudaEngine> engine(const Graph& graph, DataType type, DataType output_type = DataType::kF32) {
+  std::unique_ptr<CudaEngine> engine(const Graph& graph, DataType type, DataType output_type = DataType::kF32,
+                                     bool many_frames = false) {
     EngineOptions options;
+    options.many_frames = many_frames;
     options.compute_type = type;
     options.output_type = output_type;
     const Shape& s = graph.shape(graph.input);
@@ -146,6 +148,26 @@ Graph with_one_that_f16_spoils(GraphBuilder& g) {
   change(1, 2, [](std::size_t, float) { return 0.0F; });
   change(2, 1, [](std::size_t, float w) { return 2000.0F * w; });
   return graph;
+}
+
+TEST_F(CudaEngineTest, ForManyFramesItServesThroughputTooWithTheReferencesOutputs) {
+  GraphBuilder g({1, 3, 37, 51});
+  const Graph graph = test::small_detector(g, 16);
+  EXPECT_FALSE(engine(graph, DataType::kF16)->serves(Goal::kThroughput));
+  const auto made = engine(graph, DataType::kF16, DataType::kF32, true);
+  const std::vector<float> input = g.random_input();
+  const std::vector<Constant> want = run_reference(graph, input);
+  for (const Goal goal : {Goal::kLatency, Goal::kThroughput}) {
+    ASSERT_TRUE(made->serves(goal));
+    const auto execution = made->make_execution_for(goal);
+    execution->keep_input();
+    const device::Stream stream = device_->make_stream("test");
+    upload(*execution, input, stream);
+    ASSERT_TRUE(execution->enqueue_network(stream).ok());
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      EXPECT_LE(relative_error(download(*execution, i), want[i].f32), kF16Tolerance) << "output " << i;
+    }
+  }
 }
 
 TEST_F(CudaEngineTest, OneConvolutionThatF16SpoilsIsTheOnlyOneInF32) {

@@ -285,6 +285,26 @@ TEST(CudaPlan, TheLongestChainGetsItsOwnLayoutsOnlyWhereTheyTakeLittleMoreOfTheG
   EXPECT_EQ(blocks(80), (std::vector<int>{70, 70}));
 }
 
+TEST(CudaPlan, ForThroughputItTakesFewerBlocksAndComputesTheSame) {
+  GraphBuilder g({1, 3, 320, 320});
+  const Graph graph = test::small_detector(g, 16);
+  const auto blocks = [](const Plan& plan) {
+    int all = 0;
+    for (const cuda::Step& step : plan.steps) {
+      const auto* p = std::get_if<cuda::TileProgramArguments>(&step.arguments);
+      if (p != nullptr) all += p->tiles_y * p->tiles_x * p->columns;
+    }
+    return all;
+  };
+  PlanOptions options = options_of(DataType::kF16);
+  const int for_latency = blocks(cuda::make_plan(graph, options, "test"));
+  options.share_of_work = cuda::kWorkForThroughput;
+  EXPECT_LT(blocks(cuda::make_plan(graph, options, "test")), for_latency);
+  GraphBuilder small({1, 3, 36, 52});
+  const Graph detector = test::small_detector(small, 16);
+  expect_like_reference(detector, small.random_input(), options);
+}
+
 TEST(CudaPlan, ATensorOfTooManyDimensionsIsRefusedByName) {
   GraphBuilder g({1, 3, 4, 4});
   const ValueId seven = g.op(Reshape{}, {g.input()}, {1, 3, 2, 2, 2, 2, 1});

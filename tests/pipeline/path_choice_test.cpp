@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <limits>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -54,6 +55,43 @@ TEST(PathChoice, WhatIsConfiguredIsNotMeasured) {
     const PathChoice choice = choose(base::system_clock(), gpu, StreamStrategy::kSplit, transfer);
     EXPECT_EQ(choice.options.transfer, transfer);
     EXPECT_EQ(choice.figures, std::string(to_string(transfer)) + ", as configured");
+  }
+}
+
+// An engine that serves both goals, and notes for which one it made executions.
+class TwoGoals final : public infer::Engine {
+ public:
+  explicit TwoGoals(device::Device& device) : engine_(device) {}
+  [[nodiscard]] std::string_view name() const noexcept override { return engine_.name(); }
+  [[nodiscard]] const infer::ModelDescription& model() const noexcept override { return engine_.model(); }
+  [[nodiscard]] const infer::InputOptions& input_options() const noexcept override { return engine_.input_options(); }
+  [[nodiscard]] const infer::TensorSpec& input() const noexcept override { return engine_.input(); }
+  [[nodiscard]] const std::vector<infer::TensorSpec>& outputs() const noexcept override { return engine_.outputs(); }
+  [[nodiscard]] std::unique_ptr<infer::Execution> make_execution() override { return engine_.make_execution(); }
+  [[nodiscard]] bool serves(infer::Goal) const noexcept override { return true; }
+  [[nodiscard]] std::unique_ptr<infer::Execution> make_execution_for(infer::Goal goal) override {
+    goals.insert(goal);
+    return engine_.make_execution();
+  }
+  std::set<infer::Goal> goals;
+
+ private:
+  test::DigestEngine engine_;
+};
+
+TEST(PathChoice, BothGoalsOfAnEngineAreMeasuredAlsoWithAConfiguredTransfer) {
+  for (const std::optional<Transfer> transfer : {std::optional<Transfer>(), std::optional(Transfer::kDirect)}) {
+    test::EmulatedGpu gpu(base::system_clock());
+    TwoGoals engine(gpu);
+    PluginHost plugins({}, base::system_clock());
+    test::declare(plugins, engine);
+    const PathChoice choice = choose_path(base::system_clock(), gpu, engine, plugins, StreamStrategy::kSplit, transfer,
+                                          std::numeric_limits<double>::infinity());
+    EXPECT_EQ(engine.goals, (std::set{infer::Goal::kLatency, infer::Goal::kThroughput}));
+    if (transfer) {
+      EXPECT_EQ(choice.options.transfer, Transfer::kDirect);
+      EXPECT_EQ(choice.figures, "direct, as configured");
+    }
   }
 }
 
@@ -123,6 +161,16 @@ TEST(BestWay, OfAFewCamerasIsTheOneWithTheLeastLatency) {
 TEST(BestWay, OfHundredsOfCamerasIsTheOneInWhichFramesWaitLess) {
   EXPECT_EQ(best_way(kWays, 128 * 30).transfer, Transfer::kPinned);
   EXPECT_EQ(best_way(kWays, 300 * 30).transfer, Transfer::kPinned);
+}
+
+TEST(BestWay, IsForThroughputWhereSoManyComeThatTheyWaitLessThen) {
+  const std::vector<Way> ways{{Transfer::kPinned, 150, 12500, infer::Goal::kLatency},
+                              {Transfer::kPinned, 160, 14900, infer::Goal::kThroughput}};
+  EXPECT_EQ(best_way(ways, 30).goal, infer::Goal::kLatency);
+  EXPECT_EQ(best_way(ways, 300 * 30).goal, infer::Goal::kThroughput);
+  EXPECT_EQ(best_way(ways, 20000).goal, infer::Goal::kThroughput);
+  EXPECT_EQ(to_string(ways[0]), "pinned");
+  EXPECT_EQ(to_string(ways[1]), "pinned for throughput");
 }
 
 TEST(BestWay, IsTheOneThatTakesMostFramesWhereMoreComeThanAnyTakes) {

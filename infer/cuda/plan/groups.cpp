@@ -17,7 +17,7 @@ namespace camd::infer::cuda {
 namespace {
 
 // Steps side by side, and frames, share the GPU: how much of it they keep busy counts as well as the longest chain
-// (kShareOfWork), and a little what the shorter chains take.
+// (PlanOptions::share_of_work), and a little what the shorter chains take.
 constexpr double kShareOfSum = 0.1;
 constexpr double kJoin = 2500;  // cycles by which a kernel starts later where it waits for two
 
@@ -61,7 +61,7 @@ class Grouper {
     }
     while (change_best()) {
     }
-    lay_out_longest_chain();
+    if (options_.share_of_work <= kWorkForLatency) lay_out_longest_chain();
     for (Unit& unit : units_) {
       if (!unit.program || better_by_conv(unit)) continue;
       const int at = unit.ops.front();
@@ -120,7 +120,8 @@ class Grouper {
     if (known != built_.end()) return known->second;
     std::optional<TileProgramPlan> made = describe(ops);
     if (made) {
-      const auto layout = lay_out(made->group, options_.shared_bytes, LayoutFor::kGrouping);
+      const auto layout =
+          lay_out(made->group, options_.shared_bytes, LayoutFor::kGrouping, options_.share_of_work);
       if (layout)
         made->layout = *layout;
       else
@@ -317,7 +318,7 @@ class Grouper {
       longest = std::max(longest, end[static_cast<std::size_t>(u)]);
       sum += cycles[static_cast<std::size_t>(u)];
     }
-    return longest + kShareOfWork * work + kShareOfSum * sum;
+    return longest + options_.share_of_work * work + kShareOfSum * sum;
   }
 
   // The kernels of the longest chain get the layouts that take the least time by themselves. They keep theirs where all

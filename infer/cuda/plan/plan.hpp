@@ -39,6 +39,11 @@
 
 namespace camd::infer::cuda {
 
+// The weight of how long a plan would keep the whole GPU busy, beside how long it takes: for one frame alone, and for
+// many that share the GPU.
+inline constexpr double kWorkForLatency = 0.5;
+inline constexpr double kWorkForThroughput = 4;
+
 struct PlanOptions {
   DataType type = DataType::kF16;                     // of activations; kF32: generic kernels only, for comparison
   DataType output_type = DataType::kF32;              // of the network's outputs: kF32 or kF16
@@ -56,6 +61,7 @@ struct PlanOptions {
   // At most so many steps run beside each other. With four, libcuda allocates at every launch of their graph
   // (test_pipeline_gpu_steady).
   int lanes = 3;
+  double share_of_work = kWorkForLatency;
 };
 
 enum class BufferKind : std::uint8_t {

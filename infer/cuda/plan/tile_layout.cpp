@@ -59,7 +59,7 @@ constexpr Costs kInNetwork{.start = 2400,
                            .setup = 110,
                            .stage = 60,
                            .word = 36,
-                           .share_of_work = kShareOfWork,
+                           .share_of_work = 1,  // lay_out() has it from its caller
                            .sides = kSides,
                            .columns = kColumns};
 // Fitted to 19,000 layouts of 369 groups, each in a row of its like (one H100, docs/experiments.md). Chooses layouts:
@@ -538,8 +538,10 @@ class Layouter {
 
 }  // namespace
 
-std::optional<TileLayout> lay_out(const TileGroup& group, std::size_t shared_bytes, LayoutFor purpose) {
-  const Costs& costs = purpose == LayoutFor::kGrouping ? kInNetwork : kInARow;
+std::optional<TileLayout> lay_out(const TileGroup& group, std::size_t shared_bytes, LayoutFor purpose,
+                                  double share_of_work) {
+  Costs costs = purpose == LayoutFor::kGrouping ? kInNetwork : kInARow;
+  if (purpose == LayoutFor::kGrouping) costs.share_of_work = share_of_work;
   // Where a block of the longest chain has half of a processor's memory, what runs beside it must do with the rest.
   constexpr std::size_t kHalf = kProcessorShared / 2 - 2048;  // each block takes 1 KB more
   std::optional<TileLayout> made = Layouter(group, std::min(shared_bytes, kHalf), costs).best();

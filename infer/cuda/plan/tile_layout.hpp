@@ -56,15 +56,13 @@ struct TileLayout {
   double cost = 0;  // by which it was chosen
 };
 
-// The weight of `work` beside `cycles`: other kernels can use what this one leaves of the GPU.
-inline constexpr double kShareOfWork = 0.5;
-
 // What a layout is for. kGrouping: which groups a network has is decided by what kernels take beside each other.
 // kRunning: a group of the longest chain gets the layout that takes the least time by itself.
 enum class LayoutFor : std::uint8_t { kGrouping, kRunning };
 // The cheapest layout, by its cycles and a share of its work. None where nothing fits, or where tiles of the images do
-// not correspond. `shared_bytes`: what a block may have.
+// not correspond. `shared_bytes`: what a block may have. `share_of_work`: the weight of `work` beside `cycles`, for
+// kGrouping, as other kernels can use what this one leaves of the GPU (PlanOptions::share_of_work).
 [[nodiscard]] std::optional<TileLayout> lay_out(const TileGroup& group, std::size_t shared_bytes,
-                                                LayoutFor purpose = LayoutFor::kRunning);
+                                                LayoutFor purpose = LayoutFor::kRunning, double share_of_work = 1);
 
 }  // namespace camd::infer::cuda
