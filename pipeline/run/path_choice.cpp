@@ -133,13 +133,11 @@ void choose_way(const base::Clock& clock, Measuring& measuring, std::vector<Way>
   base::log().info("frames in flight: {}, because of {} frames a second", choice.in_flight, found->second);
 }
 
-// Each of the transfers for each of the goals that the engine serves.
+// The transfers, and the first of them for throughput where the engine serves that.
 std::vector<Way> ways_of(const infer::Engine& engine, std::initializer_list<Transfer> transfers) {
   std::vector<Way> ways;
-  for (const infer::Goal goal : {infer::Goal::kLatency, infer::Goal::kThroughput}) {
-    if (!engine.serves(goal)) continue;
-    for (const Transfer transfer : transfers) ways.push_back({transfer, 0, 0, goal});
-  }
+  for (const Transfer transfer : transfers) ways.push_back({transfer});
+  if (engine.serves(infer::Goal::kThroughput)) ways.push_back({*transfers.begin(), 0, 0, infer::Goal::kThroughput});
   return ways;
 }
 
@@ -203,6 +201,7 @@ PathChoice choose_path(const base::Clock& clock, device::Device& device, infer::
   }
   Measuring measuring(clock, device, engine, postprocessors);
   if (!transfer && !(device.info().integrated && device.info().coherent)) {
+    // The one that takes the most frames first.
     choose_way(clock, measuring, ways_of(engine, {Transfer::kPinned, Transfer::kDirect, Transfer::kMapped}), choice,
                demand);
     return choice;

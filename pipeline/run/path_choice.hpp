@@ -19,8 +19,8 @@ struct PathChoice {
 };
 
 // An empty `transfer` is measured by `clock`, and best_way() chooses for `demand`: how many frames a second the cameras
-// of this device bring together, infinity where some come as fast as they are taken. Where the engine serves several
-// goals, each is measured with each transfer, and the goal is chosen likewise. On a device that can capture
+// of this device bring together, infinity where some come as fast as they are taken. Where the engine serves
+// throughput as well, that is one more way, with kPinned or with the transfer that is given. On a device that can capture
 // graphs, StreamStrategy::kSplit becomes one graph for each frame in flight. It orders upload, network and downloads as
 // the three streams would. Throws Error(kDevice | kModel).
 //
