@@ -174,6 +174,8 @@ Proposal propose_card(const config::Model& given) {
   // A mask's coefficients stand where keypoints would.
   if (metadata.task == "segment" && !metadata.classes.empty()) known["keypoints"] = 0;
   if (metadata.task == "obb") known["oriented"] = true;
+  // Objects without a size, as LibreYOLO calls what its FOMO finds.
+  if (metadata.task == "point") known["layout"] = "fomo";
   if (const auto roles = lists_by_type(description.outputs); !roles.is_null()) known["outputs"] = roles;
   const auto host = device::make_device("host");
   infer::EngineOptions options = engine_options(model);
@@ -231,7 +233,7 @@ Proposal propose_card(const config::Model& given) {
                                            metadata.classes.size() == 1 ? "" : "es"));
   }
   proposal.card += fmt::format("input: {{{}}}\n", input);
-  const std::set<std::string> read = {"", "detect", "pose", "obb"};
+  const std::set<std::string> read = {"", "detect", "pose", "obb", "point"};
   if (read.count(metadata.task) == 0) {
     proposal.reasons.push_back(fmt::format(
         "its exporter says that its task is '{}', of which camd reads the boxes alone", metadata.task.substr(0, 32)));

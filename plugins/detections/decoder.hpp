@@ -151,6 +151,7 @@ class Decoder {
 [[nodiscard]] std::unique_ptr<Decoder> make_fastestv2(const camd_model& model, const Options& options);
 [[nodiscard]] std::unique_ptr<Decoder> make_centernet(const camd_model& model, const Options& options);
 [[nodiscard]] std::unique_ptr<Decoder> make_centerface(const camd_model& model, const Options& options);
+[[nodiscard]] std::unique_ptr<Decoder> make_fomo(const camd_model& model, const Options& options);
 [[nodiscard]] std::unique_ptr<Decoder> make_mediapipe(const camd_model& model, const Options& options);
 [[nodiscard]] std::unique_ptr<Decoder> make_rows(const camd_model& model, const Options& options);
 

@@ -48,7 +48,8 @@ class Detections final : public camd::plugin::Postprocessor {
     tensors_.emplace(model, decoder_->used_outputs());
     for (const int output : tensors_->used()) needs.output(output, CAMD_NEED_HOST);
     // Where the graph, or the map itself, has chosen the boxes, all of them stay.
-    const bool chosen = options.layout == Layout::kRows || options.layout == Layout::kCenternet;
+    const bool chosen =
+        options.layout == Layout::kRows || options.layout == Layout::kCenternet || options.layout == Layout::kFomo;
     nms_ = options.nms.value_or(chosen ? 1.0F : 0.4F);
     blend_ = options.blend;
     if (decoder_->oriented() && blend_ < 1.0F) {

@@ -251,9 +251,9 @@ void apply_known_layout(std::string_view name, Options& options) {  // NOLINT(mi
 }
 
 const std::vector<std::string>& layout_kinds() {
-  static const std::vector<std::string> kinds = {"anchors",   "scrfd",      "yunet",      "ssd",
-                                                 "yolox",     "nanodet",    "fastestdet", "yolo-fastestv2",
-                                                 "centernet", "centerface", "mediapipe",  "rows"};
+  static const std::vector<std::string> kinds = {
+      "anchors",        "scrfd",     "yunet",      "ssd",  "yolox",     "nanodet", "fastestdet",
+      "yolo-fastestv2", "centernet", "centerface", "fomo", "mediapipe", "rows"};
   return kinds;
 }
 
@@ -318,6 +318,7 @@ std::string_view to_string(Layout layout) noexcept {
     case Layout::kFastestv2: return "yolo-fastestv2";
     case Layout::kCenternet: return "centernet";
     case Layout::kCenterface: return "centerface";
+    case Layout::kFomo: return "fomo";
     case Layout::kMediapipe: return "mediapipe";
     case Layout::kRows: return "rows";
   }
@@ -325,9 +326,9 @@ std::string_view to_string(Layout layout) noexcept {
 }
 
 Layout parse_layout(std::string_view name) noexcept {
-  for (const Layout layout :
-       {Layout::kScrfd, Layout::kYunet, Layout::kSsd, Layout::kYolox, Layout::kNanodet, Layout::kFastestdet,
-        Layout::kFastestv2, Layout::kCenternet, Layout::kCenterface, Layout::kMediapipe, Layout::kRows}) {
+  for (const Layout layout : {Layout::kScrfd, Layout::kYunet, Layout::kSsd, Layout::kYolox, Layout::kNanodet,
+                              Layout::kFastestdet, Layout::kFastestv2, Layout::kCenternet, Layout::kCenterface,
+                              Layout::kFomo, Layout::kMediapipe, Layout::kRows}) {
     if (name == to_string(layout)) return layout;
   }
   return Layout::kAnchors;

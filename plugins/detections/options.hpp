@@ -27,6 +27,7 @@ enum class Layout : std::uint8_t {
   kFastestv2,
   kCenternet,
   kCenterface,
+  kFomo,
   kMediapipe,
   kRows
 };

@@ -36,6 +36,8 @@ struct Form {
   }
 };
 
+// LibreYOLO's FOMO, which leaves the softmax to others; Edge Impulse's, which does not, takes 0 to 1.
+constexpr const char* kFomoLogitsInput = "color: rgb, mean: [127.5, 127.5, 127.5], scale: 0.00784314, resize: stretch";
 constexpr const char* kBytes = "color: bgr, scale: 1";
 constexpr const char* kStretchedInput = "color: rgb, scale: 0.00392157, resize: stretch";
 constexpr const char* kTopLeftBytes = "color: bgr, scale: 1, position: top_left";
@@ -149,6 +151,7 @@ const std::vector<Form>& forms() {
       fed(with_keypoints({Layout::kMediapipe, "MediaPipe's faces"}, 6),
           "color: rgb, mean: [127.5, 127.5, 127.5], scale: 0.00784314"),
       with_keypoints({Layout::kMediapipe, "MediaPipe's palms"}, 7),
+      fed({Layout::kFomo, "FOMO"}, kStretchedInput),
   };
   return kForms;
 }
@@ -201,6 +204,8 @@ struct Fit {
   }
   // Boxes that the graph has chosen.
   [[nodiscard]] bool is_rows() const { return form->layout == Layout::kRows; }
+  // Of classes alone, without boxes.
+  [[nodiscard]] bool is_map() const { return form->layout == Layout::kFomo; }
   // [1,k,N] and not [1,N,k].
   [[nodiscard]] bool channels_first() const { return decoder->levels().front().head(Role::kBox).channel_step > 1; }
 };
@@ -232,6 +237,7 @@ std::vector<Fit> fits_by_shape(const camd_model& model, const Options& options) 
     try {
       Fit fit{&form, make_decoder(form.layout, model, with(options, form)), {}};
       if (!fit.is_rows() && is_one_cell(*fit.decoder)) continue;
+      if (fit.is_map() && model.output_count != 1) continue;
       fit.outputs = fit.decoder->used_outputs();
       const std::size_t used = fit.outputs.size();
       if (used > most) fits.clear();
@@ -324,6 +330,14 @@ bool is_usual(const Fit& fit, bool objectness, bool turned, bool queries) {
   }
 }
 
+// Whether a map of classes, which many networks have, is of objects beside a background. The exporter may have said it
+// (`given`). By the values, hardly any cell of a picture of noise is an object, and the classes share each cell.
+bool is_map_of_objects(const Fit& fit, const Options& given, const TensorSet& tensors, ScoreForm scores) {
+  constexpr float kByShares = 2.0F;  // no share of boxes: probabilities have to add up to 1
+  const float most = scores == ScoreForm::kProbability ? kByShares : 0.8F;
+  return given.layout == Layout::kFomo || background_of(*fit.decoder, tensors, scores, most) == Background::kFirst;
+}
+
 // Keys behind those of the form, for a list of scores that is a tensor of its own: where their background is, which
 // `layout: ssd` takes to be the first class unless the names of the classes tell.
 std::string background_keys(const Fit& fit, const Options& given, Background seen) {
@@ -398,6 +412,12 @@ std::vector<LayoutSuggestion> fitting_layouts(const camd_model& model, const Opt
       if (objection(*fit.decoder, tried, model, *tensors, kFew)) continue;
       const Background background = background_of(*fit.decoder, *tensors, scores);
       more = background_keys(fit, options, background);
+      if (fit.is_map()) {
+        if (!is_map_of_objects(fit, options, *tensors, scores)) continue;
+        if (scores == ScoreForm::kLogits) input = kFomoLogitsInput;
+        // Classes that share every cell leave no room for boxes.
+        if (scores == ScoreForm::kProbability || options.layout == Layout::kFomo) suggestions.clear();
+      }
       // No SSD, then, which are fed around 0, but one of the YOLOs.
       const bool yolo = fit.form->layout == Layout::kSsd && !fit.fused() && fit.form->boxes == BoxForm::kCorners &&
                         background == Background::kNone && more == ", background: false";
@@ -411,6 +431,8 @@ std::vector<LayoutSuggestion> fitting_layouts(const camd_model& model, const Opt
         if (background == Background::kLast || classes == kCocoIds || classes == kCocoIds + 1) input = kImagenetInput;
       }
     }
+    // Any map of classes has the shape of one: nothing else may fit.
+    if (fit.is_map() && !suggestions.empty()) continue;
     // A row with a whole class and a score is no accident: what else fits does not count beside it.
     if (fit.is_rows() && !rows) suggestions.clear();
     if (rows && !fit.is_rows()) continue;

@@ -378,16 +378,16 @@ TEST_F(Detections, SuggestsLayoutsWhereNoneIsNamed) {
 }
 
 TEST_F(Detections, NamesEveryWrongKeyBeforeItSeesAModel) {
-  EXPECT_EQ(run_.create(R"({"layout":"anchor","score":1.5,"nmss":0.4,"classes":["a","a"],"anchors":[16],"blend":2})"),
+  EXPECT_EQ(run_.create(R"({"layout":"anchor","score":1.5,"nmss":0.4,"classes":["a","a"],"anchors":[16]})"),
             CAMD_ERROR_CONFIG);
   EXPECT_EQ(
       run_.error(),
       "config.layout: 'anchor' is none of anchors, scrfd, yunet, ssd, yolox, nanodet, fastestdet, yolo-fastestv2, "
-      "centernet, centerface, mediapipe, rows, nor a "
+      "centernet, centerface, fomo, mediapipe, rows, nor a "
       "detector that camd knows (did you mean 'anchors'?); config.score: must be a number in 0..1, not 1.5; "
       "config.classes: 'a' stands there twice; "
       "config.anchors: must be one list per stride of sides or [width, height] in network pixels, e.g. "
-      "[[16, 32], [64, 128]]; config.blend: must be a number in 0..1, not 2; config.nmss: unknown key (did you "
+      "[[16, 32], [64, 128]]; config.nmss: unknown key (did you "
       "mean 'nms'?)");
 }
 

@@ -67,7 +67,7 @@ TEST_P(Golden, AgreesWithNumpy) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(AllLayouts, Golden, ::testing::Range(0, 15));
+INSTANTIATE_TEST_SUITE_P(AllLayouts, Golden, ::testing::Range(0, 16));
 
 }  // namespace
 }  // namespace camd::plugins::testing

@@ -211,6 +211,45 @@ TEST(LayoutSuggestions, NameCenternetAndCenterface) {
   EXPECT_THAT(by_values(centerface), ElementsAre("layout: centerface"));
 }
 
+// [1,4,12,12] of 96x96: a background and three classes, whose shares of a cell add up to 1; of logits, before that.
+FakeModel map_of_classes(bool logits, int first = 0) {
+  FakeModel model(96, 96);
+  FakeTensor& map = model.output("output", {1, 4, 12, 12});
+  Random random;
+  for (std::int64_t cell = 0; cell < 144; ++cell) {
+    float rest = 1.0F;
+    for (std::int64_t k = 0; k < 4; ++k) {
+      const float share = k == first ? 0.0F : random.from(0.0F, 0.1F);
+      at(map, k, cell / 12, cell % 12) = share;
+      rest -= share;
+    }
+    at(map, first, cell / 12, cell % 12) = rest;
+    for (std::int64_t k = 0; logits && k < 4; ++k) {
+      float& value = at(map, k, cell / 12, cell % 12);
+      value = k == first ? 3.0F : -5.0F * value;
+    }
+  }
+  return model;
+}
+
+TEST(LayoutSuggestions, NameFomoByClassesThatShareEveryCellWithABackground) {
+  FakeModel shares = map_of_classes(false);
+  EXPECT_THAT(by_values(shares), ElementsAre("layout: fomo"));
+  FakeModel logits = map_of_classes(true);
+  EXPECT_THAT(by_values(logits), ElementsAre("layout: fomo, scores: logits"));
+  const OutputValues values = values_of(logits);
+  EXPECT_EQ(suggest_layouts(logits.model(), "{}", &values).front().input,
+            std::string("color: rgb, mean: [127.5, 127.5, 127.5], scale: 0.00784314, resize: stretch"));
+}
+
+TEST(LayoutSuggestions, TakeAMapWithoutABackgroundForNoFomoUnlessItsExporterSaysSo) {
+  FakeModel shares = map_of_classes(false, 3);
+  EXPECT_THAT(by_values(shares), IsEmpty());
+  FakeModel logits = map_of_classes(true, 1);
+  EXPECT_THAT(by_values(logits), IsEmpty());
+  EXPECT_THAT(by_values(logits, R"({"layout":"fomo"})"), ElementsAre("layout: fomo, scores: logits"));
+}
+
 TEST(LayoutSuggestions, NameMediapipesFacesAndPalmsByTheirKeypoints) {
   FakeModel faces = model_of(128, {{"regressors", {1, 896, 16}, 1, 30}, {"classificators", {1, 896, 1}, -9, 2}});
   EXPECT_THAT(by_values(faces), ElementsAre("layout: mediapipe, scores: logits"));
@@ -423,7 +462,7 @@ TEST(LayoutSuggestions, SayOfOtherModelsThatNoLayoutReadsThem) {
   other.output("prob", {1, 1000});
   EXPECT_EQ(suggestion_text(other.model(), {}, nullptr),
             "the model's outputs, prob [1,1000], look like no layout that camd knows (anchors, scrfd, yunet, ssd, "
-            "yolox, nanodet, fastestdet, yolo-fastestv2, centernet, centerface, mediapipe, rows)");
+            "yolox, nanodet, fastestdet, yolo-fastestv2, centernet, centerface, fomo, mediapipe, rows)");
 }
 
 TEST(LayoutSuggestions, AskWhichOfTwoListsHoldsTheScores) {

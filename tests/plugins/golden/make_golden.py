@@ -296,6 +296,31 @@ def centerface() -> dict:
     return case("centerface", {"layout": "centerface", "classes": ["face"], "score": 0.9}, outputs, 12, decode)
 
 
+def fomo() -> dict:
+    h, w = cells(8)
+
+    def decode(t, threshold):
+        e = np.exp(t["output"][0])
+        p = (e / e.sum(0))[1:]
+        found = []
+        for k in range(len(p)):
+            # Numbers spread from cell to cell until nothing changes: each object's cells have its least one.
+            mark = np.where(p[k] >= threshold, np.arange(h * w).reshape(h, w), h * w)
+            for _ in range(h * w):
+                around = np.pad(mark, 1, constant_values=h * w)
+                least = np.min([around[y : y + h, x : x + w] for y in range(3) for x in range(3)], axis=0)
+                mark = np.where(p[k] >= threshold, least, h * w)
+            for number in np.unique(mark[mark < h * w]):
+                y, x = np.nonzero(mark == number)
+                scores = np.zeros(len(p))
+                scores[k] = p[k][y, x].max()
+                found.append((np.array([x.min(), y.min(), x.max() + 1, y.max() + 1]) * 8.0, scores))
+        return select(np.array([b for b, _ in found]), np.array([s for _, s in found]), None, threshold)
+
+    config = {"layout": "fomo", "scores": "logits", "score": 0.6, "nms": 1}
+    return case("fomo", config, [("output", [1, 3, h, w], -1.5, 1.5)], 16, decode)
+
+
 def mediapipe() -> dict:
     c = np.concatenate([(grid(8, 2) + 0.5) * 8, (grid(16, 6) + 0.5) * 16])
 
@@ -345,7 +370,7 @@ def rtmdet() -> dict:
 
 def main() -> None:
     cases = [anchors(), pairs(), scrfd(), yunet(), ssd(), priors(), yolox(), nanodet(), fastestdet(), fastestv2(),
-             centernet(), centerface(), mediapipe(), efficientdet(), rtmdet()]  # fmt: skip
+             centernet(), centerface(), mediapipe(), efficientdet(), rtmdet(), fomo()]  # fmt: skip
     path = Path(__file__).with_name("golden.json")
     text = ",\n".join(json.dumps(c) for c in cases)
     path.write_text(f'{{"height": {HEIGHT}, "width": {WIDTH}, "cases": [\n{text}\n]}}\n')
