@@ -51,7 +51,7 @@ std::unique_ptr<Engine> make_gpu_engine(const std::string& model_path, const Eng
                                         device::Device& device) {
 #if defined(CAMD_HAVE_CUDA)
   OnnxFile file = read_onnx_file(model_path, options.cut_at);
-  take_single_pictures(file, options.input);
+  take_camera_pictures(file, options.input);
   const auto on_gpu = [&](const OnnxFile& part, DataType output_type) -> std::unique_ptr<Engine> {
     ModelDescription model = describe_model(part);
     EngineOptions resolved = options;
@@ -144,7 +144,7 @@ std::unique_ptr<Engine> make_engine(const std::string& model_path, const EngineO
   }
   if (!on_host) return make_gpu_engine(model_path, options, device);
   OnnxFile file = read_onnx_file(model_path, options.cut_at);
-  take_single_pictures(file, options.input);
+  take_camera_pictures(file, options.input);
   return make_host_engine(std::move(file), options, device);
 }
 

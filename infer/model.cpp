@@ -67,7 +67,8 @@ void count_operators(const onnx::GraphProto& graph, Uses& uses) {
 }  // namespace
 
 bool takes_pixels_last(const Shape& declared) noexcept {
-  return declared.size() == 4 && declared[3] == 3 && declared[1] != 3;
+  const auto channels = [](std::int64_t count) { return count == 1 || count == 3; };
+  return declared.size() == 4 && channels(declared[3]) && !channels(declared[1]);
 }
 
 ModelDescription describe_model(const std::string& path, const std::vector<std::string>& cut_at) {

@@ -31,8 +31,8 @@ struct ModelDescription {
   std::int64_t parameter_count = 0;
 };
 
-// Whether an input that is declared so takes its channels last, [1,H,W,3], as models from TensorFlow do. Engines of our
-// own turn it round in the graph: what they are fed is planar either way. [any]
+// Whether an input that is declared so takes its channels last, [1,H,W,3] or [1,H,W,1], as models from TensorFlow do.
+// Engines of our own turn it round in the graph: what they are fed is planar either way. [any]
 [[nodiscard]] bool takes_pixels_last(const Shape& declared) noexcept;
 
 // Reads an ONNX file (github.com/onnx/onnx/blob/main/docs/IR.md). Throws Error(kModel) with one line that names the

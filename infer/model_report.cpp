@@ -80,7 +80,7 @@ ModelReport report_model(const std::string& path, const EngineOptions& options, 
   OnnxFile file = read_onnx_file(path, options.cut_at);
   ModelReport report;
   report.model = describe_model(file);
-  take_single_pictures(file, options.input);
+  take_camera_pictures(file, options.input);
   const ModelDescription single = describe_model(file);
   report.outputs = report.model.outputs;
   InputOptions input = options.input;
@@ -127,7 +127,7 @@ ModelReport report_model(const std::string& path, const EngineOptions& options, 
 
 CutCandidates cut_candidates(const std::string& path, const EngineOptions& options) {
   OnnxFile file = read_onnx_file(path, options.cut_at);
-  take_single_pictures(file, options.input);
+  take_camera_pictures(file, options.input);
   InputOptions input = options.input;
   CutCandidates candidates{resolve_input(describe_model(file), input), {}};
   const LoweredShapes lowered = lowered_shapes(file, candidates.input);

@@ -11,6 +11,7 @@
 #include "base/error.hpp"
 #include "infer/graph/lower_model.hpp"
 #include "infer/model.hpp"
+#include "infer/onnx/grey.hpp"
 #include "infer/onnx/input.hpp"
 
 namespace camd::infer {
@@ -110,6 +111,11 @@ void take_single_pictures(OnnxFile& file, const InputOptions& options) {
     }
   }
   throw refuse(fmt::format("its graph mixes the {} pictures of a batch at '{}'", batch, printable(mixed)));
+}
+
+void take_camera_pictures(OnnxFile& file, const InputOptions& options) {
+  take_grey_pictures(file, options.color);
+  take_single_pictures(file, options);
 }
 
 }  // namespace camd::infer

@@ -64,7 +64,7 @@ TensorSpec resolve_input(const ModelDescription& model, InputOptions& options) {
   if (declared.shape[0] > 1) throw does_not_fit("camd runs one picture at a time, so the batch must be 1");
   const bool last = takes_pixels_last(declared.shape);
   if (!last && declared.shape[1] > 0 && declared.shape[1] != 3) {
-    throw does_not_fit(fmt::format("camd feeds three channels, as {}", kForms));
+    throw does_not_fit(fmt::format("camd feeds three channels or a grey one, as {}", kForms));
   }
   if (declared.type == DataType::kU8 && options.scale_by_type) {
     options.mean = {0.0F, 0.0F, 0.0F};

@@ -1,0 +1,103 @@
+// Models that take grey pictures.
+#include "infer/onnx/grey.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "device/host_device.hpp"
+#include "infer/engine.hpp"
+#include "onnx_builder.hpp"
+
+namespace camd::infer {
+namespace {
+
+using test::OnnxBuilder;
+using test::TemporaryFolder;
+using ::testing::Each;
+using ::testing::FloatNear;
+
+class Grey : public ::testing::TestWithParam<EngineKind> {
+ protected:
+  // What the model gives for a picture of one colour: 30 of red, 20 of green, 10 of blue.
+  std::vector<float> result(const OnnxBuilder& model, ColorOrder color) {
+    EngineOptions options;
+    options.kind = GetParam();
+    options.input.color = color;
+    options.input.scale = {1.0F, 1.0F, 1.0F};
+    const auto engine = make_engine(folder_.write("m.onnx", model.bytes()), options, *device_);
+    EXPECT_EQ(engine->input().shape, (Shape{1, 3, 8, 8}));
+    const auto execution = engine->make_execution();
+    const device::Stream stream = device_->make_stream("compute");
+    const base::PictureLayout layout = base::tight_layout(base::PixelFormat::kBgr, 8, 8);
+    std::vector<std::byte> picture(layout.size_bytes);
+    for (std::size_t i = 0; i < picture.size(); ++i) picture[i] = static_cast<std::byte>(10 * (i % 3 + 1));
+    EXPECT_TRUE(execution->enqueue_preprocess({picture.data(), layout}, stream));
+    EXPECT_TRUE(execution->enqueue_network(stream));
+    EXPECT_TRUE(device_->synchronize(stream));
+    EXPECT_TRUE(execution->result());
+    const auto* values = static_cast<const float*>(execution->output(0).data);
+    return {values, values + element_count(engine->outputs()[0].shape)};
+  }
+
+  std::unique_ptr<device::HostDevice> device_ = device::make_host_device(base::system_clock());
+  TemporaryFolder folder_;
+};
+
+constexpr float kExpected = 0.299F * 30 + 0.587F * 20 + 0.114F * 10;
+
+TEST_P(Grey, PicturesAreMadeOfBothOrdersOfColours) {
+  OnnxBuilder model;
+  model.input("x", {1, 1, 8, 8}).node("Relu", {"x"}, {"y"}, "relu").output("y", {1, 1, 8, 8});
+  for (const ColorOrder color : {ColorOrder::kBgr, ColorOrder::kRgb}) {
+    const std::vector<float> values = result(model, color);
+    EXPECT_EQ(values.size(), 64U);
+    EXPECT_THAT(values, Each(FloatNear(kExpected, 1e-4F)));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(HostEngines, Grey, ::testing::Values(EngineKind::kCpu, EngineKind::kOpenCv),
+                         [](const auto& of) { return of.param == EngineKind::kCpu ? "cpu" : "opencv"; });
+
+class GreyOnCpu : public Grey {};
+
+TEST_P(GreyOnCpu, PicturesMayHaveTheirChannelLast) {
+  OnnxBuilder model;
+  model.input("x", {-1, 8, 8, 1}).node("Relu", {"x"}, {"y"}, "relu").output("y", {-1, 8, 8, 1});
+  const std::vector<float> values = result(model, ColorOrder::kRgb);
+  EXPECT_EQ(values.size(), 64U);
+  EXPECT_THAT(values, Each(FloatNear(kExpected, 1e-4F)));
+}
+
+INSTANTIATE_TEST_SUITE_P(CpuEngine, GreyOnCpu, ::testing::Values(EngineKind::kCpu));
+
+TEST(TakeGreyPictures, GivesNamesThatNothingElseHas) {
+  OnnxBuilder model;
+  model.input("x", {1, 1, 8, 8})
+      .node("Relu", {"x"}, {"x/grey"}, "relu")
+      .node("Relu", {"x/grey"}, {"y"}, "relu2")
+      .output("y", {1, 1, 8, 8});
+  OnnxFile file = model.file();
+  take_grey_pictures(file, ColorOrder::kBgr);
+  const auto& graph = file.proto.graph();
+  ASSERT_EQ(graph.node_size(), 3);
+  EXPECT_EQ(graph.node(0).output(0), "x/grey/grey");
+  EXPECT_EQ(graph.node(1).input(0), "x/grey/grey");
+  EXPECT_EQ(graph.node(2).input(0), "x/grey");
+}
+
+TEST(TakeGreyPictures, LeavesColouredOnesAlone) {
+  for (const Shape& shape : {Shape{1, 3, 8, 8}, Shape{1, 8, 8, 3}, Shape{1, 2, 8, 8}}) {
+    OnnxBuilder model;
+    model.input("x", shape).node("Relu", {"x"}, {"y"}, "relu").output("y", shape);
+    OnnxFile file = model.file();
+    take_grey_pictures(file, ColorOrder::kBgr);
+    EXPECT_EQ(file.proto.SerializeAsString(), model.file().proto.SerializeAsString());
+  }
+}
+
+}  // namespace
+}  // namespace camd::infer
