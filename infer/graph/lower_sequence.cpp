@@ -55,12 +55,39 @@ void construct_sequence(Lowering& l) {
   l.set_sequence(0, std::move(parts));
 }
 
+void empty_sequence(Lowering& l) { l.set_sequence(0, {}); }
+
+// A position in front of a part, or behind the last one; negative ones count from the end.
+std::size_t position_in(Lowering& l, std::size_t input, std::int64_t count, bool end_too) {
+  const std::vector<std::int64_t>& given = l.integers_input(input, "position");
+  const std::int64_t last = end_too ? count : count - 1;
+  l.require(given.size() == 1 && given[0] >= -count && given[0] <= last, "its position is out of range");
+  return static_cast<std::size_t>(given[0] < 0 ? given[0] + count : given[0]);
+}
+
+void insert_into_sequence(Lowering& l) {
+  std::vector<ValueId> parts = l.sequence(0);
+  const auto count = static_cast<std::int64_t>(parts.size());
+  l.require(count < kMostParts, fmt::format("it makes more than {} parts", kMostParts));
+  const std::size_t at = l.has_input(2) ? position_in(l, 2, count, true) : parts.size();
+  parts.insert(parts.begin() + static_cast<std::ptrdiff_t>(at), l.input(1));
+  l.set_sequence(0, std::move(parts));
+}
+
+void erase_of_sequence(Lowering& l) {
+  std::vector<ValueId> parts = l.sequence(0);
+  const auto count = static_cast<std::int64_t>(parts.size());
+  l.require(count > 0, "its sequence is empty");
+  const std::size_t at = l.has_input(1) ? position_in(l, 1, count, false) : parts.size() - 1;
+  parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(at));
+  l.set_sequence(0, std::move(parts));
+}
+
+void length_of_sequence(Lowering& l) { l.set_output(0, l.integer(static_cast<std::int64_t>(l.sequence(0).size()))); }
+
 void take_of_sequence(Lowering& l) {
   const std::vector<ValueId>& parts = l.sequence(0);
-  const std::vector<std::int64_t>& position = l.integers_input(1, "position");
-  const auto count = static_cast<std::int64_t>(parts.size());
-  l.require(position.size() == 1 && position[0] >= -count && position[0] < count, "its position is out of range");
-  l.set_output(0, parts[static_cast<std::size_t>(position[0] < 0 ? position[0] + count : position[0])]);
+  l.set_output(0, parts[position_in(l, 1, static_cast<std::int64_t>(parts.size()), false)]);
 }
 
 void concatenate_sequence(Lowering& l) {
@@ -95,6 +122,10 @@ const std::vector<HandlerEntry>& sequence_handlers() {
       {"ConcatFromSequence", concatenate_sequence},
       {"SequenceAt", take_of_sequence, "position known beforehand"},
       {"SequenceConstruct", construct_sequence},
+      {"SequenceEmpty", empty_sequence},
+      {"SequenceErase", erase_of_sequence, "position known beforehand"},
+      {"SequenceInsert", insert_into_sequence, "position known beforehand"},
+      {"SequenceLength", length_of_sequence},
       {"SplitToSequence", split_to_sequence, "sizes known beforehand"},
   };
   return kTable;

@@ -448,17 +448,6 @@ ValueId Lowering::lower_as(const std::string& type, const std::vector<ValueId>& 
   return made;
 }
 
-std::vector<ValueId> Lowering::lower_inner(const onnx::GraphProto& graph) {
-  for (const auto& tensor : graph.initializer()) {
-    initializers_.insert_or_assign(tensor.name(), &tensor);
-    names_.erase(tensor.name());  // a sibling's graph may use the same name
-  }
-  for (const auto& node : graph.node()) lower(node);
-  std::vector<ValueId> results;
-  for (const auto& output : graph.output()) results.push_back(find(output.name()));
-  return results;
-}
-
 void Lowering::count_reads(const std::vector<bool>& needed) {
   const onnx::GraphProto& graph = file_.proto.graph();
   for (const auto& output : graph.output()) ++reads_[output.name()];

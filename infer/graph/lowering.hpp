@@ -14,6 +14,7 @@
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
+#include <variant>
 #include <vector>
 
 #include "infer/graph/graph.hpp"
@@ -53,12 +54,17 @@ class Lowering {
   // Inputs and outputs that are sequences of tensors.
   [[nodiscard]] const std::vector<ValueId>& sequence(std::size_t i) const;  // refuses when the input is none
   void set_sequence(std::size_t i, std::vector<ValueId> parts);
+  // Inputs and outputs that may be either.
+  using Held = std::variant<ValueId, std::vector<ValueId>>;
+  [[nodiscard]] Held held(std::size_t i);
+  void hold(std::size_t i, const Held& held);
 
   // Lowers the current node as if it were of type `type` and had these inputs; its attributes stay. Returns its first
   // output.
   ValueId lower_as(const std::string& type, const std::vector<ValueId>& inputs);
-  // Lowers the nodes of a graph inside the current node; returns the values of its outputs.
-  [[nodiscard]] std::vector<ValueId> lower_inner(const onnx::GraphProto& graph);
+  // Lowers the nodes of a graph inside the current node, whose inputs hold `inputs`; returns what its outputs hold. May
+  // be done again and again: it counts as steps of folding, and refuses when the model becomes too large by it.
+  [[nodiscard]] std::vector<Held> lower_inner(const onnx::GraphProto& graph, const std::vector<Held>& inputs = {});
 
   // ---- Attributes of the current node.
   [[nodiscard]] const onnx::AttributeProto* attribute(std::string_view name) const;
@@ -68,6 +74,7 @@ class Lowering {
   [[nodiscard]] std::optional<std::vector<std::int64_t>> integers(std::string_view name) const;
 
   // ---- Values.
+  [[nodiscard]] bool is_known(ValueId id) const { return graph_.is_constant(id); }  // beforehand
   [[nodiscard]] const Constant& constant_of(ValueId id) const { return *graph_.value(id).constant; }
   // Whether the value holds whole numbers or truths: integers in the file, whatever they are stored as.
   [[nodiscard]] bool is_whole(ValueId id) const;
@@ -124,6 +131,8 @@ class Lowering {
   [[noreturn]] void refuse_foreign() const;  // the current node's operator is in no table
   void count_reads(const std::vector<bool>& needed);
   [[nodiscard]] ValueId find(const std::string& name);
+  [[nodiscard]] Held find_held(const std::string& name);
+  void hold(const std::string& name, const Held& held);
   ValueId add_value(Value value);
   [[nodiscard]] bool makes_whole(const Op& op) const;
   [[nodiscard]] ValueId as_operand(ValueId id);

@@ -26,6 +26,7 @@ bool has_operators(const onnx::NodeProto& node) {
 // NOLINTNEXTLINE(misc-no-recursion): as above
 void names_made_inside(const onnx::NodeProto& node, std::set<std::string>& names) {
   for (const auto& attribute : node.attribute()) {
+    for (const auto& input : attribute.g().input()) names.insert(input.name());
     for (const auto& tensor : attribute.g().initializer()) names.insert(tensor.name());
     for (const auto& inner : attribute.g().node()) {
       names.insert(inner.output().begin(), inner.output().end());
