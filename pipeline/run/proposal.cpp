@@ -17,6 +17,7 @@
 #include "infer/metadata.hpp"
 #include "infer/model.hpp"
 #include "pipeline/run/card_keys.hpp"
+#include "pipeline/run/fed_as.hpp"
 #include "pipeline/run/layout_check.hpp"
 #include "pipeline/run/plain_model.hpp"
 #include "pipeline/run/session.hpp"
@@ -79,6 +80,7 @@ struct Metadata {
   std::string task;
   std::optional<int> keypoints;
   std::vector<int> size;  // height, width
+  std::string input;      // how a picture is fed; empty: nobody says
 };
 
 Metadata metadata_of(const std::string& path) {
@@ -91,6 +93,7 @@ Metadata metadata_of(const std::string& path) {
   metadata.classes = quoted_texts(value("names"));
   if (!are_class_names(metadata.classes)) metadata.classes.clear();
   metadata.task = value("task");
+  metadata.input = fed_as(written);
   metadata.size = numbers_in(value("imgsz"));
   if (metadata.size.size() == 1) metadata.size.push_back(metadata.size[0]);
   if (const auto shape = numbers_in(value("kpt_shape")); shape.size() == 2) {
@@ -152,6 +155,7 @@ Proposal propose_card(const config::Model& given) {
   const std::string path = model.path.string();
   const infer::ModelDescription description = infer::describe_model(path, model.cut_at);
   Metadata metadata = metadata_of(path);
+  const std::string of_family = metadata.input;  // which holds whatever its classes are
   Proposal proposal;
   const infer::Shape& declared = description.inputs.front().shape;
   if (declared.size() == 4) {
@@ -216,9 +220,11 @@ Proposal propose_card(const config::Model& given) {
       std::any_of(sizes.begin(), sizes.end(), [](const auto& s) { return s.name == "orig_target_sizes"; }) &&
       std::string_view(layout.input).find("resize") == std::string_view::npos;
   const bool bytes = description.inputs.front().type == infer::DataType::kU8;
-  const std::string input =
-      (bytes ? as_bytes(layout.input) : std::string(layout.input)) + (stretched ? ", resize: stretch" : "");
-  proposal.reasons.push_back(fmt::format("such detectors are fed with {}", input));
+  const std::string usual = std::string(layout.input) + (stretched ? ", resize: stretch" : "");
+  const std::string& fed = of_family.empty() ? usual : of_family;
+  const std::string input = bytes ? as_bytes(fed) : fed;
+  proposal.reasons.push_back(fmt::format(
+      "{} are fed with {}", of_family.empty() ? "such detectors" : "detectors of its exporter's family", input));
   proposal.card = as_lines(layout.config);
   if (known.contains("keypoints") && layout.config.find("keypoints") == std::string::npos) {
     proposal.card += fmt::format("keypoints: {}\n", known["keypoints"].get<int>());

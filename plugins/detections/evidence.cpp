@@ -97,6 +97,11 @@ std::optional<ScoreForm> form_of(const std::vector<Range>& ranges, bool alone) {
     // Most of what is seen is no object. Only the one class of a detector of one class may be certain everywhere.
     const bool reach_down = std::all_of(ranges.begin(), ranges.end(),
                                         [](const Range& r) { return r.low < kSmallPercent || r.low > kSurePercent; });
+    // Numbers of something beside probabilities, such as of the level that a box is from.
+    const bool counts = probabilities > 0 && std::all_of(ranges.begin(), ranges.end(), [](const Range& r) {
+                          return r.is_probability() || (r.whole && r.low == 0.0F);
+                        });
+    if (counts) return std::nullopt;
     return all.high <= kLargestPercent && reach_down ? std::optional(ScoreForm::kPercent) : std::nullopt;
   }
   // Some are probabilities and some are not: the rows hold more than boxes and scores.
@@ -242,7 +247,7 @@ bool has_angles(const Decoder& decoder, const TensorSet& tensors) {
     const Head& head = level.head(Role::kAngle);
     if (head.bound()) angles.add(tensors.data(head.output)[head.at(c.cell, c.anchor)]);
   });
-  return !angles.empty() && !angles.is_probability();
+  return !angles.empty() && !angles.is_probability() && !angles.whole;
 }
 
 std::optional<std::string> objection(const Decoder& decoder, const Options& options, const camd_model& model,

@@ -37,7 +37,8 @@ enum class Background : std::uint8_t { kNone, kFirst, kLast };
 [[nodiscard]] Background background_of(const Decoder& decoder, const TensorSet& tensors, ScoreForm form,
                                        float most = 0.8F);
 
-// Whether what the decoder takes for angles can be nothing else: some lie below 0 or above 1.
+// Whether what the decoder takes for angles can be nothing else: some lie below 0 or above 1, and they are not
+// all whole numbers, as those of classes.
 [[nodiscard]] bool has_angles(const Decoder& decoder, const TensorSet& tensors);
 
 }  // namespace camd::plugins

@@ -264,13 +264,15 @@ constexpr int kPersonKeypoints = 17;  // of COCO
 // Drops what the one tensor of a model speaks against beside its length. Three rows for each cell have an objectness:
 // YOLOv5's kind. YOLOX and its kind export [1,N,5+C], YOLOv8 and its kind [1,4+C,N].
 // Most detectors know the eighty classes of COCO.
-void drop_unlikely(std::vector<Fit>& fits, const camd_model& model, const Options& given) {
-  const bool three = has(fits, Layout::kYolox, 3);
+void drop_unlikely(std::vector<Fit>& fits, const camd_model& model, const Options& given, bool with_values) {
+  const bool three = has(fits, Layout::kYolox, 3), one = has(fits, Layout::kYolox, std::nullopt);
   // Almost any table has the width of a row with some number of keypoints: only that of people is taken by itself.
   const auto no_rows = [&](const Fit& fit) {
     if (!fit.is_rows()) return false;
     const int keypoints = fit.decoder->keypoint_count();
-    return three || (fit.decoder->levels().front().cells() > kMostChosen && fit.fused()) ||
+    // Many rows are rather boxes among which nothing was chosen. The values tell, where they are not one for each cell.
+    const bool many = fit.decoder->levels().front().cells() > kMostChosen && fit.fused();
+    return three || (many && (one || !with_values)) ||
            (keypoints > 0 && !fit.form->turned() && keypoints != given.keypoints.value_or(kPersonKeypoints));
   };
   fits.erase(std::remove_if(fits.begin(), fits.end(), no_rows), fits.end());
@@ -291,7 +293,6 @@ void drop_unlikely(std::vector<Fit>& fits, const camd_model& model, const Option
   });
   const bool efficientdet = std::any_of(fits.begin(), fits.end(),
                                         [](const Fit& fit) { return fit.form->name == std::string("efficientdet"); });
-  const bool one = has(fits, Layout::kYolox, std::nullopt);
   const auto unlikely = [&](const Fit& fit) {
     // MMDetection's choice is in two tensors, and no other is.
     if (fit.is_rows() && given.oriented && !fit.form->turned()) return true;
@@ -390,7 +391,7 @@ std::string lists_without_names(const camd_model& model) {
 std::vector<LayoutSuggestion> fitting_layouts(const camd_model& model, const Options& options,
                                               const OutputValues* values) {
   std::vector<Fit> fits = fits_by_shape(model, options);
-  drop_unlikely(fits, model, options);
+  drop_unlikely(fits, model, options, values != nullptr);
   const bool objectness = has(fits, Layout::kYolox, std::nullopt);
   std::vector<LayoutSuggestion> suggestions;
   bool rows = false;
@@ -451,7 +452,7 @@ std::string suggestion_text(const camd_model& model, const std::vector<LayoutSug
     return "the model's outputs look like " + joined(words);
   }
   std::vector<Fit> fits = fits_by_shape(model, Options{});
-  drop_unlikely(fits, model, Options{});
+  drop_unlikely(fits, model, Options{}, values != nullptr);
   for (const Fit& fit : fits) {
     if (values == nullptr || !is_usual(fit, false, false, has_query_names(*fit.decoder, model))) continue;
     const Options options = with(Options{}, *fit.form);

@@ -368,10 +368,10 @@ TEST(NonMaxSuppression, TakesTheBoxesOfAllClassesSideBySide) {
   EXPECT_EQ(result(b, in), want);
 }
 
-TEST(Hostile, LoopsAreRefusedByName) {
+TEST(Hostile, ALoopWithoutAGraphIsRefusedByName) {
   OnnxBuilder b;
   b.input("x", {1, 3, 4, 4}).integers("n", {}, {2}).node("Loop", {"n", "", "x"}, {"y"}, "again").output("y", {});
-  EXPECT_THAT(refusal(b, {1, 3, 4, 4}), EndsWith("Loop (node 'again'): camd's own engines do not have this operator"));
+  EXPECT_THAT(refusal(b, {1, 3, 4, 4}), EndsWith("Loop (node 'again'): its graph is missing"));
 }
 
 // As Faster R-CNN begins: a choice of boxes, which the host could do, in front of what nothing can.

@@ -75,6 +75,28 @@ TEST_F(ProposedCard, ReadsClassesThatTheExporterWroteAsJson) {
   EXPECT_THAT(proposal->card, HasSubstr(R"(classes: ["cat","a: \"b\"","cow"])"));
 }
 
+// LibreYOLO writes which of its families a model is of, and these are not fed alike.
+TEST_F(ProposedCard, FeedsPicturesAsTheExportersFamilyIsFed) {
+  for (const auto& [family, pad, input] :
+       {std::tuple{"rtmdet", "",
+                   "color: bgr, mean: [103.53, 116.28, 123.675], scale: [0.0174292, 0.0175070, 0.0171248], position: "
+                   "top_left"},
+        {"yolo9", "topleft", "color: rgb, scale: 0.00392157, position: top_left"},
+        {"yolo9", "center", "color: rgb, scale: 0.00392157"},
+        {"nobody's", "", "color: rgb, scale: 0.00392157"}}) {
+    OnnxBuilder b = with_names(yolov8());
+    for (const auto& [key, value] : {std::pair{"model_family", family}, std::pair{"letterbox_pad", pad}}) {
+      auto* entry = b.proto().add_metadata_props();
+      entry->set_key(key);
+      entry->set_value(value);
+    }
+    config::Config c = config(b, "", "");
+    const auto proposal = Proposer().complete(c);
+    ASSERT_TRUE(proposal);
+    EXPECT_THAT(proposal->card, HasSubstr("input: {" + std::string(input) + "}\n"));
+  }
+}
+
 // As torchvision's SSD, RetinaNet and FCOS.
 TEST_F(ProposedCard, TellsScoresFromClassesByTheTypesOfListsThatHaveNoNames) {
   OnnxBuilder b;

@@ -1,0 +1,69 @@
+// Families of LibreYOLO (1.6, libreyolo/validation/preprocessors.py and the families' utils.py).
+#include "pipeline/run/fed_as.hpp"
+
+#include <string_view>
+
+namespace camd::pipeline {
+namespace {
+
+constexpr std::string_view kPlain = "color: rgb, scale: 0.00392157";
+constexpr std::string_view kStretched = "color: rgb, scale: 0.00392157, resize: stretch";
+constexpr std::string_view kImagenetStretched =
+    "color: rgb, mean: [123.675, 116.28, 103.53], scale: [0.0171248, 0.0175070, 0.0174292], resize: stretch";
+constexpr std::string_view kImagenetTopLeft =
+    "color: rgb, mean: [123.675, 116.28, 103.53], scale: [0.0171248, 0.0175070, 0.0174292], position: top_left";
+constexpr std::string_view kRtmdet =
+    "color: bgr, mean: [103.53, 116.28, 123.675], scale: [0.0174292, 0.0175070, 0.0171248], position: top_left";
+constexpr std::string_view kCenternet =
+    "color: bgr, mean: [104.04, 113.985, 119.85], scale: [0.0135696, 0.0143123, 0.0141064]";
+constexpr std::string_view kSsd = "color: rgb, mean: [123, 117, 104], scale: 1, resize: stretch";
+constexpr std::string_view kFomo = "color: rgb, mean: [127.5, 127.5, 127.5], scale: 0.00784314, resize: stretch";
+
+const std::map<std::string_view, std::string_view>& families() {
+  static const std::map<std::string_view, std::string_view> kFamilies = {
+      {"centernet", kCenternet},
+      {"deformable_detr", kImagenetStretched},
+      {"deim", kStretched},
+      {"detr", kImagenetStretched},
+      {"dfine", kStretched},
+      {"dinodetr", kImagenetStretched},
+      {"ec", kImagenetStretched},
+      {"efficientdet", kImagenetTopLeft},
+      {"fcos", kImagenetTopLeft},
+      {"fomo", kFomo},
+      {"gtr", kImagenetStretched},
+      {"lwdetr", kImagenetStretched},
+      {"picodet", kImagenetStretched},
+      {"ppyoloe", kImagenetStretched},
+      {"retinanet", kImagenetTopLeft},
+      {"rfdetr", kImagenetStretched},
+      {"rtdetr", kStretched},
+      {"rtdetrv2", kStretched},
+      {"rtdetrv4", kStretched},
+      {"rtmdet", kRtmdet},
+      {"ssd", kSsd},
+      {"tinyformer", kImagenetStretched},
+      {"yolo7", kPlain},
+      {"yolo9", kPlain},
+      {"yolo9_e2e", kPlain},
+      {"yolo9_p2", kPlain},
+      {"yolonas", kPlain},
+      {"yolox", "color: bgr, scale: 1, position: top_left"},
+  };
+  return kFamilies;
+}
+
+}  // namespace
+
+std::string fed_as(const std::map<std::string, std::string>& metadata) {
+  const auto family = metadata.find("model_family");
+  if (family == metadata.end()) return {};
+  const auto known = families().find(family->second);
+  if (known == families().end()) return {};
+  std::string keys(known->second);
+  const auto pad = metadata.find("letterbox_pad");
+  if (pad != metadata.end() && pad->second == "topleft" && known->second == kPlain) keys += ", position: top_left";
+  return keys;
+}
+
+}  // namespace camd::pipeline
