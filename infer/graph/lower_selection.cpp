@@ -311,6 +311,30 @@ void one_hot(Lowering& l) {
   l.set_output(0, l.emit(Select{}, {hot, on, off}, l.shape(hot)));
 }
 
+// Ones where `marks`(column - row - k) holds, of whole numbers; else zeros. k beyond any matrix is bounded.
+template <class Marks>
+Constant marked(Lowering& l, const Shape& matrix, std::int64_t k, Marks&& marks) {
+  const std::int64_t rows = matrix[matrix.size() - 2], columns = matrix.back();
+  Constant mask{DataType::kI64, {rows, columns}, {}, {}};
+  l.require(rows <= kMaxFoldedElements / std::max<std::int64_t>(columns, 1), "its input is too large");
+  constexpr std::int64_t kFar = std::int64_t{1} << 40;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t c = 0; c < columns; ++c) mask.i64.push_back(marks(c - r - std::clamp(k, -kFar, kFar)) ? 1 : 0);
+  }
+  return mask;
+}
+
+void eye_like(Lowering& l) {
+  using T = onnx::TensorProto;
+  const ValueId x = l.input(0);
+  const Shape in = l.shape(x);
+  l.require(in.size() == 2, "its input is no matrix");
+  const std::int64_t type = l.integer("dtype", l.is_whole(x) ? T::INT64 : T::FLOAT);
+  const bool whole = type != T::FLOAT && type != T::FLOAT16 && type != T::DOUBLE && type != T::BFLOAT16;
+  const ValueId eye = l.constant(marked(l, in, l.integer("k", 0), [](std::int64_t beyond) { return beyond == 0; }));
+  l.set_output(0, whole ? eye : l.as_number(eye));
+}
+
 void triangle(Lowering& l) {
   const ValueId x = l.input(0);
   const Shape in = l.shape(x);
@@ -322,16 +346,7 @@ void triangle(Lowering& l) {
     k = given[0];
   }
   const bool upper = l.integer("upper", 1) != 0;
-  const std::int64_t rows = in[in.size() - 2], columns = in.back();
-  Constant mask{DataType::kI64, {rows, columns}, {}, {}};
-  l.require(rows <= kMaxFoldedElements / std::max<std::int64_t>(columns, 1), "its input is too large");
-  constexpr std::int64_t kFar = std::int64_t{1} << 40;
-  for (std::int64_t r = 0; r < rows; ++r) {
-    for (std::int64_t c = 0; c < columns; ++c) {
-      const std::int64_t beyond = c - r - std::clamp(k, -kFar, kFar);
-      mask.i64.push_back((upper ? beyond >= 0 : beyond <= 0) ? 1 : 0);
-    }
-  }
+  Constant mask = marked(l, in, k, [&](std::int64_t beyond) { return upper ? beyond >= 0 : beyond <= 0; });
   const ValueId zero = l.is_whole(x) ? l.integer(0) : l.constant(0.0F);
   l.set_output(0, l.emit(Select{}, {l.constant(std::move(mask)), x, zero}, in));
 }
@@ -347,6 +362,7 @@ const std::vector<HandlerEntry>& selection_handlers() {
       {"NonZero", non_zero, kTail},
       {"NonMaxSuppression", non_max_suppression, kTail},
       {"CumSum", cumulative_sum},
+      {"EyeLike", eye_like},
       {"GridSample", grid_sample, "two spatial dimensions"},
       {"OneHot", one_hot},
       {"Trilu", triangle},

@@ -212,6 +212,19 @@ TEST(Indexing, IndicesOutsideAreRefusedByNode) {
   EXPECT_THAT(refusal(b, {1, 2, 3}), HasSubstr("GatherND (node 'pick'): its index 7 is outside 1"));
 }
 
+// As tf2onnx writes TensorFlow's combined choice among the boxes of all classes.
+TEST(Indexing, AMatrixOfOnesOnADiagonalIsOfNumbersOrOfWholeOnes) {
+  for (const int type : {0, 1, 7}) {
+    OnnxBuilder b;
+    b.input("x", {2, 3}).node("EyeLike", {"x"}, {"eye"}, "eye").integer("k", 1);
+    if (type != 0) b.integer("dtype", type);
+    b.weight("half", {}, {2.5F}).integers("two", {}, {2}).node("Mul", {"eye", type == 7 ? "two" : "half"}, {"m"});
+    b.node("Cast", {"m"}, {"n"}).integer("to", 1).node("Mul", {"x", "n"}, {"y"}).output("y", {});
+    const float by = type == 7 ? 2.0F : 2.5F;
+    EXPECT_THAT(result(b, {2, 3}), ElementsAre(0, 1 * by, 0, 0, 0, 5 * by));
+  }
+}
+
 TEST(Indexing, ADiagonalThatIsNotOneNumberIsRefusedByNode) {
   OnnxBuilder b;
   b.input("x", {1, 2, 3}).integers("k", {0}, {}).node("Trilu", {"x", "k"}, {"y"}, "cut").output("y", {});
