@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <limits>
+#include <string_view>
 #include <utility>
 
 namespace camd::infer {
@@ -11,13 +12,18 @@ namespace {
 
 using Held = Lowering::Held;
 
+const onnx::GraphProto& graph_in(const Lowering& l, std::string_view attribute, std::string_view what) {
+  const auto* held = l.attribute(attribute);
+  if (held == nullptr || !held->has_g()) l.refuse(fmt::format("its {} is missing", what));
+  return held->g();
+}
+
 // Exporters write If around what depends on a shape only: shapes are known, and so is the branch.
 void conditional(Lowering& l) {
   const Constant* condition = l.constant_input(0);
-  l.require(condition != nullptr && condition->i64.size() == 1, "its condition depends on the picture");
-  const auto* branch = l.attribute(condition->i64[0] != 0 ? "then_branch" : "else_branch");
-  l.require(branch != nullptr && branch->has_g(), "its branch is missing");
-  const std::vector<Held> results = l.lower_inner(branch->g());
+  if (condition == nullptr || condition->i64.size() != 1) l.refuse("its condition depends on the picture");
+  const bool holds = condition->i64[0] != 0;
+  const std::vector<Held> results = l.lower_inner(graph_in(l, holds ? "then_branch" : "else_branch", "branch"));
   l.require(results.size() == l.output_count(), "its branch has another number of outputs");
   for (std::size_t i = 0; i < results.size(); ++i) l.hold(i, results[i]);
 }
@@ -53,9 +59,7 @@ void loop(Lowering& l) {
     l.require(given.size() == 1, "its number of turns is not one number");
     turns = given[0];
   }
-  const auto* body = l.attribute("body");
-  l.require(body != nullptr && body->has_g(), "its graph is missing");
-  const onnx::GraphProto& graph = body->g();
+  const onnx::GraphProto& graph = graph_in(l, "body", "graph");
   const auto goes_on = [&](const Held& condition) {
     const auto* value = std::get_if<ValueId>(&condition);
     const bool known = value != nullptr && l.is_known(*value) && l.constant_of(*value).i64.size() == 1;

@@ -207,6 +207,26 @@ TEST(Sequences, AreTakenApartWhereTheirLengthsAreKnown) {
   EXPECT_EQ(lower(b, kIn).shape(lower(b, kIn).outputs[0]), (Shape{1, 2, 2, 4}));
 }
 
+// As OWL-ViT compares what it sees with what it is asked for. t is [1,6,4], w [2,1,5,4].
+TEST(Einsum, DotsStandForDimensionsThatAreAlignedAtTheirEnds) {
+  OnnxBuilder b = rows(), plain = rows();
+  b.weight("w", {2, 1, 5, 4}, steps(40)).node("Einsum", {"t", "w"}, {"y"}).text("equation", "...pd,...qd->...pq");
+  plain.weight("w", {2, 1, 5, 4}, steps(40)).node("Transpose", {"w"}, {"v"}).ints("perm", {0, 1, 3, 2});
+  plain.node("MatMul", {"t", "v"}, {"y"});
+  EXPECT_THAT(result(b.output("y", {})), Pointwise(Close(), result(plain.output("y", {}))));
+  EXPECT_EQ(lower(b, kIn).shape(lower(b, kIn).outputs[0]), (Shape{2, 1, 6, 5}));
+  OnnxBuilder sum = rows(), reduced = rows();
+  sum.node("Einsum", {"t"}, {"y"}).text("equation", "...d->...").output("y", {});
+  reduced.integers("last", {1}, {-1}).node("ReduceSum", {"t", "last"}, {"y"}).integer("keepdims", 0).output("y", {});
+  EXPECT_THAT(result(sum), Pointwise(Close(), result(reduced)));
+}
+
+TEST(Einsum, WithDotsForMoreDimensionsThanThereAreIsRefused) {
+  OnnxBuilder b = rows();
+  b.node("Einsum", {"t"}, {"y"}).text("equation", "...abcd->...a").output("y", {});
+  EXPECT_THAT(refusal(b, kIn), EndsWith("its equation does not fit its inputs"));
+}
+
 TEST(Foreign, FilesForOneProcessorSayWhatToTakeInstead) {
   OnnxBuilder b;
   b.input("x", kIn).node("Conv", {"x"}, {"y"}).domain("com.microsoft.nchwc").output("y", {});
