@@ -122,9 +122,13 @@ void Lowering::hold(std::size_t i, const Held& held) {
 }
 
 std::vector<Lowering::Held> Lowering::lower_inner(const onnx::GraphProto& graph, const std::vector<Held>& inputs) {
-  constexpr double kStepsOfNode = 1000;  // some microseconds
+  constexpr double kStepsOfNode = 1000;  // or of what it is handed: some microseconds
   constexpr std::size_t kMostOps = std::size_t{4} * kMaxNodes;
-  spend(kStepsOfNode * (1 + graph.node_size()));
+  double steps = kStepsOfNode * (1 + graph.node_size() + graph.input_size());
+  for (const Held& held : inputs) {  // copied some times
+    if (const auto* parts = std::get_if<std::vector<ValueId>>(&held)) steps += static_cast<double>(parts->size());
+  }
+  spend(steps);
   require(graph_.ops.size() <= kMostOps,
           fmt::format("with the graphs inside of nodes the model has more than {} operators", kMostOps));
   require(graph.input_size() == static_cast<int>(inputs.size()),

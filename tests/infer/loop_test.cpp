@@ -130,6 +130,27 @@ TEST(Loop, InsideALoopInsideALoopIsRefusedBeforeItTakesLong) {
   EXPECT_THAT(refusal(b, kIn), HasSubstr("folding the model's constants up to here takes too long"));
 }
 
+TEST(Loop, ThatHandsOnLongSequencesForEverIsRefusedBeforeItTakesLong) {
+  constexpr int kSequences = 100;
+  OnnxBuilder body;
+  body.input("turn", {}, onnx::TensorProto::INT64).input("go", {}, onnx::TensorProto::BOOL);
+  body.node("Identity", {"go"}, {"more"}).output("more", {});
+  std::vector<std::string> given{"turns", "yes"}, made;
+  for (int i = 0; i < kSequences; ++i) {
+    const std::string n = std::to_string(i);
+    body.input("s" + n, {}).node("Identity", {"s" + n}, {"t" + n}).output("t" + n, {});
+    given.emplace_back("parts");
+    made.push_back("y" + n);
+  }
+  const Shape wide{1, 4000};
+  OnnxBuilder b;
+  b.input("x", wide).integers("yes", {}, {1}, onnx::TensorProto::BOOL).integers("turns", {}, {4096});
+  b.integers("first", {}, {0}).node("SplitToSequence", {"x"}, {"parts"}).integer("axis", 1);
+  b.node("Loop", given, made, "loop");
+  with_body(b, body).node("SequenceAt", {"y0", "first"}, {"z"}).output("z", {});
+  EXPECT_THAT(refusal(b, wide), HasSubstr("folding the model's constants up to here takes too long"));
+}
+
 TEST(Loop, WhoseConditionThePictureDecidesIsRefusedOnADevice) {
   OnnxBuilder body;
   body.input("turn", {}, onnx::TensorProto::INT64).input("go", {}, onnx::TensorProto::BOOL).input("v", kIn);
