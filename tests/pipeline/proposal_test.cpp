@@ -75,6 +75,28 @@ TEST_F(ProposedCard, ReadsClassesThatTheExporterWroteAsJson) {
   EXPECT_THAT(proposal->card, HasSubstr(R"(classes: ["cat","a: \"b\"","cow"])"));
 }
 
+// LibreYOLO's FOMO: its values tell no background, but its exporter says that it finds points.
+TEST_F(ProposedCard, ReadsAMapOfClassesWhereTheExporterSaysThatTheModelFindsPoints) {
+  std::vector<float> weights(std::size_t{3} * 3 * 8 * 8);
+  for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = static_cast<float>(i * 7 % 11) - 5.0F;
+  OnnxBuilder b;
+  b.input("x", {1, 3, 64, 64}).weight("w", {3, 3, 8, 8}, weights);
+  b.node("Conv", {"x", "w"}, {"y"}).ints("strides", {8, 8}).output("y", {});
+  config::Config untold = config(b, "", "");
+  EXPECT_FALSE(Proposer().complete(untold));
+  for (const auto& [key, value] : {std::pair{"task", "point"}, std::pair{"names", R"({"0": "bolt", "1": "nut"})"}}) {
+    auto* entry = b.proto().add_metadata_props();
+    entry->set_key(key);
+    entry->set_value(value);
+  }
+  config::Config told = config(b, "", "");
+  const auto proposal = Proposer().complete(told);
+  ASSERT_TRUE(proposal);
+  EXPECT_EQ(proposal->card,
+            "layout: fomo\nscores: logits\nclasses: [\"bolt\",\"nut\"]\n"
+            "input: {color: rgb, mean: [127.5, 127.5, 127.5], scale: 0.00784314, resize: stretch}\n");
+}
+
 // LibreYOLO writes which of its families a model is of, and these are not fed alike.
 TEST_F(ProposedCard, FeedsPicturesAsTheExportersFamilyIsFed) {
   for (const auto& [family, pad, input] :
