@@ -20,7 +20,10 @@ struct Build {
 
   void operator()(const Conv& o) const { build_conv(builder, op, o, conv_kernels); }
   void operator()(const ConvTranspose& o) const { build_transposed(builder, op, o); }
-  void operator()(const MatMul&) const { build_matmul(builder, op); }
+  void operator()(const MatMul&) const {
+    if (const Attention* a = builder.attention_of(op)) return build_attention(builder, op, *a);
+    build_matmul(builder, op);
+  }
   void operator()(const Pool& o) const { build_pool(builder, op, o); }
   void operator()(const Resize& o) const { build_resize(builder, op, o); }
   void operator()(const Concat& o) const { build_concat(builder, op, o); }

@@ -11,6 +11,10 @@ namespace {
 constexpr std::int64_t kMostCopiedRows = 4096;
 constexpr std::int64_t kFewestRowsToCopy = 32;
 
+// Of attention: the scores that a thread has at a time, 128 KiB, and the queries that they are of.
+constexpr std::int64_t kScoresTogether = 32768;
+constexpr std::int64_t kMostQueriesTogether = 64;
+
 }  // namespace
 
 void build_softmax(Builder& builder, const Op& op, const Softmax& softmax) {
@@ -74,6 +78,39 @@ void build_matmul(Builder& builder, const Op& op) {
   step->items = step->batch * step->bands;
   if (k <= kMostCopiedRows && m >= kFewestRowsToCopy) step->scratch = matmul_scratch(step->k);
   builder.add(std::move(step), &op, step->a, step->b, step->bias, step->out);
+}
+
+void build_attention(Builder& builder, const Op& op, const Attention& attention) {
+  const ValueId q = op.inputs[0], k = op.inputs[1], v = op.inputs[3];
+  const Shape& queries = builder.shape(q);
+  const Shape& keys = builder.shape(k);
+  const Shape& out = builder.shape(op.output);
+  const auto batch_step = [](const Shape& s) {
+    const std::int64_t each = s[s.size() - 2] * s.back();
+    return element_count(s) == each ? std::int64_t{0} : each;
+  };
+  auto step = std::make_unique<AttentionStep>();
+  step->kernels = &builder.kernels();
+  step->scale = attention.scale;
+  step->queries = number(queries[queries.size() - 2]);
+  step->inner = number(queries.back());
+  step->keys = number(keys.back());
+  step->columns = number(out.back());
+  step->k_batch = batch_step(keys);
+  step->v_batch = batch_step(builder.shape(v));
+  step->q = builder.read_plain(q);
+  step->k = builder.read_plain(k);
+  step->v = builder.read_plain(v);
+  step->out = builder.write_plain(op.output);
+  const std::int64_t batch = element_count(out) / (std::int64_t{step->queries} * step->columns);
+  const std::int64_t together =
+      std::clamp(kScoresTogether / step->keys / kProductTile, std::int64_t{1}, kMostQueriesTogether / kProductTile);
+  step->together = number(together * kProductTile);
+  const std::int64_t wanted = (std::int64_t{4} * builder.threads() + batch - 1) / batch;
+  step->bands = number(std::clamp(wanted, std::int64_t{1}, std::max<std::int64_t>(step->queries / kProductTile, 1)));
+  step->items = number(batch) * step->bands;
+  step->scratch = at(step->together) * at(step->keys);
+  builder.add(std::move(step), &op, step->q, step->k, step->v, step->out);
 }
 
 void build_reduce(Builder& builder, const Op& op, const Reduce& reduce) {

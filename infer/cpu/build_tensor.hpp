@@ -9,6 +9,7 @@ namespace camd::infer::cpu {
 
 void build_softmax(Builder& builder, const Op& op, const Softmax& softmax);
 void build_matmul(Builder& builder, const Op& op);
+void build_attention(Builder& builder, const Op& op, const Attention& attention);
 void build_reduce(Builder& builder, const Op& op, const Reduce& reduce);
 // TopK, Pick, Scatter, CumSum, GridSample or Select.
 void build_selection(Builder& builder, const Op& op);

@@ -50,6 +50,11 @@ const Normalization* Builder::normalization_of(const Op& op) const {
   return found == fusions_.normalizations.end() ? nullptr : &found->second;
 }
 
+const Attention* Builder::attention_of(const Op& op) const {
+  const auto found = fusions_.attentions.find(op.output);
+  return found == fusions_.attentions.end() ? nullptr : &found->second;
+}
+
 Requantize Builder::requantize_of(const Op& op) const {
   const auto found = fusions_.requantizations.find(op.output);
   return found == fusions_.requantizations.end() ? Requantize{} : found->second;

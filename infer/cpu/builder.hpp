@@ -31,6 +31,7 @@ class Builder {
   [[nodiscard]] int threads() const noexcept { return threads_; }
   // What the op does beside its operator; null: it is no normalisation.
   [[nodiscard]] const Normalization* normalization_of(const Op& op) const;
+  [[nodiscard]] const Attention* attention_of(const Op& op) const;
   [[nodiscard]] Requantize requantize_of(const Op& op) const;
   [[nodiscard]] const BytePlan& bytes() const noexcept { return bytes_; }
   [[nodiscard]] bool makes_bytes(const Op& op) const { return !bytes_.made.empty() && bytes_.made[at(op.output)]; }

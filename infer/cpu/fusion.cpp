@@ -28,6 +28,7 @@ class Fuser {
     for (std::size_t i = 0; i < graph_.ops.size(); ++i) fuse_normalization(static_cast<int>(i));
     for (std::size_t i = 0; i < graph_.ops.size(); ++i) fuse_dequantization(static_cast<int>(i));
     for (std::size_t i = 0; i < graph_.ops.size(); ++i) fuse_quantization(static_cast<int>(i));
+    for (std::size_t i = 0; i < graph_.ops.size(); ++i) fuse_attention(static_cast<int>(i));
     erase_marked(graph_, dead_);
     return std::move(fusions_);
   }
@@ -199,6 +200,55 @@ class Fuser {
     found->second.divisor = *divisor;
     before.output = quotient.output;
     dead_[at(i)] = true;
+  }
+
+  // A product of matrices and nothing else.
+  [[nodiscard]] bool is_bare_product(int i) const {
+    if (i < 0 || dead_[at(i)] || !std::holds_alternative<MatMul>(op(i).operation)) return false;
+    const bool biased = op(i).inputs.size() > 2 && op(i).inputs[2] != kNoValue;
+    return !biased && op(i).activation.function == Function::kNone &&
+           fusions_.requantizations.count(op(i).output) == 0;
+  }
+
+  // Of so many keys the scores of some queries stay in the cache.
+  static constexpr std::int64_t kMostKeys = 16384;
+
+  // `i` is the product with v. The scores of all queries together are the largest tensors of a transformer.
+  void fuse_attention(int i) {
+    if (!is_bare_product(i)) return;
+    Op& last = graph_.ops[at(i)];
+    const int softmax = made(last.inputs[0], 1);
+    const auto* s = softmax < 0 ? nullptr : std::get_if<Softmax>(&op(softmax).operation);
+    const Shape scores = graph_.shape(last.inputs[0]), out = graph_.shape(last.output);
+    if (s == nullptr || s->log || at(s->axis) + 1 != scores.size() || scores.back() > kMostKeys) return;
+    if (fusions_.requantizations.count(op(softmax).output) > 0) return;
+    Attention attention;
+    std::vector<int> absorbed = {softmax};
+    int before = made(op(softmax).inputs[0], 1);
+    const bool divides = binary(before, Binary::Kind::kDiv) != nullptr;
+    if (divides || binary(before, Binary::Kind::kMul) != nullptr) {
+      const auto scale = scalar(graph_, op(before).inputs[1]);
+      if (!scale || op(before).activation.function != Function::kNone ||
+          fusions_.requantizations.count(op(before).output) > 0) {
+        return;
+      }
+      attention.scale = divides ? 1.0F / *scale : *scale;
+      absorbed.push_back(before);
+      before = made(op(before).inputs[0], 1);
+    }
+    if (!is_bare_product(before)) return;
+    absorbed.push_back(before);
+    const ValueId q = op(before).inputs[0], k = op(before).inputs[1], v = last.inputs[1];
+    const std::int64_t batch = element_count(out) / (out[out.size() - 2] * out.back());
+    const auto parts = [this](ValueId id) {
+      const Shape& shape = graph_.shape(id);
+      return element_count(shape) / (shape[shape.size() - 2] * shape.back());
+    };
+    const auto fits = [&](ValueId id) { return parts(id) == 1 || parts(id) == batch; };
+    if (parts(q) != batch || parts(last.inputs[0]) != batch || !fits(k) || !fits(v)) return;
+    for (const int a : absorbed) dead_[at(a)] = true;
+    last.inputs = {q, k, kNoValue, v};
+    fusions_.attentions.emplace(last.output, attention);
   }
 
   Graph& graph_;

@@ -1,5 +1,5 @@
-// What the CPU engine runs as one step although the graph has several ops for it: normalisations, and a pair of
-// QuantizeLinear and DequantizeLinear with the op before it.
+// What the CPU engine runs as one step although the graph has several ops for it: normalisations, attention, and
+// a pair of QuantizeLinear and DequantizeLinear with the op before it.
 //
 // Threads: a function of its argument, [any]. Private to infer/cpu/.
 #pragma once
@@ -20,9 +20,15 @@ struct Normalization {
   std::vector<float> gain, offset;  // per channel
 };
 
+// softmax(q * k * scale) * v, over the last dimension.
+struct Attention {
+  float scale = 1.0F;
+};
+
 // Per value, what the op that makes it does beyond the operator it names.
 struct Fusions {
   std::unordered_map<ValueId, Normalization> normalizations;  // of a Unary that does nothing else
+  std::unordered_map<ValueId, Attention> attentions;          // of a MatMul whose inputs are q, k, none and v
   std::unordered_map<ValueId, Requantize> requantizations;    // after the op and its activation
 };
 

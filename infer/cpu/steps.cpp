@@ -339,6 +339,28 @@ void MatMulStep::run(int item, const Memory& memory) const noexcept {
                       requantize);
 }
 
+void AttentionStep::run(int item, const Memory& memory) const noexcept {
+  const int which = item / bands;
+  const Band tiles = band((queries + kProductTile - 1) / kProductTile, bands, item % bands);
+  const int end = std::min(tiles.end * kProductTile, queries);
+  const float* const from = memory.at(q) + at(which) * at(queries) * at(inner);
+  float* const to = memory.at(out) + at(which) * at(queries) * at(columns);
+  float* const scores = memory.scratch;
+  for (int first = tiles.begin * kProductTile; first < end; first += together) {
+    const int rows = std::min(together, end - first);
+    const std::size_t count = at(rows) * at(keys);
+    kernels->matmul(from + at(first) * at(inner), memory.at(k) + which * k_batch, nullptr, 0, 1, scores, 0, rows, inner,
+                    keys, {}, nullptr);
+    if (scale != 1.0F) kernels->binary(Binary::Kind::kMul, scores, 1, &scale, 0, scores, count, {});
+    for (int r = 0; r < rows; ++r) {
+      float* const row = scores + at(r) * at(keys);
+      kernels->softmax(row, row, at(keys), 1, 0, 1, false);
+    }
+    kernels->matmul(scores, memory.at(v) + which * v_batch, nullptr, 0, 1, to + at(first) * at(columns), 0, rows, keys,
+                    columns, {}, nullptr);
+  }
+}
+
 void SelectionStep::work(const TopK& o, const Band& part, const Memory& memory) const noexcept {
   auto* const order = reinterpret_cast<std::int32_t*>(memory.scratch);
   for (std::int64_t line = part.begin; line < part.end; ++line) {

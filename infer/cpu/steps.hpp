@@ -210,6 +210,19 @@ class MatMulStep final : public Step {
   void run(int item, const Memory& memory) const noexcept override;
 };
 
+// softmax(q * k * scale) * v. The scores of some queries at a time lie in scratch memory; an item is a band of the
+// queries of one part of the batch.
+class AttentionStep final : public Step {
+ public:
+  const Kernels* kernels = nullptr;
+  Place q, k, v, out;  // [batch,queries,inner], [batch,inner,keys], [batch,keys,columns], [batch,queries,columns]
+  float scale = 1.0F;
+  int queries = 0, inner = 0, keys = 0, columns = 0, bands = 1;
+  int together = 1;                       // queries at a time
+  std::int64_t k_batch = 0, v_batch = 0;  // floats from one part of the batch to the next; 0: shared
+  void run(int item, const Memory& memory) const noexcept override;
+};
+
 // TopK, Pick, Scatter, CumSum, GridSample and Select; an item is a part of the independent lines, planes or rows.
 class SelectionStep final : public Step {
  public:

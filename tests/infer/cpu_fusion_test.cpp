@@ -1,0 +1,103 @@
+// What engine `cpu` computes as one step or one convolution although the graph has several ops for it.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cpu_runs.hpp"
+#include "infer/cpu/build_program.hpp"
+#include "infer/cpu/steps.hpp"
+#include "infer/cpu/thread_pool.hpp"
+#include "infer/graph/lower_model.hpp"
+#include "onnx_builder.hpp"
+
+namespace camd::infer {
+namespace {
+
+using test::expect_like_reference;
+using test::noise;
+using test::OnnxBuilder;
+
+template <typename S>
+int steps_of(const Graph& graph, const cpu::Kernels& kernels) {
+  int count = 0;
+  const auto program = cpu::build_program(graph, kernels, 3, "test.onnx");
+  for (const auto& step : program->steps) {
+    if (dynamic_cast<const S*>(step.get()) != nullptr) ++count;
+  }
+  return count;
+}
+
+class CpuFusions : public ::testing::TestWithParam<const cpu::Kernels*> {
+ protected:
+  cpu::ThreadPool threads_{3};
+};
+
+// Softmax of a product with keys, multiplied with values; `scale` and `bias`: what may stand before the softmax.
+Graph attention_of(const Shape& queries, std::int64_t keys, std::int64_t columns, const char* scale, bool bias) {
+  const std::int64_t inner = queries.back();
+  OnnxBuilder b;
+  b.input("q", queries).weight("s", {}, {0.75F}).weight("m", {keys}, noise(keys, 6));
+  Shape k = queries, v = queries;
+  k[k.size() - 2] = inner;
+  k.back() = keys;
+  v[v.size() - 2] = keys;
+  v.back() = columns;
+  b.weight("k", k, noise(element_count(k), 2)).weight("v", v, noise(element_count(v), 3));
+  // Keys that the picture decides: those that are known take the scale in.
+  b.weight("f", {}, {1.5F}).node("ReduceMean", {"q"}, {"mean"}).integer("keepdims", 0);
+  b.node("Add", {"mean", "f"}, {"o"}).node("Mul", {"k", "o"}, {"keys"}).node("MatMul", {"q", "keys"}, {"scores"});
+  const std::string given = *scale == '\0' ? "scores" : "scaled";
+  if (*scale != '\0') b.node(scale, {"scores", "s"}, {"scaled"});
+  if (bias) b.node("Add", {given, "m"}, {"masked"});
+  b.node("Softmax", {bias ? "masked" : given}, {"p"}).integer("axis", static_cast<std::int64_t>(queries.size()) - 1);
+  b.node("MatMul", {"p", "v"}, {"y"}).output("y", {});
+  return lower_model(b.file(), {"q", queries, DataType::kF32});
+}
+
+TEST_P(CpuFusions, AttentionIsOneStepAndEqualsTheReference) {
+  for (const Shape& queries : {Shape{1, 2, 5, 8}, {2, 3, 33, 16}, {1, 1, 200, 3}, {4, 9, 7}}) {
+    for (const std::int64_t keys : {1, 7, 21, 400}) {
+      for (const char* scale : {"", "Mul", "Div"}) {
+        const Graph graph = attention_of(queries, keys, 13, scale, false);
+        const std::string what = to_string(queries) + " and " + std::to_string(keys) + scale;
+        EXPECT_EQ(steps_of<cpu::AttentionStep>(graph, *GetParam()), 1) << what;
+        EXPECT_EQ(steps_of<cpu::SoftmaxStep>(graph, *GetParam()) + steps_of<cpu::MatMulStep>(graph, *GetParam()), 0) << what;
+        expect_like_reference(graph, noise(element_count(queries)), *GetParam(), threads_,
+                              what);
+      }
+    }
+  }
+}
+
+TEST_P(CpuFusions, ScoresThatSomethingElseIsAddedToStayATensor) {
+  const Graph graph = attention_of({1, 2, 5, 8}, 9, 4, "Mul", true);
+  EXPECT_EQ(steps_of<cpu::AttentionStep>(graph, *GetParam()), 0);
+  expect_like_reference(graph, noise(80), *GetParam(), threads_, "a mask");
+}
+
+// The last numbers of a row are taken with a register that ends with them.
+TEST_P(CpuFusions, RowsOfEveryLengthBecomeSharesOfOne) {
+  for (std::size_t size = 1; size <= 40; ++size) {
+    for (const bool log : {false, true}) {
+      std::vector<float> row = noise(static_cast<std::int64_t>(size), 7);
+      double sum = 0;
+      for (const float x : row) sum += std::exp(static_cast<double>(x));
+      std::vector<double> want;
+      for (const float x : row)
+        want.push_back(log ? static_cast<double>(x) - std::log(sum) : std::exp(static_cast<double>(x)) / sum);
+      row.push_back(5.0F);  // behind the row
+      GetParam()->softmax(row.data(), row.data(), size, 1, 0, 1, log);
+      for (std::size_t i = 0; i < size; ++i) ASSERT_NEAR(row[i], want[i], 5e-7) << size << " numbers, " << i;
+      ASSERT_EQ(row[size], 5.0F) << size;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cpu, CpuFusions, ::testing::ValuesIn(cpu::kernel_sets()),
+                         [](const auto& parameter) { return std::string(parameter.param->name); });
+
+}  // namespace
+}  // namespace camd::infer
