@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "infer/graph/branch_pass.hpp"
 #include "infer/graph/movement_pass.hpp"
 #include "infer/graph/quantized_pass.hpp"
 #include "infer/graph/rewriting.hpp"
@@ -422,6 +423,7 @@ void run_passes(Graph& graph, const LowerOptions& options) {
     if (graph.ops.size() != before) simplify_movement(graph);  // what pairs stood between
   }
   fold_channel_arithmetic(graph);
+  if (join_branches(graph)) fold_channel_arithmetic(graph);
   recognise_functions(graph);
   if (options.fuse_activation) {
     fuse_activations(graph);
