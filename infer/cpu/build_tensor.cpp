@@ -143,6 +143,7 @@ void build_reduce(Builder& builder, const Op& op, const Reduce& reduce) {
 
 void build_selection(Builder& builder, const Op& op) {
   auto step = std::make_unique<SelectionStep>();
+  step->kernels = &builder.kernels();
   step->operation = op.operation;
   step->shape = builder.shape(op.inputs[0]);
   step->out_shape = builder.shape(op.output);

@@ -19,6 +19,7 @@
 namespace camd::infer::cpu {
 
 inline constexpr int kLanes = 8;
+inline constexpr std::int64_t kMostPickedFrom = 1 << 24;  // below that f32 tells all positions apart
 inline constexpr int kConvBlocks = 4;  // output blocks of a dense convolution that a kernel is given at most
 
 // Sizes and offsets are computed as signed numbers. at() makes one an index, number() an int.
@@ -112,6 +113,8 @@ struct Kernels {
   // Like binary, with eight numbers of `b` repeated for every pixel; swapped: b op a.
   void (*binary_lanes)(Binary::Kind, const float* a, const float* b, bool swapped, float* out, std::size_t pixels,
                        const Activation&) noexcept;
+  // out[i] = from[indices[i]] of `size` numbers, at most kMostPickedFrom; indices as those of Pick.
+  void (*pick)(const float* from, int size, const float* indices, float* out, std::size_t count) noexcept;
   // Rows [m0, m1) of out[M,N] = f(a[M,K] * b[K,N] + bias); bias may be null, its strides 0 or those of the output;
   // `scratch` holds matmul_scratch() floats or is null.
   void (*matmul)(const float* a, const float* b, const float* bias, std::size_t bias_row, int bias_step, float* out,

@@ -241,18 +241,23 @@ void PlainBinaryStep::run(int item, const Memory& memory) const noexcept {
     return;
   }
   // Outer dimensions by hand: no allocation while running.
-  std::int64_t lines = 1;
-  for (std::size_t d = 0; d + 1 < part.size(); ++d) lines *= part[d];
-  for (std::int64_t l = 0; l < lines; ++l) {
-    std::int64_t rest = l, ia = 0, ib = 0, io = 0;
-    for (std::size_t d = part.size() - 1; d-- > 0;) {
-      const std::int64_t w = rest % part[d] + (d == 0 ? rows.begin : 0);
-      rest /= part[d];
-      ia += w * sa[d];
-      ib += w * sb[d];
-      io += w * strides[d];
-    }
+  std::array<std::int64_t, 12> where{};
+  std::int64_t ia = rows.begin * sa[0], ib = rows.begin * sb[0], io = rows.begin * strides[0];
+  for (;;) {
     run_line(ia, ib, io, part.back());
+    std::size_t d = part.size() - 1;
+    for (;;) {
+      if (d == 0) return;
+      --d;
+      ia += sa[d];
+      ib += sb[d];
+      io += strides[d];
+      if (++where[d] < part[d]) break;
+      ia -= sa[d] * part[d];
+      ib -= sb[d] * part[d];
+      io -= strides[d] * part[d];
+      where[d] = 0;
+    }
   }
 }
 
@@ -261,9 +266,14 @@ void PlainUnaryStep::run(int item, const Memory& memory) const noexcept {
   const std::size_t end = count * at(item + 1) / at(items);
   float* const to = memory.at(out) + begin;
   const float* const from = memory.at(in) + begin;
-  if (to != from) std::memcpy(to, from, (end - begin) * sizeof(float));
-  kernels->activate(to, end - begin, function);
-  if (requantize.scale != 0) kernels->requantize(to, end - begin, requantize);
+  // Some numbers at a time, so that a copy is still in the cache.
+  constexpr std::size_t kTogether = 2048;
+  for (std::size_t i = 0; i < end - begin; i += kTogether) {
+    const std::size_t some = std::min(kTogether, end - begin - i);
+    if (to != from) std::memcpy(to + i, from + i, some * sizeof(float));
+    kernels->activate(to + i, some, function);
+    if (requantize.scale != 0) kernels->requantize(to + i, some, requantize);
+  }
 }
 
 void CopyStep::run(int item, const Memory& memory) const noexcept {
@@ -378,6 +388,13 @@ void SelectionStep::work(const CumSum& o, const Band& part, const Memory& memory
 }
 
 void SelectionStep::work(const Pick&, const Band& part, const Memory& memory) const noexcept {
+  if (picks.inner == 1 && picks.count_stride == 1 && picks.size <= kMostPickedFrom) {
+    for (std::int64_t o = part.begin; o < part.end; ++o) {
+      kernels->pick(memory.at(in[0]) + o * picks.size, number(picks.size), memory.at(in[1]) + o * picks.outer_stride,
+                    memory.at(out) + o * picks.count, at(picks.count));
+    }
+    return;
+  }
   pick(picks, memory.at(in[0]), memory.at(in[1]), memory.at(out), part.begin, part.end);
 }
 

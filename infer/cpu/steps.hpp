@@ -226,6 +226,7 @@ class AttentionStep final : public Step {
 // TopK, Pick, Scatter, CumSum, GridSample and Select; an item is a part of the independent lines, planes or rows.
 class SelectionStep final : public Step {
  public:
+  const Kernels* kernels = nullptr;
   Operation operation;
   std::vector<Place> in;
   Place out;

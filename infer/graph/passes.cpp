@@ -252,6 +252,17 @@ std::optional<Rewrite> divided(const Pattern& p, ValueId inside, float divisor) 
   return std::nullopt;
 }
 
+// x^2 is x * x.
+bool square(const Graph& graph, const Pattern& p, Op& op) {
+  ValueId x = kNoValue;
+  float number = 0;
+  if (!p.with_number(op, Binary::Kind::kPow, x, number) || number != 2.0F) return false;
+  if (graph.shape(x) != graph.shape(op.output)) return false;
+  op.operation = Binary{Binary::Kind::kMul};
+  op.inputs = {x, x};
+  return true;
+}
+
 std::optional<Rewrite> as_function(const Graph& graph, const Pattern& p, const Op& op) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   if (const auto* u = std::get_if<Unary>(&op.operation)) {
@@ -306,6 +317,7 @@ void recognise_functions(Graph& graph) {
     // Rewriting leaves the pattern's counts too high, never too low: what it misses, the next round sees.
     const Pattern pattern(graph);
     for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+      if (square(graph, pattern, graph.ops[i])) changed = true;
       const auto rewrite = as_function(graph, pattern, graph.ops[i]);
       if (!rewrite || graph.shape(rewrite->x) != graph.shape(graph.ops[i].output)) continue;
       graph.ops[i].operation = Unary{rewrite->function};

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <random>
 #include <thread>
 
@@ -20,6 +21,7 @@
 #include "infer/cpu/thread_pool.hpp"
 #include "infer/graph/lower_model.hpp"
 #include "infer/graph/reference.hpp"
+#include "infer/graph/selection.hpp"
 #include "onnx_builder.hpp"
 #include "tests/support/paths.hpp"
 #include "two_executions.hpp"
@@ -142,6 +144,70 @@ TEST_P(Kernels, FunctionsOfTransformersAreWithinTheRoundingOfTheirNumbers) {
     GetParam()->activate(none.data(), none.size(), {f, 0, 0});
     for (const float y : none) EXPECT_TRUE(std::isnan(y)) << static_cast<int>(f);
   }
+}
+
+TEST_P(Kernels, RootsLogarithmsAndWholeNumbersAreThoseOfTheirFunctions) {
+  constexpr float kNone = std::numeric_limits<float>::quiet_NaN();
+  std::vector<float> given = {0.0F, -1.0F, INFINITY, -INFINITY, kNone, 1e-45F, 1.2e-38F, 3e38F, 1e30F, -1e30F, 8388609.0F};
+  for (int i = -800; i <= 800; ++i) given.push_back(static_cast<float>(i) / 64.0F);
+  for (const Function f : {Function::kLog, Function::kSqrt, Function::kFloor, Function::kCeil, Function::kTruncate}) {
+    std::vector<float> made = given;
+    GetParam()->activate(made.data(), made.size(), {f, 0, 0});
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      const auto want = static_cast<float>(apply({f, 0, 0}, static_cast<double>(given[i])));
+      const std::string what = std::to_string(static_cast<int>(f)) + " of " + std::to_string(given[i]);
+      if (std::isnan(want))
+        EXPECT_TRUE(std::isnan(made[i])) << what;
+      else if (f == Function::kLog && std::isfinite(want))
+        EXPECT_NEAR(made[i], want, 1.2e-7 * std::max(1.0F, std::abs(want))) << what;
+      else
+        EXPECT_EQ(made[i], want) << what;
+    }
+  }
+}
+
+// In place as well, with one number for all on either side.
+TEST_P(Kernels, LinesOfEveryLengthAreCombinedNumberByNumber) {
+  using Kind = Binary::Kind;
+  for (const Kind kind : {Kind::kAdd, Kind::kSub, Kind::kMul, Kind::kDiv, Kind::kMin, Kind::kMax, Kind::kLess}) {
+    for (std::size_t count = 1; count <= 40; ++count) {
+      for (const int a_step : {0, 1}) {
+        for (const int b_step : {0, 1}) {
+          std::vector<float> a = noise(41, 2);
+          const std::vector<float> b = noise(41, 3);
+          std::vector<float> want = a;
+          for (std::size_t i = 0; i < count; ++i) {
+            const float x = a[a_step == 0 ? 0 : i], y = b[b_step == 0 ? 0 : i];
+            want[i] = kind == Kind::kAdd   ? x + y
+                      : kind == Kind::kSub ? x - y
+                      : kind == Kind::kMul ? x * y
+                      : kind == Kind::kDiv ? x / y
+                      : kind == Kind::kMin ? std::min(x, y)
+                      : kind == Kind::kMax ? std::max(x, y)
+                                           : static_cast<float>(x < y);
+            want[i] = std::abs(want[i]);
+          }
+          const float first = a[0];
+          GetParam()->binary(kind, a_step == 0 ? &first : a.data(), a_step, b.data(), b_step, a.data(), count,
+                             {Function::kAbs, 0, 0});
+          EXPECT_EQ(a, want) << static_cast<int>(kind) << " of " << count << " by " << a_step << " and " << b_step;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Kernels, NumbersArePickedAsTheReferencePicksThem) {
+  const std::vector<float> line = noise(7, 4);
+  std::vector<float> indices = {0, 6, 7, -1, -7, -8, 3.7F, -0.5F, 1e9F, -1e9F, std::nanf("")};
+  while (indices.size() < 37) indices.push_back(static_cast<float>(indices.size() % 7));
+  PickShape shape;
+  shape.size = 7;
+  shape.count = static_cast<std::int64_t>(indices.size());
+  std::vector<float> want(indices.size()), made(indices.size());
+  pick(shape, line.data(), indices.data(), want.data(), 0, 1);
+  GetParam()->pick(line.data(), 7, indices.data(), made.data(), indices.size());
+  EXPECT_EQ(made, want);
 }
 
 // A layer of a transformer on several windows of a picture.

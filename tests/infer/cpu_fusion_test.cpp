@@ -78,6 +78,27 @@ TEST_P(CpuFusions, ScoresThatSomethingElseIsAddedToStayATensor) {
   expect_like_reference(graph, noise(80), *GetParam(), threads_, "a mask");
 }
 
+// More weights than the first cache holds: sums wait in the output for the rest of the channels.
+TEST_P(CpuFusions, ConvolutionsOfManyChannelsEqualTheReference) {
+  struct Case {
+    std::int64_t channels, outputs, height, width, kernel, stride, pad;
+  };
+  for (const Case& c : {Case{648, 20, 3, 13, 1, 1, 0}, {523, 44, 9, 11, 1, 2, 0}, {200, 40, 7, 19, 3, 2, 1},
+                        {96, 13, 6, 6, 5, 1, 2}, {1030, 8, 1, 1, 1, 1, 0}}) {
+    for (const char* activation : {"Relu", "Sigmoid"}) {
+      const Shape shape = {1, c.channels, c.height, c.width};
+      OnnxBuilder b;
+      b.input("x", shape).weight("w", {c.outputs, c.channels, c.kernel, c.kernel},
+                                 noise(c.outputs * c.channels * c.kernel * c.kernel));
+      b.weight("b", {c.outputs}, noise(c.outputs, 9));
+      b.node("Conv", {"x", "w", "b"}, {"c"}).ints("pads", {c.pad, c.pad, c.pad, c.pad}).ints("strides", {c.stride, c.stride});
+      b.node("Abs", {"c"}, {"r"}).node("Add", {"c", "r"}, {"a"}).node(activation, {"a"}, {"y"}).output("y", {});
+      const Graph graph = lower_model(b.file(), {"x", shape, DataType::kF32});
+      expect_like_reference(graph, noise(element_count(shape)), *GetParam(), threads_, to_string(shape) + activation);
+    }
+  }
+}
+
 // The last numbers of a row are taken with a register that ends with them.
 TEST_P(CpuFusions, RowsOfEveryLengthBecomeSharesOfOne) {
   for (std::size_t size = 1; size <= 40; ++size) {
