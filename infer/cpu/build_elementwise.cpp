@@ -1,6 +1,9 @@
 #include "infer/cpu/build_elementwise.hpp"
 
 #include <algorithm>
+#include <set>
+#include <unordered_map>
+#include <utility>
 
 namespace camd::infer::cpu {
 namespace {
@@ -50,7 +53,92 @@ void build_plain_binary(Builder& builder, const Op& op, const Binary& binary) {
   builder.add(std::move(step), &op, step->a, step->b, step->out);
 }
 
+// Neighbouring dimensions that all tensors walk evenly become one.
+void merge_dimensions(Shape& shape, std::vector<std::vector<std::int64_t>>& strides) {
+  Shape merged;
+  std::vector<std::vector<std::int64_t>> kept(strides.size());
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    if (shape[d] == 1) continue;
+    bool merges = !merged.empty();
+    for (std::size_t t = 0; t < strides.size(); ++t)
+      merges = merges && kept[t].back() == strides[t][d] * shape[d];
+    if (merges)
+      merged.back() *= shape[d];
+    else
+      merged.push_back(shape[d]);
+    for (std::size_t t = 0; t < strides.size(); ++t) {
+      if (merges)
+        kept[t].back() = strides[t][d];
+      else
+        kept[t].push_back(strides[t][d]);
+    }
+  }
+  shape = std::move(merged);
+  strides = std::move(kept);
+}
+
 }  // namespace
+
+void build_chain(Builder& builder, const Op& op, const Chain& chain) {
+  const Shape shape = builder.shape(op.output);
+  auto step = std::make_unique<ChainStep>();
+  step->kernels = &builder.kernels();
+  std::unordered_map<ValueId, int> operands;  // a tensor's position, or -1 minus that of a place in scratch memory
+  std::unordered_map<ValueId, std::size_t> last_read;
+  for (std::size_t i = 0; i < chain.ops.size(); ++i) {
+    for (const ValueId id : chain.ops[i].inputs) last_read[id] = i;
+  }
+  const auto add_tensor = [&](ValueId id, const Place& place) {
+    operands[id] = static_cast<int>(step->tensors.size());
+    step->tensors.push_back(place);
+    step->strides.push_back(broadcast_strides(builder.shape(id), shape));
+    return operands[id];
+  };
+  std::vector<int> free;
+  int slots = 0;
+  for (std::size_t i = 0; i < chain.ops.size(); ++i) {
+    const Op& one = chain.ops[i];
+    const auto operand = [&](ValueId id) {
+      const auto found = operands.find(id);
+      return found != operands.end() ? found->second : add_tensor(id, builder.read_plain(id));
+    };
+    ChainStep::Part part;
+    const auto* unary = std::get_if<Unary>(&one.operation);
+    part.is_unary = unary != nullptr;
+    part.function = part.is_unary ? unary->function : one.activation;
+    part.a = operand(one.inputs[0]);
+    if (!part.is_unary) {
+      part.kind = std::get<Binary>(one.operation).kind;
+      part.b = operand(one.inputs[1]);
+    }
+    // An op may write where it reads.
+    for (const ValueId id : std::set<ValueId>(one.inputs.begin(), one.inputs.end())) {
+      if (operands[id] < 0 && last_read[id] == i) free.push_back(operands[id]);
+    }
+    if (chain.is_kept[i]) {
+      part.out = add_tensor(one.output, builder.write_plain(one.output));
+    } else if (free.empty()) {
+      part.out = operands[one.output] = -1 - slots++;
+    } else {
+      part.out = operands[one.output] = free.back();
+      free.pop_back();
+    }
+    step->parts.push_back(part);
+  }
+  const int tensors = static_cast<int>(step->tensors.size());
+  for (ChainStep::Part& part : step->parts) {
+    for (int* const position : {&part.a, &part.b, &part.out}) {
+      if (*position < 0) *position = tensors - 1 - *position;
+    }
+  }
+  step->shape = shape;
+  merge_dimensions(step->shape, step->strides);
+  const std::int64_t line = step->shape.back(), together = ChainStep::kTogether;
+  const std::int64_t pieces = element_count(shape) / line * ((line + together - 1) / together);
+  step->items = parts_for(element_count(shape), pieces, builder.threads());
+  step->scratch = at(slots) * ChainStep::kTogether;
+  builder.add(std::move(step), &op, step->tensors);
+}
 
 void build_unary(Builder& builder, const Op& op, const Activation& function) {
   if (builder.prefers_blocked(op.inputs[0])) {

@@ -7,6 +7,7 @@
 #include "infer/cpu/build_picture.hpp"
 #include "infer/cpu/build_tensor.hpp"
 #include "infer/cpu/builder.hpp"
+#include "infer/cpu/chains.hpp"
 #include "infer/cpu/fusion.hpp"
 
 namespace camd::infer::cpu {
@@ -47,12 +48,27 @@ struct Build {
   void operator()(const Select&) const { build_selection(builder, op); }
 };
 
+// Elementwise ops with which nothing else is done. Those of pictures have steps for blocked storage.
+std::vector<bool> may_be_chained(const Graph& graph, const Fusions& fusions, const BytePlan& bytes) {
+  std::vector<bool> may;
+  for (const Op& op : graph.ops) {
+    const Shape& shape = graph.shape(op.output);
+    const bool elementwise =
+        std::holds_alternative<Binary>(op.operation) || std::holds_alternative<Unary>(op.operation);
+    const bool whole = fusions.normalizations.count(op.output) + fusions.requantizations.count(op.output) == 0;
+    const bool in_f32 = bytes.made.empty() || !bytes.made[at(op.output)];
+    may.push_back(elementwise && whole && in_f32 && (shape.size() != 4 || shape[0] != 1));
+  }
+  return may;
+}
+
 }  // namespace
 
 std::shared_ptr<const Program> build_program(Graph graph, const Kernels& kernels, int threads, const std::string& model,
                                              const HalfPrecision& half) {
   Fusions fusions = fuse(graph);
   BytePlan bytes = kernels.bytes == nullptr ? BytePlan{} : plan_bytes(graph, fusions);
+  auto chains = take_chains(graph, may_be_chained(graph, fusions, bytes));
   Builder builder(std::move(graph), std::move(fusions), std::move(bytes), kernels, threads, model);
   std::size_t convolution = 0;
   const auto conv_kernels = [&](const Op& op) -> const Kernels& {
@@ -64,6 +80,8 @@ std::shared_ptr<const Program> build_program(Graph graph, const Kernels& kernels
     const Kernels& of_conv = conv_kernels(op);
     if (builder.makes_bytes(op))
       build_bytes(builder, op);
+    else if (const auto chain = chains.find(op.output); chain != chains.end())
+      build_chain(builder, op, chain->second);
     else
       std::visit(Build{builder, op, of_conv}, op.operation);
   }

@@ -261,6 +261,40 @@ void PlainBinaryStep::run(int item, const Memory& memory) const noexcept {
   }
 }
 
+void ChainStep::run(int item, const Memory& memory) const noexcept {
+  // Two that each op reads and one that it writes.
+  std::array<float*, 3 * kMostChainOps> operands{};
+  std::array<int, 3 * kMostChainOps> steps{};
+  steps.fill(1);
+  for (std::size_t t = 0; t < tensors.size(); ++t) steps[t] = static_cast<int>(strides[t].back());
+  for (std::size_t s = tensors.size(); s < operands.size(); ++s)
+    operands[s] = memory.scratch + (s - tensors.size()) * kTogether;
+  const auto line = at(shape.back());
+  const std::size_t pieces = (line + kTogether - 1) / kTogether;
+  const std::size_t all = at(element_count(shape)) / line * pieces;
+  for (std::size_t p = all * at(item) / at(items); p < all * at(item + 1) / at(items); ++p) {
+    const std::size_t first = p % pieces * kTogether, count = std::min(kTogether, line - first);
+    for (std::size_t t = 0; t < tensors.size(); ++t) {
+      std::int64_t offset = static_cast<std::int64_t>(first) * strides[t].back();
+      std::size_t rest = p / pieces;
+      for (std::size_t d = shape.size() - 1; d-- > 0; rest /= at(shape[d]))
+        offset += static_cast<std::int64_t>(rest % at(shape[d])) * strides[t][d];
+      operands[t] = memory.at(tensors[t]) + offset;
+    }
+    for (const Part& part : parts) {
+      float* const out = operands[at(part.out)];
+      const float* const a = operands[at(part.a)];
+      if (!part.is_unary) {
+        kernels->binary(part.kind, a, steps[at(part.a)], operands[at(part.b)], steps[at(part.b)], out, count,
+                        part.function);
+        continue;
+      }
+      if (out != a) std::memcpy(out, a, count * sizeof(float));
+      kernels->activate(out, count, part.function);
+    }
+  }
+}
+
 void PlainUnaryStep::run(int item, const Memory& memory) const noexcept {
   const std::size_t begin = count * at(item) / at(items);
   const std::size_t end = count * at(item + 1) / at(items);

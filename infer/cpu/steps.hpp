@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "infer/cpu/chains.hpp"
 #include "infer/cpu/program.hpp"
 #include "infer/graph/selection.hpp"
 
@@ -154,6 +155,26 @@ class PlainUnaryStep final : public Step {
   Requantize requantize;
   Place in, out;
   std::size_t count = 0;
+  void run(int item, const Memory& memory) const noexcept override;
+};
+
+// Elementwise ops of one shape, on some numbers at a time; an item is a part of those. What only the next ops read lies in
+// scratch memory.
+class ChainStep final : public Step {
+ public:
+  static constexpr std::size_t kTogether = 1024;  // numbers at a time
+  // `a`, `b` and `out` are positions among the operands: `tensors` first, then places in scratch memory.
+  struct Part {
+    bool is_unary = false;
+    Binary::Kind kind = Binary::Kind::kAdd;
+    Activation function;
+    int a = 0, b = 0, out = 0;
+  };
+  const Kernels* kernels = nullptr;
+  std::vector<Part> parts;
+  std::vector<Place> tensors;                      // that are read, and that are written
+  Shape shape;                                     // with neighbouring dimensions merged; the last one is a line
+  std::vector<std::vector<std::int64_t>> strides;  // of each tensor, in each dimension of `shape`
   void run(int item, const Memory& memory) const noexcept override;
 };
 

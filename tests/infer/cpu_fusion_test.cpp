@@ -78,6 +78,64 @@ TEST_P(CpuFusions, ScoresThatSomethingElseIsAddedToStayATensor) {
   expect_like_reference(graph, noise(80), *GetParam(), threads_, "a mask");
 }
 
+// As a distance between all pairs of boxes is written: columns and rows that repeat, numbers, functions and a value that
+// several read.
+TEST_P(CpuFusions, ElementwiseOpsOfOneShapeAreOneStepAndEqualTheReference) {
+  for (const std::int64_t side : {64, 97, 1300}) {
+    OnnxBuilder b;
+    b.input("x", {1, side}).integers("turned", {2}, {side, 1}).node("Reshape", {"x", "turned"}, {"t"});
+    b.weight("two", {}, {2.0F}).weight("w", {side, side}, noise(side * side, 8));
+    b.node("Sub", {"x", "t"}, {"d"}).node("Pow", {"d", "two"}, {"square"}).node("Abs", {"d"}, {"far"});
+    b.node("Add", {"far", "two"}, {"away"}).node("Div", {"square", "away"}, {"q"}).node("Sqrt", {"q"}, {"r"});
+    b.node("Mul", {"r", "w"}, {"m"}).node("Max", {"m", "d"}, {"most"}).node("Neg", {"most"}, {"y"});
+    b.output("y", {}).output("far", {});
+    const Graph graph = lower_model(b.file(), {"x", {1, side}, DataType::kF32});
+    const auto program = cpu::build_program(graph, *GetParam(), 3, "test.onnx");
+    // The input turned around, and the chain.
+    EXPECT_EQ(program->steps.size(), 2U) << side;
+    EXPECT_EQ(steps_of<cpu::ChainStep>(graph, *GetParam()), 1) << side;
+    expect_like_reference(graph, noise(side), *GetParam(), threads_, std::to_string(side), 1e-6F);
+  }
+}
+
+// What reads a value of a chain from outside has to come behind it, and what it makes cannot be read inside.
+TEST_P(CpuFusions, AChainEndsWhereAnotherOpReadsIt) {
+  const Shape shape = {3, 5, 64};
+  OnnxBuilder b;
+  b.input("x", shape).weight("c", {64}, noise(64, 2));
+  b.node("Abs", {"x"}, {"a"}).node("Add", {"a", "c"}, {"s"});
+  b.node("Softmax", {"s"}, {"p"}).integer("axis", 2);
+  b.node("Mul", {"s", "p"}, {"m"}).node("Exp", {"a"}, {"e"}).node("Sub", {"m", "e"}, {"y"}).output("y", {});
+  const Graph graph = lower_model(b.file(), {"x", shape, DataType::kF32});
+  EXPECT_EQ(steps_of<cpu::ChainStep>(graph, *GetParam()), 2);
+  EXPECT_EQ(cpu::build_program(graph, *GetParam(), 3, "test.onnx")->steps.size(), 3U);
+  expect_like_reference(graph, noise(element_count(shape)), *GetParam(), threads_, "around a softmax");
+}
+
+TEST_P(CpuFusions, ShortLinesStayStepsOfTheirOwn) {
+  OnnxBuilder b;
+  b.input("x", {90, 6}).weight("c", {90, 1}, noise(90, 2)).weight("d", {6}, noise(6, 3));
+  b.node("Add", {"x", "c"}, {"a"}).node("Mul", {"a", "d"}, {"y"}).output("y", {});
+  const Graph graph = lower_model(b.file(), {"x", {90, 6}, DataType::kF32});
+  EXPECT_EQ(steps_of<cpu::ChainStep>(graph, *GetParam()), 0);
+  expect_like_reference(graph, noise(540), *GetParam(), threads_, "lines of six");
+}
+
+// A chain takes so many ops and no more.
+TEST_P(CpuFusions, LongChainsAreCut) {
+  OnnxBuilder b;
+  b.input("x", {2000}).weight("c", {2000}, noise(2000, 2));
+  std::string before = "x";
+  for (int i = 0; i < 80; ++i) {
+    const std::string next = "v" + std::to_string(i);
+    b.node(i % 2 == 0 ? "Add" : "Mul", {before, i % 3 == 0 ? "x" : "c"}, {next});
+    before = next;
+  }
+  const Graph graph = lower_model(b.output(before, {}).file(), {"x", {2000}, DataType::kF32});
+  EXPECT_EQ(steps_of<cpu::ChainStep>(graph, *GetParam()), 3);
+  expect_like_reference(graph, noise(2000), *GetParam(), threads_, "eighty ops");
+}
+
 // More weights than the first cache holds: sums wait in the output for the rest of the channels.
 TEST_P(CpuFusions, ConvolutionsOfManyChannelsEqualTheReference) {
   struct Case {
