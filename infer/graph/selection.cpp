@@ -153,10 +153,19 @@ void select(const SelectShape& s, const float* condition, const float* a, const 
   std::array<std::int64_t, kMostDimensions> where{};
   const std::size_t rank = std::min(s.shape.size(), kMostDimensions);
   const std::int64_t count = element_count(s.shape);
+  // Line by line; a scalar is a line of one.
+  const std::size_t outer = rank == 0 ? 0 : rank - 1;
+  const std::int64_t line = rank == 0 ? 1 : s.shape[outer];
+  const auto step = [rank](const std::vector<std::int64_t>& strides) { return rank == 0 ? 0 : strides[rank - 1]; };
+  const std::int64_t c_step = step(s.condition), a_step = step(s.a), b_step = step(s.b);
   std::int64_t c = 0, from_a = 0, from_b = 0;
-  for (std::int64_t i = 0; i < count; ++i) {
-    out[i] = condition[c] != 0 ? a[from_a] : b[from_b];
-    for (std::size_t d = rank; d-- > 0;) {
+  for (std::int64_t first = 0; first < count; first += line) {
+    for (std::int64_t i = 0; i < line; ++i) {
+      // Both are read, which costs less than a branch that is taken every second time.
+      const float yes = a[from_a + i * a_step], no = b[from_b + i * b_step];
+      out[first + i] = condition[c + i * c_step] != 0 ? yes : no;
+    }
+    for (std::size_t d = outer; d-- > 0;) {
       c += s.condition[d];
       from_a += s.a[d];
       from_b += s.b[d];
