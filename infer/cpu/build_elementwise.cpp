@@ -60,8 +60,7 @@ void merge_dimensions(Shape& shape, std::vector<std::vector<std::int64_t>>& stri
   for (std::size_t d = 0; d < shape.size(); ++d) {
     if (shape[d] == 1) continue;
     bool merges = !merged.empty();
-    for (std::size_t t = 0; t < strides.size(); ++t)
-      merges = merges && kept[t].back() == strides[t][d] * shape[d];
+    for (std::size_t t = 0; t < strides.size(); ++t) merges = merges && kept[t].back() == strides[t][d] * shape[d];
     if (merges)
       merged.back() *= shape[d];
     else

@@ -1,5 +1,5 @@
-// Chains: elementwise ops of one shape that feed each other. As one step they run on some numbers at a time, so that what
-// lies between them stays in the first cache.
+// Chains: elementwise ops of one shape that feed each other. As one step they run on some numbers at a time, so that
+// what lies between them stays in the first cache.
 //
 // Threads: a function of its arguments, [any]. Private to infer/cpu/.
 #pragma once

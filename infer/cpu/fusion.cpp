@@ -206,8 +206,7 @@ class Fuser {
   [[nodiscard]] bool is_bare_product(int i) const {
     if (i < 0 || dead_[at(i)] || !std::holds_alternative<MatMul>(op(i).operation)) return false;
     const bool biased = op(i).inputs.size() > 2 && op(i).inputs[2] != kNoValue;
-    return !biased && op(i).activation.function == Function::kNone &&
-           fusions_.requantizations.count(op(i).output) == 0;
+    return !biased && op(i).activation.function == Function::kNone && fusions_.requantizations.count(op(i).output) == 0;
   }
 
   // Of so many keys the scores of some queries stay in the cache.

@@ -158,8 +158,8 @@ class PlainUnaryStep final : public Step {
   void run(int item, const Memory& memory) const noexcept override;
 };
 
-// Elementwise ops of one shape, on some numbers at a time; an item is a part of those. What only the next ops read lies in
-// scratch memory.
+// Elementwise ops of one shape, on some numbers at a time; an item is a part of those. What only the next ops read lies
+// in scratch memory.
 class ChainStep final : public Step {
  public:
   static constexpr std::size_t kTogether = 1024;  // numbers at a time

@@ -42,8 +42,8 @@ class Joiner {
     if (conv == nullptr || (op->inputs.size() > 3 && op->inputs[3] != kNoValue)) return std::nullopt;
     const Constant& weight = *graph_.value(op->inputs[1]).constant;
     const Constant& bias = *graph_.value(op->inputs[2]).constant;
-    return Branch{op->inputs[0], *conv, weight.shape, {weight.f32.begin(), weight.f32.end()},
-                  {bias.f32.begin(), bias.f32.end()}};
+    return Branch{
+        op->inputs[0], *conv, weight.shape, {weight.f32.begin(), weight.f32.end()}, {bias.f32.begin(), bias.f32.end()}};
   }
 
   // x * gain + offset per channel as a convolution of one tap, in groups as `other` has them.
@@ -81,7 +81,8 @@ class Joiner {
       return false;
     }
     const int down = large.conv.pads.top - small.conv.pads.top, across = large.conv.pads.left - small.conv.pads.left;
-    if (down < 0 || across < 0 || down % large.conv.dilation.y != 0 || across % large.conv.dilation.x != 0) return false;
+    if (down < 0 || across < 0 || down % large.conv.dilation.y != 0 || across % large.conv.dilation.x != 0)
+      return false;
     const std::int64_t top = down / large.conv.dilation.y, left = across / large.conv.dilation.x;
     const Shape& to = large.shape;
     const Shape& from = small.shape;
@@ -114,8 +115,7 @@ class Joiner {
     }
     const auto outputs = static_cast<std::int64_t>(first->bias.size());
     sum.operation = first->conv;
-    sum.inputs = {first->x,
-                  add_constant(graph_, first->shape, {first->weight.begin(), first->weight.end()}),
+    sum.inputs = {first->x, add_constant(graph_, first->shape, {first->weight.begin(), first->weight.end()}),
                   add_constant(graph_, {outputs}, {first->bias.begin(), first->bias.end()}), kNoValue};
     // Constants are values as well, and nobody asks who makes or reads those.
     maker_.resize(graph_.values.size(), -1);

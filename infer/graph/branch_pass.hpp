@@ -1,4 +1,5 @@
-// The pass for convolutions beside each other whose results are added, as networks are trained with (RepVGG, MobileOne).
+// The pass for convolutions beside each other whose results are added, as networks are trained with (RepVGG,
+// MobileOne).
 //
 // Threads: a function of its argument, [any]. Private to infer/.
 #pragma once

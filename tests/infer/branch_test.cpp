@@ -67,7 +67,8 @@ TEST(Branches, ConvolutionsOfOneValueThatAreAddedAreOne) {
       b.input("x", {1, 4, 7, 9});
       convolve(b, "large", {8, 4 / c.groups, c.large[0], c.large[1]}, c.stride, c.groups, c.large_pads, c.dilation);
       convolve(b, "s", {8, 4 / c.groups, c.small[0], c.small[1]}, c.stride, c.groups, c.small_pads);
-      b.node("Add", large_first ? std::vector<std::string>{"large", "s"} : std::vector<std::string>{"s", "large"}, {"a"});
+      b.node("Add", large_first ? std::vector<std::string>{"large", "s"} : std::vector<std::string>{"s", "large"},
+             {"a"});
       b.node("Relu", {"a"}, {"y"}).output("y", {});
       expect_ops(b, 1, {1, 4, 7, 9}, c.what);
     }
@@ -78,7 +79,9 @@ TEST(Branches, ConvolutionsOfOneValueThatAreAddedAreOne) {
 TEST(Branches, ALinePerChannelOfTheInputIsOneOfThem) {
   for (const std::int64_t groups : {1, 2, 4}) {
     OnnxBuilder b;
-    b.input("x", {1, 4, 6, 5}).weight("gain", {4, 1, 1}, {0.5F, 2, -1, 0.25F}).weight("offset", {4, 1, 1}, {1, 0, 2, -3});
+    b.input("x", {1, 4, 6, 5})
+        .weight("gain", {4, 1, 1}, {0.5F, 2, -1, 0.25F})
+        .weight("offset", {4, 1, 1}, {1, 0, 2, -3});
     b.node("Mul", {"x", "gain"}, {"g"}).node("Add", {"g", "offset"}, {"line"});
     convolve(b, "one", {4, 4 / groups, 1, 1}, 1, groups, {0, 0, 0, 0});
     convolve(b, "three", {4, 4 / groups, 3, 3}, 1, groups, {1, 1, 1, 1});

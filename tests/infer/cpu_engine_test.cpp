@@ -148,7 +148,8 @@ TEST_P(Kernels, FunctionsOfTransformersAreWithinTheRoundingOfTheirNumbers) {
 
 TEST_P(Kernels, RootsLogarithmsAndWholeNumbersAreThoseOfTheirFunctions) {
   constexpr float kNone = std::numeric_limits<float>::quiet_NaN();
-  std::vector<float> given = {0.0F, -1.0F, INFINITY, -INFINITY, kNone, 1e-45F, 1.2e-38F, 3e38F, 1e30F, -1e30F, 8388609.0F};
+  std::vector<float> given = {0.0F,     -1.0F, INFINITY, -INFINITY, kNone,     1e-45F,
+                              1.2e-38F, 3e38F, 1e30F,    -1e30F,    8388609.0F};
   for (int i = -800; i <= 800; ++i) given.push_back(static_cast<float>(i) / 64.0F);
   for (const Function f : {Function::kLog, Function::kSqrt, Function::kFloor, Function::kCeil, Function::kTruncate}) {
     std::vector<float> made = given;

@@ -64,9 +64,9 @@ TEST_P(CpuFusions, AttentionIsOneStepAndEqualsTheReference) {
         const Graph graph = attention_of(queries, keys, 13, scale, false);
         const std::string what = to_string(queries) + " and " + std::to_string(keys) + scale;
         EXPECT_EQ(steps_of<cpu::AttentionStep>(graph, *GetParam()), 1) << what;
-        EXPECT_EQ(steps_of<cpu::SoftmaxStep>(graph, *GetParam()) + steps_of<cpu::MatMulStep>(graph, *GetParam()), 0) << what;
-        expect_like_reference(graph, noise(element_count(queries)), *GetParam(), threads_,
-                              what);
+        EXPECT_EQ(steps_of<cpu::SoftmaxStep>(graph, *GetParam()) + steps_of<cpu::MatMulStep>(graph, *GetParam()), 0)
+            << what;
+        expect_like_reference(graph, noise(element_count(queries)), *GetParam(), threads_, what);
       }
     }
   }
@@ -78,8 +78,8 @@ TEST_P(CpuFusions, ScoresThatSomethingElseIsAddedToStayATensor) {
   expect_like_reference(graph, noise(80), *GetParam(), threads_, "a mask");
 }
 
-// As a distance between all pairs of boxes is written: columns and rows that repeat, numbers, functions and a value that
-// several read.
+// As a distance between all pairs of boxes is written: columns and rows that repeat, numbers, functions and a value
+// that several read.
 TEST_P(CpuFusions, ElementwiseOpsOfOneShapeAreOneStepAndEqualTheReference) {
   for (const std::int64_t side : {64, 97, 1300}) {
     OnnxBuilder b;
@@ -141,15 +141,21 @@ TEST_P(CpuFusions, ConvolutionsOfManyChannelsEqualTheReference) {
   struct Case {
     std::int64_t channels, outputs, height, width, kernel, stride, pad;
   };
-  for (const Case& c : {Case{648, 20, 3, 13, 1, 1, 0}, {523, 44, 9, 11, 1, 2, 0}, {200, 40, 7, 19, 3, 2, 1},
-                        {96, 13, 6, 6, 5, 1, 2}, {1030, 8, 1, 1, 1, 1, 0}}) {
+  for (const Case& c : {Case{648, 20, 3, 13, 1, 1, 0},
+                        {523, 44, 9, 11, 1, 2, 0},
+                        {200, 40, 7, 19, 3, 2, 1},
+                        {96, 13, 6, 6, 5, 1, 2},
+                        {1030, 8, 1, 1, 1, 1, 0}}) {
     for (const char* activation : {"Relu", "Sigmoid"}) {
       const Shape shape = {1, c.channels, c.height, c.width};
       OnnxBuilder b;
-      b.input("x", shape).weight("w", {c.outputs, c.channels, c.kernel, c.kernel},
-                                 noise(c.outputs * c.channels * c.kernel * c.kernel));
+      b.input("x", shape)
+          .weight("w", {c.outputs, c.channels, c.kernel, c.kernel},
+                  noise(c.outputs * c.channels * c.kernel * c.kernel));
       b.weight("b", {c.outputs}, noise(c.outputs, 9));
-      b.node("Conv", {"x", "w", "b"}, {"c"}).ints("pads", {c.pad, c.pad, c.pad, c.pad}).ints("strides", {c.stride, c.stride});
+      b.node("Conv", {"x", "w", "b"}, {"c"})
+          .ints("pads", {c.pad, c.pad, c.pad, c.pad})
+          .ints("strides", {c.stride, c.stride});
       b.node("Abs", {"c"}, {"r"}).node("Add", {"c", "r"}, {"a"}).node(activation, {"a"}, {"y"}).output("y", {});
       const Graph graph = lower_model(b.file(), {"x", shape, DataType::kF32});
       expect_like_reference(graph, noise(element_count(shape)), *GetParam(), threads_, to_string(shape) + activation);
