@@ -11,9 +11,8 @@ namespace {
 constexpr std::int64_t kMostCopiedRows = 4096;
 constexpr std::int64_t kFewestRowsToCopy = 32;
 
-// Of attention: the scores that a thread has at a time, 128 KiB, and the queries that they are of.
+// Of attention: the scores that a thread has at a time, 128 KiB.
 constexpr std::int64_t kScoresTogether = 32768;
-constexpr std::int64_t kMostQueriesTogether = 64;
 
 }  // namespace
 
@@ -103,8 +102,8 @@ void build_attention(Builder& builder, const Op& op, const Attention& attention)
   step->v = builder.read_plain(v);
   step->out = builder.write_plain(op.output);
   const std::int64_t batch = element_count(out) / (std::int64_t{step->queries} * step->columns);
-  const std::int64_t together =
-      std::clamp(kScoresTogether / step->keys / kProductTile, std::int64_t{1}, kMostQueriesTogether / kProductTile);
+  const std::int64_t together = std::clamp(kScoresTogether / step->keys / kProductTile, std::int64_t{1},
+                                           std::int64_t{AttentionStep::kMostQueries} / kProductTile);
   step->together = number(together * kProductTile);
   const std::int64_t wanted = (std::int64_t{4} * builder.threads() + batch - 1) / batch;
   step->bands = number(std::clamp(wanted, std::int64_t{1}, std::max<std::int64_t>(step->queries / kProductTile, 1)));

@@ -104,6 +104,8 @@ struct Kernels {
   // out[k * inner + i] = softmax over k in [0, size) of in[k * inner + i], for i in [i0, i1); log: its logarithm.
   void (*softmax)(const float* in, float* out, std::size_t size, std::size_t inner, std::size_t i0, std::size_t i1,
                   bool log) noexcept;
+  // out = exp(in - largest), where the largest is that of in; returns their sum. `out` may be `in`.
+  float (*exponentials)(const float* in, float* out, std::size_t size) noexcept;
   // values = f(values)
   void (*activate)(float* values, std::size_t count, const Activation&) noexcept;
   void (*requantize)(float* values, std::size_t count, const Requantize&) noexcept;

@@ -396,12 +396,19 @@ void AttentionStep::run(int item, const Memory& memory) const noexcept {
     kernels->matmul(from + at(first) * at(inner), memory.at(k) + which * k_batch, nullptr, 0, 1, scores, 0, rows, inner,
                     keys, {}, nullptr);
     if (scale != 1.0F) kernels->binary(Binary::Kind::kMul, scores, 1, &scale, 0, scores, count, {});
+    // Results are divided by the sums, as they are fewer than the scores.
+    std::array<float, kMostQueries> shares{};
     for (int r = 0; r < rows; ++r) {
       float* const row = scores + at(r) * at(keys);
-      kernels->softmax(row, row, at(keys), 1, 0, 1, false);
+      shares[at(r)] = 1.0F / kernels->exponentials(row, row, at(keys));
     }
-    kernels->matmul(scores, memory.at(v) + which * v_batch, nullptr, 0, 1, to + at(first) * at(columns), 0, rows, keys,
-                    columns, {}, nullptr);
+    float* const results = to + at(first) * at(columns);
+    kernels->matmul(scores, memory.at(v) + which * v_batch, nullptr, 0, 1, results, 0, rows, keys, columns, {},
+                    nullptr);
+    for (int r = 0; r < rows; ++r) {
+      float* const row = results + at(r) * at(columns);
+      kernels->binary(Binary::Kind::kMul, row, 1, &shares[at(r)], 0, row, at(columns), {});
+    }
   }
 }
 

@@ -235,11 +235,12 @@ class MatMulStep final : public Step {
 // queries of one part of the batch.
 class AttentionStep final : public Step {
  public:
+  static constexpr std::size_t kMostQueries = 64;  // at a time
   const Kernels* kernels = nullptr;
   Place q, k, v, out;  // [batch,queries,inner], [batch,inner,keys], [batch,keys,columns], [batch,queries,columns]
   float scale = 1.0F;
   int queries = 0, inner = 0, keys = 0, columns = 0, bands = 1;
-  int together = 1;                       // queries at a time
+  int together = 1;                       // queries at a time, at most kMostQueries
   std::int64_t k_batch = 0, v_batch = 0;  // floats from one part of the batch to the next; 0: shared
   void run(int item, const Memory& memory) const noexcept override;
 };

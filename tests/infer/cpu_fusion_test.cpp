@@ -1,6 +1,7 @@
 // What engine `cpu` computes as one step or one convolution although the graph has several ops for it.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -171,6 +172,7 @@ TEST_P(CpuFusions, RowsOfEveryLengthBecomeSharesOfOne) {
       double sum = 0;
       for (const float x : row) sum += std::exp(static_cast<double>(x));
       std::vector<double> want;
+      want.reserve(row.size());
       for (const float x : row)
         want.push_back(log ? static_cast<double>(x) - std::log(sum) : std::exp(static_cast<double>(x)) / sum);
       row.push_back(5.0F);  // behind the row
@@ -178,6 +180,23 @@ TEST_P(CpuFusions, RowsOfEveryLengthBecomeSharesOfOne) {
       for (std::size_t i = 0; i < size; ++i) ASSERT_NEAR(row[i], want[i], 5e-7) << size << " numbers, " << i;
       ASSERT_EQ(row[size], 5.0F) << size;
     }
+  }
+}
+
+TEST_P(CpuFusions, ExponentialsOfEveryLengthComeWithTheirSum) {
+  for (std::size_t size = 1; size <= 40; ++size) {
+    std::vector<float> row = noise(static_cast<std::int64_t>(size), 7);
+    const float largest = *std::max_element(row.begin(), row.end());
+    std::vector<double> want;
+    double sum = 0;
+    for (const float x : row) {
+      want.push_back(std::exp(static_cast<double>(x) - static_cast<double>(largest)));
+      sum += want.back();
+    }
+    row.push_back(5.0F);  // behind the row
+    EXPECT_NEAR(GetParam()->exponentials(row.data(), row.data(), size), sum, 1e-6 * sum) << size;
+    for (std::size_t i = 0; i < size; ++i) ASSERT_NEAR(row[i], want[i], 2e-7) << size << " numbers, " << i;
+    ASSERT_EQ(row[size], 5.0F) << size;
   }
 }
 
