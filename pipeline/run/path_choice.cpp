@@ -120,9 +120,8 @@ void choose_way(const base::Clock& clock, Measuring& measuring, std::vector<Way>
     rates += fmt::format("{}{} {:.0f}", rates.empty() ? "" : ", ", to_string(way), way.frames_per_second);
   }
   const Way best = best_way(measured, demand);
-  const auto found = std::find_if(choices.begin(), choices.end(), [&](const auto& one) {
-    return one.first.options == options_of(best);
-  });
+  const auto found = std::find_if(choices.begin(), choices.end(),
+                                  [&](const auto& one) { return one.first.options == options_of(best); });
   choice = found->first;
   const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(clock.now() - start);
   const std::string wanted = std::isfinite(demand) ? fmt::format("some {:.0f}", demand) : "as many as it takes";

@@ -20,9 +20,9 @@ struct PathChoice {
 
 // An empty `transfer` is measured by `clock`, and best_way() chooses for `demand`: how many frames a second the cameras
 // of this device bring together, infinity where some come as fast as they are taken. Where the engine serves
-// throughput as well, that is one more way, with kPinned or with the transfer that is given. On a device that can capture
-// graphs, StreamStrategy::kSplit becomes one graph for each frame in flight. It orders upload, network and downloads as
-// the three streams would. Throws Error(kDevice | kModel).
+// throughput as well, that is one more way, with kPinned or with the transfer that is given. On a device that can
+// capture graphs, StreamStrategy::kSplit becomes one graph for each frame in flight. It orders upload, network and
+// downloads as the three streams would. Throws Error(kDevice | kModel).
 //
 // How many frames a device that works by itself has at once is measured as well, see fewest_that_pay(). Where memory
 // for one more cannot be had, there are enough. On the host it is not measured: there whoever waits for a frame

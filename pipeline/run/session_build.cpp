@@ -395,9 +395,8 @@ std::unique_ptr<Session::Parts> Session::build(config::Reading reading, const Ru
   }
   if (next->way_changed || other_cameras) {
     for (const LaneParts& lane : next->lanes) {
-      const std::string text =
-          too_many_frames(lane.name, {lane.path.transfer, 0, lane.frames_per_second, lane.path.goal}, demand,
-                          !next->way_changed);
+      const std::string text = too_many_frames(
+          lane.name, {lane.path.transfer, 0, lane.frames_per_second, lane.path.goal}, demand, !next->way_changed);
       if (!text.empty()) base::log().warn("{}", text);
     }
   }

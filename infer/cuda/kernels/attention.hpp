@@ -39,7 +39,7 @@ struct AttentionArguments {
 inline constexpr int kMostAttentionDepth = 128;
 int attention(const AttentionArguments& arguments, const LaunchContext& context);
 
-inline constexpr int kAttentionQueries = 16;   // of a block
+inline constexpr int kAttentionQueries = 16;     // of a block
 inline constexpr int kFewestAttentionWarps = 4;  // which fetch and write together
 // Most warps of a block. Those of wide heads need many registers.
 [[nodiscard]] constexpr int most_attention_warps(int depth, int width) { return depth <= 64 && width <= 64 ? 16 : 8; }

@@ -147,7 +147,7 @@ CAMD_DEVICE void load4_if(bool inside, float (&to)[4], const __half* from) {
 
 // With sums a block has more threads: what reads the sums reads a line for each block.
 template <bool kSums>
-inline constexpr int kThreadsOfDepthwise = kSums ? kDepthwiseSumPixels * kLanesOfColumns : kDepthwiseThreads;
+inline constexpr int kThreadsOfDepthwise = kSums ? kDepthwiseSumPixels* kLanesOfColumns : kDepthwiseThreads;
 
 // The block's pixels added, by channel. `own`: a thread's four channels of y, then of x. All threads call it.
 CAMD_DEVICE void add_pixels(const GenericConvArguments& p, float (&own)[8], float* shared, int first_channel) {
@@ -286,8 +286,8 @@ int depthwise_runs(const GenericConvArguments& p, const LaunchContext& context) 
 template <typename T, int kSide>
 int depthwise(const GenericConvArguments& p, const LaunchContext& context) {
   const auto blocks = [](int count, int size) { return static_cast<unsigned>((count + size - 1) / size); };
-  const auto weights = static_cast<std::size_t>(p.kernel.y) * static_cast<std::size_t>(p.kernel.x) *
-                       kGenericConvColumns * sizeof(float);
+  const auto weights =
+      static_cast<std::size_t>(p.kernel.y) * static_cast<std::size_t>(p.kernel.x) * kGenericConvColumns * sizeof(float);
   if (p.y_sums != nullptr) {
     constexpr int kThreadsHere = kThreadsOfDepthwise<true>;
     constexpr std::size_t kSumBytes = kThreadsHere / 32 * kLanesOfColumns * 8 * sizeof(float);

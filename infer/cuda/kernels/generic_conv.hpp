@@ -44,8 +44,8 @@ struct GenericConvArguments {
   bool transposed = false;
   bool activation_first = false;
   Activation activation;
-  // For a squeeze() behind a depthwise convolution: [depthwise_sum_parts()][sum_pitch] of f32, where element c of a line
-  // is the sum of some of y's pixels in channel c. All lines together hold each pixel once. None where null.
+  // For a squeeze() behind a depthwise convolution: [depthwise_sum_parts()][sum_pitch] of f32, where element c of a
+  // line is the sum of some of y's pixels in channel c. All lines together hold each pixel once. None where null.
   float* y_sums = nullptr;
   // The same of x. Only where the middle tap of pixel (y, x) is pixel (y, x) of an image of y's size.
   float* x_sums = nullptr;

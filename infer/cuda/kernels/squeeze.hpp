@@ -32,7 +32,7 @@ struct SqueezeArguments {
 int squeeze(const SqueezeArguments& arguments, const LaunchContext& context);
 
 inline constexpr int kSqueezeThreads = 1024;
-inline constexpr int kExciteThreads = 512;                // where the sums are there
+inline constexpr int kExciteThreads = 512;            // where the sums are there
 inline constexpr int kMostSqueezeBytes = 512 * 1024;  // of x in f16: each block reads all of it
 
 // Floats of shared memory, in the order in which they lie.

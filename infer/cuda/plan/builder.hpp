@@ -163,13 +163,13 @@ class PlanBuilder {
   Plan plan_;
   std::vector<std::vector<Form>> forms_;  // of each value
   std::map<ValueId, ConcatSlice> slices_;
-  std::map<ValueId, int> output_buffers_;      // value -> output buffer that it may be made in
+  std::map<ValueId, int> output_buffers_;  // value -> output buffer that it may be made in
   struct SumsOfPixels {
     int buffer = -1;
     std::int64_t channels = 0;  // that convolutions add
   };
   std::map<ValueId, SumsOfPixels> pixel_sums_;  // of the images of Fusion::pixel_sums
-  std::map<ValueId, const float*> constants_;  // constants that lie in the plan already
+  std::map<ValueId, const float*> constants_;   // constants that lie in the plan already
 };
 
 }  // namespace camd::infer::cuda

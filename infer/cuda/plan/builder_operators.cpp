@@ -62,7 +62,8 @@ void PlanBuilder::emit(const Op& op, const Conv& conv, int index) {
   if (reads_planes(op, conv)) return emit_planes_conv(op, conv);
   GenericConvArguments a = arguments_of(conv);
   a.activation_first = conv.activation_first;
-  if (const auto sums = fusion_.pixel_sums.find(index); sums != fusion_.pixel_sums.end()) add_pixel_sums(a, sums->second);
+  if (const auto sums = fusion_.pixel_sums.find(index); sums != fusion_.pixel_sums.end())
+    add_pixel_sums(a, sums->second);
   emit_generic_conv(op, a);
 }
 

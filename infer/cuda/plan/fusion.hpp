@@ -88,8 +88,8 @@ struct Fusion {
   std::map<int, LayerNorm> layer_norm_of;   // its last operator -> what is in front of it
   std::map<int, Deformable> deformable_of;  // the Reduce that sums -> what is in front of it
   std::map<int, std::pair<int, int>>
-      squeeze_of;                 // 1x1 convolution of one pixel -> the average pool and the one between
-  std::map<int, int> excited_by;  // product of the pool's image and that pixel -> the convolution
+      squeeze_of;                       // 1x1 convolution of one pixel -> the average pool and the one between
+  std::map<int, int> excited_by;        // product of the pool's image and that pixel -> the convolution
   std::map<int, PixelSums> pixel_sums;  // depthwise convolution -> what it adds for a squeeze; all parts of that image
   // Results of Binary and Unary, each with its op: those that read one compute it in their own kernels.
   std::map<ValueId, int> computed_where_read;

@@ -120,8 +120,7 @@ class Grouper {
     if (known != built_.end()) return known->second;
     std::optional<TileProgramPlan> made = describe(ops);
     if (made) {
-      const auto layout =
-          lay_out(made->group, options_.shared_bytes, LayoutFor::kGrouping, options_.share_of_work);
+      const auto layout = lay_out(made->group, options_.shared_bytes, LayoutFor::kGrouping, options_.share_of_work);
       if (layout)
         made->layout = *layout;
       else

@@ -54,7 +54,9 @@ std::map<int, PixelSums> sums_for(const Graph& graph, const std::vector<int>& ma
   // The middle tap of a pixel is that pixel of what the convolution reads.
   const auto centred = [&](int i) {
     const auto& conv = std::get<Conv>(graph.ops[at(i)].operation);
-    const auto middle = [](int kernel, int dilation, int pad) { return kernel % 2 == 1 && pad == kernel / 2 * dilation; };
+    const auto middle = [](int kernel, int dilation, int pad) {
+      return kernel % 2 == 1 && pad == kernel / 2 * dilation;
+    };
     return conv.stride == Pair2{1, 1} && middle(conv.kernel.y, conv.dilation.y, conv.pads.top) &&
            middle(conv.kernel.x, conv.dilation.x, conv.pads.left) &&
            graph.shape(graph.ops[at(i)].inputs[0])[2] == graph.shape(graph.ops[at(i)].output)[2] &&
