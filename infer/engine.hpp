@@ -116,6 +116,7 @@ class Engine {
   // [setup] [blocks] Allocates what one frame in flight needs and runs the network once. Throws Error(kModel |
   // kDevice).
   [[nodiscard]] virtual std::unique_ptr<Execution> make_execution() = 0;  // for Goal::kLatency
+  // [any] Whether executions can be made for this goal.
   [[nodiscard]] virtual bool serves(Goal goal) const noexcept { return goal == Goal::kLatency; }
   // [setup] [blocks] The same for a goal that the engine serves.
   [[nodiscard]] virtual std::unique_ptr<Execution> make_execution_for(Goal goal) {

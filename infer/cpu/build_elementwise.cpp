@@ -16,44 +16,7 @@ bool per_channel(const Shape& s, std::int64_t channels) {
   return s[c] == channels && element_count(s) == channels;
 }
 
-void build_plain_binary(Builder& builder, const Op& op, const Binary& binary) {
-  const Shape& out = builder.shape(op.output);
-  auto step = std::make_unique<PlainBinaryStep>();
-  step->kernels = &builder.kernels();
-  step->operation = binary.kind;
-  step->function = op.activation;
-  step->requantize = builder.requantize_of(op);
-  step->a = builder.read_plain(op.inputs[0]);
-  step->b = builder.read_plain(op.inputs[1]);
-  step->out = builder.write_plain(op.output);
-  const auto sa = broadcast_strides(builder.shape(op.inputs[0]), out);
-  const auto sb = broadcast_strides(builder.shape(op.inputs[1]), out);
-  // Neighbouring dimensions that both inputs walk through evenly become one.
-  step->shape = {1};
-  step->a_strides = step->b_strides = {0};
-  bool first = true;
-  for (std::size_t d = 0; d < out.size(); ++d) {
-    if (out[d] == 1) continue;
-    if (!first && step->a_strides.back() == sa[d] * out[d] && step->b_strides.back() == sb[d] * out[d]) {
-      step->shape.back() *= out[d];
-      step->a_strides.back() = sa[d];
-      step->b_strides.back() = sb[d];
-    } else if (first) {
-      step->shape = {out[d]};
-      step->a_strides = {sa[d]};
-      step->b_strides = {sb[d]};
-    } else {
-      step->shape.push_back(out[d]);
-      step->a_strides.push_back(sa[d]);
-      step->b_strides.push_back(sb[d]);
-    }
-    first = false;
-  }
-  step->items = parts_for(element_count(out), step->shape[0], builder.threads());
-  builder.add(std::move(step), &op, step->a, step->b, step->out);
-}
-
-// Neighbouring dimensions that all tensors walk evenly become one.
+// Neighbouring dimensions that all tensors walk evenly become one; at least one is left.
 void merge_dimensions(Shape& shape, std::vector<std::vector<std::int64_t>>& strides) {
   Shape merged;
   std::vector<std::vector<std::int64_t>> kept(strides.size());
@@ -72,8 +35,32 @@ void merge_dimensions(Shape& shape, std::vector<std::vector<std::int64_t>>& stri
         kept[t].push_back(strides[t][d]);
     }
   }
+  if (merged.empty()) {
+    merged = {1};
+    for (auto& of_tensor : kept) of_tensor = {0};
+  }
   shape = std::move(merged);
   strides = std::move(kept);
+}
+
+void build_plain_binary(Builder& builder, const Op& op, const Binary& binary) {
+  const Shape& out = builder.shape(op.output);
+  auto step = std::make_unique<PlainBinaryStep>();
+  step->kernels = &builder.kernels();
+  step->operation = binary.kind;
+  step->function = op.activation;
+  step->requantize = builder.requantize_of(op);
+  step->a = builder.read_plain(op.inputs[0]);
+  step->b = builder.read_plain(op.inputs[1]);
+  step->out = builder.write_plain(op.output);
+  step->shape = out;
+  std::vector<std::vector<std::int64_t>> strides{broadcast_strides(builder.shape(op.inputs[0]), out),
+                                                 broadcast_strides(builder.shape(op.inputs[1]), out)};
+  merge_dimensions(step->shape, strides);
+  step->a_strides = std::move(strides[0]);
+  step->b_strides = std::move(strides[1]);
+  step->items = parts_for(element_count(out), step->shape[0], builder.threads());
+  builder.add(std::move(step), &op, step->a, step->b, step->out);
 }
 
 }  // namespace

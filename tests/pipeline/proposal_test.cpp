@@ -4,6 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "config/loader.hpp"
 #include "pipeline/run/card_keys.hpp"
 #include "tests/infer/onnx_builder.hpp"
@@ -34,13 +38,17 @@ OnnxBuilder yolov8() {
   return b.node("Mul", {"parts", "sizes"}, {"output0"}).output("output0", {});
 }
 
-OnnxBuilder with_names(OnnxBuilder b, const char* names = "{0: 'cat', 1: \"dog's\", 2: 'cow'}") {
-  for (const auto& [key, value] : {std::pair{"names", names}, std::pair{"task", "detect"}}) {
+// What an exporter writes beside the graph, as keys and values.
+OnnxBuilder with_metadata(OnnxBuilder b, const std::vector<std::pair<std::string, std::string>>& entries) {
+  for (const auto& [key, value] : entries) {
     auto* entry = b.proto().add_metadata_props();
     entry->set_key(key);
     entry->set_value(value);
   }
   return b;
+}
+OnnxBuilder with_names(OnnxBuilder b, const char* names = "{0: 'cat', 1: \"dog's\", 2: 'cow'}") {
+  return with_metadata(std::move(b), {{"names", names}, {"task", "detect"}});
 }
 
 class ProposedCard : public ::testing::Test {
@@ -84,12 +92,8 @@ TEST_F(ProposedCard, ReadsAMapOfClassesWhereTheExporterSaysThatTheModelFindsPoin
   b.node("Conv", {"x", "w"}, {"y"}).ints("strides", {8, 8}).output("y", {});
   config::Config untold = config(b, "", "");
   EXPECT_FALSE(Proposer().complete(untold));
-  for (const auto& [key, value] : {std::pair{"task", "point"}, std::pair{"names", R"({"0": "bolt", "1": "nut"})"}}) {
-    auto* entry = b.proto().add_metadata_props();
-    entry->set_key(key);
-    entry->set_value(value);
-  }
-  config::Config told = config(b, "", "");
+  config::Config told =
+      config(with_metadata(b, {{"task", "point"}, {"names", R"({"0": "bolt", "1": "nut"})"}}), "", "");
   const auto proposal = Proposer().complete(told);
   ASSERT_TRUE(proposal);
   EXPECT_EQ(proposal->card,
@@ -106,13 +110,8 @@ TEST_F(ProposedCard, FeedsPicturesAsTheExportersFamilyIsFed) {
         {"yolo9", "topleft", "color: rgb, scale: 0.00392157, position: top_left"},
         {"yolo9", "center", "color: rgb, scale: 0.00392157"},
         {"nobody's", "", "color: rgb, scale: 0.00392157"}}) {
-    OnnxBuilder b = with_names(yolov8());
-    for (const auto& [key, value] : {std::pair{"model_family", family}, std::pair{"letterbox_pad", pad}}) {
-      auto* entry = b.proto().add_metadata_props();
-      entry->set_key(key);
-      entry->set_value(value);
-    }
-    config::Config c = config(b, "", "");
+    config::Config c =
+        config(with_metadata(with_names(yolov8()), {{"model_family", family}, {"letterbox_pad", pad}}), "", "");
     const auto proposal = Proposer().complete(c);
     ASSERT_TRUE(proposal);
     EXPECT_THAT(proposal->card, HasSubstr("input: {" + std::string(input) + "}\n"));

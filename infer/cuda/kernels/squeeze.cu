@@ -21,12 +21,22 @@ CAMD_DEVICE float over_warp(float v) {
   return v;
 }
 
+// A block's shared memory, laid out as SqueezeMemory says.
+struct Shared {
+  float *first, *second, *sums, *hidden;
+  CAMD_DEVICE Shared(unsigned char* memory, const SqueezeMemory& s)
+      : first(reinterpret_cast<float*>(memory)),
+        second(first + s.first),
+        sums(second + s.second),
+        hidden(sums + s.sums) {}
+};
+
 // Fetches the weights of both layers, which do not come from the kernel before.
 template <int kThreads>
-CAMD_DEVICE void fetch_weights(const SqueezeArguments& p, const SqueezeMemory& s, float* first, float* second) {
+CAMD_DEVICE void fetch_weights(const SqueezeArguments& p, const SqueezeMemory& s, const Shared& at) {
   const int thread = static_cast<int>(threadIdx.x);
-  for (int i = thread; i < s.first / 4; i += kThreads) copy16_async(first + i * 4, p.first + i * 4, true);
-  for (int i = thread; i < s.second / 4; i += kThreads) copy16_async(second + i * 4, p.second + i * 4, true);
+  for (int i = thread; i < s.first / 4; i += kThreads) copy16_async(at.first + i * 4, p.first + i * 4, true);
+  for (int i = thread; i < s.second / 4; i += kThreads) copy16_async(at.second + i * 4, p.second + i * 4, true);
 }
 
 CAMD_DEVICE void multiply(float (&v)[8], const float* gates) {
@@ -34,7 +44,18 @@ CAMD_DEVICE void multiply(float (&v)[8], const float* gates) {
   for (int i = 0; i < 8; ++i) v[i] *= gates[i];
 }
 
-// Adds `lines` lines of `count` sums each into the first of them. All threads call it.
+// Adds `lines` lines of `count` sums each into the first of them, a channel a thread. All threads call it.
+template <int kThreads>
+CAMD_DEVICE void add_few_lines(float* sums, int lines, int count) {
+  for (int c = static_cast<int>(threadIdx.x); c < count; c += kThreads) {
+    float all = 0.0F;
+#pragma unroll 4
+    for (int i = 0; i < lines; ++i) all += sums[i * count + c];
+    sums[c] = all;
+  }
+  block_sync();
+}
+// The same of many lines.
 template <int kThreads>
 CAMD_DEVICE void add_lines(float* sums, int lines, int count) {
   const int thread = static_cast<int>(threadIdx.x);
@@ -50,20 +71,15 @@ CAMD_DEVICE void add_lines(float* sums, int lines, int count) {
     if (part < parts) sums[thread] = some;
     block_sync();
   }
-  const int left = parts > 1 ? min(parts, lines) : lines;
-  for (int c = thread; c < count; c += kThreads) {
-    float all = 0.0F;
-#pragma unroll 4
-    for (int i = 0; i < left; ++i) all += sums[i * count + c];
-    sums[c] = all;
-  }
-  block_sync();
+  add_few_lines<kThreads>(sums, parts > 1 ? min(parts, lines) : lines, count);
 }
 
-// The gates of all channels, in place of the pixels' sums. All threads call it.
-template <int kThreads>
-CAMD_DEVICE void make_gates(const SqueezeArguments& p, const float* first, const float* second, float* sums,
-                            float* hidden) {
+// The gates of all channels, in place of the pixels' sums; stored where they are all that is wanted. All threads call
+// it.
+template <typename T, int kThreads>
+CAMD_DEVICE void make_gates(const SqueezeArguments& p, const Shared& at_block) {
+  const float *const first = at_block.first, *const second = at_block.second;
+  float *const sums = at_block.sums, *const hidden = at_block.hidden;
   const int thread = static_cast<int>(threadIdx.x), lane = lane_index();
   const float share = 1.0F / static_cast<float>(p.x.h * p.x.w);
   for (int i = warp_index(); i < p.hidden; i += kThreads / 32) {
@@ -82,6 +98,7 @@ CAMD_DEVICE void make_gates(const SqueezeArguments& p, const float* first, const
       result = activate_any(p.second_activation, sum);
     }
     sums[n] = result;
+    if (!p.excites) *at<T>(p.y, 0, 0, n) = from_float<T>(result);
   }
   block_sync();
 }
@@ -91,10 +108,10 @@ CAMD_KERNEL(kSqueezeThreads, 1)
 squeeze_kernel(const SqueezeArguments p, const SqueezeMemory s) {
   constexpr int kThreads = kSqueezeThreads;
   CAMD_SHARED(memory);
-  auto* const first = reinterpret_cast<float*>(memory);
-  float *const second = first + s.first, *const sums = second + s.second, *const hidden = sums + s.sums;
+  const Shared at_block(memory, s);
+  float* const sums = at_block.sums;
   const int thread = static_cast<int>(threadIdx.x);
-  fetch_weights<kThreads>(p, s, first, second);
+  fetch_weights<kThreads>(p, s, at_block);
   const int groups = (p.x.c + 7) / 8, rows = kThreads / groups, channels = groups * 8;
   const int row = thread / groups, group = thread - row * groups, pixels = p.x.h * p.x.w;
   wait_for_previous_kernel();
@@ -115,13 +132,9 @@ squeeze_kernel(const SqueezeArguments p, const SqueezeMemory s) {
   copy_wait_all();
   block_sync();
   add_lines<kThreads>(sums, rows, channels);
-  make_gates<kThreads>(p, first, second, sums, hidden);
-  if (!p.excites) {
-    for (int n = thread; n < padded(p.y.c); n += kThreads) *at<T>(p.y, 0, 0, n) = from_float<T>(sums[n]);
-    return;
-  }
+  make_gates<T, kThreads>(p, at_block);
   // All blocks together have as many rows of threads as take part here.
-  if (row >= rows) return;
+  if (!p.excites || row >= rows) return;
   const int blocks = static_cast<int>(gridDim.x);
   auto* const y = static_cast<T*>(p.y.data);
   for (int pixel = static_cast<int>(blockIdx.x) * rows + row; pixel < pixels; pixel += blocks * rows) {
@@ -132,16 +145,17 @@ squeeze_kernel(const SqueezeArguments p, const SqueezeMemory s) {
   }
 }
 
-// The same with the sums there. A thread has its first pixel before it has the gate.
+// The same where the pixels are added already (SqueezeArguments::sums). A thread has its first pixel before it has the
+// gate.
 template <typename T>
 CAMD_KERNEL(kExciteThreads, 1)
 excite_kernel(const SqueezeArguments p, const SqueezeMemory s) {
   constexpr int kThreads = kExciteThreads;
   CAMD_SHARED(memory);
-  auto* const first = reinterpret_cast<float*>(memory);
-  float *const second = first + s.first, *const sums = second + s.second, *const hidden = sums + s.sums;
+  const Shared at_block(memory, s);
+  float* const sums = at_block.sums;
   const int thread = static_cast<int>(threadIdx.x);
-  fetch_weights<kThreads>(p, s, first, second);
+  fetch_weights<kThreads>(p, s, at_block);
   const int groups = (p.x.c + 7) / 8, rows = kThreads / groups;
   const int row = thread / groups, group = thread - row * groups, pixels = p.x.h * p.x.w;
   const int begin = static_cast<int>(blockIdx.x) * rows + row, step = static_cast<int>(gridDim.x) * rows;
@@ -164,17 +178,8 @@ excite_kernel(const SqueezeArguments p, const SqueezeMemory s) {
   if (multiplies) load_eight(v, x + static_cast<std::ptrdiff_t>(begin) * p.x.pitch);
   copy_wait_all();
   block_sync();
-  for (int i = thread; i < c; i += kThreads) {
-    float all = 0.0F;
-    for (int part = 0; part < parts; ++part) all += sums[part * c + i];
-    sums[i] = all;
-  }
-  block_sync();
-  make_gates<kThreads>(p, first, second, sums, hidden);
-  if (!p.excites) {
-    for (int n = thread; n < padded(p.y.c); n += kThreads) *at<T>(p.y, 0, 0, n) = from_float<T>(sums[n]);
-    return;
-  }
+  add_few_lines<kThreads>(sums, parts, c);
+  make_gates<T, kThreads>(p, at_block);
   if (!multiplies) return;
   for (int pixel = begin;;) {
     multiply(v, sums + group * 8);
