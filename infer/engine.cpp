@@ -41,8 +41,9 @@ std::unique_ptr<Engine> make_own_host_engine(const OnnxFile& file, const EngineO
   } catch (const Error&) {
     auto split = split_of(file, options);
     if (!split) throw;
-    return make_tail_engine(file, std::move(*split), device,
-                            [&](const OnnxFile& head) { return make_cpu_engine(head, options, device); });
+    return make_tail_engine(
+        file, std::move(*split), device, [&](const OnnxFile& head) { return make_cpu_engine(head, options, device); },
+        cpu::multiply);
   }
 }
 
@@ -67,8 +68,9 @@ std::unique_ptr<Engine> make_gpu_engine(const std::string& model_path, const Eng
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kModel) throw;
     if (auto split = split_of(file, options)) {
-      return make_tail_engine(file, std::move(*split), device,
-                              [&](const OnnxFile& head) { return on_gpu(head, DataType::kF32); });
+      return make_tail_engine(
+          file, std::move(*split), device, [&](const OnnxFile& head) { return on_gpu(head, DataType::kF32); },
+          cpu::multiply);
     }
     throw Error(error.kind(), fmt::format("{}; with device: host engine opencv may run it", error.what()));
   }

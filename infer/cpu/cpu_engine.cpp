@@ -85,6 +85,17 @@ class CpuEngine final : public Engine {
 
 }  // namespace
 
+namespace cpu {
+
+void multiply(const Product& p) {
+  constexpr int kMostCopiedRows = 4096;  // beyond that a copy falls out of the cache
+  std::vector<float> scratch(p.k <= kMostCopiedRows ? matmul_scratch(p.k) : 0);
+  kernels().matmul(p.a, p.b, p.bias, p.bias_of_rows ? 1 : 0, p.bias_of_rows ? 0 : 1, p.out, 0, p.m, p.k, p.n, {},
+                   scratch.empty() ? nullptr : scratch.data());
+}
+
+}  // namespace cpu
+
 std::unique_ptr<Engine> make_cpu_engine(const OnnxFile& file, const EngineOptions& options, device::Device& device) {
   return std::make_unique<CpuEngine>(file, options, device);
 }

@@ -11,6 +11,7 @@
 
 #include "base/error.hpp"
 #include "infer/engine.hpp"
+#include "infer/graph/lower_model.hpp"
 #include "infer/onnx/file.hpp"
 
 namespace camd::infer {
@@ -19,5 +20,10 @@ namespace camd::infer {
 // anything is allocated for frames (infer/frame_memory.hpp).
 [[nodiscard]] std::unique_ptr<Engine> make_cpu_engine(const OnnxFile& file, const EngineOptions& options,
                                                       device::Device& device);
+
+namespace cpu {
+// [any] One product of matrices with this machine's kernels, on this thread.
+void multiply(const Product& product);
+}  // namespace cpu
 
 }  // namespace camd::infer

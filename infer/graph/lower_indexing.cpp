@@ -231,6 +231,23 @@ Scatter scatter_kind(Lowering& l) {
   l.refuse(fmt::format("its reduction '{}' is not supported", printable(reduction)));
 }
 
+// What ScatterElements makes of nothing but constants, as of the boxes of a second stage: millions of them, so no list
+// of places is made first.
+template <class T>
+std::vector<T> scattered(const Lowering& l, const Shape& in, std::size_t axis, std::vector<T> values,
+                         const Integers& indices, const std::vector<T>& updates, std::int64_t count) {
+  const std::int64_t outer = product(in, 0, axis), size = in[axis], inner = product(in, axis + 1, in.size());
+  std::size_t i = 0;
+  for (std::int64_t o = 0; o < outer; ++o) {
+    for (std::int64_t n = 0; n < count; ++n) {
+      for (std::int64_t k = 0; k < inner; ++k, ++i) {
+        values[static_cast<std::size_t>((o * size + inside(l, indices[i], size)) * inner + k)] = updates[i];
+      }
+    }
+  }
+  return values;
+}
+
 void scatter_elements(Lowering& l) {
   const ValueId x = l.input(0);
   const Shape in = l.shape(x);
@@ -249,6 +266,22 @@ void scatter_elements(Lowering& l) {
                               in_three(l, l.input(2), first, first + 1)},
                              l.shape(in_three(l, x, first, first + 1)));
     l.set_output(0, l.reshape(y, in));
+    return;
+  }
+  const Constant* const from = l.constant_input(0);
+  const Constant* const updates = l.constant_input(2);
+  const auto first = static_cast<std::size_t>(axis);
+  Shape same = of_indices;
+  if (same.size() == in.size()) same[first] = in[first];
+  if (from != nullptr && updates != nullptr && from->type == updates->type && same == in) {
+    l.spend(static_cast<double>(element_count(in) + element_count(of_indices)));
+    const Integers& indices = l.integers_input(1, "indices");
+    Constant result{from->type, in, {}, {}};
+    if (from->type == DataType::kF32)
+      result.f32 = scattered(l, in, first, from->f32, indices, updates->f32, of_indices[first]);
+    else
+      result.i64 = scattered(l, in, first, from->i64, indices, updates->i64, of_indices[first]);
+    l.set_output(0, l.constant(std::move(result)));
     return;
   }
   const Integers places = places_along(l, l.integers_input(1, "indices"), of_indices, l.shape(x), axis);

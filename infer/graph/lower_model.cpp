@@ -21,8 +21,9 @@ Graph lower_model(const OnnxFile& file, const TensorSpec& input, const LowerOpti
 LoweredShapes lowered_shapes(const OnnxFile& file, const TensorSpec& input) { return Lowering(file, input).shapes(); }
 
 std::vector<std::shared_ptr<const Constant>> fold_graph(
-    const OnnxFile& file, const std::map<std::string, std::shared_ptr<const Constant>>& known) {
-  return Lowering(file, {}).fold(known);
+    const OnnxFile& file, const std::map<std::string, std::shared_ptr<const Constant>>& known,
+    const FoldOptions& options) {
+  return Lowering(file, {}, options).fold(known);
 }
 
 std::vector<OperatorSupport> supported_operators() {

@@ -42,11 +42,27 @@ struct LoweredShapes {
 // Throws Error(kModel) where there are too many nodes.
 [[nodiscard]] LoweredShapes lowered_shapes(const OnnxFile& file, const TensorSpec& input);
 
+// out[m,n] = a[m,k] * b[k,n] + bias, all row-major. The bias is one number a column, or one a row, or null.
+struct Product {
+  const float* a;
+  const float* b;
+  const float* bias;
+  bool bias_of_rows;
+  float* out;
+  int m, k, n;
+};
+
+struct FoldOptions {
+  double most_steps = kMaxFoldingSteps;
+  void (*product)(const Product&) = nullptr;  // null: as the reference does it, in f64
+};
+
 // [any] Computes a graph all of whose inputs are known. `file` has nodes and outputs only; what they read and no node
 // makes is in `known`. Returns the outputs, in order: f32, or i64 for whole numbers and truths. The bounds of folding
-// hold. Throws Error(kModel).
+// hold, but for that of its steps, which is given. Throws Error(kModel).
 [[nodiscard]] std::vector<std::shared_ptr<const Constant>> fold_graph(
-    const OnnxFile& file, const std::map<std::string, std::shared_ptr<const Constant>>& known);
+    const OnnxFile& file, const std::map<std::string, std::shared_ptr<const Constant>>& known,
+    const FoldOptions& options = {});
 
 struct OperatorSupport {
   std::string_view type;

@@ -352,6 +352,43 @@ void pad(Lowering& l) {
   l.set_output(0, to == l.shape(x) ? x : l.emit(std::move(pad), {x}, to));
 }
 
+// A constant of shape `from`, which has as many dimensions as `to`, repeated along those in which it has size 1.
+Constant repeated(Lowering& l, const Constant& x, const Shape& from, const Shape& to) {
+  std::int64_t count = 1;
+  for (const std::int64_t d : to) {
+    l.require(d >= 0 && (d == 0 || count <= kMaxFoldedElements / d),
+              fmt::format("its shape {} is out of bounds", to_string(to)));
+    count *= d;
+  }
+  l.spend(static_cast<double>(count));
+  Constant result{x.type, to, {}, {}};
+  const auto repeat = [&]<class T>(const std::vector<T>& values, std::vector<T>& out) {
+    if (count == 0) return;
+    out = values;
+    // From the last dimension on: `block` elements are there of what lies inside it.
+    std::size_t block = 1;
+    for (std::size_t d = to.size(); d-- > 0;) {
+      const auto times = static_cast<std::size_t>(to[d]);
+      if (from[d] != to[d]) {
+        std::vector<T> more;
+        more.reserve(out.size() * times);
+        for (std::size_t first = 0; first < out.size(); first += block) {
+          const auto begin = out.begin() + static_cast<std::ptrdiff_t>(first);
+          for (std::size_t k = 0; k < times; ++k)
+            more.insert(more.end(), begin, begin + static_cast<std::ptrdiff_t>(block));
+        }
+        out = std::move(more);
+      }
+      block *= times;
+    }
+  };
+  if (x.type == DataType::kF32)
+    repeat(x.f32, result.f32);
+  else
+    repeat(x.i64, result.i64);
+  return result;
+}
+
 void expand(Lowering& l) {
   const ValueId x = l.input(0);
   const Shape to = broadcast(l, l.shape(x), l.integers_input(1, "shape"));
@@ -359,9 +396,13 @@ void expand(Lowering& l) {
     l.set_output(0, x);
     return;
   }
-  // x + 0 broadcasts; the zero has as few elements as it can.
   Shape aligned = l.shape(x);
   aligned.insert(aligned.begin(), to.size() - aligned.size(), 1);
+  if (const Constant* known = l.constant_input(0)) {
+    l.set_output(0, l.constant(repeated(l, *known, aligned, to)));
+    return;
+  }
+  // x + 0 broadcasts; the zero has as few elements as it can.
   ValueId y = l.reshape(x, aligned);
   for (std::size_t d = 0; d < to.size(); ++d) {
     if (to[d] == l.shape(y)[d]) continue;
@@ -369,10 +410,7 @@ void expand(Lowering& l) {
     Shape line(to.size(), 1);
     line[d] = to[d];
     const auto count = static_cast<std::size_t>(to[d]);
-    const Constant* c = l.constant_input(0);
-    const bool integer = c != nullptr && c->type == DataType::kI64;
-    const ValueId zeros = l.constant(integer ? Constant{DataType::kI64, line, {}, Integers(count, 0)}
-                                             : Constant{DataType::kF32, line, std::vector<float>(count, 0), {}});
+    const ValueId zeros = l.constant(Constant{DataType::kF32, line, std::vector<float>(count, 0), {}});
     y = l.binary(Binary::Kind::kAdd, y, zeros);
   }
   l.set_output(0, y);

@@ -147,9 +147,13 @@ void emit_resize(Lowering& l, const Modes& m, const std::vector<float>& scales, 
   l.require(m.interpolation == "nearest" || m.interpolation == "linear" || m.interpolation == "cubic",
             fmt::format("its mode '{}' is not supported", printable(m.interpolation)));
   for (std::size_t d = 0; d < rank; ++d) {
-    l.require(sizes[d] > 0 && (sizes[d] <= kMaxResizedSide || sizes[d] == in[d]),
+    l.require((sizes[d] > 0 || in[d] == 0) && (sizes[d] <= kMaxResizedSide || sizes[d] == in[d]),
               fmt::format("its output would be {}", to_string(sizes)));
     l.require(!m.antialias || sizes[d] >= in[d], "antialias is not supported when shrinking");
+  }
+  if (element_count(in) == 0) {  // as many pictures as were found
+    l.set_output(0, l.constant(Constant{DataType::kF32, sizes, {}, {}}));
+    return;
   }
   const auto span = [&](std::size_t d) { return m.region.empty() ? Span{} : Span{m.region[d], m.region[d + rank]}; };
   const auto whole = [&](std::size_t d) { return span(d).from == 0.0F && span(d).to == 1.0F; };
@@ -188,7 +192,7 @@ void by_scales(Lowering& l, const Modes& m, const std::vector<float>& scales) {
   Shape sizes;
   for (std::size_t d = 0; d < in.size(); ++d) {
     const double size = std::floor(static_cast<double>(in[d]) * static_cast<double>(scales[d]));
-    l.require(scales[d] > 0 && size >= 1 && size <= static_cast<double>(kMaxValueElements),
+    l.require(scales[d] > 0 && (size >= 1 || in[d] == 0) && size <= static_cast<double>(kMaxValueElements),
               fmt::format("its scale {} is out of range", scales[d]));
     sizes.push_back(static_cast<std::int64_t>(size));
   }
@@ -200,7 +204,7 @@ void by_sizes(Lowering& l, const Modes& m, const Shape& sizes) {
   l.require(sizes.size() == in.size(), fmt::format("its sizes do not fit its input {}", to_string(in)));
   std::vector<float> scales;
   for (std::size_t d = 0; d < in.size(); ++d)
-    scales.push_back(static_cast<float>(sizes[d]) / static_cast<float>(in[d]));
+    scales.push_back(in[d] == 0 ? 1.0F : static_cast<float>(sizes[d]) / static_cast<float>(in[d]));
   emit_resize(l, m, scales, sizes);
 }
 

@@ -268,29 +268,6 @@ void cumulative_sum(Lowering& l) {
   l.set_output(0, l.emit(sum, {x}, l.shape(x)));
 }
 
-void grid_sample(Lowering& l) {
-  const ValueId x = l.input(0), grid = l.input(1);
-  const Shape in = l.shape(x), to = l.shape(grid);
-  l.require(in.size() == 4 && to.size() == 4 && to[3] == 2 && to[0] == in[0],
-            fmt::format("its input {} and grid {} are no pictures", to_string(in), to_string(to)));
-  GridSample o;
-  const std::string mode = l.text("mode", "linear"), padding = l.text("padding_mode", "zeros");
-  if (mode == "nearest")
-    o.mode = GridSample::Mode::kNearest;
-  else if (mode == "cubic" || mode == "bicubic")
-    o.mode = GridSample::Mode::kCubic;
-  else
-    l.require(mode == "linear" || mode == "bilinear", fmt::format("its mode '{}' is not supported", printable(mode)));
-  if (padding == "border")
-    o.padding = GridSample::Padding::kBorder;
-  else if (padding == "reflection")
-    o.padding = GridSample::Padding::kReflection;
-  else
-    l.require(padding == "zeros", fmt::format("its padding_mode '{}' is not supported", printable(padding)));
-  o.align_corners = l.integer("align_corners", 0) != 0;
-  l.set_output(0, l.emit(o, {x, grid}, {in[0], in[1], to[1], to[2]}));
-}
-
 void one_hot(Lowering& l) {
   const Constant& given = known(l, 1);
   l.require(element_count(given.shape) == 1, "its depth is not one number");
@@ -363,7 +340,6 @@ const std::vector<HandlerEntry>& selection_handlers() {
       {"NonMaxSuppression", non_max_suppression, kTail},
       {"CumSum", cumulative_sum},
       {"EyeLike", eye_like},
-      {"GridSample", grid_sample, "two spatial dimensions"},
       {"OneHot", one_hot},
       {"Trilu", triangle},
   };

@@ -1,5 +1,4 @@
-// Handlers of the node types that choose by values: the best of a line, boxes, what is not zero; and sampling and
-// running sums.
+// Handlers of the node types that choose by values: the best of a line, boxes, what is not zero; and running sums.
 //
 // Threads: as Lowering, one thread during lower_model(). Private to infer/graph/.
 #pragma once

@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "base/error.hpp"
+#include "infer/graph/folding.hpp"
 #include "infer/graph/lower_control.hpp"
 #include "infer/graph/lower_einsum.hpp"
 #include "infer/graph/lower_elementwise.hpp"
@@ -18,10 +19,10 @@
 #include "infer/graph/lower_normalization.hpp"
 #include "infer/graph/lower_quantized.hpp"
 #include "infer/graph/lower_resize.hpp"
+#include "infer/graph/lower_sampling.hpp"
 #include "infer/graph/lower_selection.hpp"
 #include "infer/graph/lower_sequence.hpp"
 #include "infer/graph/read_tensor.hpp"
-#include "infer/graph/reference.hpp"
 #include "infer/onnx/cut.hpp"
 #include "infer/onnx/input.hpp"
 
@@ -31,35 +32,6 @@ namespace {
 using base::Error;
 using base::ErrorKind;
 
-// Elements that evaluate() reads and writes for `op`; a double, since the factors come from the file.
-double folding_steps(const Graph& graph, const Op& op, const Shape& shape) {
-  const auto product = [](const Shape& s, std::size_t from) {
-    double p = 1;
-    for (std::size_t d = from; d < s.size(); ++d) p *= static_cast<double>(s[d]);
-    return p;
-  };
-  const auto area = [](const Pair2& kernel) { return static_cast<double>(kernel.y) * static_cast<double>(kernel.x); };
-  const auto of = [&](std::size_t i) -> const Shape& { return graph.shape(op.inputs[i]); };
-  double each = 1;
-  if (std::holds_alternative<Conv>(op.operation)) each = product(of(1), 1);
-  if (const auto* c = std::get_if<ConvTranspose>(&op.operation)) {
-    each = static_cast<double>(of(0)[1]) / c->groups * area(c->kernel);
-  }
-  if (std::holds_alternative<MatMul>(op.operation)) {
-    // A third of a nanosecond where other steps take some three, and fifty for each row.
-    each = static_cast<double>(of(0).back()) / 8 + 16 / std::max(static_cast<double>(shape.back()), 1.0);
-  }
-  if (const auto* p = std::get_if<Pool>(&op.operation)) each = area(p->kernel);
-  if (const auto* r = std::get_if<Resize>(&op.operation)) each = static_cast<double>(r->y.taps) * r->x.taps;
-  if (std::holds_alternative<TopK>(op.operation)) each = 32;
-  if (std::holds_alternative<GridSample>(op.operation)) each = 64;
-  double steps = product(shape, 0) * each;
-  for (const ValueId id : op.inputs) {
-    if (id != kNoValue) steps += product(graph.shape(id), 0);
-  }
-  return steps;
-}
-
 }  // namespace
 
 const std::map<std::string_view, HandlerEntry>& handlers() {
@@ -68,7 +40,7 @@ const std::map<std::string_view, HandlerEntry>& handlers() {
     for (const auto* family :
          {&network_handlers(), &normalization_handlers(), &quantized_handlers(), &resize_handlers(),
           &elementwise_handlers(), &movement_handlers(), &indexing_handlers(), &selection_handlers(),
-          &einsum_handlers(), &control_handlers(), &fused_handlers(), &sequence_handlers()}) {
+          &sampling_handlers(), &einsum_handlers(), &control_handlers(), &fused_handlers(), &sequence_handlers()}) {
       for (const HandlerEntry& entry : *family) table.emplace(entry.type, entry);
     }
     return table;
@@ -76,8 +48,8 @@ const std::map<std::string_view, HandlerEntry>& handlers() {
   return kHandlers;
 }
 
-Lowering::Lowering(const OnnxFile& file, TensorSpec input)
-    : file_(file), input_(std::move(input)), opset_(file.opset()) {
+Lowering::Lowering(const OnnxFile& file, TensorSpec input, const FoldOptions& options)
+    : file_(file), input_(std::move(input)), options_(options), opset_(file.opset()) {
   const onnx::GraphProto& graph = file.proto.graph();
   for (const auto& tensor : graph.initializer()) initializers_.emplace(tensor.name(), &tensor);
   for (const auto& declared : graph.input()) {
@@ -223,11 +195,11 @@ ValueId Lowering::emit(Operation operation, std::vector<ValueId> inputs, Shape s
     std::int64_t held = kMaxFoldedElements;
     for (const ValueId id : op.inputs) held = std::max(held, id == kNoValue ? 0 : element_count(graph_.shape(id)));
     require(count <= held, fmt::format("folding it would make a constant of {} elements", count));
-    spend(folding_steps(graph_, op, shape));
+    spend(folding_steps(graph_, op, shape, options_));
     std::vector<const Constant*> constants;
     for (const ValueId id : op.inputs) constants.push_back(id == kNoValue ? nullptr : graph_.value(id).constant.get());
     try {
-      return constant(evaluate(op, constants, shape));
+      return constant(infer::fold(op, constants, shape, options_));
     } catch (const Error& error) {
       throw Error(ErrorKind::kModel, fmt::format("{}: {}", file_.path, error.what()));
     }
@@ -287,9 +259,11 @@ ValueId Lowering::as_whole(ValueId x) {
   const Constant* c = graph_.value(x).constant.get();
   if (c == nullptr) return unary(x, {Function::kTruncate, 0, 0});
   Constant result{DataType::kI64, c->shape, {}, {}};
+  // ONNX leaves open what becomes of numbers that no integer holds. A box without an area has such a one where its size
+  // decides in which map of features it is looked for, and is left out later.
+  constexpr float kMost = 9.0e18F;
   for (const float v : c->f32) {
-    require(std::abs(v) < 9.0e18F, "a number to cast does not fit an integer");
-    result.i64.push_back(static_cast<std::int64_t>(v));
+    result.i64.push_back(v == v ? static_cast<std::int64_t>(std::clamp(v, -kMost, kMost)) : 0);
   }
   return constant(std::move(result));
 }
@@ -303,8 +277,7 @@ ValueId Lowering::integer(std::int64_t value) { return constant(Constant{DataTyp
 
 void Lowering::spend(double folding_steps) {
   folding_steps_ += folding_steps;
-  require(folding_steps_ <= static_cast<double>(kMaxFoldingSteps),
-          "folding the model's constants up to here takes too long");
+  require(folding_steps_ <= options_.most_steps, "folding the model's constants up to here takes too long");
 }
 
 ValueId Lowering::emit_pictures(const Operation& operation, const std::vector<ValueId>& inputs, const Shape& to) {
@@ -406,14 +379,7 @@ void Lowering::refuse(const std::string& why) const {
                                                   : fmt::format("{}: {}: {}", file_.path, node_text(*node_), why));
 }
 
-void Lowering::refuse_foreign() const {
-  if (node_->op_type() == "RoiAlign" || node_->op_type() == "MaxRoiPool") {
-    refuse(
-        "it looks at the picture again for each box of a first stage; camd runs detectors of one stage only, such as "
-        "YOLO, RT-DETR, RetinaNet or FCOS");
-  }
-  refuse("camd's own engines do not have this operator");
-}
+void Lowering::refuse_foreign() const { refuse("camd's own engines do not have this operator"); }
 
 // ---- The whole graph
 
@@ -514,12 +480,53 @@ LoweredShapes Lowering::shapes() {
   return result;
 }
 
+// What a second stage of a detector makes of each of a thousand boxes is some 50 MB a tensor: lets those go that no
+// node will read. `large`: those that are still there; `next`: the first value that the node may have made.
+ValueId Lowering::let_go_after(const onnx::NodeProto& node, ValueId next, std::vector<ValueId>& large) {
+  constexpr std::int64_t kLarge = 1 << 16;
+  const auto end = static_cast<ValueId>(graph_.values.size());
+  bool changed = false;
+  for (ValueId id = next; id < end; ++id) {
+    if (!graph_.is_constant(id) || element_count(graph_.shape(id)) < kLarge) continue;
+    large.push_back(id);
+    changed = true;
+  }
+  for_each_read(node, [&](const std::string& name) {
+    const auto made = names_.find(name);
+    if (--reads_[name] > 0 || made == names_.end()) return;
+    changed = changed || std::find(large.begin(), large.end(), made->second) != large.end();
+  });
+  if (!changed) return end;
+  std::unordered_set<ValueId> held;
+  for (const auto& [name, id] : names_) {
+    const auto left = reads_.find(name);
+    if (left != reads_.end() && left->second > 0) held.insert(id);
+  }
+  for (const auto& [name, parts] : sequences_) held.insert(parts.begin(), parts.end());
+  for (const auto& [of, id] : made_of_) held.insert(id);
+  for (const auto& [of, id] : operands_) held.insert(id);
+  large.erase(std::remove_if(large.begin(), large.end(),
+                             [&](ValueId id) {
+                               if (held.count(id) > 0) return false;
+                               constant_elements_ -= element_count(graph_.shape(id));
+                               graph_.values[static_cast<std::size_t>(id)].constant.reset();
+                               return true;
+                             }),
+              large.end());
+  return end;
+}
+
 std::vector<std::shared_ptr<const Constant>> Lowering::fold(
     const std::map<std::string, std::shared_ptr<const Constant>>& known) {
   const onnx::GraphProto& graph = file_.proto.graph();
   count_reads(std::vector<bool>(static_cast<std::size_t>(graph.node_size()), true));
   for (const auto& [name, constant] : known) names_.emplace(name, add_value({name, constant->shape, constant}));
-  for (const auto& node : graph.node()) lower(node);
+  auto next = static_cast<ValueId>(graph_.values.size());
+  std::vector<ValueId> large;
+  for (const auto& node : graph.node()) {
+    lower(node);
+    next = let_go_after(node, next, large);
+  }
   std::vector<std::shared_ptr<const Constant>> results;
   for (const auto& output : graph.output()) results.push_back(graph_.value(find(output.name())).constant);
   return results;

@@ -25,7 +25,7 @@ namespace camd::infer {
 
 class Lowering {
  public:
-  Lowering(const OnnxFile& file, TensorSpec input);
+  Lowering(const OnnxFile& file, TensorSpec input, const FoldOptions& options = {});
   [[nodiscard]] Graph run();
   // As lowered_shapes().
   [[nodiscard]] LoweredShapes shapes();
@@ -137,9 +137,11 @@ class Lowering {
   [[nodiscard]] bool makes_whole(const Op& op) const;
   [[nodiscard]] ValueId as_operand(ValueId id);
   [[nodiscard]] ValueId made_at_run_time(ValueId constant);
+  [[nodiscard]] ValueId let_go_after(const onnx::NodeProto& node, ValueId next, std::vector<ValueId>& large);
 
   const OnnxFile& file_;
   TensorSpec input_;
+  FoldOptions options_;
   int opset_ = 0;
   Graph graph_;
   std::unordered_map<std::string, ValueId> names_;

@@ -35,9 +35,34 @@ void names_made_inside(const onnx::NodeProto& node, std::set<std::string>& names
   }
 }
 
+// A weight that the second stage of a detector multiplies with, some ten million numbers, is turned once and not for
+// each picture.
+void turn_weights(onnx::NodeProto& node, std::map<std::string, std::shared_ptr<const Constant>>& constants) {
+  if (node.op_type() != "Gemm" || node.input_size() < 2) return;
+  const auto weight = constants.find(node.input(1));
+  const auto turn = std::find_if(node.attribute().begin(), node.attribute().end(),
+                                 [](const auto& attribute) { return attribute.name() == "transB"; });
+  if (weight == constants.end() || turn == node.attribute().end() || turn->i() == 0) return;
+  const Constant& from = *weight->second;
+  if (from.type != DataType::kF32 || from.shape.size() != 2) return;
+  // A name that no file can hold.
+  const std::string name = std::string(1, '\0') + node.input(1);
+  if (constants.count(name) == 0) {
+    Constant to{DataType::kF32, {from.shape[1], from.shape[0]}, std::vector<float>(from.f32.size()), {}};
+    const auto rows = static_cast<std::size_t>(from.shape[0]), columns = static_cast<std::size_t>(from.shape[1]);
+    for (std::size_t r = 0; r < rows; ++r) {
+      for (std::size_t c = 0; c < columns; ++c) to.f32[c * rows + r] = from.f32[r * columns + c];
+    }
+    constants[name] = std::make_shared<const Constant>(std::move(to));
+  }
+  node.set_input(1, name);
+  node.mutable_attribute(static_cast<int>(turn - node.attribute().begin()))->set_i(0);
+}
+
 }  // namespace
 
-std::vector<std::shared_ptr<const Constant>> Tail::run(const std::vector<Constant>& values) const {
+std::vector<std::shared_ptr<const Constant>> Tail::run(const std::vector<Constant>& values,
+                                                       const FoldOptions& options) const {
   auto known = constants_;
   for (std::size_t i = 0; i < reads_.size(); ++i) {
     auto value = std::make_shared<Constant>(values[i]);
@@ -48,7 +73,7 @@ std::vector<std::shared_ptr<const Constant>> Tail::run(const std::vector<Constan
     }
     known[reads_[i]] = std::move(value);
   }
-  return fold_graph(file_, known);
+  return fold_graph(file_, known, options);
 }
 
 std::optional<SplitModel> split_model(const OnnxFile& file, const TensorSpec& input) {
@@ -89,6 +114,7 @@ std::optional<SplitModel> split_model(const OnnxFile& file, const TensorSpec& in
   }
   if (!fits || cut.empty() || tail.makes_.empty()) return std::nullopt;
   tail.constants_ = std::move(lowered.constants);
+  for (onnx::NodeProto& node : *tail.file_.proto.mutable_graph()->mutable_node()) turn_weights(node, tail.constants_);
   split.head = file;
   cut_graph(file.path, *split.head.proto.mutable_graph(), cut);
   // Engines put out f32, whatever the file says of a tensor inside it.

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "infer/graph/graph.hpp"
+#include "infer/graph/lower_model.hpp"
 #include "infer/onnx/file.hpp"
 
 namespace camd::infer {
@@ -25,7 +26,8 @@ class Tail {
   [[nodiscard]] const std::vector<std::string>& makes() const noexcept { return makes_; }
   // `values[i]` holds the f32 elements of reads()[i], of the shape that the head's engine gives it. Returns the values
   // of makes(): f32, or i64 for whole numbers and truths. Throws Error(kModel).
-  [[nodiscard]] std::vector<std::shared_ptr<const Constant>> run(const std::vector<Constant>& values) const;
+  [[nodiscard]] std::vector<std::shared_ptr<const Constant>> run(const std::vector<Constant>& values,
+                                                                 const FoldOptions& options = {}) const;
 
  private:
   friend struct SplitModel;

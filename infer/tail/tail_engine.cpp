@@ -44,8 +44,13 @@ void place_in(const Constant& value, const Shape& room, float* out) {
 
 class TailEngine final : public Engine {
  public:
-  TailEngine(const OnnxFile& file, SplitModel split, device::Device& device, std::unique_ptr<Engine> head)
-      : device_(device), model_(describe_model(file)), split_(std::move(split)), head_(std::move(head)) {
+  TailEngine(const OnnxFile& file, SplitModel split, device::Device& device, std::unique_ptr<Engine> head,
+             void (*product)(const Product&))
+      : device_(device),
+        model_(describe_model(file)),
+        split_(std::move(split)),
+        head_(std::move(head)),
+        options_{kTailSteps, product} {
     const auto index_of = [&](const std::string& name) {
       const auto& outputs = split_.head.proto.graph().output();
       const auto found = std::find_if(outputs.begin(), outputs.end(), [&](const auto& o) { return o.name() == name; });
@@ -83,17 +88,43 @@ class TailEngine final : public Engine {
   [[nodiscard]] std::unique_ptr<Execution> make_execution_for(Goal goal) override;
 
   [[nodiscard]] const Tail& tail() const noexcept { return split_.tail; }
+  [[nodiscard]] Values run_tail(const std::vector<Constant>& values) const { return tail().run(values, options_); }
   [[nodiscard]] Engine& head() const noexcept { return *head_; }
   [[nodiscard]] const std::vector<std::size_t>& reads() const noexcept { return reads_; }
   [[nodiscard]] const std::vector<Source>& sources() const noexcept { return sources_; }
 
   void tell_failure(const char* why) noexcept {
     if (told_.exchange(true)) return;
-    base::log().warn("{}: the tail on the host failed on a picture, which counts as nothing found: {}", model_.path,
-                     why);
+    const char* const advice = tail().makes().size() > 3 ? "; to leave out what else it makes than boxes, scores and "
+                                                           "classes, name those three outputs in model.cut_at"
+                                                         : "";
+    base::log().warn("{}: the tail on the host failed on a picture, which counts as nothing found: {}{}", model_.path,
+                     why, advice);
   }
 
  private:
+  // How many rows an output has in each trial; nothing where its rank is 0.
+  [[nodiscard]] static std::vector<std::int64_t> rows_in(const std::vector<Values>& trials, std::size_t output) {
+    std::vector<std::int64_t> rows;
+    for (const Values& trial : trials) {
+      if (!trial[output]->shape.empty()) rows.push_back(trial[output]->shape[0]);
+    }
+    return rows;
+  }
+
+  // The rows of an output [?,4] or wider whose number the file leaves open: one in all trials may be more in others,
+  // and other outputs that have as many are beside it. Empty where there is no such output.
+  [[nodiscard]] std::vector<std::int64_t> rows_of_boxes(const std::vector<Values>& trials) const {
+    for (std::size_t o = 0; o < tail().makes().size(); ++o) {
+      const auto declared = std::find_if(model_.outputs.begin(), model_.outputs.end(),
+                                         [&](const TensorSpec& spec) { return spec.name == tail().makes()[o]; });
+      const Shape& shape = trials[0][o]->shape;
+      const bool open = declared->shape.size() == 2 && declared->shape[0] < 0;
+      if (open && shape.size() == 2 && shape[1] >= 4 && shape[1] <= 7) return rows_in(trials, o);
+    }
+    return {};
+  }
+
   // Runs the tail on made-up values. The dimensions that the file leaves open, or that differ, get room.
   [[nodiscard]] std::vector<Shape> rooms_of_outputs() const {
     std::vector<Values> trials;
@@ -110,17 +141,20 @@ class TailEngine final : public Engine {
         values.push_back(std::move(c));
       }
       try {
-        trials.push_back(tail().run(values));
+        trials.push_back(run_tail(values));
       } catch (const Error& error) {
         why = error.what();
       }
     }
     if (trials.empty()) throw Error(ErrorKind::kModel, why);
+    const std::vector<std::int64_t> boxes = rows_of_boxes(trials);
     std::vector<Shape> rooms;
     for (std::size_t o = 0; o < tail().makes().size(); ++o) {
       const auto declared = std::find_if(model_.outputs.begin(), model_.outputs.end(),
                                          [&](const TensorSpec& spec) { return spec.name == tail().makes()[o]; });
       Shape room = trials[0][o]->shape;
+      const bool of_boxes = !boxes.empty() && !room.empty() && declared->shape.size() == room.size() &&
+                            declared->shape[0] < 0 && rows_in(trials, o) == boxes;
       // A row's width, which is as the trials have it even where the file leaves it open.
       const auto first = static_cast<std::size_t>(
           std::find_if(room.begin(), room.end(), [](std::int64_t size) { return size != 1; }) - room.begin());
@@ -133,10 +167,14 @@ class TailEngine final : public Engine {
           differs = differs || trial[o]->shape[d] != trials[0][o]->shape[d];
           room[d] = std::max(room[d], trial[o]->shape[d]);
         }
-        const bool width = d + 1 == room.size() && d > first;
-        const bool open = declared->shape.size() == room.size() && declared->shape[d] < 0 && room[d] != 1 && !width;
+        const bool width = (d + 1 == room.size() && d > first) || (of_boxes && d > 0);
+        const bool open = declared->shape.size() == room.size() && declared->shape[d] < 0 &&
+                          (room[d] != 1 || (of_boxes && d == 0)) && !width;
         if (differs || open) room[d] = std::max(room[d], kTailRows);
       }
+      // A mask for each box is as large as the picture.
+      if (of_boxes && element_count(room) > kMaxFoldedElements)
+        room[0] = std::max<std::int64_t>(kMaxFoldedElements / (element_count(room) / room[0]), 1);
       if (element_count(room) > kMaxFoldedElements) {
         throw Error(ErrorKind::kModel, fmt::format("{}: output '{}' has no bound below {}", model_.path,
                                                    printable(tail().makes()[o]), to_string(room)));
@@ -150,6 +188,7 @@ class TailEngine final : public Engine {
   ModelDescription model_;
   SplitModel split_;
   std::unique_ptr<Engine> head_;
+  FoldOptions options_;
   std::vector<std::size_t> reads_;  // of the head's outputs
   std::vector<Source> sources_;     // of outputs_
   std::vector<TensorSpec> outputs_;
@@ -233,7 +272,7 @@ class TailExecution final : public Execution {
         const void* from = in_place_ ? head_->output(engine_.reads()[k]).data : read_[k].data();
         std::memcpy(values_[k].f32.data(), from, values_[k].f32.size() * sizeof(float));
       }
-      const Values made = engine_.tail().run(values_);
+      const Values made = engine_.run_tail(values_);
       for (std::size_t i = 0; i < engine_.outputs().size(); ++i) {
         const auto& source = engine_.sources()[i];
         if (source.of_tail) place_in(*made[source.index], engine_.outputs()[i].shape, room(i));
@@ -264,11 +303,11 @@ std::unique_ptr<Execution> TailEngine::make_execution_for(Goal goal) {
 
 }  // namespace
 
-std::unique_ptr<Engine> make_tail_engine(
-    const OnnxFile& file, SplitModel split, device::Device& device,
-    const std::function<std::unique_ptr<Engine>(const OnnxFile& head)>& make_head) {
+std::unique_ptr<Engine> make_tail_engine(const OnnxFile& file, SplitModel split, device::Device& device,
+                                         const std::function<std::unique_ptr<Engine>(const OnnxFile& head)>& make_head,
+                                         void (*product)(const Product&)) {
   std::unique_ptr<Engine> head = make_head(split.head);
-  return std::make_unique<TailEngine>(file, std::move(split), device, std::move(head));
+  return std::make_unique<TailEngine>(file, std::move(split), device, std::move(head), product);
 }
 
 std::string describe_tail(const SplitModel& split) {

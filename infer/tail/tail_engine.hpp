@@ -17,12 +17,15 @@
 namespace camd::infer {
 
 inline constexpr std::int64_t kTailRows = 1024;
+// Steps that a tail takes for one picture, some two to four seconds.
+inline constexpr double kTailSteps = 1 << 30;
 
-// `make_head` makes the engine of the head, with f32 outputs. Throws Error(kModel) where the tail does not run, and
-// what make_head() throws.
+// `make_head` makes the engine of the head, with f32 outputs; `product` multiplies matrices (FoldOptions::product).
+// Throws Error(kModel) where the tail does not run, and what make_head() throws.
 [[nodiscard]] std::unique_ptr<Engine> make_tail_engine(
     const OnnxFile& file, SplitModel split, device::Device& device,
-    const std::function<std::unique_ptr<Engine>(const OnnxFile& head)>& make_head);
+    const std::function<std::unique_ptr<Engine>(const OnnxFile& head)>& make_head,
+    void (*product)(const Product&) = nullptr);
 
 // For messages: what of the model the tail makes, and why.
 [[nodiscard]] std::string describe_tail(const SplitModel& split);

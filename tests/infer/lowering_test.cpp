@@ -387,15 +387,14 @@ TEST(Hostile, ALoopWithoutAGraphIsRefusedByName) {
   EXPECT_THAT(refusal(b, {1, 3, 4, 4}), EndsWith("Loop (node 'again'): its graph is missing"));
 }
 
-// As Faster R-CNN begins: a choice of boxes, which the host could do, in front of what nothing can.
-TEST(Lowering, TwoStagesAreRefusedByTheOperatorThatNoEngineHas) {
+// A choice of boxes, which the host could do, in front of what nothing can.
+TEST(Lowering, AModelIsRefusedByTheOperatorThatNoEngineHas) {
   OnnxBuilder b;
   b.input("x", {1, 3, 4, 4}).node("NonZero", {"x"}, {"chosen"}, "choose");
   b.node("Cast", {"chosen"}, {"boxes"}).integer("to", onnx::TensorProto::FLOAT);
-  b.node("RoiAlign", {"x", "boxes", "chosen"}, {"y"}, "second").output("y", {});
+  b.node("MaxRoiPool", {"x", "boxes"}, {"y"}, "second").output("y", {});
   EXPECT_THAT(refusal(b, {1, 3, 4, 4}),
-              EndsWith("RoiAlign (node 'second'): it looks at the picture again for each box of a first stage; camd "
-                       "runs detectors of one stage only, such as YOLO, RT-DETR, RetinaNet or FCOS"));
+              EndsWith("MaxRoiPool (node 'second'): camd's own engines do not have this operator"));
 }
 
 TEST(Hostile, FoldingThatWouldTakeForeverIsRefused) {

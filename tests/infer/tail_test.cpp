@@ -17,6 +17,7 @@ namespace {
 using test::OnnxBuilder;
 using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::FloatEq;
 using ::testing::HasSubstr;
 
 // Scores are the first channel of each pixel, boxes its position: those above 0.5 are put out, as [count, 2] places.
@@ -166,6 +167,52 @@ TEST_F(TailEngineTest, TakesTheBranchThatThePictureDecides) {
   }
   // The branches read the picture itself, which no head puts out.
   EXPECT_FALSE(split_model(b.file(), {"x", {1, 3, 2, 4}, DataType::kF32}));
+}
+
+// Two stages: one box for each bright pixel, all the same, which a mean of the picture and a product read.
+OnnxBuilder two_stages() {
+  OnnxBuilder b;
+  b.opset(16).input("x", {1, 3, 2, 4}).weight("half", {}, {0.5F}).node("Relu", {"x"}, {"features"});
+  b.integers("zero", {1}, {0}).integers("one", {1}, {1}).integers("two", {1}, {2}).integers("channel", {1}, {1});
+  b.node("Slice", {"features", "zero", "one", "channel"}, {"red"}).node("Greater", {"red", "half"}, {"bright"});
+  b.node("NonZero", {"bright"}, {"places"}, "found").node("Shape", {"places"}, {"size"});
+  b.node("Slice", {"size", "one", "two"}, {"count"}).integers("four", {1}, {4});
+  b.node("Concat", {"count", "four"}, {"of_boxes"}).integer("axis", 0).weight("whole", {1, 4}, {0, 0, 4, 2});
+  b.node("Expand", {"whole", "of_boxes"}, {"boxes"}).node("ConstantOfShape", {"count"}, {"pictures_f"});
+  b.node("Cast", {"pictures_f"}, {"pictures"}).integer("to", onnx::TensorProto::INT64);
+  b.node("RoiAlign", {"features", "boxes", "pictures"}, {"seen"}, "second").integer("sampling_ratio", 2);
+  b.node("Flatten", {"seen"}, {"means"}).weight("w", {2, 3}, {1, 10, 100, 0, 0, 1}).weight("bias", {2}, {0.5F, 0});
+  b.node("Gemm", {"means", "w", "bias"}, {"scores"}).integer("transB", 1).output("scores", {-1, 2});
+  return b.output("boxes", {-1, 4});
+}
+
+TEST_F(TailEngineTest, LooksAtThePictureAgainForEachBoxOfTheFirstStage) {
+  const auto made = engine(two_stages());
+  EXPECT_EQ(to_string(made->outputs()[0].shape), "[1024,2]");
+  EXPECT_EQ(to_string(made->outputs()[1].shape), "[1024,4]");
+  std::vector<float> picture(24, 0.0F);
+  picture[1] = picture[6] = 0.8F;  // the mean of the first channel is 0.2
+  std::fill(picture.begin() + 8, picture.begin() + 16, 0.3F);
+  std::fill(picture.begin() + 16, picture.end(), 0.4F);
+  const std::vector<float> scores = run(*made, *device_, picture, 0);
+  EXPECT_THAT(std::vector<float>(scores.begin(), scores.begin() + 5),
+              ElementsAre(FloatEq(43.7F), FloatEq(0.4F), FloatEq(43.7F), FloatEq(0.4F), -1));
+  EXPECT_THAT(run(*made, *device_, std::vector<float>(24, 0.0F), 0), Each(-1)) << "no boxes";
+}
+
+// One box in each of the trials: what else is as long as a list of boxes has room as well.
+TEST_F(TailEngineTest, GivesRoomForMoreBoxesThanTheTrialsFound) {
+  OnnxBuilder b;
+  b.input("x", {1, 3, 2, 4}).integers("as_scores", {3}, {1, 3, 8}).node("Reshape", {"x", "as_scores"}, {"scores"});
+  b.integers("row", {1}, {0}).integers("one", {1}, {1}).integers("axis", {1}, {1});
+  b.node("Slice", {"scores", "row", "one", "axis"}, {"red"}).weight("boxes", {1, 8, 4}, std::vector<float>(32, 1));
+  b.node("NonMaxSuppression", {"boxes", "red", "one"}, {"chosen"}, "nms").integers("place", {}, {2});
+  b.node("Gather", {"chosen", "place"}, {"index"}).integer("axis", 1).integers("eight", {2}, {8, 4});
+  b.node("Reshape", {"boxes", "eight"}, {"all"}).node("Gather", {"all", "index"}, {"kept"}).output("kept", {-1, 4});
+  b.output("index", {-1}, onnx::TensorProto::INT64);
+  const auto made = engine(b);
+  EXPECT_EQ(to_string(made->outputs()[0].shape), "[1024,4]");
+  EXPECT_EQ(to_string(made->outputs()[1].shape), "[1024]");
 }
 
 TEST(NodesOutOfOrder, AreBroughtIntoOrder) {
