@@ -124,16 +124,20 @@ std::string as_lines(const std::string& keys) {
 }
 
 // Beside boxes with one score each a list of whole numbers holds classes and the other one scores, as torchvision
-// exports them, whose names tell nothing. Null for other outputs.
+// exports them, whose names tell nothing; masks and key points may stand beside them. Null for other outputs.
 nlohmann::json lists_by_type(const std::vector<infer::TensorSpec>& outputs) {
   nlohmann::json roles;
+  std::size_t lists = 0, boxes = 0;
   for (const infer::TensorSpec& output : outputs) {
+    if (output.shape.size() >= 2 && output.shape.back() == 4) ++boxes;
     const bool whole = output.type == infer::DataType::kI64 || output.type == infer::DataType::kI32 ||
                        output.type == infer::DataType::kU8;
-    if (output.shape.size() == 1 || (output.shape.size() == 2 && output.shape[0] == 1))
-      roles[whole ? "cls" : "obj"] = output.name;
+    if (output.shape.size() != 1 && (output.shape.size() != 2 || output.shape[0] != 1)) continue;
+    roles[whole ? "cls" : "obj"] = output.name;
+    ++lists;
   }
-  return outputs.size() == 3 && roles.size() == 2 ? roles : nlohmann::json();
+  const bool fits = lists == 2 && roles.size() == 2 && (outputs.size() == 3 || boxes == 1);
+  return fits ? roles : nlohmann::json();
 }
 
 // How a detector of that kind is fed, where the graph takes bytes and scales them itself.

@@ -119,7 +119,7 @@ TEST_F(ProposedCard, FeedsPicturesAsTheExportersFamilyIsFed) {
 }
 
 // As torchvision's SSD, RetinaNet and FCOS.
-TEST_F(ProposedCard, TellsScoresFromClassesByTheTypesOfListsThatHaveNoNames) {
+OnnxBuilder lists_without_names() {
   OnnxBuilder b;
   b.input("x", {1, 3, 64, 64}).weight("0", {}, {0}).node("ReduceMean", {"x"}, {"m"}).integer("keepdims", 0);
   b.node("Mul", {"m", "0"}, {"nothing"}).weight("corners", {2, 4}, {4, 4, 20, 30, 8, 9, 60, 50});
@@ -128,6 +128,23 @@ TEST_F(ProposedCard, TellsScoresFromClassesByTheTypesOfListsThatHaveNoNames) {
   b.node("Cast", {"n"}, {"7"}).integer("to", onnx::TensorProto::INT64);
   b.node("Add", {"nothing", "certainties"}, {"8"});
   b.output("9", {2, 4}).output("7", {2}, onnx::TensorProto::INT64).output("8", {2});
+  return b;
+}
+
+TEST_F(ProposedCard, TellsScoresFromClassesByTheTypesOfListsThatHaveNoNames) {
+  config::Config c = config(lists_without_names(), "", "");
+  const auto proposal = Proposer().complete(c);
+  ASSERT_TRUE(proposal);
+  EXPECT_EQ(proposal->card,
+            "layout: rows\noutputs: {\"cls\":\"7\",\"obj\":\"8\"}\ninput: {color: rgb, scale: 0.00392157}\n");
+}
+
+// As torchvision's Mask R-CNN and Keypoint R-CNN.
+TEST_F(ProposedCard, ReadsTheBoxesBesideMasksAndKeyPoints) {
+  OnnxBuilder b = lists_without_names();
+  b.weight("masks", {2, 1, 8, 8}, std::vector<float>(128, 0.5F)).node("Add", {"nothing", "masks"}, {"6"});
+  b.weight("points", {2, 17}, std::vector<float>(34, 3)).node("Add", {"nothing", "points"}, {"5"});
+  b.output("6", {2, 1, 8, 8}).output("5", {2, 17});
   config::Config c = config(b, "", "");
   const auto proposal = Proposer().complete(c);
   ASSERT_TRUE(proposal);
