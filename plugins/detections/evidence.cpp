@@ -54,9 +54,17 @@ void for_each_anchor(const Decoder& decoder, Visit&& visit) {
   }
 }
 
-// The objectness first, where there is one, then each class.
+// Boxes and classes in one tensor.
+bool is_fused(const Decoder& decoder) {
+  const Level& level = decoder.levels().front();
+  return level.head(Role::kCls).bound() && level.head(Role::kCls).output == level.head(Role::kBox).output;
+}
+
+// The objectness first, where there is one, then each class. Rows of boxes and classes in one have no background: what
+// stands there is no score.
 std::vector<Range> score_ranges(const Decoder& decoder, const TensorSet& tensors) {
   std::vector<Range> ranges;
+  const bool skips_first = is_fused(decoder) && decoder.scores().background();
   for (const Role role : {Role::kObj, Role::kCls}) {
     const std::size_t first = ranges.size();
     const int channels = decoder.levels().front().head(role).channels;
@@ -65,9 +73,11 @@ std::vector<Range> score_ranges(const Decoder& decoder, const TensorSet& tensors
       const Head& head = level.head(role);
       if (!head.bound() || !decoder.holds(tensors, c)) return;
       const float* values = tensors.data(head.output) + head.at(c.cell, c.anchor);
-      for (int k = 0; k < channels; ++k) ranges[first + static_cast<std::size_t>(k)].add(values[k * head.channel_step]);
+      for (int k = role == Role::kCls && skips_first ? 1 : 0; k < channels; ++k)
+        ranges[first + static_cast<std::size_t>(k)].add(values[k * head.channel_step]);
     });
   }
+  if (skips_first && !ranges.empty()) ranges.erase(ranges.begin());
   return ranges;
 }
 
@@ -248,6 +258,20 @@ bool has_angles(const Decoder& decoder, const TensorSet& tensors) {
     if (head.bound()) angles.add(tensors.data(head.output)[head.at(c.cell, c.anchor)]);
   });
   return !angles.empty() && !angles.is_probability() && !angles.whole;
+}
+
+bool has_levels(const Decoder& decoder, const TensorSet& tensors) {
+  constexpr float kMostLevels = 10.0F;
+  float last = 0.0F;
+  bool fits = true, first = true;
+  for_each_anchor(decoder, [&](const Level& level, const Candidate& c) {
+    const Head& head = level.head(Role::kCls);
+    const float at = tensors.data(head.output)[head.at(c.cell, c.anchor)];
+    fits = fits && (at == last || (!first && at == last + 1.0F));
+    last = at;
+    first = false;
+  });
+  return fits && last >= 1.0F && last < kMostLevels;
 }
 
 std::optional<std::string> objection(const Decoder& decoder, const Options& options, const camd_model& model,

@@ -41,4 +41,8 @@ enum class Background : std::uint8_t { kNone, kFirst, kLast };
 // all whole numbers, as those of classes.
 [[nodiscard]] bool has_angles(const Decoder& decoder, const TensorSet& tensors);
 
+// Whether the value between a box and its scores, which `decoder` takes for a background, is the number of the level
+// that the box is from: 0 for the first rows, then 1 and so on.
+[[nodiscard]] bool has_levels(const Decoder& decoder, const TensorSet& tensors);
+
 }  // namespace camd::plugins

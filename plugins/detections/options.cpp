@@ -293,6 +293,8 @@ const std::vector<KnownLayout>& known_layouts() {
       {"yolonas", kCorners},
       {"ppyoloe", kCorners},
       {"damoyolo", kCorners},
+      // The number of a box's level, in front of the scores, is where a background would be.
+      {"fcos", R"({"layout":"ssd","relative":false,"background":true})"},
       {"detr", R"({"layout":"ssd","boxes":"centre","scores":"logits","background":"last","nms":1})"},
       {"rtdetr", kQueries},
       {"dfine", kQueries},

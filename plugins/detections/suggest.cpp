@@ -125,6 +125,7 @@ const std::vector<Form>& forms() {
       fed({Layout::kSsd, "Ultra-Light and its kind; TensorFlow's SSDs add boxes: corners_yx"},
           "color: rgb, mean: [127, 127, 127], scale: 0.0078125, resize: stretch"),
       {Layout::kSsd, "YOLO-NAS, PP-YOLOE", "relative: false", BoxForm::kCorners, false},
+      named(Layout::kSsd, "fcos", "FCOS by LibreYOLO", kEfficientdetInput),
       fed({Layout::kSsd, "DETR; YOLOv8 to 26 in parts of the picture", "boxes: centre", BoxForm::kCentre},
           kStretchedInput),
       {Layout::kSsd, "YOLOv8 to 26", "boxes: centre, relative: false", BoxForm::kCentre, false},
@@ -204,6 +205,8 @@ struct Fit {
   }
   // Boxes that the graph has chosen.
   [[nodiscard]] bool is_rows() const { return form->layout == Layout::kRows; }
+  // The level of each box in front of its scores.
+  [[nodiscard]] bool is_fcos() const { return form->name == std::string_view("fcos"); }
   // Of classes alone, without boxes.
   [[nodiscard]] bool is_map() const { return form->layout == Layout::kFomo; }
   // [1,k,N] and not [1,N,k].
@@ -307,6 +310,7 @@ void drop_unlikely(std::vector<Fit>& fits, const camd_model& model, const Option
     if (!fit.fused()) return false;
     constexpr int kCoco = 80;
     const int classes = fit.decoder->scores().classes();
+    if (fit.is_fcos()) return fit.channels_first();
     // The background came from SSD's softmax, which has a tensor of its own.
     if (fit.form->layout == Layout::kSsd && fit.decoder->scores().background()) return true;
     if (fit.form->layout == Layout::kSsd) return three || (one && !fit.channels_first() && classes == kCoco + 1);
@@ -322,6 +326,7 @@ bool is_usual(const Fit& fit, bool objectness, bool turned, bool queries) {
   if (form.turned() != turned) return false;
   switch (form.layout) {
     case Layout::kSsd:
+      if (fit.is_fcos()) return false;
       if (!fit.fused()) return queries || (form.boxes == BoxForm::kCorners && !form.relative);
       return form.boxes == BoxForm::kCentre && form.relative == false && !(objectness && !fit.channels_first());
     case Layout::kYolox: return !form.keypoints && (form.anchors_per_cell || !form.decoded);
@@ -408,6 +413,7 @@ std::vector<LayoutSuggestion> fitting_layouts(const camd_model& model, const Opt
       scores = *seen;
       // An angle between the scores' bounds, everywhere, is one more class.
       if (fit.form->oriented && !options.oriented && !has_angles(*fit.decoder, *tensors)) continue;
+      if (fit.is_fcos() && !(fit.fused() && has_levels(*fit.decoder, *tensors))) continue;
       Options tried = with(options, *fit.form);
       tried.scores = scores;
       if (objection(*fit.decoder, tried, model, *tensors, kFew)) continue;

@@ -39,6 +39,20 @@ TEST_F(Detections, ReadsRowsInTheOrderThatTheConfigurationSays) {
   EXPECT_EQ(found[0].class_id, 3);
 }
 
+// As LibreYOLO exports FCOS: the level stands in front of the scores, and is none of them.
+TEST_F(Detections, ReadsFcosWithoutTakingLevelsForScores) {
+  FakeModel model(64, 64);
+  FakeTensor& rows = model.output("output", {1, 9, 7});
+  for (std::int64_t i = 0; i < 9; ++i) set_row(rows, i, {8, 8, 24, 24, static_cast<float>(i / 3), 0.1F, 0.1F});
+  at(rows, 7, 6) = 0.9F;
+  ASSERT_TRUE(start(model, R"({"layout":"fcos","classes":["cat","dog"]})")) << error_;
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  expect_box(found[0], 8, 8, 16, 16);
+  EXPECT_STREQ(found[0].class_name, "dog");
+  EXPECT_FLOAT_EQ(found[0].score, 0.9F);
+}
+
 TEST_F(Detections, ReadsKeypointsBehindChosenRows) {
   FakeModel model(64, 64);
   FakeTensor& rows = model.output("output0", {1, 1, 12});

@@ -57,11 +57,17 @@ TEST(WholeNumbers, AreNoAnglesOfRowsWhoseBoxesAreNone) {
 }
 
 // As LibreYOLO exports FCOS: boxes, the number of the level that each is from, and scores.
-TEST(WholeNumbers, OfLevelsAreNoScores) {
+TEST(WholeNumbers, OfLevelsInFrontOfScoresAreThoseOfFcos) {
   FakeModel model = table(84, 8, [](std::int64_t i, std::int64_t k) {
     const std::int64_t level = i / 20;
     return k == 0 ? static_cast<float>(level) : share(i, k);
   });
+  EXPECT_THAT(by_values(model), ElementsAre("layout: fcos"));
+}
+
+TEST(WholeNumbers, InFrontOfScoresThatDoNotFollowTheRowsAreNoLevels) {
+  FakeModel model =
+      table(84, 8, [](std::int64_t i, std::int64_t k) { return k == 0 ? static_cast<float>(i % 5) : share(i, k); });
   EXPECT_THAT(by_values(model), IsEmpty());
 }
 
