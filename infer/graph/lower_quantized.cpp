@@ -90,16 +90,36 @@ void set_quantized(Lowering& l, ValueId result, std::size_t scale) {
   l.set_output(0, quantized(l, result, scale, onnx::TensorProto::UINT8, 1));
 }
 
-// https://onnx.ai/onnx/operators/onnx__QLinearConv.html
+// Pictures whose channels come last, as ONNX Runtime's optimisers arrange 8-bit ones, with their channels first, and
+// back.
+ValueId channels_first(Lowering& l, ValueId x) {
+  std::vector<int> order = Lowering::axes_from(0, l.rank(x));
+  l.require(order.size() > 2, "its input has no spatial dimensions");
+  order.insert(order.begin() + 1, order.back());
+  order.pop_back();
+  return l.transpose(x, order);
+}
+ValueId channels_last(Lowering& l, ValueId x) {
+  std::vector<int> order = Lowering::axes_from(0, l.rank(x));
+  order.erase(order.begin() + 1);
+  order.push_back(1);
+  return l.transpose(x, order);
+}
+bool has_channels_last(const Lowering& l) { return l.integer("channels_last", 0) != 0; }
+
+// https://onnx.ai/onnx/operators/onnx__QLinearConv.html, and ONNX Runtime's own with `channels_last`.
 void convolve_linear(Lowering& l) {
+  const bool last = has_channels_last(l);
   std::vector<ValueId> inputs{dequantized(l, 0, 1), dequantized(l, 3, 0)};
+  if (last) inputs[0] = channels_first(l, inputs[0]);
   if (l.has_input(8)) {  // in steps of both scales
     const Shape channels = l.shape(l.input(8));
     const ValueId steps =
         l.binary(Binary::Kind::kMul, parameter(l, 1, "scale", channels, 0), parameter(l, 4, "scale", channels, 0));
     inputs.push_back(l.binary(Binary::Kind::kMul, l.as_number(l.input(8)), steps));
   }
-  set_quantized(l, l.lower_as("Conv", inputs), 6);
+  const ValueId y = l.lower_as("Conv", inputs);
+  set_quantized(l, last ? channels_last(l, y) : y, 6);
 }
 
 // a * b + c, in steps of the result's scale where there is one.
@@ -126,8 +146,15 @@ void compute_linear(Lowering& l) {
 
 template <const char* kType>
 void pool_linear(Lowering& l) {
-  l.require(l.integer("channels_last", 0) == 0, "channels that come last are not supported");
-  compute_linear<kType, 1>(l);
+  const bool last = has_channels_last(l);
+  const ValueId x = dequantized(l, 0, -1);
+  const ValueId y = l.lower_as(kType, {last ? channels_first(l, x) : x});
+  set_quantized(l, last ? channels_last(l, y) : y, 3);
+}
+
+// ONNX Runtime's own MaxPool of bytes.
+void pool_channels_last(Lowering& l) {
+  l.set_output(0, channels_last(l, l.lower_as("MaxPool", {channels_first(l, l.input(0))})));
 }
 
 // ONNX Runtime puts the result's scale and zero point first.
@@ -199,6 +226,7 @@ const std::vector<HandlerEntry>& quantized_handlers() {
       {"QLinearGlobalAveragePool", pool_linear<kMean>, kOfRuntime},
       {"QLinearAveragePool", pool_linear<kAverage>, kOfRuntime},
       {"QLinearConcat", concatenate_linear, kOfRuntime},
+      {"NhwcMaxPool", pool_channels_last, "ONNX Runtime's own (com.microsoft)"},
       {"ConvInteger", convolve_integers, "computed in floating point"},
       {"MatMulInteger", multiply_integers, "computed in floating point"},
   };

@@ -140,8 +140,13 @@ ResizeAxis make_axis(const Lowering& l, const Modes& m, std::int64_t in_size, st
   return axis;
 }
 
-void emit_resize(Lowering& l, const Modes& m, const std::vector<float>& scales, const Shape& sizes) {
-  ValueId x = l.input(0);
+// The dimensions of a picture whose channels come last in the order of one whose channels come first.
+template <class T>
+std::vector<T> channels_first(const std::vector<T>& of) {
+  return {of[0], of[3], of[1], of[2]};
+}
+
+ValueId resized(Lowering& l, ValueId x, const Modes& m, const std::vector<float>& scales, const Shape& sizes) {
   const Shape in = l.shape(x);
   const std::size_t rank = in.size();
   l.require(m.interpolation == "nearest" || m.interpolation == "linear" || m.interpolation == "cubic",
@@ -152,8 +157,7 @@ void emit_resize(Lowering& l, const Modes& m, const std::vector<float>& scales, 
     l.require(!m.antialias || sizes[d] >= in[d], "antialias is not supported when shrinking");
   }
   if (element_count(in) == 0) {  // as many pictures as were found
-    l.set_output(0, l.constant(Constant{DataType::kF32, sizes, {}, {}}));
-    return;
+    return l.constant(Constant{DataType::kF32, sizes, {}, {}});
   }
   const auto span = [&](std::size_t d) { return m.region.empty() ? Span{} : Span{m.region[d], m.region[d + rank]}; };
   const auto whole = [&](std::size_t d) { return span(d).from == 0.0F && span(d).to == 1.0F; };
@@ -161,10 +165,7 @@ void emit_resize(Lowering& l, const Modes& m, const std::vector<float>& scales, 
   const auto kept = [&](std::size_t d) { return sizes[d] == in[d] && whole(d) && (scales[d] == 1.0F || in[d] == 1); };
   bool unchanged = true;
   for (std::size_t d = 0; d < rank; ++d) unchanged = unchanged && kept(d);
-  if (unchanged) {
-    l.set_output(0, x);
-    return;
-  }
+  if (unchanged) return x;
   if ((rank != 3 && rank != 4) || !kept(0) || !kept(1)) {
     l.refuse(fmt::format("resizing {} to {}: only the last one or two dimensions of a picture can be resized",
                          to_string(in), to_string(sizes)));
@@ -182,7 +183,20 @@ void emit_resize(Lowering& l, const Modes& m, const std::vector<float>& scales, 
   if (lifted) x = l.binary(Binary::Kind::kSub, x, l.constant(m.outside));
   ValueId y = l.emit_pictures(resize, {x}, out);
   if (lifted) y = l.binary(Binary::Kind::kAdd, y, l.constant(m.outside));
-  l.set_output(0, rank == 3 ? l.reshape(y, sizes) : y);
+  return rank == 3 ? l.reshape(y, sizes) : y;
+}
+
+void emit_resize(Lowering& l, const Modes& m, const std::vector<float>& scales, const Shape& sizes) {
+  const ValueId x = l.input(0);
+  const Shape in = l.shape(x);
+  // Channels that come last, as ONNX Runtime's optimisers arrange the pictures of 8-bit networks.
+  const bool last = in.size() == 4 && m.region.empty() && sizes[1] != in[1] && sizes[3] == in[3] && scales[3] == 1.0F;
+  if (!last) {
+    l.set_output(0, resized(l, x, m, scales, sizes));
+    return;
+  }
+  const ValueId y = resized(l, l.transpose(x, {0, 3, 1, 2}), m, channels_first(scales), channels_first(sizes));
+  l.set_output(0, l.transpose(y, {0, 2, 3, 1}));
 }
 
 // Fills what is not given: scales from sizes, or sizes from scales.

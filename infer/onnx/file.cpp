@@ -121,6 +121,7 @@ bool is_of_runtime(const onnx::NodeProto& node) {
                                                               "FusedMatMul",
                                                               "Gelu",
                                                               "MultiHeadAttention",
+                                                              "NhwcMaxPool",
                                                               "QGemm",
                                                               "QuantizeLinear",
                                                               "QuickGelu",

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -109,6 +110,53 @@ TEST(Fused, AnOutputWithoutANameIsNotReadByAnInputThatIsLeftOut) {
   b.weight("gain", {4}, {1, 1, 1, 1}).node("SkipLayerNormalization", {"t", "t", "gain", ""}, {"s", "", ""});
   b.domain(kRuntime).node("Clip", {"s", "", ""}, {"y"}).output("y", {});
   EXPECT_EQ(result(b).size(), 24U);
+}
+
+// What makes steps of eight bits of the picture, with channels in front or behind, puts it through `node` and hands on
+// the channels in front.
+OnnxBuilder in_steps(bool last, const std::function<void(OnnxBuilder&, const std::string&)>& node) {
+  OnnxBuilder b;
+  b.opset(17).input("x", kIn).weight("s", {}, {0.05F}).integers("z", {}, {128}, onnx::TensorProto::UINT8);
+  b.node("QuantizeLinear", {"x", "s", "z"}, {"q"});
+  if (last) b.node("Transpose", {"q"}, {"turned"}).ints("perm", {0, 2, 3, 1});
+  node(b, last ? "turned" : "q");
+  b.node("DequantizeLinear", {"r", "s", "z"}, {last ? "behind" : "y"});
+  if (last) b.node("Transpose", {"behind"}, {"y"}).ints("perm", {0, 3, 1, 2});
+  return b.output("y", {});
+}
+
+TEST(Fused, BytesWhoseChannelsComeLastAreThoseWhoseChannelsComeFirst) {
+  const auto convolution = [](bool last) {
+    return in_steps(last, [&](OnnxBuilder& b, const std::string& from) {
+      b.integers("w", {3, 3, 1, 2}, {9, -8, 7, -6, 5, -4, 3, -2, 1, 2, -3, 4, -5, 6, -7, 8, -9, 10},
+                 onnx::TensorProto::INT8);
+      b.integers("wz", {}, {0}, onnx::TensorProto::INT8).weight("ws", {}, {0.1F});
+      b.node("QLinearConv", {from, "s", "z", "w", "ws", "wz", "s", "z"}, {"r"}).ints("strides", {1, 2});
+      if (last) b.domain(kRuntime).integer("channels_last", 1);
+    });
+  };
+  EXPECT_EQ(result(convolution(true)), result(convolution(false)));
+  const auto pool = [](bool last) {
+    return in_steps(last, [&](OnnxBuilder& b, const std::string& from) {
+      b.node(last ? "NhwcMaxPool" : "MaxPool", {from}, {"r"}).ints("kernel_shape", {2, 3});
+      if (last) b.domain(kRuntime);
+    });
+  };
+  EXPECT_EQ(result(pool(true)), result(pool(false)));
+  const auto mean = [](bool last) {
+    return in_steps(last, [&](OnnxBuilder& b, const std::string& from) {
+      b.node("QLinearGlobalAveragePool", {from, "s", "z", "s", "z"}, {"r"}).domain(kRuntime);
+      b.integer("channels_last", last ? 1 : 0);
+    });
+  };
+  EXPECT_EQ(result(mean(true)), result(mean(false)));
+  const auto enlarged = [](bool last) {
+    return in_steps(last, [&](OnnxBuilder& b, const std::string& from) {
+      b.weight("scales", {4}, last ? Floats{1, 2, 3, 1} : Floats{1, 1, 2, 3});
+      b.node("Resize", {from, "", "scales"}, {"r"}).text("mode", "linear");
+    });
+  };
+  EXPECT_EQ(result(enlarged(true)), result(enlarged(false)));
 }
 
 TEST(Fused, CurvesOfRuntimesAreThoseOfTheStandard) {
