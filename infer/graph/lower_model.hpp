@@ -54,12 +54,13 @@ struct Product {
 
 struct FoldOptions {
   double most_steps = kMaxFoldingSteps;
-  void (*product)(const Product&) = nullptr;  // null: as the reference does it, in f64
+  std::int64_t most_elements = kMaxFoldedElements;  // of one constant
+  void (*product)(const Product&) = nullptr;        // null: as the reference does it, in f64
 };
 
 // [any] Computes a graph all of whose inputs are known. `file` has nodes and outputs only; what they read and no node
 // makes is in `known`. Returns the outputs, in order: f32, or i64 for whole numbers and truths. The bounds of folding
-// hold, but for that of its steps, which is given. Throws Error(kModel).
+// hold, but for those that are given. Throws Error(kModel).
 [[nodiscard]] std::vector<std::shared_ptr<const Constant>> fold_graph(
     const OnnxFile& file, const std::map<std::string, std::shared_ptr<const Constant>>& known,
     const FoldOptions& options = {});

@@ -67,7 +67,7 @@ void constant_of_shape(Lowering& l) {
   const Shape shape = l.integers_input(0, "shape");
   std::int64_t count = 1;
   for (const std::int64_t d : shape) {
-    l.require(d >= 0 && (d == 0 || count <= kMaxFoldedElements / d),
+    l.require(d >= 0 && (d == 0 || count <= l.most_elements() / d),
               fmt::format("its shape {} is out of bounds", to_string(shape)));
     count *= d;
   }

@@ -315,7 +315,7 @@ void roi_align(Lowering& l) {
                         to_string(pictures.shape)));
   const std::int64_t count = boxes.shape[0], channels = in[1], plane = in[2] * in[3], bins = o.rows * o.columns;
   const Shape to = {count, channels, o.rows, o.columns};
-  l.require(count == 0 || channels * bins <= kMaxFoldedElements / count,
+  l.require(count == 0 || channels * bins <= l.most_elements() / count,
             fmt::format("its output {} is too large", to_string(to)));
   l.require(count == 0 || plane > 0, "its input has no elements");
   const Constant* const x = l.constant_input(0);

@@ -192,7 +192,7 @@ ValueId Lowering::emit(Operation operation, std::vector<ValueId> inputs, Shape s
   Op op{std::move(operation), std::move(inputs), kNoValue, activation, node_ != nullptr ? node_text(*node_) : ""};
   if (folds) {
     // What moves the numbers of a weight makes no more than the file holds.
-    std::int64_t held = kMaxFoldedElements;
+    std::int64_t held = options_.most_elements;
     for (const ValueId id : op.inputs) held = std::max(held, id == kNoValue ? 0 : element_count(graph_.shape(id)));
     require(count <= held, fmt::format("folding it would make a constant of {} elements", count));
     spend(folding_steps(graph_, op, shape, options_));

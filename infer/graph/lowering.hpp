@@ -116,6 +116,8 @@ class Lowering {
   ValueId reduce(Reduce::Kind kind, ValueId x, std::vector<int> axes);
   ValueId concat(const std::vector<ValueId>& parts, int axis);
 
+  // Elements of one constant that folding may make.
+  [[nodiscard]] std::int64_t most_elements() const noexcept { return options_.most_elements; }
   // Refuses when folding has taken too many steps with these.
   void spend(double folding_steps);
   // Throws Error(kModel): "FILE: Conv (node 'x'): why".

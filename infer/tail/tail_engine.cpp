@@ -50,7 +50,7 @@ class TailEngine final : public Engine {
         model_(describe_model(file)),
         split_(std::move(split)),
         head_(std::move(head)),
-        options_{kTailSteps, product} {
+        options_{kTailSteps, kTailElements, product} {
     const auto index_of = [&](const std::string& name) {
       const auto& outputs = split_.head.proto.graph().output();
       const auto found = std::find_if(outputs.begin(), outputs.end(), [&](const auto& o) { return o.name() == name; });

@@ -20,6 +20,7 @@ inline constexpr std::int64_t kTailRows = 1024;
 // Steps that a tail takes for one picture, some five seconds: a second stage of convolutions for 1000 boxes
 // (LibreYOLO's Mask R-CNN) takes half of them.
 inline constexpr double kTailSteps = 2.0 * (1 << 30);
+inline constexpr std::int64_t kTailElements = std::int64_t{1} << 26;  // of one tensor that it makes
 
 // `make_head` makes the engine of the head, with f32 outputs; `product` multiplies matrices (FoldOptions::product).
 // Throws Error(kModel) where the tail does not run, and what make_head() throws.

@@ -140,6 +140,17 @@ nlohmann::json lists_by_type(const std::vector<infer::TensorSpec>& outputs) {
   return fits ? roles : nlohmann::json();
 }
 
+// Of a model whose outputs lists_by_type() tells apart: boxes, scores and classes, where it puts out more.
+std::vector<std::string> boxes_alone(const std::vector<infer::TensorSpec>& outputs) {
+  std::vector<std::string> names;
+  for (const infer::TensorSpec& output : outputs) {
+    const std::size_t rank = output.shape.size();
+    const bool list = rank == 1 || (rank == 2 && output.shape[0] == 1);
+    if (list || output.shape.back() == 4) names.push_back(output.name);
+  }
+  return names.size() < outputs.size() ? names : std::vector<std::string>{};
+}
+
 // How a detector of that kind is fed, where the graph takes bytes and scales them itself.
 std::string as_bytes(const std::string& keys) {
   std::string kept;
@@ -184,7 +195,10 @@ Proposal propose_card(const config::Model& given) {
   if (metadata.task == "obb") known["oriented"] = true;
   // Objects without a size, as LibreYOLO calls what its FOMO finds.
   if (metadata.task == "point") known["layout"] = "fomo";
-  if (const auto roles = lists_by_type(description.outputs); !roles.is_null()) known["outputs"] = roles;
+  if (const auto roles = lists_by_type(description.outputs); !roles.is_null()) {
+    known["outputs"] = roles;
+    if (model.cut_at.empty()) model.cut_at = boxes_alone(description.outputs);
+  }
   const auto host = device::make_device("host");
   infer::EngineOptions options = engine_options(model);
   options.kind = infer::EngineKind::kAuto;
@@ -236,6 +250,10 @@ Proposal propose_card(const config::Model& given) {
   if (known.contains("outputs")) {
     proposal.card += "outputs: " + text_of(known["outputs"]) + "\n";
     proposal.reasons.emplace_back("of its outputs the whole numbers are the classes");
+  }
+  if (model.cut_at != given.cut_at) {
+    proposal.card += "cut_at: " + text_of(model.cut_at) + "\n";
+    proposal.reasons.emplace_back("nothing reads its masks or key points: what makes them is left out");
   }
   if (!metadata.classes.empty()) {
     proposal.card += "classes: " + text_of(metadata.classes) + "\n";
@@ -290,6 +308,11 @@ std::optional<Proposal> Proposer::complete(config::Config& config) {
     input.resize = card.input.resize;
     if (input.resize != config::ResizeMode::kStretch) complete(input.position, card.input.position);
   }
+  // Other plug-ins may read what `detections` does not.
+  const bool alone = std::all_of(config.postprocess.begin(), config.postprocess.end(), [](const auto& entry) {
+    return entry.plugin != "tensors" && plugins::find_builtin(entry.plugin) != nullptr;
+  });
+  if (config.model.cut_at.empty() && alone) config.model.cut_at = card.cut_at;
   config.model.card_json = card.rest_json;
   return proposal_;
 }

@@ -41,7 +41,7 @@ void expect_products(int count, Operation operation, const std::vector<Shape>& s
   for (std::size_t i = 0; i < inputs.size(); ++i) given.push_back(shapes[i].empty() ? nullptr : &inputs[i]);
   const Op op{std::move(operation), {}, kNoValue, {}, "op"};
   products = 0;
-  const Constant fast = fold(op, given, out, {kMaxFoldingSteps, multiply});
+  const Constant fast = fold(op, given, out, {kMaxFoldingSteps, kMaxFoldedElements, multiply});
   EXPECT_EQ(products, count);
   EXPECT_EQ(fast.shape, out);
   EXPECT_THAT(fast.f32, Pointwise(FloatNear(1e-4F), evaluate(op, given, out).f32));
@@ -96,7 +96,7 @@ TEST(Folding, LetsGoWhatNoNodeWillRead) {
     b.node("Slice", {"large" + at, "first", "second"}, {parts.back()});
   }
   b.node("Sum", parts, {"sum"}).output("sum", {});
-  const auto made = fold_graph(nodes_of(b), known, {1e12, nullptr});
+  const auto made = fold_graph(nodes_of(b), known, {1e12, kMaxFoldedElements, nullptr});
   EXPECT_THAT(made[0]->f32, ElementsAre(136));
 }
 

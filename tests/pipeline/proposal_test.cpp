@@ -16,7 +16,10 @@ namespace camd::pipeline {
 namespace {
 
 using infer::test::OnnxBuilder;
+using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 // Rows of YOLOv8: [1, 4 + 3, 84] for a picture of 64x64, boxes in pixels and probabilities.
 OnnxBuilder yolov8() {
@@ -149,7 +152,22 @@ TEST_F(ProposedCard, ReadsTheBoxesBesideMasksAndKeyPoints) {
   const auto proposal = Proposer().complete(c);
   ASSERT_TRUE(proposal);
   EXPECT_EQ(proposal->card,
-            "layout: rows\noutputs: {\"cls\":\"7\",\"obj\":\"8\"}\ninput: {color: rgb, scale: 0.00392157}\n");
+            "layout: rows\noutputs: {\"cls\":\"7\",\"obj\":\"8\"}\ncut_at: [\"9\",\"7\",\"8\"]\n"
+            "input: {color: rgb, scale: 0.00392157}\n");
+  EXPECT_THAT(c.model.cut_at, ElementsAre("9", "7", "8"));
+  EXPECT_THAT(proposal->reasons, Contains("nothing reads its masks or key points: what makes them is left out"));
+}
+
+// Somebody may want the masks.
+TEST_F(ProposedCard, LeavesAllOutputsToOtherPluginsThatReadThem) {
+  OnnxBuilder b = lists_without_names();
+  b.weight("masks", {2, 1, 8, 8}, std::vector<float>(128, 0.5F)).node("Add", {"nothing", "masks"}, {"6"});
+  b.output("6", {2, 1, 8, 8});
+  config::Config c = config(b, "", "");
+  c.postprocess.push_back(c.postprocess.front());
+  c.postprocess.back().plugin = "tensors";
+  ASSERT_TRUE(Proposer().complete(c));
+  EXPECT_THAT(c.model.cut_at, IsEmpty());
 }
 
 // As Qualcomm's AI Hub exports YOLOs: each box with its best class, and nothing chosen.
