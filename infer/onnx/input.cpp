@@ -39,11 +39,24 @@ std::int64_t resolve_side(const ModelDescription& model, std::int64_t fixed, int
   return side;
 }
 
+// What finds objects by their names takes these as numbers of words (OWL-ViT, Grounding DINO, OmDet).
+bool reads_text(const TensorSpec& input) {
+  return input.name.find("input_ids") != std::string::npos || input.name.find("token") != std::string::npos;
+}
+
 }  // namespace
 
 TensorSpec resolve_input(const ModelDescription& model, InputOptions& options) {
   if (model.inputs.size() != 1) {
     std::string names;
+    const auto text = std::find_if(model.inputs.begin(), model.inputs.end(), reads_text);
+    if (text != model.inputs.end()) {
+      throw Error(ErrorKind::kModel,
+                  fmt::format("{}: its input '{}' is a text's, and camd knows no texts: export it for a fixed list of "
+                              "classes, so that the graph holds what was made of their names (as Ultralytics exports "
+                              "YOLO-World and YOLOE)",
+                              model.path, printable(text->name)));
+    }
     for (const TensorSpec& input : model.inputs) names += (names.empty() ? "'" : ", '") + printable(input.name) + "'";
     throw Error(ErrorKind::kModel,
                 fmt::format("{}: the model has {} inputs ({}), camd feeds exactly one picture, and beside it what is "

@@ -90,6 +90,18 @@ TEST(Inputs, HalfPrecisionModelsAreFedAndComputedInF32) {
   EXPECT_THAT(result(b, {1, 3, 1, 2}), ElementsAre(0, 0.5F, 1, 1.5F, 2, 2.5F));
 }
 
+// As OWL-ViT, Grounding DINO and OmDet are exported.
+TEST(Inputs, TextsAreRefusedWithWhatToExportInstead) {
+  OnnxBuilder b;
+  b.input("input_ids", {2, 16}, onnx::TensorProto::INT64).input("x", {1, 3, 4, 4});
+  b.node("Cast", {"input_ids"}, {"t"}).integer("to", onnx::TensorProto::FLOAT).node("Relu", {"x"}, {"y"});
+  b.output("y", {}).output("t", {});
+  EXPECT_THAT([&] { (void)resolved(b, pixels()); },
+              ThrowsMessage<base::Error>(EndsWith(
+                  ": its input 'input_ids' is a text's, and camd knows no texts: export it for a fixed list of classes, so "
+                  "that the graph holds what was made of their names (as Ultralytics exports YOLO-World and YOLOE)")));
+}
+
 TEST(Inputs, MoreThanMemoryShouldHoldAreRefused) {
   OnnxBuilder b;
   b.input("x", {1, 3, -1, -1}).node("Relu", {"x"}, {"y"}).output("y", {});
