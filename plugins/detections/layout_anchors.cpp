@@ -3,6 +3,7 @@
 //   anchor centre a = (cell + offset) * stride + shift
 //   cx = ax + d0 * v0 * w_a    w = w_a * exp(d2 * v1)    keypoint x = ax + l * v0 * w_a
 // With `boxes: priors_yx` y and height stand first (EfficientDet, TensorFlow).
+#include <algorithm>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -16,14 +17,17 @@ namespace {
 class Anchors final : public Decoder {
  public:
   Anchors(std::vector<Level> levels, Scores scores, const Options& options,
-          std::vector<std::vector<AnchorSize>> anchors)
+          std::vector<std::vector<AnchorSize>> anchors, float width, float height)
       : Decoder(std::move(levels), std::move(scores)),
         anchors_(std::move(anchors)),
         offset_(options.anchor_offset.value_or(0.5F)),
         shift_(options.anchor_shift),
         variance_centre_(options.variances ? (*options.variances)[0] : 0.1F),
         variance_size_(options.variances ? (*options.variances)[1] : 0.2F),
-        x_(options.boxes == BoxForm::kPriorsYx ? 1 : 0) {
+        x_(options.boxes == BoxForm::kPriorsYx ? 1 : 0),
+        clips_(options.clip_anchors),
+        width_(width),
+        height_(height) {
     // Background and objects of RetinaFace's original: [background a0, background a1, object a0, object a1].
     for (Level& level : levels_) {
       Head& cls = level.head(Role::kCls);
@@ -65,13 +69,23 @@ class Anchors final : public Decoder {
   [[nodiscard]] Anchor anchor(const Candidate& c) const noexcept {
     const GridCell at = cell_of(c);
     const auto stride = static_cast<float>(at.level.stride);
-    return {(at.column + offset_) * stride + shift_, (at.row + offset_) * stride + shift_,
-            anchors_[static_cast<std::size_t>(c.level)][static_cast<std::size_t>(c.anchor)]};
+    const Anchor whole{(at.column + offset_) * stride + shift_, (at.row + offset_) * stride + shift_,
+                       anchors_[static_cast<std::size_t>(c.level)][static_cast<std::size_t>(c.anchor)]};
+    return clips_ ? clipped(whole) : whole;
+  }
+  [[nodiscard]] Anchor clipped(const Anchor& a) const noexcept {
+    const float left = std::clamp(a.x - 0.5F * a.size.width, 0.0F, width_);
+    const float right = std::clamp(a.x + 0.5F * a.size.width, 0.0F, width_);
+    const float top = std::clamp(a.y - 0.5F * a.size.height, 0.0F, height_);
+    const float bottom = std::clamp(a.y + 0.5F * a.size.height, 0.0F, height_);
+    return {0.5F * (left + right), 0.5F * (top + bottom), {right - left, bottom - top}};
   }
 
   std::vector<std::vector<AnchorSize>> anchors_;  // by level
   float offset_, shift_, variance_centre_, variance_size_;
   int x_;  // 1: y stands before x, as TensorFlow's detectors have it
+  bool clips_;
+  float width_, height_;  // of the picture, network pixels
 };
 
 }  // namespace
@@ -89,7 +103,8 @@ std::unique_ptr<Decoder> make_anchors(const camd_model& model, const Options& op
   }
   auto levels = bind_heads(model, options, usual_rules(options, per_cell));
   Scores scores(options, levels.front().head(Role::kCls).channels, false);
-  return std::make_unique<Anchors>(std::move(levels), std::move(scores), options, std::move(anchors));
+  return std::make_unique<Anchors>(std::move(levels), std::move(scores), options, std::move(anchors),
+                                   static_cast<float>(model.input.shape[3]), static_cast<float>(model.input.shape[2]));
 }
 
 }  // namespace camd::plugins

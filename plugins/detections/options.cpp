@@ -2,6 +2,7 @@
 #include "plugins/detections/options.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <set>
 
@@ -217,26 +218,26 @@ void apply(JsonObject& in, Options& options) {
   if (const auto v = in.boolean("relative")) options.relative = *v;
   if (const auto v = in.boolean("decoded")) options.decoded = *v;
   if (const auto v = in.boolean("oriented")) options.oriented = *v;
+  if (const auto v = in.boolean("clip_anchors")) options.clip_anchors = *v;
 }
 
-// EfficientDet's anchors (Tan et al., "EfficientDet", 2020; google/automl, efficientdet/tf2/anchors.py): three sizes
-// from four strides on, each in three shapes.
-std::string efficientdet_keys() {
+// Three sizes from four strides on, each in three shapes, which are width and height of a size of 1.
+std::string nine_anchors(const std::array<std::pair<double, double>, 3>& shapes, const json& variances, bool clip) {
   json keys = {{"layout", "anchors"},
                {"boxes", "priors_yx"},
-               {"variances", {1, 1}},
+               {"variances", variances},
                {"scores", "logits"},
                {"background", false}};
   for (int stride = 8; stride <= 128; stride *= 2) {
     json of_stride = json::array();
     for (int octave = 0; octave < 3; ++octave) {
       const double side = 4.0 * stride * std::exp2(octave / 3.0);
-      for (const auto& [x, y] : {std::pair{1.0, 1.0}, {1.4, 0.7}, {0.7, 1.4}})
-        of_stride.push_back({side * x, side * y});
+      for (const auto& [x, y] : shapes) of_stride.push_back({side * x, side * y});
     }
     keys["strides"].push_back(stride);
     keys["anchors"].push_back(of_stride);
   }
+  if (clip) keys["clip_anchors"] = true;
   return keys.dump();
 }
 
@@ -271,6 +272,7 @@ const std::vector<KnownLayout>& known_layouts() {
   constexpr const char* kFree = R"({"layout":"ssd","boxes":"centre","relative":false,"background":false})";
   constexpr const char* kCorners = R"({"layout":"ssd","relative":false,"background":false})";
   constexpr const char* kQueries = R"({"layout":"ssd","boxes":"centre","scores":"logits","background":false,"nms":1})";
+  constexpr double kThin = 0.70710678118654752, kWide = 1.41421356237309505;  // of twice as much in one as in the other
   constexpr const char* kTurned = R"({"layout":"ssd","boxes":"centre","relative":false,"oriented":true})";
   static const std::vector<KnownLayout> known = {
       {"yolov3", kAnchored},
@@ -301,7 +303,10 @@ const std::vector<KnownLayout>& known_layouts() {
       {"deim", kQueries},
       {"rfdetr", kQueries},
       {"rtmdet", R"({"layout":"rows"})"},
-      {"efficientdet", efficientdet_keys()},
+      // Tan et al., "EfficientDet", 2020; google/automl, efficientdet/tf2/anchors.py
+      {"efficientdet", nine_anchors({{{1.0, 1.0}, {1.4, 0.7}, {0.7, 1.4}}}, {1, 1}, false)},
+      // keras-team/keras-cv, layers/object_detection/anchor_generator.py
+      {"kerascv-retinanet", nine_anchors({{{kThin, kWide}, {1.0, 1.0}, {kWide, kThin}}}, {0.1, 0.2}, true)},
       {"blazeface", R"({"layout":"mediapipe","scores":"logits"})"},
       {"blazepalm", R"({"layout":"mediapipe","scores":"logits"})"},
   };

@@ -101,6 +101,7 @@ struct Options {
   BoxForm boxes = BoxForm::kCorners;  // ssd
   std::optional<bool> relative;       // ssd: boxes in 0..1 of the input rather than network pixels
   bool decoded = false;               // yolox: boxes are network pixels already; scrfd: distances are
+  bool clip_anchors = false;          // anchors: what of them lies outside the picture is cut off
   bool oriented = false;              // ssd: an angle behind the classes of each row
   std::array<std::vector<std::string>, kRoleCount> outputs;  // by role: one name, or one per stride
 };

@@ -38,6 +38,8 @@ struct Form {
 
 // LibreYOLO's FOMO, which leaves the softmax to others; Edge Impulse's, which does not, takes 0 to 1.
 constexpr const char* kFomoLogitsInput = "color: rgb, mean: [127.5, 127.5, 127.5], scale: 0.00784314, resize: stretch";
+// Its shapes are EfficientDet's, and no value tells them apart: the names of its outputs do.
+constexpr const char* kKerascvRetinanet = "kerascv-retinanet";
 constexpr const char* kBytes = "color: bgr, scale: 1";
 constexpr const char* kStretchedInput = "color: rgb, scale: 0.00392157, resize: stretch";
 constexpr const char* kTopLeftBytes = "color: bgr, scale: 1, position: top_left";
@@ -147,6 +149,7 @@ const std::vector<Form>& forms() {
            1},
           kRtmdetInput),
       named(Layout::kAnchors, "efficientdet", "EfficientDet", kEfficientdetInput),
+      named(Layout::kAnchors, kKerascvRetinanet, "KerasCV's RetinaNet", "color: rgb, scale: 1, position: top_left"),
       fed({Layout::kCenternet, "CenterNet"}, kCenternetInput),
       fed({Layout::kCenterface, "CenterFace"}, "color: rgb, scale: 1"),
       fed(with_keypoints({Layout::kMediapipe, "MediaPipe's faces"}, 6),
@@ -234,7 +237,9 @@ std::vector<Fit> fits_by_shape(const camd_model& model, const Options& options) 
                        [&](const camd_tensor_spec& output) { return output.name == name; });
   };
   const bool queries = has_output("pred_boxes") && (has_output("logits") || has_output("pred_logits"));
+  const bool kerascv = has_output("box") && has_output("classification");
   for (const Form& form : forms()) {
+    if (form.name == std::string_view(kerascv ? "efficientdet" : kKerascvRetinanet)) continue;
     // What else such a model puts out, as hidden states, is not for `detections`.
     if (queries && (form.layout != Layout::kSsd || form.boxes != BoxForm::kCentre || form.oriented)) continue;
     try {
@@ -294,8 +299,9 @@ void drop_unlikely(std::vector<Fit>& fits, const camd_model& model, const Option
   const bool fastestv2 = std::any_of(fits.begin(), fits.end(), [](const Fit& fit) {
     return fit.form->layout == Layout::kFastestv2 && !(fit.fused() && fit.channels_first());
   });
-  const bool efficientdet = std::any_of(fits.begin(), fits.end(),
-                                        [](const Fit& fit) { return fit.form->name == std::string("efficientdet"); });
+  const bool efficientdet = std::any_of(fits.begin(), fits.end(), [](const Fit& fit) {
+    return fit.form->name == std::string_view("efficientdet") || fit.form->name == std::string_view(kKerascvRetinanet);
+  });
   const auto unlikely = [&](const Fit& fit) {
     // MMDetection's choice is in two tensors, and no other is.
     if (fit.is_rows() && given.oriented && !fit.form->turned()) return true;

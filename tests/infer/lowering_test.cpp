@@ -96,10 +96,11 @@ TEST(Inputs, TextsAreRefusedWithWhatToExportInstead) {
   b.input("input_ids", {2, 16}, onnx::TensorProto::INT64).input("x", {1, 3, 4, 4});
   b.node("Cast", {"input_ids"}, {"t"}).integer("to", onnx::TensorProto::FLOAT).node("Relu", {"x"}, {"y"});
   b.output("y", {}).output("t", {});
-  EXPECT_THAT([&] { (void)resolved(b, pixels()); },
-              ThrowsMessage<base::Error>(EndsWith(
-                  ": its input 'input_ids' is a text's, and camd knows no texts: export it for a fixed list of classes, so "
-                  "that the graph holds what was made of their names (as Ultralytics exports YOLO-World and YOLOE)")));
+  EXPECT_THAT(
+      [&] { (void)resolved(b, pixels()); },
+      ThrowsMessage<base::Error>(EndsWith(
+          ": its input 'input_ids' is a text's, and camd knows no texts: export it for a fixed list of classes, so "
+          "that the graph holds what was made of their names (as Ultralytics exports YOLO-World and YOLOE)")));
 }
 
 TEST(Inputs, MoreThanMemoryShouldHoldAreRefused) {

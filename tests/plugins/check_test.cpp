@@ -84,7 +84,8 @@ TEST_F(Check, TellsAllMistakesOfDetectionsAtOnceWithTheirKeys) {
           "outputs.clz is none of cls obj box kps offset angle", "nms: must be a number in 0..1, not 2",
           "max: must be a whole number in 1..4096, not 1.5",
           "scroe is none of layout row background score classes anchors outputs nms blend max strides "
-          "anchors_per_cell anchor_offset anchor_shift variances keypoints scores boxes relative decoded oriented"));
+          "anchors_per_cell anchor_offset anchor_shift variances keypoints scores boxes relative decoded oriented "
+          "clip_anchors"));
   EXPECT_THAT(Told("detections", "{}").lines, IsEmpty());
 }
 

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "detections_fixture.hpp"
 
 namespace camd::plugins::testing {
@@ -37,6 +39,26 @@ TEST_F(Detections, ReadsRowsInTheOrderThatTheConfigurationSays) {
   ASSERT_EQ(found.size(), 1U);
   expect_box(found[0], 8, 8, 16, 16);
   EXPECT_EQ(found[0].class_id, 3);
+}
+
+// The third anchor of a cell in the middle is twice as wide as high; offsets are those of y first, in tenths. KerasCV
+// cuts anchors at the picture's edges.
+TEST_F(Detections, ReadsKerascvsRetinanetByItsOwnAnchors) {
+  FakeModel model(128, 128);
+  FakeTensor& boxes = model.output("box", {1, 3069, 4});
+  FakeTensor& classes = model.output("classification", {1, 3069, 2});
+  std::fill(classes.values.begin(), classes.values.end(), -9.0F);
+  constexpr std::int64_t kRow = (8 * 16 + 8) * 9 + 2;
+  set_row(boxes, kRow, {1, 2, 0, 0});
+  at(classes, kRow, 1) = 2;
+  set_row(boxes, 1, {0, 1, 0, 0});  // in the corner, where a quarter of the anchor is outside
+  at(classes, 1, 0) = 1;
+  ASSERT_TRUE(start(model, R"({"layout":"kerascv-retinanet","classes":["cat","dog"]})")) << error_;
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 2U);
+  expect_box(found[0], 54.4236F, 58.9490F, 45.2548F, 22.6274F);
+  EXPECT_STREQ(found[0].class_name, "dog");
+  expect_box(found[1], 2, 0, 20, 20);
 }
 
 // As LibreYOLO exports FCOS: the level stands in front of the scores, and is none of them.

@@ -266,6 +266,14 @@ TEST(LayoutSuggestions, NameEfficientdetByItsFiveLevels) {
   EXPECT_THAT(by_values(model), ElementsAre("layout: efficientdet"));
 }
 
+// 341 cells of five levels, nine boxes each.
+TEST(LayoutSuggestions, TellRetinanetFromEfficientdetByTheNamesThatKerascvWrites) {
+  FakeModel keras = model_of(128, {{"box", {1, 3069, 4}, -1, 1}, {"classification", {1, 3069, 20}, -9, 1}});
+  EXPECT_THAT(by_values(keras), ElementsAre("layout: kerascv-retinanet"));
+  FakeModel other = model_of(128, {{"regression", {1, 3069, 4}, -1, 1}, {"classes", {1, 3069, 20}, -9, 1}});
+  EXPECT_THAT(by_values(other), ElementsAre("layout: efficientdet"));
+}
+
 TEST(LayoutSuggestions, NameBoxesThatMmdetectionHasChosen) {
   FakeModel model = model_of(64, {{"dets", {1, 9, 5}, 0, 0}, {"labels", {1, 9}, 0, 0}});
   EXPECT_THAT(by_values(model), ElementsAre("layout: rtmdet"));
