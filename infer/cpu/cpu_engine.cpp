@@ -88,10 +88,25 @@ class CpuEngine final : public Engine {
 namespace cpu {
 
 void multiply(const Product& p) {
-  constexpr int kMostCopiedRows = 4096;  // beyond that a copy falls out of the cache
-  std::vector<float> scratch(p.k <= kMostCopiedRows ? matmul_scratch(p.k) : 0);
-  kernels().matmul(p.a, p.b, p.bias, p.bias_of_rows ? 1 : 0, p.bias_of_rows ? 0 : 1, p.out, 0, p.m, p.k, p.n, {},
-                   scratch.empty() ? nullptr : scratch.data());
+  // So many rows of b at a time stay in the cache, for all rows of a.
+  constexpr int kTogether = 1024;
+  std::vector<float> scratch(matmul_scratch(std::min(p.k, kTogether)));
+  if (p.k <= kTogether) {
+    kernels().matmul(p.a, p.b, p.bias, p.bias_of_rows ? 1 : 0, p.bias_of_rows ? 0 : 1, p.out, 0, p.m, p.k, p.n, {},
+                     scratch.data());
+    return;
+  }
+  std::vector<float> part(at(p.m) * kTogether);
+  for (int from = 0; from < p.k; from += kTogether) {
+    const int some = std::min(kTogether, p.k - from);
+    for (int row = 0; row < p.m; ++row)
+      std::copy_n(p.a + at(row) * at(p.k) + at(from), some, part.data() + at(row) * at(some));
+    // What the parts before came to is added as a bias is.
+    const bool first = from == 0;
+    const std::size_t row = first ? (p.bias_of_rows ? 1 : 0) : at(p.n);
+    kernels().matmul(part.data(), p.b + at(from) * at(p.n), first ? p.bias : p.out, row,
+                     first && p.bias_of_rows ? 0 : 1, p.out, 0, p.m, some, p.n, {}, scratch.data());
+  }
 }
 
 }  // namespace cpu

@@ -20,7 +20,8 @@ std::int64_t product(const Shape& s, std::size_t from, std::size_t to) {
 
 // An index in [0, size): negative ones count from the end.
 std::int64_t inside(const Lowering& l, std::int64_t index, std::int64_t size) {
-  l.require(index >= -size && index < size, fmt::format("its index {} is outside {}", index, size));
+  // Not by require(), which would make its text for each of millions.
+  if (index < -size || index >= size) l.refuse(fmt::format("its index {} is outside {}", index, size));
   return index < 0 ? index + size : index;
 }
 

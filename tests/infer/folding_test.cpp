@@ -50,6 +50,7 @@ void expect_products(int count, Operation operation, const std::vector<Shape>& s
 TEST(Folding, MultipliesMatricesWithTheEngine) {
   expect_products(1, MatMul{}, {{7, 33}, {33, 21}, {}}, {7, 21});
   expect_products(1, MatMul{}, {{2, 3, 33}, {33, 21}, {1, 21}}, {2, 3, 21});
+  expect_products(1, MatMul{}, {{37, 2100}, {2100, 45}, {45}}, {37, 45});  // long rows, part by part
 }
 
 TEST(Folding, LeavesOtherProductsToTheReference) {
