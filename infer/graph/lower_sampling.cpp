@@ -45,7 +45,7 @@ void grid_sample(Lowering& l) {
 // `count` whole numbers of an attribute, from `smallest` on.
 Integers numbers(const Lowering& l, std::string_view name, std::size_t count, std::int64_t smallest) {
   constexpr std::int64_t kLargest = 1 << 20;
-  const Integers given = l.integers(name).value_or(Integers(count, smallest));
+  Integers given = l.integers(name).value_or(Integers(count, smallest));
   l.require(given.size() == count, fmt::format("its {} need {} numbers", name, count));
   for (const std::int64_t v : given) {
     l.require(v >= smallest && v <= kLargest, fmt::format("its {} of {} is out of range", name, v));
