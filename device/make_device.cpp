@@ -2,6 +2,7 @@
 #include "device/make_device.hpp"
 
 #include <charconv>
+#include <cstdlib>
 #include <string>
 
 #include "base/log.hpp"
@@ -66,6 +67,13 @@ std::vector<std::string> all_devices() {
   for (int i = 0; i < count_gpus().count; ++i) words.push_back(std::string(kCudaPrefix) + std::to_string(i));
   if (words.empty()) words.emplace_back("auto");
   return words;
+}
+
+// A stream's work waits for what others have in its queue. Beside hundreds of decoders' streams, frames waited for each
+// other there. More queues than these bring nothing (docs/experiments.md).
+void prepare_for_many_streams() noexcept {
+  constexpr int kKeepWhatTheUserSays = 0;
+  (void)setenv("CUDA_DEVICE_MAX_CONNECTIONS", "16", kKeepWhatTheUserSays);
 }
 
 std::unique_ptr<Device> make_device(std::string_view spec) {

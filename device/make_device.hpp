@@ -1,6 +1,6 @@
 // Makes the device that the configuration names.
 //
-// Threads: make_device() [setup]; count_gpus() [any].
+// Threads: make_device(), prepare_for_many_streams() [setup]; count_gpus() [any].
 #pragma once
 
 #include <memory>
@@ -11,6 +11,11 @@
 #include "device/device.hpp"
 
 namespace camd::device {
+
+// [setup] GPUs shall have more queues, so that fewer streams share one. Each of the eight more takes some 14 MiB of host
+// memory. The driver asks for that once: before anything else of this header, and while no other thread reads the
+// environment. What CUDA_DEVICE_MAX_CONNECTIONS says already stays.
+void prepare_for_many_streams() noexcept;
 
 // [setup] [blocks] `spec` as in the configuration: "auto" (the first GPU, else the host), "cuda" (the first GPU),
 // "cuda:N", "host". Logs the choice and, for "auto" on the host, why no GPU is used.

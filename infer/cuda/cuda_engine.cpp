@@ -26,9 +26,10 @@ using device::StreamRef;
 
 class CudaExecution final : public Execution {
  public:
-  CudaExecution(CudaDevice& device, const Plan& plan, const TensorSpec& input_spec, const InputOptions& input,
-                const device::DeviceBuffer& constants)
+  CudaExecution(CudaDevice& device, const Plan& plan, Goal goal, const TensorSpec& input_spec,
+                const InputOptions& input, const device::DeviceBuffer& constants)
       : device_(device),
+        goal_(goal),
         plan_(plan),
         input_spec_(input_spec),
         input_options_(input),
@@ -198,7 +199,9 @@ class CudaExecution final : public Execution {
       }
       if (!status) return status;
       cuda::LaunchContext context{own.native(), step.overlap_previous && before >= 0, marks == Marks::kNone};
-      if (step.lane == 0) {  // the longest chain is spread over the GPU; the others take the room that it leaves
+      // The longest chain is spread over the GPU; the others take the room that it leaves. Where other frames run beside
+      // this one, they need that room more.
+      if (step.lane == 0 && goal_ == Goal::kLatency) {
         context.spread_over = device_.limits().multiprocessors;
         context.spread_bytes = device_.limits().shared_bytes_per_multiprocessor / 2;  // no room for two blocks
       }
@@ -228,6 +231,7 @@ class CudaExecution final : public Execution {
   }
 
   CudaDevice& device_;
+  const Goal goal_;
   const Plan& plan_;
   const TensorSpec& input_spec_;
   const InputOptions& input_options_;
@@ -270,17 +274,19 @@ class CudaEngineImpl final : public CudaEngine {
   [[nodiscard]] const InputOptions& input_options() const noexcept override { return input_options_; }
   [[nodiscard]] const TensorSpec& input() const noexcept override { return input_; }
   [[nodiscard]] const std::vector<TensorSpec>& outputs() const noexcept override { return outputs_; }
-  [[nodiscard]] std::unique_ptr<Execution> make_execution() override { return make(*plans_.latency); }
+  [[nodiscard]] std::unique_ptr<Execution> make_execution() override {
+    return make(*plans_.latency, Goal::kLatency);
+  }
   [[nodiscard]] bool serves(Goal goal) const noexcept override {
     return goal == Goal::kLatency || plans_.throughput != nullptr;
   }
   [[nodiscard]] std::unique_ptr<Execution> make_execution_for(Goal goal) override {
-    return make(goal == Goal::kLatency ? *plans_.latency : *plans_.throughput);
+    return make(goal == Goal::kLatency ? *plans_.latency : *plans_.throughput, goal);
   }
   [[nodiscard]] const Plan& plan() const noexcept override { return plan_; }
 
   [[nodiscard]] std::vector<StepTime> profile(int repeats) override {
-    const std::unique_ptr<CudaExecution> execution = make(*plans_.latency);
+    const std::unique_ptr<CudaExecution> execution = make(*plans_.latency, Goal::kLatency);
     std::vector<StepTime> times;
     for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
       const Step& step = plan_.steps[i];
@@ -290,8 +296,8 @@ class CudaEngineImpl final : public CudaEngine {
   }
 
  private:
-  [[nodiscard]] std::unique_ptr<CudaExecution> make(const LoadedPlan& loaded) {
-    return std::make_unique<CudaExecution>(device_, loaded.plan, input_, input_options_, loaded.constants);
+  [[nodiscard]] std::unique_ptr<CudaExecution> make(const LoadedPlan& loaded, Goal goal) {
+    return std::make_unique<CudaExecution>(device_, loaded.plan, goal, input_, input_options_, loaded.constants);
   }
 
   static cuda::PlanOptions plan_options(const EngineOptions& options, CudaDevice& device) {

@@ -79,12 +79,15 @@ double demand_of(const config::Config& config, std::size_t lanes) noexcept {
   return rate_of(config.cameras) / static_cast<double>(lanes);
 }
 
-// `demand`: frames a second that come to the device.
-std::unique_ptr<infer::Engine> engine_of(const config::Config& config, device::Device& device, double demand) {
-  // With fewer, frames hardly ever meet on a GPU.
+// Whether frames of so many devices meet there. With fewer a second they hardly ever do.
+bool many_frames(const config::Config& config, std::size_t lanes) noexcept {
   constexpr double kManyFrames = 1000;
+  return demand_of(config, lanes) >= kManyFrames;
+}
+
+std::unique_ptr<infer::Engine> engine_of(const config::Config& config, device::Device& device, std::size_t lanes) {
   infer::EngineOptions options = engine_options(config.model);
-  options.many_frames = demand >= kManyFrames;
+  options.many_frames = many_frames(config, lanes);
   try {
     return infer::make_engine(config.model.path.string(), options, device);
   } catch (const Error& error) {
@@ -100,6 +103,8 @@ std::vector<LaneParts> lanes_of(const config::Config& config, const SessionOptio
     return options.make_device ? options.make_device(word) : device::make_device(word);
   };
   const bool several = config.all_devices || !config.devices.empty();
+  // Before the GPUs are counted, so for one that gets all cameras.
+  if (config.device.kind != config::DeviceKind::kHost && many_frames(config, 1)) device::prepare_for_many_streams();
   std::vector<std::string> words;
   for (const config::DeviceChoice& device : config.devices) words.push_back(config::to_string(device));
   if (config.all_devices) words = device::all_devices();
@@ -346,7 +351,7 @@ std::unique_ptr<Session::Parts> Session::build(config::Reading reading, const Ru
         }
         check_lane(wanted, lane_cost(lane.engine_memory, wanted.cameras.size(), info), room);
       }
-      if (!same_engine) lane.engine = engine_of(wanted, *lane.device, demand_of(wanted, next->lanes.size()));
+      if (!same_engine) lane.engine = engine_of(wanted, *lane.device, next->lanes.size());
       check_alike(wanted, next->lanes.front(), lane);
     }
   });

@@ -111,6 +111,25 @@ TEST_F(SessionTest, AReloadOfTheSameConfigurationTouchesNothing) {
   EXPECT_THAT(sequences(), ElementsAre(0, 1, 2, 3, 4));
 }
 
+// The driver gives a process 8 queues unless this variable says otherwise before it is loaded.
+TEST_F(SessionTest, GpusHaveMoreQueuesFromAThousandFramesASecondOn) {
+  constexpr const char* kQueues = "CUDA_DEVICE_MAX_CONNECTIONS";
+  const auto queues_with = [&](const std::string& device, const std::string& rate) -> std::string {
+    unsetenv(kQueues);
+    configure("{type: test, width: 64, height: 36, frames: 1, " + rate + "}", "", device);
+    session().start();
+    EXPECT_EQ(wait(), EndReason::kSourcesEnded);
+    EXPECT_EQ(session_->stop(EndReason::kSourcesEnded), 0);
+    const char* const said = std::getenv(kQueues);
+    return said == nullptr ? "as the driver likes" : said;
+  };
+  EXPECT_EQ(queues_with("auto", "fps: 999"), "as the driver likes");
+  EXPECT_EQ(queues_with("auto", "fps: 1000"), "16");
+  EXPECT_EQ(queues_with("auto", "realtime: false"), "16");
+  EXPECT_EQ(queues_with("host", "fps: 1000"), "as the driver likes");
+  unsetenv(kQueues);
+}
+
 TEST_F(SessionTest, AnAlteredCameraGoesOnWithItsNumbersItsFileAndItsTotals) {
   configure(kFive);
   session().start();
