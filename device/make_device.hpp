@@ -12,8 +12,8 @@
 
 namespace camd::device {
 
-// [setup] GPUs shall have more queues, so that fewer streams share one. Each of the eight more takes some 14 MiB of host
-// memory. The driver asks for that once: before anything else of this header, and while no other thread reads the
+// [setup] GPUs shall have more queues, so that fewer streams share one. Each of the eight more takes some 14 MiB of
+// host memory. The driver asks for that once: before anything else of this header, and while no other thread reads the
 // environment. What CUDA_DEVICE_MAX_CONNECTIONS says already stays.
 void prepare_for_many_streams() noexcept;
 

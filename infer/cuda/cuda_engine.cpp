@@ -199,8 +199,8 @@ class CudaExecution final : public Execution {
       }
       if (!status) return status;
       cuda::LaunchContext context{own.native(), step.overlap_previous && before >= 0, marks == Marks::kNone};
-      // The longest chain is spread over the GPU; the others take the room that it leaves. Where other frames run beside
-      // this one, they need that room more.
+      // The longest chain is spread over the GPU; the others take the room that it leaves. Where other frames run
+      // beside this one, they need that room more.
       if (step.lane == 0 && goal_ == Goal::kLatency) {
         context.spread_over = device_.limits().multiprocessors;
         context.spread_bytes = device_.limits().shared_bytes_per_multiprocessor / 2;  // no room for two blocks
@@ -274,9 +274,7 @@ class CudaEngineImpl final : public CudaEngine {
   [[nodiscard]] const InputOptions& input_options() const noexcept override { return input_options_; }
   [[nodiscard]] const TensorSpec& input() const noexcept override { return input_; }
   [[nodiscard]] const std::vector<TensorSpec>& outputs() const noexcept override { return outputs_; }
-  [[nodiscard]] std::unique_ptr<Execution> make_execution() override {
-    return make(*plans_.latency, Goal::kLatency);
-  }
+  [[nodiscard]] std::unique_ptr<Execution> make_execution() override { return make(*plans_.latency, Goal::kLatency); }
   [[nodiscard]] bool serves(Goal goal) const noexcept override {
     return goal == Goal::kLatency || plans_.throughput != nullptr;
   }
