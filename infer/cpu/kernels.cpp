@@ -34,7 +34,7 @@ Kernels with_half(const char* name, HalfType type, decltype(Kernels::conv) conv,
   return half;
 }
 
-#if defined(CAMD_CPU_X86_64)
+#if defined(CAMD_CPU_AVX512)
 bool has_avx512() {
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("avx512f") &&
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
@@ -72,7 +72,7 @@ std::vector<Number> pack_blocks(const Shape& s, int together, Read read) {
 
 std::vector<const Kernels*> kernel_sets() {
   std::vector<const Kernels*> sets;
-#if defined(CAMD_CPU_X86_64)
+#if defined(CAMD_CPU_AVX512)
   if (has_avx512()) {
     if (__builtin_cpu_supports("avx512vnni")) {
       static const Kernels kVnni = with_bytes(avx512_kernels(), byte_kernels_vnni());
@@ -80,6 +80,8 @@ std::vector<const Kernels*> kernel_sets() {
     }
     sets.push_back(&avx512_kernels());
   }
+#endif
+#if defined(CAMD_CPU_AVX2)
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) sets.push_back(&avx2_kernels());
 #elif defined(__aarch64__)
   // Bits of the Linux kernel's arch/arm64/include/uapi/asm/hwcap.h, which older C libraries do not name.
@@ -104,7 +106,7 @@ const Kernels& kernels() {
 }
 
 const Kernels* half_kernels([[maybe_unused]] HalfType type) {
-#if defined(CAMD_CPU_X86_64)
+#if defined(CAMD_CPU_AVX512)
   if (type == HalfType::kBf16 && has_avx512() && __builtin_cpu_supports("avx512bf16")) {
     static const Kernels kBf16 = with_half("bf16", type, conv_bf16, kBf16Together);
     return &kBf16;
