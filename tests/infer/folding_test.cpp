@@ -36,6 +36,7 @@ void multiply(const Product& product) {
 // Whether fold() makes the reference's result of noise, and by how many products.
 void expect_products(int count, Operation operation, const std::vector<Shape>& shapes, const Shape& out) {
   std::vector<Constant> inputs;
+  inputs.reserve(shapes.size());
   for (const Shape& shape : shapes) inputs.push_back(shape.empty() ? Constant{} : noise(shape));
   std::vector<const Constant*> given;
   for (std::size_t i = 0; i < inputs.size(); ++i) given.push_back(shapes[i].empty() ? nullptr : &inputs[i]);

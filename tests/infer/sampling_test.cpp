@@ -69,7 +69,7 @@ TEST(DeformConv, GroupsHaveOffsetsMasksAndWeightsOfTheirOwn) {
 
 // With offsets that are 0 it is a convolution.
 TEST(DeformConv, StridesAndDilationsAreThoseOfAConvolution) {
-  Floats weight(2 * 3 * 3 * 2);
+  Floats weight(std::size_t{2} * 3 * 3 * 2);
   for (std::size_t i = 0; i < weight.size(); ++i) weight[i] = static_cast<float>(i % 7) - 3;
   const auto network = [&](bool deformed) {
     OnnxBuilder b;
