@@ -90,6 +90,7 @@ ValueId found_by_taps(Lowering& l, const Deformed& d, std::int64_t groups) {
   const ValueId offsets = l.emit(Gather{1, std::move(swapped)}, {l.input(2)}, l.shape(l.input(2)));
   const ValueId unit = l.constant(Constant{
       DataType::kF32, {1, 1, 2}, {2.0F / static_cast<float>(d.in[3]), 2.0F / static_cast<float>(d.in[2])}, {}});
+  l.require(2 * d.taps * pixels <= l.most_elements(), "its offset is too large");
   const ValueId begin = l.constant(undisturbed_grid(d));
   const auto group_of = [&](ValueId all, std::int64_t group, std::int64_t each) {
     if (groups == 1) return all;
@@ -278,6 +279,9 @@ ValueId align_later(Lowering& l, const RoiAlign& o, const std::vector<Around>& s
                     std::int64_t picture) {
   const Shape in = l.shape(l.input(0));
   const std::int64_t channels = in[1], bins = o.rows * o.columns, parts = 4 * each;
+  // Both are kept for each box, so a number here costs more than a step.
+  constexpr double kStepsEach = 16;
+  l.spend(kStepsEach * static_cast<double>(bins) * static_cast<double>(parts));
   Integers places;
   Constant weights{DataType::kF32, {1, bins, parts}, {}, {}};
   for (const Around& sample : samples) {

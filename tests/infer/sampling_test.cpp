@@ -90,6 +90,14 @@ TEST(DeformConv, OffsetsThatDoNotFitAreRefused) {
               EndsWith("DeformConv (node 'bent'): its offset [1,8,3,3] does not fit its input [1,1,3,3]"));
 }
 
+// The table of undisturbed places would take as many numbers as the offsets have.
+TEST(DeformConv, OffsetsOfMorePlacesThanAConstantMayHaveAreRefused) {
+  OnnxBuilder b;
+  b.opset(19).input("x", {1, 2, 2900, 2900}).weight("w", {1, 2, 1, 1}, {1, 1});
+  b.node("DeformConv", {"x", "w", "x"}, {"y"}, "bent").output("y", {});
+  EXPECT_THAT(refusal(b, {1, 2, 2900, 2900}), EndsWith("DeformConv (node 'bent'): its offset is too large"));
+}
+
 // ---- RoiAlign. ONNX's cases have boxes that are known beforehand.
 
 // One box covers all of a picture of 0 to 7, whose mean is 3.5.
@@ -107,6 +115,17 @@ TEST(RoiAlign, BoxesLargerThanAnyPictureAreRefused) {
   b.opset(16).input("x", {1, 1, 2, 4}).weight("boxes", {1, 4}, {0, 0, 1e9F, 2}).integers("pictures", {1}, {0});
   b.node("RoiAlign", {"x", "boxes", "pictures"}, {"y"}, "second").output("y", {});
   EXPECT_THAT(refusal(b, {1, 1, 2, 4}), EndsWith("RoiAlign (node 'second'): one of its boxes is out of range"));
+}
+
+// 1024 samples along each side of a bin: four million places and as many weights.
+TEST(RoiAlign, BoxesWithMoreSamplesThanCanBeKeptAreRefused) {
+  OnnxBuilder b;
+  b.opset(16)
+      .input("x", {1, 1, 2, 4})
+      .weight("boxes", {2, 4}, {0, 0, 4, 2, 0, 0, 4, 2})
+      .integers("pictures", {2}, {0, 0});
+  b.node("RoiAlign", {"x", "boxes", "pictures"}, {"y"}, "second").integer("sampling_ratio", 1024).output("y", {});
+  EXPECT_THAT(refusal(b, {1, 1, 2, 4}), EndsWith("folding the model's constants up to here takes too long"));
 }
 
 TEST(RoiAlign, IndicesOfOtherPicturesAreRefused) {
