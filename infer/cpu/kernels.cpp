@@ -16,8 +16,8 @@
 namespace camd::infer::cpu {
 namespace {
 
-// The same kernels, and those for bytes.
-Kernels with_bytes(const Kernels& kernels, const ByteKernels& bytes) {
+// The same kernels, and those for bytes. Unused where this build has none, as the next one.
+[[maybe_unused]] Kernels with_bytes(const Kernels& kernels, const ByteKernels& bytes) {
   Kernels both = kernels;
   both.name = bytes.name;
   both.bytes = &bytes;
@@ -25,7 +25,7 @@ Kernels with_bytes(const Kernels& kernels, const ByteKernels& bytes) {
 }
 
 // The best kernels, with dense convolutions in half precision.
-Kernels with_half(const char* name, HalfType type, decltype(Kernels::conv) conv, int together) {
+[[maybe_unused]] Kernels with_half(const char* name, HalfType type, decltype(Kernels::conv) conv, int together) {
   Kernels half = kernels();
   half.name = name;
   half.half = type;
