@@ -146,7 +146,7 @@ std::vector<std::string> boxes_alone(const std::vector<infer::TensorSpec>& outpu
   for (const infer::TensorSpec& output : outputs) {
     const std::size_t rank = output.shape.size();
     const bool list = rank == 1 || (rank == 2 && output.shape[0] == 1);
-    if (list || output.shape.back() == 4) names.push_back(output.name);
+    if (list || (rank > 1 && output.shape.back() == 4)) names.push_back(output.name);
   }
   return names.size() < outputs.size() ? names : std::vector<std::string>{};
 }

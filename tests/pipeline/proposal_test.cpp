@@ -158,6 +158,15 @@ TEST_F(ProposedCard, ReadsTheBoxesBesideMasksAndKeyPoints) {
   EXPECT_THAT(proposal->reasons, Contains("nothing reads its masks or key points: what makes them is left out"));
 }
 
+// The file does not say its shape.
+TEST_F(ProposedCard, ReadsTheBoxesBesideAnOutputOfUnknownShape) {
+  OnnxBuilder b = lists_without_names();
+  b.weight("points", {2, 17}, std::vector<float>(34, 3)).node("Add", {"nothing", "points"}, {"5"}).output("5", {});
+  config::Config c = config(b, "", "");
+  ASSERT_TRUE(Proposer().complete(c));
+  EXPECT_THAT(c.model.cut_at, ElementsAre("9", "7", "8"));
+}
+
 // Somebody may want the masks.
 TEST_F(ProposedCard, LeavesAllOutputsToOtherPluginsThatReadThem) {
   OnnxBuilder b = lists_without_names();
