@@ -5,7 +5,6 @@
 
 #include <cmath>
 #include <fstream>
-#include <numeric>
 
 #include "base/error.hpp"
 #include "infer/graph/lower_model.hpp"
@@ -17,25 +16,16 @@
 namespace camd::infer {
 namespace {
 
+using test::count_up;
 using test::lower;
 using test::OnnxBuilder;
 using test::refusal;
+using test::result_of_counts;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 using Floats = std::vector<float>;
-
-Floats count_up(std::int64_t count) {
-  Floats values(static_cast<std::size_t>(count));
-  std::iota(values.begin(), values.end(), 0.0F);
-  return values;
-}
-
-// The first output for an input of 0, 1, 2, ...
-Floats result(const OnnxBuilder& builder, const Shape& shape) {
-  return run_reference(lower(builder, shape), count_up(element_count(shape)))[0].f32;
-}
 
 TensorSpec resolved(const OnnxBuilder& builder, InputOptions options) {
   return resolve_input(describe_model(builder.file()), options);
@@ -87,7 +77,7 @@ TEST(Inputs, HalfPrecisionModelsAreFedAndComputedInF32) {
   weight->set_data_type(onnx::TensorProto::FLOAT16);
   weight->set_raw_data(std::string("\x00\x38", 2));
   EXPECT_EQ(resolved(b, {}).type, DataType::kF32);
-  EXPECT_THAT(result(b, {1, 3, 1, 2}), ElementsAre(0, 0.5F, 1, 1.5F, 2, 2.5F));
+  EXPECT_THAT(result_of_counts(b, {1, 3, 1, 2}), ElementsAre(0, 0.5F, 1, 1.5F, 2, 2.5F));
 }
 
 // As OWL-ViT, Grounding DINO and OmDet are exported.
@@ -123,24 +113,24 @@ TEST(Batches, InsideANetworkBecomeAnOperatorForEachPicture) {
     EXPECT_TRUE(!on_picture || graph.shape(op.output)[0] == 1) << op.origin;
   }
   EXPECT_EQ(graph.shape(graph.outputs[0]), (Shape{2, 1, 1, 2}));
-  EXPECT_THAT(result(b, {1, 2, 1, 3}), ElementsAre(2, 4, 8, 10));
+  EXPECT_THAT(result_of_counts(b, {1, 2, 1, 3}), ElementsAre(2, 4, 8, 10));
 }
 
 TEST(Indexing, ElementsAndTuplesOfIndicesBecomePickedRows) {
   OnnxBuilder elements;
   elements.input("x", {1, 2, 3}).integers("i", {1, 2, 2}, {2, -3, 1, 1});
   elements.node("GatherElements", {"x", "i"}, {"y"}).integer("axis", 2).output("y", {});
-  EXPECT_THAT(result(elements, {1, 2, 3}), ElementsAre(2, 0, 4, 4));
+  EXPECT_THAT(result_of_counts(elements, {1, 2, 3}), ElementsAre(2, 0, 4, 4));
 
   OnnxBuilder tuples;
   tuples.input("x", {2, 2, 2}).integers("i", {2, 2}, {0, 1, -1, 0});
   tuples.node("GatherND", {"x", "i"}, {"y"}).output("y", {});
-  EXPECT_THAT(result(tuples, {2, 2, 2}), ElementsAre(2, 3, 4, 5));
+  EXPECT_THAT(result_of_counts(tuples, {2, 2, 2}), ElementsAre(2, 3, 4, 5));
 
   OnnxBuilder batched;
   batched.input("x", {2, 2, 2}).integers("i", {2, 1}, {1, 0});
   batched.node("GatherND", {"x", "i"}, {"y"}).integer("batch_dims", 1).output("y", {});
-  EXPECT_THAT(result(batched, {2, 2, 2}), ElementsAre(2, 3, 4, 5));
+  EXPECT_THAT(result_of_counts(batched, {2, 2, 2}), ElementsAre(2, 3, 4, 5));
 }
 
 // y[..., 0:2] = 2 * x[..., 0:2]: how older exporters write YOLO's decoding.
@@ -150,7 +140,7 @@ TEST(Indexing, WritingIntoASliceTakesTheRestFromWhatWasThere) {
   b.integers("last", {1}, {2}).integers("i", {1, 2, 2, 3}, {0, 0, 0, 0, 0, 1, 0, 1, 0, 0, 1, 1});
   b.node("Slice", {"x", "first", "end", "last"}, {"xy"}).node("Mul", {"xy", "two"}, {"new"});
   b.node("ScatterND", {"x", "i", "new"}, {"y"}).output("y", {});
-  EXPECT_THAT(result(b, {1, 2, 3}), ElementsAre(0, 2, 2, 6, 8, 5));
+  EXPECT_THAT(result_of_counts(b, {1, 2, 3}), ElementsAre(0, 2, 2, 6, 8, 5));
 }
 
 // Sums of the picture's planes, all 1, times what camd tells of its size.
@@ -162,7 +152,7 @@ Floats told(const std::string& name, const Shape& shape, int type, const Shape& 
       .integer("keepdims", 0)
       .node("Mul", {"sum", "zero"}, {"none"});
   b.node("Add", {"none", "size"}, {"y"}).output("y", {});
-  return result(b, picture);
+  return result_of_counts(b, picture);
 }
 
 TEST(SizeInputs, AreFilledWithTheNetworksSizeAsTheirNamesSay) {
@@ -202,7 +192,7 @@ TEST(Indexing, ASliceOfNothingIsLeftOutOfAConcatenation) {
   b.input("x", {1, 2, 3}).integers("three", {1}, {3}).integers("last", {1}, {2}).integers("two", {1}, {2});
   b.node("Slice", {"x", "three", "three", "last"}, {"extra"}).node("Slice", {"x", "two", "three", "last"}, {"column"});
   b.node("Concat", {"column", "extra"}, {"y"}).integer("axis", 2).output("y", {});
-  EXPECT_THAT(result(b, {1, 2, 3}), ElementsAre(2, 5));
+  EXPECT_THAT(result_of_counts(b, {1, 2, 3}), ElementsAre(2, 5));
 }
 
 TEST(Indexing, ASliceOfNothingIsNoOutput) {
@@ -216,7 +206,7 @@ TEST(Indexing, AConditionThatIsKnownChoosesElementByElement) {
   OnnxBuilder b;
   b.input("x", {2, 2}).integers("c", {2, 1}, {1, 0}).weight("low", {1}, {-INFINITY});
   b.node("Where", {"c", "x", "low"}, {"y"}).output("y", {});
-  EXPECT_THAT(result(b, {2, 2}), ElementsAre(0, 1, -INFINITY, -INFINITY));
+  EXPECT_THAT(result_of_counts(b, {2, 2}), ElementsAre(0, 1, -INFINITY, -INFINITY));
 }
 
 TEST(Indexing, IndicesOutsideAreRefusedByNode) {
@@ -234,7 +224,7 @@ TEST(Indexing, AMatrixOfOnesOnADiagonalIsOfNumbersOrOfWholeOnes) {
     b.weight("half", {}, {2.5F}).integers("two", {}, {2}).node("Mul", {"eye", type == 7 ? "two" : "half"}, {"m"});
     b.node("Cast", {"m"}, {"n"}).integer("to", 1).node("Mul", {"x", "n"}, {"y"}).output("y", {});
     const float by = type == 7 ? 2.0F : 2.5F;
-    EXPECT_THAT(result(b, {2, 3}), ElementsAre(0, 1 * by, 0, 0, 0, 5 * by));
+    EXPECT_THAT(result_of_counts(b, {2, 3}), ElementsAre(0, 1 * by, 0, 0, 0, 5 * by));
   }
 }
 
@@ -260,7 +250,7 @@ TEST(Control, TheBranchThatAShapeChoosesIsLoweredAndTheOtherIsNotLookedAt) {
     inner->add_output("inside");
     branch->mutable_g()->add_output()->set_name("inside");
   }
-  EXPECT_THAT(result(b, {1, 2}), ElementsAre(0, -1));
+  EXPECT_THAT(result_of_counts(b, {1, 2}), ElementsAre(0, -1));
   EXPECT_THAT(refusal(b, {1, 3}), HasSubstr("FlyToTheMoon (node that makes 'inside'): camd's own engines do not have"));
 }
 
@@ -272,7 +262,7 @@ TEST(Quantized, ActivationsAreRoundedAsTheirPairsSay) {
   zero->clear_int64_data();
   zero->add_int32_data(-1);
   b.node("QuantizeLinear", {"x", "s", "z"}, {"q"}).node("DequantizeLinear", {"q", "s", "z"}, {"y"}).output("y", {});
-  EXPECT_THAT(result(b, {1, 1, 1, 5}), ElementsAre(0, 0.75F, 2.25F, 3, 3.75F));
+  EXPECT_THAT(result_of_counts(b, {1, 1, 1, 5}), ElementsAre(0, 0.75F, 2.25F, 3, 3.75F));
 }
 
 TEST(Quantized, WeightsOfEightBitsBecomeNumbersChannelByChannel) {
@@ -285,7 +275,7 @@ TEST(Quantized, WeightsOfEightBitsBecomeNumbersChannelByChannel) {
   weight->add_int32_data(-4);
   b.node("DequantizeLinear", {"q", "s"}, {"w"}).integer("axis", 0);
   b.node("Conv", {"x", "w"}, {"y"}).output("y", {});
-  EXPECT_THAT(result(b, {1, 1, 1, 2}), ElementsAre(0, 1.5F, 0, -8));
+  EXPECT_THAT(result_of_counts(b, {1, 1, 1, 2}), ElementsAre(0, 1.5F, 0, -8));
 }
 
 // Two operators of 8 bits, as onnxruntime's quantizer writes them: with the pairs inside, or as nodes of their own.
@@ -320,8 +310,8 @@ OnnxBuilder eight_bits(bool pairs_inside) {
 }
 
 TEST(Quantized, OperatorsWithTheirPairsInsideEqualThoseWithNodesForThem) {
-  const Floats inside = result(eight_bits(true), {1, 2, 1, 3});
-  EXPECT_EQ(inside, result(eight_bits(false), {1, 2, 1, 3}));
+  const Floats inside = result_of_counts(eight_bits(true), {1, 2, 1, 3});
+  EXPECT_EQ(inside, result_of_counts(eight_bits(false), {1, 2, 1, 3}));
   EXPECT_EQ(inside.size(), 12U);
   // The convolution's result is read twice and taken out of its steps once.
   EXPECT_EQ(lower(eight_bits(true), {1, 2, 1, 3}).ops.size(), lower(eight_bits(false), {1, 2, 1, 3}).ops.size());
@@ -343,7 +333,7 @@ TEST(Quantized, WeightsOfFourBitsBecomeNumbersBlockByBlock) {
   weight->set_raw_data(std::string("\x7F\x08", 2));  // -1, 7, -8
   b.node("DequantizeLinear", {"q", "s"}, {"w"}).integer("axis", 3).integer("block_size", 2);
   b.node("Add", {"x", "w"}, {"y"}).output("y", {});
-  EXPECT_THAT(result(b, {1, 1, 1, 3}), ElementsAre(-0.5F, 4.5F, -14));
+  EXPECT_THAT(result_of_counts(b, {1, 1, 1, 3}), ElementsAre(-0.5F, 4.5F, -14));
 }
 
 // Nine boxes side by side, and behind them one beside each that the box hides, wherever among the others that is.
@@ -364,7 +354,7 @@ TEST(NonMaxSuppression, EachKeptBoxHidesTheOneThatCoversTheSame) {
   b.node("NonMaxSuppression", {"boxes", "scores", "most", "iou"}, {"chosen"});
   b.node("Cast", {"chosen"}, {"numbers"}).integer("to", 1).weight("zero", {}, {0});
   b.node("Mul", {"x", "zero"}, {"nothing"}).node("Add", {"nothing", "numbers"}, {"y"}).output("y", {});
-  EXPECT_EQ(result(b, {1, 1, kBoxes, 3}), want);
+  EXPECT_EQ(result_of_counts(b, {1, 1, kBoxes, 3}), want);
 }
 
 // As torchvision's SSDs choose: the boxes of 80 classes, each class beside the last one, all compared with all. Each
@@ -391,7 +381,7 @@ TEST(NonMaxSuppression, TakesTheBoxesOfAllClassesSideBySide) {
   b.node("NonMaxSuppression", {"boxes", "scores", "most", "iou"}, {"chosen"});
   b.node("Cast", {"chosen"}, {"numbers"}).integer("to", 1).weight("zero", {}, {0});
   b.node("Mul", {"x", "zero"}, {"nothing"}).node("Add", {"nothing", "numbers"}, {"y"}).output("y", {});
-  EXPECT_EQ(result(b, in), want);
+  EXPECT_EQ(result_of_counts(b, in), want);
 }
 
 TEST(Hostile, ALoopWithoutAGraphIsRefusedByName) {
@@ -426,7 +416,7 @@ TEST(Lowering, ProductsOfLargeConstantsAreFolded) {
   b.node("MatMul", {"a", "b"}, {"p"}).node("ReduceMax", {"p"}, {"largest"}).node("ReduceMin", {"p"}, {"smallest"});
   b.node("Add", {"x", "largest"}, {"sum"}).node("Sub", {"sum", "smallest"}, {"zero"});
   b.node("Add", {"zero", "largest"}, {"y"}).output("y", {});
-  EXPECT_THAT(result(b, {1, 1, 1, 1}), ElementsAre(512.0F));
+  EXPECT_THAT(result_of_counts(b, {1, 1, 1, 1}), ElementsAre(512.0F));
 }
 
 TEST(Hostile, ManyLargeConstantsAreRefusedTogether) {
@@ -461,7 +451,7 @@ TEST(Hostile, ResizingANumberChangesNothing) {
   b.input("x", {1}).weight("scales", {0}, {});
   b.node("Squeeze", {"x"}, {"number"}).node("Resize", {"number", "", "scales"}, {"y"}).text("mode", "cubic");
   b.output("y", {});
-  EXPECT_EQ(result(b, {1}), Floats{0});
+  EXPECT_EQ(result_of_counts(b, {1}), Floats{0});
 }
 
 TEST(Resize, AScaleThatLeavesTheSizeAsItIsStillMovesWhatIsShown) {
@@ -472,7 +462,7 @@ TEST(Resize, AScaleThatLeavesTheSizeAsItIsStillMovesWhatIsShown) {
         .text("coordinate_transformation_mode", "asymmetric")
         .text("nearest_mode", "floor")
         .output("y", {});
-    const Floats got = result(b, {1, 1, 1, 4});
+    const Floats got = result_of_counts(b, {1, 1, 1, 4});
     const Floats want = std::string(mode) == "nearest" ? Floats{0, 0, 1, 2} : Floats{0, 0.8333333F, 1.6666666F, 2.5F};
     ASSERT_EQ(got.size(), want.size());
     for (std::size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-4) << mode << " " << i;
@@ -491,7 +481,7 @@ TEST(Indexing, LookingUpAWeightLeavesWhatIsKnownOfOtherInputsInPlace) {
       last = "n" + std::to_string(i);
     }
     b.integers("to", {2}, {2, 3}).node("Expand", {last, "to"}, {"y"}).output("y", {});
-    EXPECT_EQ(result(b, {1, 3}).size(), 6U);
+    EXPECT_EQ(result_of_counts(b, {1, 3}).size(), 6U);
   }
 }
 
@@ -502,7 +492,7 @@ TEST(Hostile, RegionsBeyondAllNumbersAreOutside) {
     b.input("x", {1, 1, 2, 2}).weight("roi", {8}, {0, 0, far, far, 1, 1, far, far}).integers("to", {4}, {1, 1, 3, 3});
     b.node("Resize", {"x", "roi", "", "to"}, {"y"}).text("mode", "cubic");
     b.text("coordinate_transformation_mode", "tf_crop_and_resize").output("y", {});
-    EXPECT_EQ(result(b, {1, 1, 2, 2}), Floats(9, 0.0F)) << far;
+    EXPECT_EQ(result_of_counts(b, {1, 1, 2, 2}), Floats(9, 0.0F)) << far;
   }
 }
 

@@ -2,35 +2,21 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <limits>
-#include <numeric>
 
-#include "infer/graph/reference.hpp"
 #include "lowered.hpp"
 
 namespace camd::infer {
 namespace {
 
-using test::lower;
 using test::OnnxBuilder;
 using test::refusal;
+using test::result_of_counts;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::FloatNear;
 using ::testing::Pointwise;
 using Floats = std::vector<float>;
-
-Floats count_up(std::int64_t count) {
-  Floats values(static_cast<std::size_t>(count));
-  std::iota(values.begin(), values.end(), 0.0F);
-  return values;
-}
-
-// The first output for an input of 0, 1, 2, ...
-Floats result(const OnnxBuilder& builder, const Shape& shape) {
-  return run_reference(lower(builder, shape), count_up(element_count(shape)))[0].f32;
-}
 
 // ---- DeformConv. The first two are ONNX's cases test_basic_deform_conv_*; Debian's package is older than they are.
 
@@ -42,7 +28,7 @@ TEST(DeformConv, TapsLookWhereTheirOffsetsSay) {
   b.opset(19).input("x", {1, 1, 3, 3}).weight("w", {1, 1, 2, 2}, {1, 1, 1, 1}).weight("o", {1, 8, 2, 2}, offset);
   b.node("DeformConv", {"x", "w", "o"}, {"y"}).ints("kernel_shape", {2, 2}).ints("pads", {0, 0, 0, 0});
   b.output("y", {});
-  EXPECT_THAT(result(b, {1, 1, 3, 3}), Pointwise(FloatNear(1e-5F), Floats{9.5F, 11.9F, 20, 24}));
+  EXPECT_THAT(result_of_counts(b, {1, 1, 3, 3}), Pointwise(FloatNear(1e-5F), Floats{9.5F, 11.9F, 20, 24}));
 }
 
 TEST(DeformConv, CountsNothingBeyondTheEdges) {
@@ -53,7 +39,7 @@ TEST(DeformConv, CountsNothingBeyondTheEdges) {
   b.opset(19).input("x", {1, 1, 3, 3}).weight("w", {1, 1, 2, 2}, {1, 1, 1, 1}).weight("o", {1, 8, 4, 4}, offset);
   b.node("DeformConv", {"x", "w", "o"}, {"y"}).ints("kernel_shape", {2, 2}).ints("pads", {1, 1, 1, 1});
   b.output("y", {});
-  EXPECT_THAT(result(b, {1, 1, 3, 3}),
+  EXPECT_THAT(result_of_counts(b, {1, 1, 3, 3}),
               Pointwise(FloatNear(1e-5F), Floats{0, 1, 3, 2, 3, 8, 11.9F, 7, 9, 20, 24, 13, 6, 13, 15, 8}));
 }
 
@@ -64,7 +50,7 @@ TEST(DeformConv, GroupsHaveOffsetsMasksAndWeightsOfTheirOwn) {
   b.weight("o", {1, 4, 1, 2}, {0, 0, 0, 0, 0, 0, 1, 1}).weight("m", {1, 2, 1, 2}, {0.5F, 0.25F, 1, 1});
   b.node("DeformConv", {"x", "w", "o", "bias", "m"}, {"y"}).integer("group", 2).integer("offset_group", 2);
   b.output("y", {});
-  EXPECT_THAT(result(b, {1, 2, 1, 2}), Pointwise(FloatNear(1e-5F), Floats{10, 10.5F, 29, 20}));
+  EXPECT_THAT(result_of_counts(b, {1, 2, 1, 2}), Pointwise(FloatNear(1e-5F), Floats{10, 10.5F, 29, 20}));
 }
 
 // With offsets that are 0 it is a convolution.
@@ -77,7 +63,7 @@ TEST(DeformConv, StridesAndDilationsAreThoseOfAConvolution) {
     b.node(deformed ? "DeformConv" : "Conv",
            deformed ? std::vector<std::string>{"x", "w", "o"} : std::vector<std::string>{"x", "w"}, {"y"});
     b.ints("strides", {2, 3}).ints("dilations", {1, 2}).ints("pads", {1, 0, 1, 2}).output("y", {});
-    return result(b, {1, 3, 7, 8});
+    return result_of_counts(b, {1, 3, 7, 8});
   };
   EXPECT_THAT(network(true), Pointwise(FloatNear(2e-2F), network(false)));
 }
@@ -107,7 +93,7 @@ TEST(RoiAlign, BoxesWithoutAPlaceAreNothing) {
   b.opset(16).input("x", {1, 1, 2, 4}).weight("boxes", {2, 4}, {0, 0, 4, 2, 0, kNone, 4, 2});
   b.integers("pictures", {2}, {0, 0}).node("RoiAlign", {"x", "boxes", "pictures"}, {"y"}).integer("sampling_ratio", 2);
   b.output("y", {});
-  EXPECT_THAT(result(b, {1, 1, 2, 4}), ElementsAre(3.5F, 0));
+  EXPECT_THAT(result_of_counts(b, {1, 1, 2, 4}), ElementsAre(3.5F, 0));
 }
 
 TEST(RoiAlign, BoxesLargerThanAnyPictureAreRefused) {
