@@ -8,7 +8,8 @@
 #          later is found; then all tests
 #   demo   scripts/demo.sh for two seconds: what a first visitor builds, several sources at a time, and sees (build/demo),
 #          and that it is hardened (scripts/check_hardening.py); its Debian packages, which lintian looks at
-#   asan   address and undefined-behaviour sanitizers over the tests of device, capture, plugins, pipeline and http (clang)
+#   asan   address and undefined-behaviour sanitizers over the tests of device, capture, plugins, pipeline and http (clang).
+#          No sanitizer sees the CPU engine's kernels for AVX-512, which take clang four minutes a file
 #   tsan   the thread sanitizer over the same; clang's thread-safety analysis is an error
 #   fuzz   libFuzzer on what reads models, configurations, zones, metrics lines, HTTP requests and workers' answers, for a minute
 #          (FUZZ_SECONDS says otherwise), starting from ONNX's own cases, the examples, tests/fuzz/corpus, tests/fuzz/make_models.py, and what earlier

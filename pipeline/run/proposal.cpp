@@ -123,16 +123,22 @@ std::string as_lines(const std::string& keys) {
   return text + "\n";
 }
 
+// One number a box: [N] or [1,N].
+bool is_list(const infer::TensorSpec& output) {
+  return output.shape.size() == 1 || (output.shape.size() == 2 && output.shape[0] == 1);
+}
+bool has_corners(const infer::TensorSpec& output) { return output.shape.size() > 1 && output.shape.back() == 4; }
+
 // Beside boxes with one score each a list of whole numbers holds classes and the other one scores, as torchvision
 // exports them, whose names tell nothing; masks and key points may stand beside them. Null for other outputs.
 nlohmann::json lists_by_type(const std::vector<infer::TensorSpec>& outputs) {
   nlohmann::json roles;
   std::size_t lists = 0, boxes = 0;
   for (const infer::TensorSpec& output : outputs) {
-    if (output.shape.size() >= 2 && output.shape.back() == 4) ++boxes;
+    if (has_corners(output)) ++boxes;
     const bool whole = output.type == infer::DataType::kI64 || output.type == infer::DataType::kI32 ||
                        output.type == infer::DataType::kU8;
-    if (output.shape.size() != 1 && (output.shape.size() != 2 || output.shape[0] != 1)) continue;
+    if (!is_list(output)) continue;
     roles[whole ? "cls" : "obj"] = output.name;
     ++lists;
   }
@@ -140,15 +146,14 @@ nlohmann::json lists_by_type(const std::vector<infer::TensorSpec>& outputs) {
   return fits ? roles : nlohmann::json();
 }
 
-// Of a model whose outputs lists_by_type() tells apart: boxes, scores and classes, where it puts out more.
+// Of a model whose outputs lists_by_type() tells apart: boxes, scores and classes. Empty where it puts out no more.
 std::vector<std::string> boxes_alone(const std::vector<infer::TensorSpec>& outputs) {
   std::vector<std::string> names;
+  if (outputs.size() == 3) return names;  // also where the file does not say the boxes' shape
   for (const infer::TensorSpec& output : outputs) {
-    const std::size_t rank = output.shape.size();
-    const bool list = rank == 1 || (rank == 2 && output.shape[0] == 1);
-    if (list || (rank > 1 && output.shape.back() == 4)) names.push_back(output.name);
+    if (is_list(output) || has_corners(output)) names.push_back(output.name);
   }
-  return names.size() < outputs.size() ? names : std::vector<std::string>{};
+  return names;
 }
 
 // How a detector of that kind is fed, where the graph takes bytes and scales them itself.

@@ -103,8 +103,6 @@ std::vector<LaneParts> lanes_of(const config::Config& config, const SessionOptio
     return options.make_device ? options.make_device(word) : device::make_device(word);
   };
   const bool several = config.all_devices || !config.devices.empty();
-  // Before the GPUs are counted, so for one that gets all cameras.
-  if (config.device.kind != config::DeviceKind::kHost && many_frames(config, 1)) device::prepare_for_many_streams();
   std::vector<std::string> words;
   for (const config::DeviceChoice& device : config.devices) words.push_back(config::to_string(device));
   if (config.all_devices) words = device::all_devices();
@@ -338,6 +336,11 @@ std::unique_ptr<Session::Parts> Session::build(config::Reading reading, const Ru
   std::optional<infer::ModelReport> report;
   if (!same_engine) report = check_model(wanted, mistakes);
   mistakes.raise();
+  // A reload is too late for that: the driver may be loaded, and other threads read the environment. GPUs are not
+  // counted yet, so it is decided as for one that gets all cameras.
+  if (running == nullptr && wanted.device.kind != config::DeviceKind::kHost && many_frames(wanted, 1)) {
+    device::prepare_for_many_streams();
+  }
   mistakes.collect(wanted.place_of("model.path"), [&] {
     next->lanes = same_device ? run->lanes_left() : lanes_of(wanted, options_);
     for (LaneParts& lane : next->lanes) {

@@ -122,7 +122,7 @@ TEST_F(ProposedCard, FeedsPicturesAsTheExportersFamilyIsFed) {
 }
 
 // As torchvision's SSD, RetinaNet and FCOS.
-OnnxBuilder lists_without_names() {
+OnnxBuilder lists_without_names(const infer::Shape& of_boxes = {2, 4}) {
   OnnxBuilder b;
   b.input("x", {1, 3, 64, 64}).weight("0", {}, {0}).node("ReduceMean", {"x"}, {"m"}).integer("keepdims", 0);
   b.node("Mul", {"m", "0"}, {"nothing"}).weight("corners", {2, 4}, {4, 4, 20, 30, 8, 9, 60, 50});
@@ -130,7 +130,7 @@ OnnxBuilder lists_without_names() {
   b.node("Add", {"nothing", "corners"}, {"9"}).node("Add", {"nothing", "numbers"}, {"n"});
   b.node("Cast", {"n"}, {"7"}).integer("to", onnx::TensorProto::INT64);
   b.node("Add", {"nothing", "certainties"}, {"8"});
-  b.output("9", {2, 4}).output("7", {2}, onnx::TensorProto::INT64).output("8", {2});
+  b.output("9", of_boxes).output("7", {2}, onnx::TensorProto::INT64).output("8", {2});
   return b;
 }
 
@@ -165,6 +165,14 @@ TEST_F(ProposedCard, ReadsTheBoxesBesideAnOutputOfUnknownShape) {
   config::Config c = config(b, "", "");
   ASSERT_TRUE(Proposer().complete(c));
   EXPECT_THAT(c.model.cut_at, ElementsAre("9", "7", "8"));
+}
+
+// What is not known to be a mask is not left out.
+TEST_F(ProposedCard, KeepsBoxesWhoseShapeTheFileDoesNotSay) {
+  OnnxBuilder b = lists_without_names({});
+  config::Config c = config(b, "", "");
+  ASSERT_TRUE(Proposer().complete(c));
+  EXPECT_THAT(c.model.cut_at, IsEmpty());
 }
 
 // Somebody may want the masks.

@@ -130,6 +130,22 @@ TEST_F(SessionTest, GpusHaveMoreQueuesFromAThousandFramesASecondOn) {
   unsetenv(kQueues);
 }
 
+// Other threads read the environment then.
+TEST_F(SessionTest, AReloadAsksForNoQueues) {
+  constexpr const char* kQueues = "CUDA_DEVICE_MAX_CONNECTIONS";
+  constexpr const char* kSource = "{type: test, width: 64, height: 36, frames: 1, fps: 1000}";
+  unsetenv(kQueues);
+  configure(kSource);
+  session().start();
+  EXPECT_EQ(wait(), EndReason::kSourcesEnded);
+  configure(kSource, "", "auto");
+  EXPECT_TRUE(session_->reload());
+  EXPECT_EQ(wait(), EndReason::kSourcesEnded);
+  EXPECT_EQ(session_->stop(EndReason::kSourcesEnded), 0);
+  EXPECT_THAT(reloads()[0].at("changed"), ElementsAre("device"));
+  EXPECT_EQ(std::getenv(kQueues), nullptr);
+}
+
 TEST_F(SessionTest, AnAlteredCameraGoesOnWithItsNumbersItsFileAndItsTotals) {
   configure(kFive);
   session().start();
