@@ -126,8 +126,10 @@ PictureTransform picture_transform(int source_width, int source_height, int netw
   transform.scale_x = static_cast<float>(width / source_w);
   transform.scale_y = static_cast<float>(height / source_h);
   if (mode == ResizeMode::kLetterbox) {
-    transform.offset_x = static_cast<float>((network_width - width) / 2);
-    transform.offset_y = static_cast<float>((network_height - height) / 2);
+    const int margin_x = (network_width - width) / 2;
+    const int margin_y = (network_height - height) / 2;
+    transform.offset_x = static_cast<float>(margin_x);
+    transform.offset_y = static_cast<float>(margin_y);
   }
   return transform;
 }

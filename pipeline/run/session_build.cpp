@@ -348,9 +348,11 @@ std::unique_ptr<Session::Parts> Session::build(config::Reading reading, const Ru
       if (report) lane.engine_memory = engine_memory(wanted.model, *report, info);
       if (running == nullptr || !next->changed.empty()) {  // before anything of the new lane is made
         Room room{process_limits(), lane.device->free_bytes(), {}};
-        for (const LaneParts& before : running == nullptr ? std::vector<LaneParts>{} : running->lanes) {
-          if (before.device != lane.device) continue;
-          room.beside = lane_cost(before.engine_memory, running->config.cameras.size(), info);
+        if (running != nullptr) {
+          for (const LaneParts& before : running->lanes) {
+            if (before.device != lane.device) continue;
+            room.beside = lane_cost(before.engine_memory, running->config.cameras.size(), info);
+          }
         }
         check_lane(wanted, lane_cost(lane.engine_memory, wanted.cameras.size(), info), room);
       }

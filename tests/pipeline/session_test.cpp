@@ -61,7 +61,7 @@ class SessionTest : public ::testing::Test {
     options.reload_patience = plugin_patience_;
     options.set_up_patience = {std::chrono::hours(1), [this] { return stop_asked_.load(); },
                                std::chrono::milliseconds(20)};
-    options.draining = [this](bool now) { order_.push_back(now ? "drain" : "drained"); };
+    options.draining = [this](bool now) { order_.emplace_back(now ? "drain" : "drained"); };
     session_ = std::make_unique<Session>(
         [this] { return config::read(path("c.yaml"), {}, {.card_keys = card_keys()}); }, options, base::system_clock(),
         [this](std::string_view line) {
@@ -319,6 +319,7 @@ TEST_F(SessionTest, AReloadWhosePluginHangsInCreateIsRefusedAndTheOldConfigurati
   const auto wait_entered = reinterpret_cast<void (*)(std::int64_t)>(dlsym(library, "misbehave_wait_entered"));
   configure(kEndless);
   session().start();
+  const std::string entry = "  - plugin: " + plugin + "\n    isolation: none\n    config: {how: ";
   for (const std::string how : {"gate_create", "gate_outputs"}) {
     set_gate(0);
     stop_asked_ = false;
@@ -326,7 +327,10 @@ TEST_F(SessionTest, AReloadWhosePluginHangsInCreateIsRefusedAndTheOldConfigurati
       wait_entered(1);
       stop_asked_ = true;
     });
-    configure(kEndless, "  - plugin: " + plugin + "\n    isolation: none\n    config: {how: " + how + "}\n");
+    std::string gated = entry;
+    gated += how;
+    gated += "}\n";
+    configure(kEndless, gated);
     EXPECT_FALSE(session_->reload());
     enough.join();
     EXPECT_TRUE(session_->running());
