@@ -14,6 +14,7 @@
 #include "base/error.hpp"
 #include "base/sha256.hpp"
 #include "infer/onnx/cut.hpp"
+#include "infer/onnx/functions.hpp"
 #include "infer/onnx/wire.hpp"
 
 namespace camd::infer {
@@ -216,7 +217,7 @@ OnnxFile parse_onnx(std::string_view bytes, const std::string& path, const std::
   if (!file.proto.has_graph() || file.proto.graph().node_size() == 0) {
     refuse(path, "not an ONNX model: it holds no graph with nodes");
   }
-  if (file.proto.functions_size() > 0) refuse(path, "model-local functions are not supported");
+  inline_functions(path, file.proto);
   if (file.opset() < 1) refuse(path, "the model does not say which operator set of ai.onnx it uses");
   order_nodes(*file.proto.mutable_graph());
   if (!cut_at.empty()) cut_graph(path, *file.proto.mutable_graph(), cut_at);
