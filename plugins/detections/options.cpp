@@ -221,23 +221,20 @@ void apply(JsonObject& in, Options& options) {
   if (const auto v = in.boolean("clip_anchors")) options.clip_anchors = *v;
 }
 
-// Three sizes from four strides on, each in three shapes, which are width and height of a size of 1.
-std::string nine_anchors(const std::array<std::pair<double, double>, 3>& shapes, const json& variances, bool clip) {
-  json keys = {{"layout", "anchors"},
-               {"boxes", "priors_yx"},
-               {"variances", variances},
-               {"scores", "logits"},
-               {"background", false}};
+// `keys` and anchors of three sizes from four strides on, each in three shapes, which are width and height of a size of
+// 1. `more`: pixels that each side counts beyond that.
+std::string nine_anchors(const std::array<std::pair<double, double>, 3>& shapes, json keys, double more = 0.0) {
+  keys["layout"] = "anchors";
+  keys["background"] = false;
   for (int stride = 8; stride <= 128; stride *= 2) {
     json of_stride = json::array();
     for (int octave = 0; octave < 3; ++octave) {
       const double side = 4.0 * stride * std::exp2(octave / 3.0);
-      for (const auto& [x, y] : shapes) of_stride.push_back({side * x, side * y});
+      for (const auto& [x, y] : shapes) of_stride.push_back({side * x + more, side * y + more});
     }
     keys["strides"].push_back(stride);
     keys["anchors"].push_back(of_stride);
   }
-  if (clip) keys["clip_anchors"] = true;
   return keys.dump();
 }
 
@@ -304,9 +301,15 @@ const std::vector<KnownLayout>& known_layouts() {
       {"rfdetr", kQueries},
       {"rtmdet", R"({"layout":"rows"})"},
       // Tan et al., "EfficientDet", 2020; google/automl, efficientdet/tf2/anchors.py
-      {"efficientdet", nine_anchors({{{1.0, 1.0}, {1.4, 0.7}, {0.7, 1.4}}}, {1, 1}, false)},
+      {"efficientdet", nine_anchors({{{1.0, 1.0}, {1.4, 0.7}, {0.7, 1.4}}},
+                                    {{"boxes", "priors_yx"}, {"variances", {1, 1}}, {"scores", "logits"}})},
       // keras-team/keras-cv, layers/object_detection/anchor_generator.py
-      {"kerascv-retinanet", nine_anchors({{{kThin, kWide}, {1.0, 1.0}, {kWide, kThin}}}, {0.1, 0.2}, true)},
+      {"kerascv-retinanet",
+       nine_anchors({{{kThin, kWide}, {1.0, 1.0}, {kWide, kThin}}},
+                    {{"boxes", "priors_yx"}, {"variances", {0.1, 0.2}}, {"scores", "logits"}, {"clip_anchors", true}})},
+      // NVIDIA/retinanet-examples, odtk/box.py: corners are whole pixels, both of which belong to the box.
+      {"odtk-retinanet", nine_anchors({{{1.0, 1.0}, {kThin, kWide}, {kWide, kThin}}},
+                                      {{"boxes", "priors"}, {"variances", {1, 1}}, {"anchor_shift", 0.5}}, 1.0)},
       {"blazeface", R"({"layout":"mediapipe","scores":"logits"})"},
       {"blazepalm", R"({"layout":"mediapipe","scores":"logits"})"},
   };

@@ -38,6 +38,8 @@ struct Form {
 
 // LibreYOLO's FOMO, which leaves the softmax to others; Edge Impulse's, which does not, takes 0 to 1.
 constexpr const char* kFomoLogitsInput = "color: rgb, mean: [127.5, 127.5, 127.5], scale: 0.00784314, resize: stretch";
+constexpr const char* kEfficientdet = "efficientdet";
+constexpr const char* kOdtkRetinanet = "odtk-retinanet";
 // Its shapes are EfficientDet's, and no value tells them apart: the names of its outputs do.
 constexpr const char* kKerascvRetinanet = "kerascv-retinanet";
 constexpr const char* kBytes = "color: bgr, scale: 1";
@@ -148,7 +150,8 @@ const std::vector<Form>& forms() {
            true,
            1},
           kRtmdetInput),
-      named(Layout::kAnchors, "efficientdet", "EfficientDet", kEfficientdetInput),
+      named(Layout::kAnchors, kEfficientdet, "EfficientDet", kEfficientdetInput),
+      named(Layout::kAnchors, kOdtkRetinanet, "RetinaNet by NVIDIA's retinanet-examples", kEfficientdetInput),
       named(Layout::kAnchors, kKerascvRetinanet, "KerasCV's RetinaNet", "color: rgb, scale: 1, position: top_left"),
       fed({Layout::kCenternet, "CenterNet"}, kCenternetInput),
       fed({Layout::kCenterface, "CenterFace"}, "color: rgb, scale: 1"),
@@ -210,11 +213,29 @@ struct Fit {
   [[nodiscard]] bool is_rows() const { return form->layout == Layout::kRows; }
   // The level of each box in front of its scores.
   [[nodiscard]] bool is_fcos() const { return form->name == std::string_view("fcos"); }
+  // A map of boxes for each stride, and not all of them in one tensor.
+  [[nodiscard]] bool in_maps() const {
+    const std::vector<Level>& levels = decoder->levels();
+    return levels.size() > 1 && levels[0].head(Role::kBox).output != levels[1].head(Role::kBox).output;
+  }
   // Of classes alone, without boxes.
   [[nodiscard]] bool is_map() const { return form->layout == Layout::kFomo; }
   // [1,k,N] and not [1,N,k].
   [[nodiscard]] bool channels_first() const { return decoder->levels().front().head(Role::kBox).channel_step > 1; }
 };
+
+// EfficientDet's shapes, which RetinaNets have too.
+bool has_nine_anchors(const Form& form) {
+  const std::string_view name = form.name;
+  return name == kEfficientdet || name == kOdtkRetinanet || name == kKerascvRetinanet;
+}
+
+// NVIDIA's RetinaNet puts out probabilities, a map for each stride. EfficientDet puts out logits, or one list of all.
+bool has_right_scores(const Fit& fit, ScoreForm scores) {
+  const bool of_nvidia = scores == ScoreForm::kProbability && fit.in_maps();
+  return of_nvidia ? fit.form->name != std::string_view(kEfficientdet)
+                   : fit.form->name != std::string_view(kOdtkRetinanet);
+}
 
 // Centre and size in parts of the picture, beside the scores: as queries have them, each of which was trained to find
 // another object.
@@ -239,7 +260,7 @@ std::vector<Fit> fits_by_shape(const camd_model& model, const Options& options) 
   const bool queries = has_output("pred_boxes") && (has_output("logits") || has_output("pred_logits"));
   const bool kerascv = has_output("box") && has_output("classification");
   for (const Form& form : forms()) {
-    if (form.name == std::string_view(kerascv ? "efficientdet" : kKerascvRetinanet)) continue;
+    if (has_nine_anchors(form) && (form.name == std::string_view(kKerascvRetinanet)) != kerascv) continue;
     // What else such a model puts out, as hidden states, is not for `detections`.
     if (queries && (form.layout != Layout::kSsd || form.boxes != BoxForm::kCentre || form.oriented)) continue;
     try {
@@ -299,9 +320,8 @@ void drop_unlikely(std::vector<Fit>& fits, const camd_model& model, const Option
   const bool fastestv2 = std::any_of(fits.begin(), fits.end(), [](const Fit& fit) {
     return fit.form->layout == Layout::kFastestv2 && !(fit.fused() && fit.channels_first());
   });
-  const bool efficientdet = std::any_of(fits.begin(), fits.end(), [](const Fit& fit) {
-    return fit.form->name == std::string_view("efficientdet") || fit.form->name == std::string_view(kKerascvRetinanet);
-  });
+  const bool nine_anchors =
+      std::any_of(fits.begin(), fits.end(), [](const Fit& fit) { return has_nine_anchors(*fit.form); });
   const auto unlikely = [&](const Fit& fit) {
     // MMDetection's choice is in two tensors, and no other is.
     if (fit.is_rows() && given.oriented && !fit.form->turned()) return true;
@@ -311,7 +331,7 @@ void drop_unlikely(std::vector<Fit>& fits, const camd_model& model, const Option
     // Any map of the same cells would do; the exported graph puts the channels last.
     if (fit.form->layout == Layout::kFastestv2) return !fastestv2;
     if (fastestv2 && (fit.form->layout == Layout::kYolox || fit.form->layout == Layout::kNanodet)) return true;
-    if (efficientdet && fit.form->layout == Layout::kNanodet) return true;
+    if (nine_anchors && fit.form->layout == Layout::kNanodet) return true;
     if (fit.form->layout == Layout::kNanodet) return fit.fused() != fit.form->anchor_offset.has_value();
     if (!fit.fused()) return false;
     constexpr int kCoco = 80;
@@ -338,6 +358,7 @@ bool is_usual(const Fit& fit, bool objectness, bool turned, bool queries) {
     case Layout::kYolox: return !form.keypoints && (form.anchors_per_cell || !form.decoded);
     case Layout::kRows: return form.row.size() != 6 && !form.relative;
     case Layout::kScrfd: return !form.decoded;
+    case Layout::kAnchors: return form.name != std::string_view(kOdtkRetinanet);
     default: return true;
   }
 }
@@ -415,7 +436,7 @@ std::vector<LayoutSuggestion> fitting_layouts(const camd_model& model, const Opt
     } else {
       const auto tensors = tensor_set(model, *fit.decoder, *values);
       const std::optional<ScoreForm> seen = score_form(*fit.decoder, *tensors);
-      if (!seen) continue;
+      if (!seen || !has_right_scores(fit, *seen)) continue;
       scores = *seen;
       // An angle between the scores' bounds, everywhere, is one more class.
       if (fit.form->oriented && !options.oriented && !has_angles(*fit.decoder, *tensors)) continue;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "detections_fixture.hpp"
 
@@ -59,6 +60,24 @@ TEST_F(Detections, ReadsKerascvsRetinanetByItsOwnAnchors) {
   expect_box(found[0], 54.4236F, 58.9490F, 45.2548F, 22.6274F);
   EXPECT_STREQ(found[0].class_name, "dog");
   expect_box(found[1], 2, 0, 20, 20);
+}
+
+// NVIDIA's retinanet-examples: corners are whole pixels that both belong to a box, so each anchor counts one more.
+TEST_F(Detections, ReadsNvidiasRetinanetByItsOwnAnchors) {
+  FakeModel model(128, 128);
+  for (const std::int64_t n : {16, 8, 4, 2, 1}) model.output("score_" + std::to_string(n), {1, 18, n, n});
+  for (const std::int64_t n : {16, 8, 4, 2, 1}) model.output("box_" + std::to_string(n), {1, 36, n, n});
+  const float half = std::log(0.5F);
+  constexpr std::int64_t kAnchor = 2, kRow = 2, kColumn = 3;
+  at(model.outputs[1], kAnchor * 2 + 1, kRow, kColumn) = 0.9F;
+  at(model.outputs[6], kAnchor * 4, kRow, kColumn) = 0.1F;
+  for (const std::int64_t side : {2, 3}) at(model.outputs[6], kAnchor * 4 + side, kRow, kColumn) = half;
+  ASSERT_TRUE(start(model, R"({"layout":"odtk-retinanet","classes":["cat","dog"]})")) << error_;
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  expect_box(found[0], 42.7736F, 28.9363F, 45.7548F, 23.1274F);
+  EXPECT_STREQ(found[0].class_name, "dog");
+  EXPECT_FLOAT_EQ(found[0].score, 0.9F);
 }
 
 // As LibreYOLO exports FCOS: the level stands in front of the scores, and is none of them.

@@ -257,13 +257,24 @@ TEST(LayoutSuggestions, NameMediapipesFacesAndPalmsByTheirKeypoints) {
   EXPECT_THAT(by_values(palms), ElementsAre("layout: mediapipe, scores: logits"));
 }
 
-TEST(LayoutSuggestions, NameEfficientdetByItsFiveLevels) {
+// Nine boxes in each cell of five levels; scores from `low` to `high`.
+FakeModel nine_anchors(float low, float high) {
   std::vector<Filled> outputs;
   for (const std::int64_t n : {16, 8, 4, 2, 1})
-    outputs.push_back({"class_" + std::to_string(n), {1, 810, n, n}, -9, 1});
+    outputs.push_back({"class_" + std::to_string(n), {1, 810, n, n}, low, high});
   for (const std::int64_t n : {16, 8, 4, 2, 1}) outputs.push_back({"box_" + std::to_string(n), {1, 36, n, n}, -1, 1});
-  FakeModel model = model_of(128, outputs);
+  return model_of(128, outputs);
+}
+
+TEST(LayoutSuggestions, NameEfficientdetByItsFiveLevels) {
+  FakeModel model = nine_anchors(-9, 1);
   EXPECT_THAT(by_values(model), ElementsAre("layout: efficientdet"));
+  EXPECT_THAT(by_shape(model), ElementsAre("layout: efficientdet, scores: probability"));
+}
+
+TEST(LayoutSuggestions, TellNvidiasRetinanetFromEfficientdetByItsProbabilities) {
+  FakeModel model = nine_anchors(0, 0.2F);
+  EXPECT_THAT(by_values(model), ElementsAre("layout: odtk-retinanet"));
 }
 
 // 341 cells of five levels, nine boxes each.
@@ -272,6 +283,8 @@ TEST(LayoutSuggestions, TellRetinanetFromEfficientdetByTheNamesThatKerascvWrites
   EXPECT_THAT(by_values(keras), ElementsAre("layout: kerascv-retinanet"));
   FakeModel other = model_of(128, {{"regression", {1, 3069, 4}, -1, 1}, {"classes", {1, 3069, 20}, -9, 1}});
   EXPECT_THAT(by_values(other), ElementsAre("layout: efficientdet"));
+  FakeModel one_list = model_of(128, {{"regression", {1, 3069, 4}, -1, 1}, {"classes", {1, 3069, 20}, 0, 0.2F}});
+  EXPECT_THAT(by_values(one_list), ElementsAre("layout: efficientdet, scores: probability"));
 }
 
 TEST(LayoutSuggestions, NameBoxesThatMmdetectionHasChosen) {
