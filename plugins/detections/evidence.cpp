@@ -252,12 +252,17 @@ Background background_of(const Decoder& decoder, const TensorSet& tensors, Score
 }
 
 bool has_angles(const Decoder& decoder, const TensorSet& tensors) {
+  constexpr float kSomewhere = 0.25F;  // somewhere in a picture of noise there is no object of a class
   Range angles;
   for_each_anchor(decoder, [&](const Level& level, const Candidate& c) {
     const Head& head = level.head(Role::kAngle);
     if (head.bound()) angles.add(tensors.data(head.output)[head.at(c.cell, c.anchor)]);
   });
-  return !angles.empty() && !angles.is_probability() && !angles.whole;
+  if (angles.empty() || angles.whole) return false;
+  if (!angles.is_probability()) return true;
+  const std::vector<Range> classes = score_ranges(decoder, tensors);
+  return angles.low > kSomewhere &&
+         std::all_of(classes.begin(), classes.end(), [](const Range& r) { return r.low < kSomewhere; });
 }
 
 bool has_levels(const Decoder& decoder, const TensorSet& tensors) {

@@ -38,7 +38,7 @@ enum class Background : std::uint8_t { kNone, kFirst, kLast };
                                        float most = 0.8F);
 
 // Whether what the decoder takes for angles can be nothing else: some lie below 0 or above 1, and they are not
-// all whole numbers, as those of classes.
+// all whole numbers, as those of classes. Or they are nowhere near 0, as each class's scores are somewhere.
 [[nodiscard]] bool has_angles(const Decoder& decoder, const TensorSet& tensors);
 
 // Whether the value between a box and its scores, which `decoder` takes for a background, is the number of the level

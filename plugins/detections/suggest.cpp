@@ -465,6 +465,8 @@ std::vector<LayoutSuggestion> fitting_layouts(const camd_model& model, const Opt
         if (background == Background::kLast || classes == kCocoIds || classes == kCocoIds + 1) input = kImagenetInput;
       }
     }
+    // Angles were found: what takes them for a class does not count beside that.
+    if (fit.form->oriented && values != nullptr && fit.channels_first()) suggestions.clear();
     // Any map of classes has the shape of one: nothing else may fit.
     if (fit.is_map() && !suggestions.empty()) continue;
     // A row with a whole class and a score is no accident: what else fits does not count beside it.
