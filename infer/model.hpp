@@ -36,7 +36,7 @@ struct ModelDescription {
 [[nodiscard]] bool takes_pixels_last(const Shape& declared) noexcept;
 
 // Reads an ONNX file (github.com/onnx/onnx/blob/main/docs/IR.md). Throws Error(kModel) with one line that names the
-// file and the cause: missing, empty, truncated, not ONNX, no input, foreign operator domain, ...
+// file and the cause: missing, empty, truncated, not ONNX, no input, ...
 // `cut_at`: tensors that become the model's outputs, see EngineOptions; empty: its own.
 [[nodiscard]] ModelDescription describe_model(const std::string& path, const std::vector<std::string>& cut_at = {});
 // The same of a file that was read already (infer/onnx/file.hpp).

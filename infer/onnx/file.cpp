@@ -132,14 +132,23 @@ bool is_of_runtime(const onnx::NodeProto& node) {
          (node.op_type().starts_with("QLinear") || kTypes.count(node.op_type()) > 0);
 }
 
-// What to do about an operator that is in no standard.
-std::string_view advice_on(const std::string& domain) {
-  if (domain.starts_with("com.microsoft.nchwc") || domain.starts_with("com.ms.")) {
-    return ": ONNX Runtime made this file for one machine's processor; take the model that it was made from, or save "
-           "it "
-           "with GraphOptimizationLevel.ORT_ENABLE_EXTENDED";
+// Of the blocked weights and pictures that ONNX Runtime keeps for itself.
+bool is_for_one_processor(const std::string& domain) {
+  return domain.starts_with("com.microsoft.nchwc") || domain.starts_with("com.ms.");
+}
+
+// Gives each operator of a foreign domain that domain's name as well, so that nothing takes it for a standard one. What
+// reads the graph finds out whether it needs the operator.
+// NOLINTNEXTLINE(misc-no-recursion): protobuf has refused messages nested deeper than 64
+void name_foreign_operators(onnx::GraphProto& graph) {
+  for (onnx::NodeProto& node : *graph.mutable_node()) {
+    const bool standard = node.domain().empty() || node.domain() == "ai.onnx";
+    if (!standard && !is_of_runtime(node)) node.set_op_type(node.domain() + "::" + node.op_type());
+    for (onnx::AttributeProto& attribute : *node.mutable_attribute()) {
+      if (attribute.has_g()) name_foreign_operators(*attribute.mutable_g());
+      for (onnx::GraphProto& inner : *attribute.mutable_graphs()) name_foreign_operators(inner);
+    }
   }
-  return ", camd runs ai.onnx only";
 }
 
 // NOLINTNEXTLINE(misc-no-recursion): protobuf has refused messages nested deeper than 64
@@ -156,9 +165,11 @@ void check_graph(const std::string& path, const onnx::GraphProto& graph, const S
   const Names later = all_outputs(graph);
   Names made;
   for (const auto& node : graph.node()) {
-    if (!node.domain().empty() && node.domain() != "ai.onnx" && !is_of_runtime(node)) {
-      refuse(path, fmt::format("{} is of the foreign operator domain '{}'{}", node_text(node), printable(node.domain()),
-                               advice_on(node.domain())));
+    if (is_for_one_processor(node.domain())) {
+      refuse(path,
+             fmt::format("{}: ONNX Runtime made this file for one machine's processor; take the model that it was "
+                         "made from, or save it with GraphOptimizationLevel.ORT_ENABLE_EXTENDED",
+                         node_text(node)));
     }
     for (const auto& name : node.input()) {
       if (name.empty() || known.has(name)) continue;
@@ -218,6 +229,7 @@ OnnxFile parse_onnx(std::string_view bytes, const std::string& path, const std::
     refuse(path, "not an ONNX model: it holds no graph with nodes");
   }
   inline_functions(path, file.proto);
+  name_foreign_operators(*file.proto.mutable_graph());
   if (file.opset() < 1) refuse(path, "the model does not say which operator set of ai.onnx it uses");
   order_nodes(*file.proto.mutable_graph());
   if (!cut_at.empty()) cut_graph(path, *file.proto.mutable_graph(), cut_at);

@@ -2,9 +2,9 @@
 //
 // Threads: [any]; read_onnx_file() [blocks] on file input.
 // Invariants of an OnnxFile: there is a graph with nodes, inputs and outputs; nodes are in execution order and every
-// name they read is produced before them, once; every operator is of domain ai.onnx; every initializer's dimensions
-// are non-negative, their product is bounded and its bytes are all there. Memory is bounded by kMaxModelBytes and
-// kMaxModelFields, whatever the file says.
+// name they read is produced before them, once; no node calls a function of the file; an operator of a foreign domain
+// is called "domain::Type"; every initializer's dimensions are non-negative, their product is bounded and its bytes are
+// all there. Memory is bounded by kMaxModelBytes and kMaxModelFields, whatever the file says.
 // Private to infer/: headers outside infer/ do not include this one, so that no other room needs protobuf.
 #pragma once
 

@@ -61,13 +61,14 @@ std::string config_of_detections(const config::Config& config) {
   return "{}";
 }
 
-std::vector<plugins::LayoutSuggestion> layouts_of(const config::Config& config, const infer::TensorSpec& input,
-                                                  const Subset& outputs, const plugins::OutputValues* values) {
-  const std::string path = config.model.path.string();
+std::vector<plugins::LayoutSuggestion> layouts_of(const config::Model& model, const std::string& detections,
+                                                  const infer::TensorSpec& input, const Subset& outputs,
+                                                  const plugins::OutputValues* values) {
+  const std::string path = model.path.string();
   const std::vector<std::string> names;
-  const PlainModel plain(input, outputs, path, config.model.card_json, names);
+  const PlainModel plain(input, outputs, path, model.card_json, names);
   try {
-    return plugins::suggest_layouts(plain.model(), config_of_detections(config), values);
+    return plugins::suggest_layouts(plain.model(), detections, values);
   } catch (const std::invalid_argument&) {
     return {};  // the plug-in's own keys are wrong, which it says itself
   }
@@ -84,17 +85,17 @@ std::string list_text(const std::vector<std::string>& names) {
   return "[" + text + "]";
 }
 
-std::string advice(const config::Config& config, infer::EngineOptions options) {
-  const std::string path = config.model.path.string();
+std::optional<Cut> search(const config::Model& model, const std::string& detections, infer::EngineOptions options) {
+  const std::string path = model.path.string();
   options.kind = infer::EngineKind::kCpu;
   infer::CutCandidates candidates = infer::cut_candidates(path, options);
-  if (candidates.tensors.empty()) return {};
+  if (candidates.tensors.empty()) return std::nullopt;
   if (candidates.tensors.size() > kMostTensors) candidates.tensors.resize(kMostTensors);
   const auto host = device::make_device("host");
   std::set<std::vector<std::string>> tried;
   int runs = 0;
   for (const Subset& subset : subsets_of(candidates.tensors)) {
-    const auto fitting = layouts_of(config, candidates.input, subset, nullptr);
+    const auto fitting = layouts_of(model, detections, candidates.input, subset, nullptr);
     if (fitting.empty()) continue;
     std::vector<std::string> names;
     std::vector<int> outputs = fitting.front().outputs;
@@ -107,28 +108,37 @@ std::string advice(const config::Config& config, infer::EngineOptions options) {
       options.cut_at = names;
       const auto engine = infer::make_engine(path, options, *host);
       const auto values = outputs_of_noise(*host, *engine);
-      auto reading = layouts_of(config, engine->input(), engine->outputs(), &values);
+      auto reading = layouts_of(model, detections, engine->input(), engine->outputs(), &values);
       // Numbers from the middle of a network would do for logits.
       reading.erase(std::remove_if(reading.begin(), reading.end(), needs_logits), reading.end());
-      if (!reading.empty()) {
-        return fmt::format("; `model.cut_at: {}` leaves that out, then `detections` reads it with {{{}}}",
-                           list_text(names), reading.front().config);
-      }
+      if (!reading.empty()) return Cut{names, reading.front().config};
     } catch (const base::Error&) {
       continue;  // that part cannot be run either
     }
   }
-  return "; nothing in front of it looks like boxes and scores, so no model.cut_at helps: export the model without it";
+  return Cut{};
 }
 
 }  // namespace
 
-std::string cut_advice(const config::Config& config, const infer::EngineOptions& options) {
+std::optional<Cut> find_cut(const config::Model& model, const std::string& detections,
+                            const infer::EngineOptions& options) {
   try {
-    return advice(config, options);
+    return search(model, detections, options);
   } catch (const base::Error&) {
-    return {};
+    return std::nullopt;
   }
+}
+
+std::string cut_advice(const config::Config& config, const infer::EngineOptions& options) {
+  const auto cut = find_cut(config.model, config_of_detections(config), options);
+  if (!cut) return {};
+  if (cut->at.empty()) {
+    return "; nothing in front of it looks like boxes and scores, so no model.cut_at helps: export the model without "
+           "it";
+  }
+  return fmt::format("; `model.cut_at: {}` leaves that out, then `detections` reads it with {{{}}}", list_text(cut->at),
+                     cut->layout);
 }
 
 }  // namespace camd::pipeline

@@ -17,6 +17,7 @@
 #include "infer/metadata.hpp"
 #include "infer/model.hpp"
 #include "pipeline/run/card_keys.hpp"
+#include "pipeline/run/cut_advice.hpp"
 #include "pipeline/run/fed_as.hpp"
 #include "pipeline/run/layout_check.hpp"
 #include "pipeline/run/plain_model.hpp"
@@ -166,7 +167,65 @@ std::string as_bytes(const std::string& keys) {
   return kept + "scale: 1";
 }
 
-std::string size_text(const infer::TensorSpec& input) { return fmt::format("{}x{}", input.shape[3], input.shape[2]); }
+// The sizes that a YOLO's outputs have: `row` of the one list of rows, `maps` of the maps beside it that masks are made
+// of. 0: there is none, or more than one.
+struct RowSizes {
+  std::int64_t row = 0, maps = 0;
+};
+RowSizes row_sizes(const std::vector<infer::TensorSpec>& outputs) {
+  RowSizes sizes;
+  if (outputs.size() > 2) return sizes;
+  for (const infer::TensorSpec& output : outputs) {
+    if (output.shape.size() == 3) sizes.row = sizes.row == 0 ? std::min(output.shape[1], output.shape[2]) : -1;
+    if (output.shape.size() == 4) sizes.maps = output.shape[1];
+  }
+  const bool fits = sizes.row > 0 && outputs.size() == (sizes.maps > 0 ? 2U : 1U);
+  return fits ? sizes : RowSizes{};
+}
+
+// Keys of `detections` to try, those first that most speaks for. `known`: what the exporter wrote, which need not fit.
+// Where it wrote no classes, the outputs' sizes tell what stands behind the scores of YOLO's masks and poses.
+std::vector<nlohmann::json> keys_to_try(const nlohmann::json& known, const std::vector<infer::TensorSpec>& outputs) {
+  constexpr std::int64_t kBox = 4, kChosen = 6, kPointValues = 3, kMostClasses = 1000;
+  std::vector<nlohmann::json> all;
+  const RowSizes sizes = row_sizes(outputs);
+  const std::int64_t classes = sizes.row - sizes.maps - kBox;
+  const bool untold = !known.contains("classes");
+  if (untold && sizes.maps > 0 && sizes.row == kChosen + sizes.maps) {
+    all.push_back({{"keypoints", 0}});
+  } else if (untold && sizes.maps > 0 && classes > 0 && classes <= kMostClasses) {
+    nlohmann::json names = nlohmann::json::array();
+    for (std::int64_t i = 0; i < classes; ++i) names.push_back(fmt::format("class{}", i));
+    all.push_back({{"keypoints", 0}, {"classes", names}});
+  }
+  all.push_back(known);
+  if (!known.empty()) all.push_back(nlohmann::json::object());
+  const std::int64_t points = sizes.row - kBox - 1;
+  if (untold && sizes.maps == 0 && points > 0 && points % kPointValues == 0 &&
+      points / kPointValues <= CAMD_MAX_KEYPOINTS) {
+    all.push_back({{"keypoints", points / kPointValues}});
+  }
+  return all;
+}
+
+// The model ready to run. Where no engine has all its operators, what is behind boxes and scores is left out: the
+// choice of boxes that a plug-in of TensorRT makes, for one, is what `detections` does. `model` gets the cut.
+std::unique_ptr<infer::Engine> engine_for(config::Model& model, device::Device& host) {
+  const auto make = [&] {
+    infer::EngineOptions options = engine_options(model);
+    options.kind = infer::EngineKind::kAuto;
+    return infer::make_engine(model.path.string(), options, host);
+  };
+  try {
+    return make();
+  } catch (const base::Error&) {
+    if (!model.cut_at.empty()) throw;
+    const auto cut = find_cut(model, "{}", engine_options(model));
+    if (!cut || cut->at.empty()) throw;
+    model.cut_at = cut->at;
+  }
+  return make();
+}
 
 }  // namespace
 
@@ -205,26 +264,27 @@ Proposal propose_card(const config::Model& given) {
     if (model.cut_at.empty()) model.cut_at = boxes_alone(description.outputs);
   }
   const auto host = device::make_device("host");
-  infer::EngineOptions options = engine_options(model);
-  options.kind = infer::EngineKind::kAuto;
   std::vector<plugins::LayoutSuggestion> layouts;
-  std::string size;
+  bool unsupported = false;
   try {
-    const auto engine = infer::make_engine(path, options, *host);
-    size = size_text(engine->input());
+    const std::vector<std::string> read = model.cut_at;
+    const auto engine = engine_for(model, *host);
+    unsupported = model.cut_at != read;
+    if (unsupported) known.erase("outputs");
     const plugins::OutputValues values = outputs_of_noise(*host, *engine);
     const std::vector<std::string> no_cameras;
     const std::string no_card = "{}";  // the model keeps pointers to these
     const PlainModel plain(engine->input(), engine->outputs(), path, no_card, no_cameras);
-    layouts = plugins::suggest_layouts(plain.model(), text_of(known), &values);
-    if (layouts.empty()) {
-      layouts = plugins::suggest_layouts(plain.model(), "{}", &values);
-      if (!metadata.classes.empty()) {
+    for (const nlohmann::json& keys : keys_to_try(known, engine->outputs())) {
+      layouts = plugins::suggest_layouts(plain.model(), text_of(keys), &values);
+      if (layouts.empty()) continue;
+      if (keys != known && !metadata.classes.empty()) {
         proposal.reasons.push_back(
             fmt::format("its exporter names {} classes, which do not fit its outputs", metadata.classes.size()));
+        metadata = {};
       }
-      metadata = {};
-      known = nlohmann::json::object();
+      known = keys;
+      break;
     }
     if (layouts.empty()) {
       proposal.refused = fmt::format("{}: {}", path, plugins::suggestion_text(plain.model(), layouts, &values));
@@ -257,11 +317,13 @@ Proposal propose_card(const config::Model& given) {
     proposal.reasons.emplace_back("of its outputs the whole numbers are the classes");
   }
   if (model.cut_at != given.cut_at) {
+  if (known.contains("classes")) proposal.card += "classes: " + text_of(known["classes"]) + "\n";
     proposal.card += "cut_at: " + text_of(model.cut_at) + "\n";
-    proposal.reasons.emplace_back("nothing reads its masks or key points: what makes them is left out");
+    proposal.reasons.emplace_back(unsupported
+                                      ? "camd has not all its operators: what lies behind boxes and scores is left out"
+                                      : "nothing reads its masks or key points: what makes them is left out");
   }
   if (!metadata.classes.empty()) {
-    proposal.card += "classes: " + text_of(metadata.classes) + "\n";
     proposal.reasons.push_back(fmt::format("its exporter names {} class{}", metadata.classes.size(),
                                            metadata.classes.size() == 1 ? "" : "es"));
   }

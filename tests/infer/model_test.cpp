@@ -156,10 +156,11 @@ TEST(Model, NestingDeeperThanTheReaderIsRefused) {
   EXPECT_THAT(check_onnx_wire("\x3a" + length + model, kMaxModelFields), HasSubstr("nested deeper"));
 }
 
-TEST(Model, ForeignDomainIsNamedWithItsNode) {
+TEST(Model, OperatorsOfAForeignDomainAreCalledByItAndAreNoStandardOnes) {
   OnnxBuilder b = tiny_conv();
-  b.node("FusedThing", {"y"}, {"z"}, "late").domain("com.example");
-  EXPECT_THAT(refusal_of(b), HasSubstr("FusedThing (node 'late') is of the foreign operator domain 'com.example'"));
+  b.node("Relu", {"y"}, {"z"}, "late").domain("com.example").output("z", {});
+  EXPECT_EQ(refusal_of(b), "accepted");
+  EXPECT_EQ(b.file().proto.graph().node(2).op_type(), "com.example::Relu");
 }
 
 TEST(Model, CycleIsRefused) {

@@ -21,23 +21,24 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// Rows of YOLOv8: [1, 4 + 3, 84] for a picture of 64x64, boxes in pixels and probabilities.
-OnnxBuilder yolov8() {
+// Rows of YOLOv8: [1, 4 + 3, 84] for a picture of 64x64, boxes in pixels and probabilities. `most`: of each value.
+OnnxBuilder yolov8(const std::vector<float>& most = {64, 64, 20, 20, 1, 1, 1}) {
+  const auto values = static_cast<std::int64_t>(most.size());
   OnnxBuilder b;
   b.input("x", {1, 3, 64, 64});
   for (const std::int64_t stride : {8, 16, 32}) {
     const std::string s = std::to_string(stride);
-    std::vector<float> weights(static_cast<std::size_t>(21 * stride * stride));
+    std::vector<float> weights(static_cast<std::size_t>(values * 3 * stride * stride));
     for (std::size_t i = 0; i < weights.size(); ++i) {
       weights[i] = (static_cast<float>(i * 7 % 11) - 5.0F) / static_cast<float>(stride * stride);
     }
-    b.weight("w" + s, {7, 3, stride, stride}, weights);
+    b.weight("w" + s, {values, 3, stride, stride}, weights);
     b.node("Conv", {"x", "w" + s}, {"c" + s}).ints("strides", {stride, stride});
     const std::int64_t cells = 64 / stride * (64 / stride);
-    b.integers("shape" + s, {3}, {1, 7, cells}).node("Reshape", {"c" + s, "shape" + s}, {"r" + s});
+    b.integers("shape" + s, {3}, {1, values, cells}).node("Reshape", {"c" + s, "shape" + s}, {"r" + s});
   }
   b.node("Concat", {"r8", "r16", "r32"}, {"all"}).integer("axis", 2).node("Sigmoid", {"all"}, {"parts"});
-  b.weight("sizes", {1, 7, 1}, {64, 64, 20, 20, 1, 1, 1});
+  b.weight("sizes", {1, values, 1}, most);
   return b.node("Mul", {"parts", "sizes"}, {"output0"}).output("output0", {});
 }
 
@@ -185,6 +186,45 @@ TEST_F(ProposedCard, LeavesAllOutputsToOtherPluginsThatReadThem) {
   c.postprocess.back().plugin = "tensors";
   ASSERT_TRUE(Proposer().complete(c));
   EXPECT_THAT(c.model.cut_at, IsEmpty());
+}
+
+// As PyTorch's exporter writes YOLOs by itself, without what Ultralytics' writes beside the graph.
+TEST_F(ProposedCard, FindsMasksBehindTheScoresByTheMapsBesideThem) {
+  OnnxBuilder b = yolov8({64, 64, 20, 20, 1, 1, 1, -1, -1});
+  b.weight("m", {2, 3, 4, 4}, std::vector<float>(96, 0.1F)).node("Conv", {"x", "m"}, {"maps"}).ints("strides", {4, 4});
+  b.output("maps", {1, 2, 16, 16});
+  config::Config c = config(b, "", "");
+  const auto proposal = Proposer().complete(c);
+  ASSERT_TRUE(proposal);
+  EXPECT_EQ(proposal->card,
+            "layout: ssd\nboxes: centre\nrelative: false\nkeypoints: 0\nclasses: [\"class0\",\"class1\",\"class2\"]\n"
+            "input: {color: rgb, scale: 0.00392157}\n");
+}
+
+TEST_F(ProposedCard, FindsKeyPointsBehindOneScoreWhereNothingElseFits) {
+  config::Config c = config(yolov8({64, 64, 20, 20, 1, 300, 300, 1, 300, 300, 1}), "", "");
+  const auto proposal = Proposer().complete(c);
+  ASSERT_TRUE(proposal);
+  EXPECT_EQ(proposal->card,
+            "layout: ssd\nboxes: centre\nrelative: false\nkeypoints: 2\ninput: {color: rgb, scale: 0.00392157}\n");
+}
+
+// As YOLOv7 and others export for TensorRT, whose plug-in chooses boxes as `detections` does.
+TEST_F(ProposedCard, LeavesOutWhatNoEngineRunsBehindBoxesAndScores) {
+  OnnxBuilder b = yolov8();
+  b.proto().mutable_graph()->clear_output();
+  b.node("EfficientNMS_TRT", {"output0"}, {"num_dets", "det_boxes", "det_scores", "det_classes"}).domain("TRT");
+  b.output("num_dets", {1, 1}, onnx::TensorProto::INT32).output("det_boxes", {1, 100, 4});
+  b.output("det_scores", {1, 100}).output("det_classes", {1, 100}, onnx::TensorProto::INT32);
+  config::Config c = config(b, "", "");
+  const auto proposal = Proposer().complete(c);
+  ASSERT_TRUE(proposal);
+  EXPECT_EQ(proposal->card,
+            "layout: ssd\nboxes: centre\nrelative: false\ncut_at: [\"output0\"]\n"
+            "input: {color: rgb, scale: 0.00392157}\n");
+  EXPECT_THAT(c.model.cut_at, ElementsAre("output0"));
+  EXPECT_THAT(proposal->reasons,
+              Contains("camd has not all its operators: what lies behind boxes and scores is left out"));
 }
 
 // As Qualcomm's AI Hub exports YOLOs: each box with its best class, and nothing chosen.
