@@ -1,6 +1,7 @@
 // Families of LibreYOLO (1.6, libreyolo/validation/preprocessors.py and the families' utils.py).
 #include "pipeline/run/fed_as.hpp"
 
+#include <algorithm>
 #include <string_view>
 
 namespace camd::pipeline {
@@ -64,6 +65,16 @@ std::string fed_as(const std::map<std::string, std::string>& metadata) {
   const auto pad = metadata.find("letterbox_pad");
   if (pad != metadata.end() && pad->second == "topleft" && known->second == kPlain) keys += ", position: top_left";
   return keys;
+}
+
+std::string fed_beside(const std::vector<infer::TensorSpec>& size_inputs, std::string usual) {
+  const auto takes = [&](std::string_view name) {
+    return std::any_of(size_inputs.begin(), size_inputs.end(), [&](const auto& input) { return input.name == name; });
+  };
+  if (takes("pixel_mask")) return std::string(kImagenetStretched);
+  const bool stretched = takes("orig_target_sizes") || takes("scale_factor");
+  if (stretched && usual.find("resize") == std::string::npos) usual += ", resize: stretch";
+  return usual;
 }
 
 }  // namespace camd::pipeline

@@ -5,6 +5,9 @@
 
 #include <map>
 #include <string>
+#include <vector>
+
+#include "infer/tensor.hpp"
 
 namespace camd::pipeline {
 
@@ -12,5 +15,10 @@ namespace camd::pipeline {
 // what stands beside the graph (infer/metadata.hpp): LibreYOLO writes the family (`model_family`) and which corner a
 // picture is put into (`letterbox_pad`), Ultralytics neither.
 [[nodiscard]] std::string fed_as(const std::map<std::string, std::string>& metadata);
+
+// The keys for a kind of detector that is usually fed with `usual`, where inputs beside the picture tell more. The
+// DETRs of Hugging Face alone take a mask of pixels, which they scale as ImageNet's. RT-DETR, D-FINE and DEIM, which
+// take sizes, and PaddleDetection's, which take a factor for each side, are trained on stretched pictures.
+[[nodiscard]] std::string fed_beside(const std::vector<infer::TensorSpec>& size_inputs, std::string usual);
 
 }  // namespace camd::pipeline

@@ -297,13 +297,8 @@ Proposal propose_card(const config::Model& given) {
   if (!proposal.refused.empty()) return proposal;
   const plugins::LayoutSuggestion& layout = layouts.front();
   proposal.reasons.push_back(fmt::format("its outputs look like {}: {}", layout.of, layout.config));
-  // RT-DETR, D-FINE and DEIM, whose exports take this, are trained on stretched pictures.
-  const auto& sizes = description.size_inputs;
-  const bool stretched =
-      std::any_of(sizes.begin(), sizes.end(), [](const auto& s) { return s.name == "orig_target_sizes"; }) &&
-      std::string_view(layout.input).find("resize") == std::string_view::npos;
   const bool bytes = description.inputs.front().type == infer::DataType::kU8;
-  const std::string usual = std::string(layout.input) + (stretched ? ", resize: stretch" : "");
+  const std::string usual = fed_beside(description.size_inputs, layout.input);
   const std::string& fed = of_family.empty() ? usual : of_family;
   const std::string input = bytes ? as_bytes(fed) : fed;
   proposal.reasons.push_back(fmt::format(
@@ -317,12 +312,12 @@ Proposal propose_card(const config::Model& given) {
     proposal.reasons.emplace_back("of its outputs the whole numbers are the classes");
   }
   if (model.cut_at != given.cut_at) {
-  if (known.contains("classes")) proposal.card += "classes: " + text_of(known["classes"]) + "\n";
     proposal.card += "cut_at: " + text_of(model.cut_at) + "\n";
     proposal.reasons.emplace_back(unsupported
                                       ? "camd has not all its operators: what lies behind boxes and scores is left out"
                                       : "nothing reads its masks or key points: what makes them is left out");
   }
+  if (known.contains("classes")) proposal.card += "classes: " + text_of(known["classes"]) + "\n";
   if (!metadata.classes.empty()) {
     proposal.reasons.push_back(fmt::format("its exporter names {} class{}", metadata.classes.size(),
                                            metadata.classes.size() == 1 ? "" : "es"));

@@ -278,14 +278,27 @@ TEST_F(ProposedCard, LeavesClassesOutThatDoNotFitTheOutputs) {
   EXPECT_THAT(proposal->reasons, ::testing::Contains("its exporter names 2 classes, which do not fit its outputs"));
 }
 
-TEST_F(ProposedCard, StretchesPicturesForModelsThatTakeTheSizeAsRtDetrDoes) {
+TEST_F(ProposedCard, StretchesPicturesForModelsThatTakeTheSizeAsRtDetrAndPaddleDetectionDo) {
+  for (const auto& [name, type] :
+       {std::pair{"orig_target_sizes", onnx::TensorProto::INT64}, {"scale_factor", onnx::TensorProto::FLOAT}}) {
+    OnnxBuilder model = yolov8();
+    model.input(name, {1, 2}, type);
+    config::Config c = config(model, "", "");
+    const auto proposal = Proposer().complete(c);
+    ASSERT_TRUE(proposal);
+    EXPECT_THAT(proposal->card, HasSubstr("input: {color: rgb, scale: 0.00392157, resize: stretch}"));
+    EXPECT_EQ(c.model.input.resize, config::ResizeMode::kStretch);
+  }
+}
+
+TEST_F(ProposedCard, FeedsModelsThatTakeAMaskOfPixelsAsDetrIsFed) {
   OnnxBuilder model = yolov8();
-  model.input("orig_target_sizes", {1, 2}, onnx::TensorProto::INT64);
+  model.input("pixel_mask", {1, 64, 64}, onnx::TensorProto::INT64);
   config::Config c = config(model, "", "");
   const auto proposal = Proposer().complete(c);
   ASSERT_TRUE(proposal);
-  EXPECT_THAT(proposal->card, HasSubstr("input: {color: rgb, scale: 0.00392157, resize: stretch}"));
-  EXPECT_EQ(c.model.input.resize, config::ResizeMode::kStretch);
+  EXPECT_THAT(proposal->card, HasSubstr("input: {color: rgb, mean: [123.675, 116.28, 103.53], scale: [0.0171248, "
+                                        "0.0175070, 0.0174292], resize: stretch}"));
 }
 
 TEST_F(ProposedCard, LeavesKeysAloneThatTheUserHasWritten) {
