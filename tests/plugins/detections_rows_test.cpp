@@ -84,7 +84,10 @@ TEST_F(Detections, ReadsNvidiasRetinanetByItsOwnAnchors) {
 TEST_F(Detections, ReadsFcosWithoutTakingLevelsForScores) {
   FakeModel model(64, 64);
   FakeTensor& rows = model.output("output", {1, 9, 7});
-  for (std::int64_t i = 0; i < 9; ++i) set_row(rows, i, {8, 8, 24, 24, static_cast<float>(i / 3), 0.1F, 0.1F});
+  for (std::int64_t i = 0; i < 9; ++i) {
+    const std::int64_t level = i / 3;
+    set_row(rows, i, {8, 8, 24, 24, static_cast<float>(level), 0.1F, 0.1F});
+  }
   at(rows, 7, 6) = 0.9F;
   ASSERT_TRUE(start(model, R"({"layout":"fcos","classes":["cat","dog"]})")) << error_;
   const auto found = detect(model);
