@@ -94,7 +94,8 @@ void build_attention(Builder& builder, const Op& op, const Attention& attention)
   step->queries = number(queries[queries.size() - 2]);
   step->inner = number(queries.back());
   step->keys = number(keys.back());
-  step->columns = number(out.back());
+  step->turned = attention.turned;
+  step->columns = number(attention.turned ? out[out.size() - 2] : out.back());
   step->k_batch = batch_step(keys);
   step->v_batch = batch_step(builder.shape(v));
   step->q = builder.read_plain(q);
@@ -109,6 +110,7 @@ void build_attention(Builder& builder, const Op& op, const Attention& attention)
   step->bands = number(std::clamp(wanted, std::int64_t{1}, std::max<std::int64_t>(step->queries / kProductTile, 1)));
   step->items = number(batch) * step->bands;
   step->scratch = at(step->together) * at(step->keys);
+  if (step->turned) step->scratch += (at(step->together) + at(step->keys)) * at(step->columns);
   builder.add(std::move(step), &op, step->q, step->k, step->v, step->out);
 }
 

@@ -1,7 +1,9 @@
 #include "infer/cpu/fusion.hpp"
 
 #include <limits>
+#include <numeric>
 #include <optional>
+#include <utility>
 
 #include "infer/graph/rewriting.hpp"
 
@@ -209,20 +211,41 @@ class Fuser {
     return !biased && op(i).activation.function == Function::kNone && fusions_.requantizations.count(op(i).output) == 0;
   }
 
+  // Exchanges rows and columns of matrices, and does nothing else.
+  [[nodiscard]] bool turns_matrices(int i) const {
+    const auto* transpose = i < 0 || dead_[at(i)] ? nullptr : std::get_if<Transpose>(&op(i).operation);
+    if (transpose == nullptr || op(i).activation.function != Function::kNone) return false;
+    std::vector<int> turned(transpose->permutation.size());
+    std::iota(turned.begin(), turned.end(), 0);
+    if (turned.size() < 2) return false;
+    std::swap(turned[turned.size() - 2], turned.back());
+    return transpose->permutation == turned;
+  }
+
   // Of so many keys the scores of some queries stay in the cache.
   static constexpr std::int64_t kMostKeys = 16384;
+  // Values that have to be turned first, 1 MiB.
+  static constexpr std::int64_t kMostTurned = 262144;
 
   // `i` is the product with v. The scores of all queries together are the largest tensors of a transformer.
   void fuse_attention(int i) {
     if (!is_bare_product(i)) return;
     Op& last = graph_.ops[at(i)];
-    const int softmax = made(last.inputs[0], 1);
-    const auto* s = softmax < 0 ? nullptr : std::get_if<Softmax>(&op(softmax).operation);
-    const Shape scores = graph_.shape(last.inputs[0]), out = graph_.shape(last.output);
-    if (s == nullptr || s->log || at(s->axis) + 1 != scores.size() || scores.back() > kMostKeys) return;
-    if (fusions_.requantizations.count(op(softmax).output) > 0) return;
     Attention attention;
-    std::vector<int> absorbed = {softmax};
+    std::vector<int> absorbed;
+    ValueId shares = last.inputs[0], v = last.inputs[1];
+    if (const int turning = made(last.inputs[1], 1); turns_matrices(turning)) {
+      attention.turned = true;
+      absorbed.push_back(turning);
+      v = std::exchange(shares, op(turning).inputs[0]);
+    }
+    const int softmax = made(shares, 1);
+    const auto* s = softmax < 0 ? nullptr : std::get_if<Softmax>(&op(softmax).operation);
+    const Shape scores = graph_.shape(shares), out = graph_.shape(last.output);
+    if (s == nullptr || s->log || at(s->axis) + 1 != scores.size() || scores.back() > kMostKeys) return;
+    if (attention.turned && scores.back() * out[out.size() - 2] > kMostTurned) return;
+    if (fusions_.requantizations.count(shares) > 0) return;
+    absorbed.push_back(softmax);
     int before = made(op(softmax).inputs[0], 1);
     const bool divides = binary(before, Binary::Kind::kDiv) != nullptr;
     if (divides || binary(before, Binary::Kind::kMul) != nullptr) {
@@ -237,14 +260,14 @@ class Fuser {
     }
     if (!is_bare_product(before)) return;
     absorbed.push_back(before);
-    const ValueId q = op(before).inputs[0], k = op(before).inputs[1], v = last.inputs[1];
+    const ValueId q = op(before).inputs[0], k = op(before).inputs[1];
     const std::int64_t batch = element_count(out) / (out[out.size() - 2] * out.back());
     const auto parts = [this](ValueId id) {
       const Shape& shape = graph_.shape(id);
       return element_count(shape) / (shape[shape.size() - 2] * shape.back());
     };
     const auto fits = [&](ValueId id) { return parts(id) == 1 || parts(id) == batch; };
-    if (parts(q) != batch || parts(last.inputs[0]) != batch || !fits(k) || !fits(v)) return;
+    if (parts(q) != batch || parts(shares) != batch || !fits(k) || !fits(v)) return;
     for (const int a : absorbed) dead_[at(a)] = true;
     last.inputs = {q, k, kNoValue, v};
     fusions_.attentions.emplace(last.output, attention);

@@ -23,6 +23,7 @@ struct Normalization {
 // softmax(q * k * scale) * v, over the last dimension.
 struct Attention {
   float scale = 1.0F;
+  bool turned = false;  // values and results have their rows and columns exchanged: v * transposed(softmax(...))
 };
 
 // Per value, what the op that makes it does beyond the operator it names.

@@ -390,6 +390,13 @@ void AttentionStep::run(int item, const Memory& memory) const noexcept {
   const float* const from = memory.at(q) + at(which) * at(queries) * at(inner);
   float* const to = memory.at(out) + at(which) * at(queries) * at(columns);
   float* const scores = memory.scratch;
+  const float* values = memory.at(v) + which * v_batch;
+  float* const values_turned = scores + at(together) * at(keys);
+  float* const results_turned = values_turned + at(keys) * at(columns);
+  if (turned) {
+    kernels->transpose(values, at(keys), values_turned, at(columns), columns, keys);
+    values = values_turned;
+  }
   for (int first = tiles.begin * kProductTile; first < end; first += together) {
     const int rows = std::min(together, end - first);
     const std::size_t count = at(rows) * at(keys);
@@ -402,13 +409,13 @@ void AttentionStep::run(int item, const Memory& memory) const noexcept {
       float* const row = scores + at(r) * at(keys);
       shares[at(r)] = 1.0F / kernels->exponentials(row, row, at(keys));
     }
-    float* const results = to + at(first) * at(columns);
-    kernels->matmul(scores, memory.at(v) + which * v_batch, nullptr, 0, 1, results, 0, rows, keys, columns, {},
-                    nullptr);
+    float* const results = turned ? results_turned : to + at(first) * at(columns);
+    kernels->matmul(scores, values, nullptr, 0, 1, results, 0, rows, keys, columns, {}, nullptr);
     for (int r = 0; r < rows; ++r) {
       float* const row = results + at(r) * at(columns);
       kernels->binary(Binary::Kind::kMul, row, 1, &shares[at(r)], 0, row, at(columns), {});
     }
+    if (turned) kernels->transpose(results, at(columns), to + first, at(queries), rows, columns);
   }
 }
 

@@ -232,13 +232,15 @@ class MatMulStep final : public Step {
 };
 
 // softmax(q * k * scale) * v. The scores of some queries at a time lie in scratch memory; an item is a band of the
-// queries of one part of the batch.
+// queries of one part of the batch. turned: v is [batch,columns,keys] and the result [batch,columns,queries]; behind
+// the scores then lie the values the other way around, and the results of those queries.
 class AttentionStep final : public Step {
  public:
   static constexpr std::size_t kMostQueries = 64;  // at a time
   const Kernels* kernels = nullptr;
   Place q, k, v, out;  // [batch,queries,inner], [batch,inner,keys], [batch,keys,columns], [batch,queries,columns]
   float scale = 1.0F;
+  bool turned = false;
   int queries = 0, inner = 0, keys = 0, columns = 0, bands = 1;
   int together = 1;                       // queries at a time, at most kMostQueries
   std::int64_t k_batch = 0, v_batch = 0;  // floats from one part of the batch to the next; 0: shared

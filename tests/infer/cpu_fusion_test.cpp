@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cpu_runs.hpp"
@@ -37,15 +39,16 @@ class CpuFusions : public ::testing::TestWithParam<const cpu::Kernels*> {
 };
 
 // Softmax of a product with keys, multiplied with values; `scale` and `bias`: what may stand before the softmax.
-Graph attention_of(const Shape& queries, std::int64_t keys, std::int64_t columns, const char* scale, bool bias) {
+Graph attention_of(const Shape& queries, std::int64_t keys, std::int64_t columns, const char* scale, bool bias,
+                   bool turned = false) {
   const std::int64_t inner = queries.back();
   OnnxBuilder b;
   b.input("q", queries).weight("s", {}, {0.75F}).weight("m", {keys}, noise(keys, 6));
   Shape k = queries, v = queries;
   k[k.size() - 2] = inner;
   k.back() = keys;
-  v[v.size() - 2] = keys;
-  v.back() = columns;
+  v[v.size() - 2] = turned ? columns : keys;
+  v.back() = turned ? keys : columns;
   b.weight("k", k, noise(element_count(k), 2)).weight("v", v, noise(element_count(v), 3));
   // Keys that the picture decides: those that are known take the scale in.
   b.weight("f", {}, {1.5F}).node("ReduceMean", {"q"}, {"mean"}).integer("keepdims", 0);
@@ -54,7 +57,15 @@ Graph attention_of(const Shape& queries, std::int64_t keys, std::int64_t columns
   if (*scale != '\0') b.node(scale, {"scores", "s"}, {"scaled"});
   if (bias) b.node("Add", {given, "m"}, {"masked"});
   b.node("Softmax", {bias ? "masked" : given}, {"p"}).integer("axis", static_cast<std::int64_t>(queries.size()) - 1);
-  b.node("MatMul", {"p", "v"}, {"y"}).output("y", {});
+  if (turned) {
+    std::vector<std::int64_t> exchanged(queries.size());
+    std::iota(exchanged.begin(), exchanged.end(), 0);
+    std::swap(exchanged[queries.size() - 2], exchanged.back());
+    b.node("Transpose", {"p"}, {"t"}).ints("perm", exchanged).node("MatMul", {"v", "t"}, {"y"});
+  } else {
+    b.node("MatMul", {"p", "v"}, {"y"});
+  }
+  b.output("y", {});
   return lower_model(b.file(), {"q", queries, DataType::kF32});
 }
 
@@ -64,6 +75,22 @@ TEST_P(CpuFusions, AttentionIsOneStepAndEqualsTheReference) {
       for (const char* scale : {"", "Mul", "Div"}) {
         const Graph graph = attention_of(queries, keys, 13, scale, false);
         const std::string what = to_string(queries) + " and " + std::to_string(keys) + scale;
+        EXPECT_EQ(steps_of<cpu::AttentionStep>(graph, *GetParam()), 1) << what;
+        EXPECT_EQ(steps_of<cpu::SoftmaxStep>(graph, *GetParam()) + steps_of<cpu::MatMulStep>(graph, *GetParam()), 0)
+            << what;
+        expect_like_reference(graph, noise(element_count(queries)), *GetParam(), threads_, what);
+      }
+    }
+  }
+}
+
+// As YOLO11, YOLO12 and YOLO26 write it: the values times the transposed shares. Those of one key are only reshaped.
+TEST_P(CpuFusions, AttentionWithValuesInRowsIsOneStepAndEqualsTheReference) {
+  for (const Shape& queries : {Shape{1, 2, 5, 8}, {2, 3, 33, 16}, {1, 1, 200, 3}, {4, 9, 7}}) {
+    for (const std::int64_t keys : {2, 7, 21, 400}) {
+      for (const std::int64_t columns : {3, 32}) {
+        const Graph graph = attention_of(queries, keys, columns, "Mul", false, true);
+        const std::string what = to_string(queries) + ", " + std::to_string(keys) + " and " + std::to_string(columns);
         EXPECT_EQ(steps_of<cpu::AttentionStep>(graph, *GetParam()), 1) << what;
         EXPECT_EQ(steps_of<cpu::SoftmaxStep>(graph, *GetParam()) + steps_of<cpu::MatMulStep>(graph, *GetParam()), 0)
             << what;
