@@ -100,6 +100,13 @@ TEST_P(CpuFusions, AttentionWithValuesInRowsIsOneStepAndEqualsTheReference) {
   }
 }
 
+TEST_P(CpuFusions, AttentionWhoseValuesInRowsTakeMoreThanAMebibyteIsNotOneStep) {
+  const Shape queries = {1, 1, 2, 4};
+  const std::int64_t keys = 16384;
+  EXPECT_EQ(steps_of<cpu::AttentionStep>(attention_of(queries, keys, 16, "", false, true), *GetParam()), 1);
+  EXPECT_EQ(steps_of<cpu::AttentionStep>(attention_of(queries, keys, 17, "", false, true), *GetParam()), 0);
+}
+
 TEST_P(CpuFusions, ScoresThatSomethingElseIsAddedToStayATensor) {
   const Graph graph = attention_of({1, 2, 5, 8}, 9, 4, "Mul", true);
   EXPECT_EQ(steps_of<cpu::AttentionStep>(graph, *GetParam()), 0);
