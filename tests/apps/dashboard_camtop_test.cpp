@@ -9,7 +9,7 @@
 #include "tests/support/paths.hpp"
 
 namespace camd::dashboard {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using testing::camera_line;
 using testing::Pty;
@@ -241,5 +241,5 @@ TEST(Camtop, CtrlZLeavesTheScreenAndComesBackToIt) {
   EXPECT_TRUE(pty.wait_for_screen("captured 30"));
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::dashboard

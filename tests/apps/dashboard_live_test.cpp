@@ -12,7 +12,7 @@
 #include "dashboard_samples.hpp"
 
 namespace camd::dashboard {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using testing::camera_line;
 using testing::Pty;
@@ -230,5 +230,5 @@ TEST_F(LiveDashboardTest, TheHandlersOfTheProgramStayItsOwn) {
   ::sigaction(SIGTERM, &old, nullptr);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::dashboard

@@ -8,7 +8,7 @@
 #include "dashboard_samples.hpp"
 
 namespace camd::dashboard {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using testing::camera_line;
 using testing::sample_lines;
@@ -275,5 +275,5 @@ TEST(DashboardModel, ReadsTheMonotonicTimeForReplay) {
   EXPECT_EQ(mono_ns_of(R"({"mono_ns":18446744073709551615})"), std::nullopt);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::dashboard

@@ -11,7 +11,7 @@
 #include "dashboard_samples.hpp"
 
 namespace camd::dashboard {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using testing::camera_line;
 using testing::start_line;
@@ -97,5 +97,5 @@ TEST(DashboardOrder, TheSummaryOfManyAddsThemUpAndNamesTheWorst) {
   EXPECT_LT(lines.size(), 40U);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::dashboard

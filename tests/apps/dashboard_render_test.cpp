@@ -7,7 +7,7 @@
 #include "dashboard_samples.hpp"
 
 namespace camd::dashboard {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using testing::camera_line;
 using testing::sample_lines;
@@ -325,5 +325,5 @@ Einfahrt Süd  captured 1020 = delivered 1013 + dropped 7 + in flight 0
 )");
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::dashboard

@@ -3,7 +3,7 @@
 #include "apps/dashboard/text.hpp"
 
 namespace camd::dashboard {
-namespace {
+namespace CAMD_TEST_FILE {
 
 TEST(DashboardText, EscapesWhatCouldSteerTheTerminal) {
   EXPECT_EQ(printable("a\x1b]0;owned\x07z"), "a\\x1b]0;owned\\x07z");
@@ -101,5 +101,5 @@ TEST(DashboardText, WithoutColourOnlyBoldDimAndReverseAreLeft) {
   EXPECT_EQ(line.ansi(false), "up\x1b[1mbad\x1b[0m\x1b[7msel\x1b[0m\x1b[2mdim\x1b[0m");
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::dashboard

@@ -11,7 +11,7 @@
 #include <string>
 
 namespace camd::app {
-namespace {
+namespace CAMD_TEST_FILE {
 
 // A program with a command, a choice, a file and a hidden option.
 struct Sample {
@@ -100,5 +100,5 @@ TEST(Manual, BashCompletesCommandsOptionsWordsAndFiles) {
   EXPECT_EQ(completed(script, "tool run mod"), "model.yaml");
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::app

@@ -15,7 +15,7 @@
 #include "tests/support/notify_socket.hpp"
 
 namespace camd::app {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
@@ -192,5 +192,5 @@ TEST_F(WatchTest, LooksAtNothingWhereNobodyWantsToKnow) {
   EXPECT_EQ(looks_, 0);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::app

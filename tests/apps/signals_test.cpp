@@ -10,7 +10,7 @@
 #include <thread>
 
 namespace camd::app {
-namespace {
+namespace CAMD_TEST_FILE {
 
 // Signals stay blocked in the thread that made a Signals: not in the other tests.
 class SignalsTest : public ::testing::Test {
@@ -99,5 +99,5 @@ TEST_F(SignalsTest, LeavesOnceWhenTwoThreadsAskForIt) {
   EXPECT_EQ(left, 1);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::app

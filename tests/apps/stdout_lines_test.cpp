@@ -8,7 +8,7 @@
 #include <string>
 
 namespace camd::app {
-namespace {
+namespace CAMD_TEST_FILE {
 
 constexpr int kPipeBytes = 16384;
 
@@ -62,5 +62,5 @@ TEST_F(StdoutLinesTest, FinishesTheLineOfWhichAPartWasWrittenBeforeAnother) {
   EXPECT_EQ(read_all(), std::string(904, 'b') + "\nnext\n");
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::app

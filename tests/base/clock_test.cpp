@@ -7,7 +7,7 @@
 #include <thread>
 
 namespace camd::base {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
@@ -103,5 +103,5 @@ TEST(ManualClock, LetsASleeperSeeANotificationBeforeItsDeadline) {
   EXPECT_EQ(to_ns(clock.now()), 0);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::base

@@ -9,7 +9,7 @@
 #include <string>
 
 namespace camd::base {
-namespace {
+namespace CAMD_TEST_FILE {
 
 // The limits of a systemd unit stand in its own group, and only that of the root was read.
 TEST(ControlGroup, ItsLimitIsTheSmallestOfItsOwnAndThoseAroundIt) {
@@ -35,5 +35,5 @@ TEST(ControlGroup, ItsLimitIsTheSmallestOfItsOwnAndThoseAroundIt) {
   std::filesystem::remove_all(root);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::base

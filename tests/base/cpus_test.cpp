@@ -6,7 +6,7 @@
 #include <thread>
 
 namespace camd::base {
-namespace {
+namespace CAMD_TEST_FILE {
 
 TEST(UsableCpus, AreThoseThatTheThreadMayRunOn) {
   int cpus = 0;
@@ -20,5 +20,5 @@ TEST(UsableCpus, AreThoseThatTheThreadMayRunOn) {
   EXPECT_EQ(cpus, 1);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::base

@@ -6,7 +6,7 @@
 #include <utility>
 
 namespace camd::base {
-namespace {
+namespace CAMD_TEST_FILE {
 
 TEST(ExitCode, IsTwoForUsageConfigurationAndFiles) {
   EXPECT_EQ(exit_code(ErrorKind::kUsage), 2);
@@ -76,5 +76,5 @@ TEST(Status, KeepsWhatItSaysWhenCopiedAndMoved) {
   EXPECT_TRUE(assigned.ok());
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::base

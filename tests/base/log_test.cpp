@@ -8,7 +8,7 @@
 #include "base/error.hpp"
 
 namespace camd::base {
-namespace {
+namespace CAMD_TEST_FILE {
 
 // Puts the level back that other tests of the process expect.
 class Log : public testing::Test {
@@ -62,5 +62,5 @@ TEST_F(Log, LeavesOutWhatIsBelowItsLevel) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::base

@@ -11,7 +11,7 @@
 #include <string>
 
 namespace camd::base {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using namespace std::chrono_literals;
 
@@ -132,5 +132,5 @@ TEST(LogWriter, GoesOnWhereNothingCanBeWritten) {
   close(full);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::base

@@ -7,7 +7,7 @@
 #include "base/error.hpp"
 
 namespace camd::base {
-namespace {
+namespace CAMD_TEST_FILE {
 
 void expect_plane(const PictureLayout& layout, std::size_t index, const Plane& expected) {
   SCOPED_TRACE(index);
@@ -134,5 +134,5 @@ TEST(PictureLayout, DoesNotCompareThePlanesItHasNot) {
   EXPECT_EQ(a, b);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::base

@@ -6,7 +6,7 @@
 #include "base/log.hpp"
 
 namespace camd::base {
-namespace {
+namespace CAMD_TEST_FILE {
 
 TEST(Secrets, AreTakenOutOfEveryTextTheLongestFirst) {
   hide_secret("correct horse");
@@ -34,5 +34,5 @@ TEST(Secrets, AreNotLogged) {
   EXPECT_NE(written.find("it was ***"), std::string::npos) << written;
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::base

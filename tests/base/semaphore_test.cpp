@@ -5,7 +5,7 @@
 #include <thread>
 
 namespace camd::base {
-namespace {
+namespace CAMD_TEST_FILE {
 
 TEST(Semaphore, LetsOneAcquireGoOnForEachRelease) {
   Semaphore semaphore, answer;
@@ -38,5 +38,5 @@ TEST(Semaphore, TriesOnceForEachReleaseWithoutWaiting) {
   EXPECT_FALSE(semaphore.try_acquire());
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::base

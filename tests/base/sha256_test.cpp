@@ -10,7 +10,7 @@
 #include "base/error.hpp"
 
 namespace camd::base {
-namespace {
+namespace CAMD_TEST_FILE {
 
 // The digests of NIST's examples (csrc.nist.gov, "Cryptographic Standards and Guidelines", SHA-256).
 constexpr const char* kOfNothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
@@ -67,5 +67,5 @@ TEST_F(Sha256File, NamesAFolderThatIsNoFile) {
   }
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::base

@@ -8,7 +8,7 @@
 #include <thread>
 
 namespace camd::base {
-namespace {
+namespace CAMD_TEST_FILE {
 
 std::string name_of_a_thread_named(const std::string& name) {
   std::array<char, 64> read{};
@@ -25,5 +25,5 @@ TEST(NameThisThread, KeepsTheFirstFifteenCharacters) {
   EXPECT_EQ(name_of_a_thread_named("dispatch of camera door"), "dispatch of cam");
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::base

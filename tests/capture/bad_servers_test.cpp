@@ -19,7 +19,7 @@
 #endif
 
 namespace camd::capture {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using std::chrono::milliseconds;
 using testing::BadServer;
@@ -225,5 +225,5 @@ TEST_F(BadRtspServers, NumbersThatAreNewInEachSessionBecomeNoNames) {
 
 #endif
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::capture

@@ -15,7 +15,7 @@
 #include <vector>
 
 namespace camd::capture {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using base::Duration;
 using base::TimePoint;
@@ -493,5 +493,5 @@ TEST(CameraClock, SurvivesStampsFromAnEnemy) {
   }
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::capture

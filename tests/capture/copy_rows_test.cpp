@@ -6,7 +6,7 @@
 #include <vector>
 
 namespace camd::capture {
-namespace {
+namespace CAMD_TEST_FILE {
 
 constexpr std::byte kUntouched{0xEE};
 
@@ -67,5 +67,5 @@ TEST(NextReader, IsTheDeviceWhereItFetchesFromTheSlotItself) {
 INSTANTIATE_TEST_SUITE_P(ForBoth, CopyRows, ::testing::Values(NextReader::kCpu, NextReader::kDevice),
                          [](const auto& reader) { return reader.param == NextReader::kCpu ? "Cpu" : "Device"; });
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::capture

@@ -10,7 +10,7 @@
 #include <string>
 
 namespace camd::capture {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using ::testing::StartsWith;
 
@@ -75,5 +75,5 @@ TEST(FailureReason, DoesNotHoldUpACameraThatIsStopped) {
   EXPECT_EQ(explain_failure(at("rtsp://no-such-camera.invalid/door"), kFailed, [] { return true; }), kFailed);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::capture

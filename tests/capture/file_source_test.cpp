@@ -6,7 +6,7 @@
 #include "tests/support/paths.hpp"
 
 namespace camd::capture {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using testing::ClipOptions;
 using ::testing::ElementsAre;
@@ -290,5 +290,5 @@ TEST_F(FileSourceTest, ReadsTheRealClips) {
   EXPECT_EQ(observer_.dropped(), 0);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::capture

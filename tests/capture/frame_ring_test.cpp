@@ -17,7 +17,7 @@
 #include "tests/support/spin.hpp"
 
 namespace camd::capture {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using base::PixelFormat;
 using testing::CountingObserver;
@@ -596,5 +596,5 @@ INSTANTIATE_TEST_SUITE_P(Policies, FrameRingRandomTest,
                          ::testing::Combine(::testing::Values(RingPolicy::kNewestWins, RingPolicy::kLossless),
                                             ::testing::Values(1U, 2U, 3U)));
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::capture

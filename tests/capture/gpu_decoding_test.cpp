@@ -19,7 +19,7 @@
 #include "tests/device/fake_nvdec.hpp"
 
 namespace camd::capture {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using test::FakeNvdec;
 using testing::ClipOptions;
@@ -312,5 +312,5 @@ TEST_F(GpuDecodingTest, LetsTheCpuDecodeAnRtspCameraThatTheDeviceRefuses) {
 }
 #endif
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::capture

@@ -26,7 +26,7 @@
 #include "device/host_device.hpp"
 
 namespace camd::capture {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using base::from_ns;
 using std::chrono::milliseconds;
@@ -493,5 +493,5 @@ TEST(GstConnection, EndsTheThreadThatFoundOutWhatAFileIs) {
   gst_iterator_free(finders);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::capture

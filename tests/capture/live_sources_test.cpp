@@ -42,7 +42,7 @@ extern "C" [[gnu::visibility("default")]] int setsockopt(int socket, int level, 
 }
 
 namespace camd::capture {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
@@ -552,5 +552,5 @@ INSTANTIATE_TEST_SUITE_P(Transports, RtspSourceTest,
 TEST(RtspSource, NeedsAServerToBeTested) { GTEST_SKIP() << "built without libgstrtspserver-1.0-dev"; }
 #endif
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::capture

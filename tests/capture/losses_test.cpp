@@ -10,7 +10,7 @@
 #endif
 
 namespace camd::capture {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using base::Duration;
 using base::TimePoint;
@@ -254,5 +254,5 @@ INSTANTIATE_TEST_SUITE_P(Transports, RtspLosses,
 TEST(RtspLosses, NeedAServerToBeTested) { GTEST_SKIP() << "built without libgstrtspserver-1.0-dev"; }
 #endif
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::capture

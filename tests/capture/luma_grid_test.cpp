@@ -7,7 +7,7 @@
 #include <vector>
 
 namespace camd::capture {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using base::PictureLayout;
 using base::PixelFormat;
@@ -102,5 +102,5 @@ TEST(LumaGrid, APictureSmallerThanACellHasNone) {
   EXPECT_FALSE(reduce_luma(layout, pixels.data(), grid));
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::capture

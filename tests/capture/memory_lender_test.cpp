@@ -14,7 +14,7 @@
 #include "tests/device/emulated_gpu.hpp"
 
 namespace camd::capture {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using device::HostMemory;
 using test::EmulatedGpu;
@@ -150,5 +150,5 @@ TEST(MemoryLender, OnTheHostMemoryIsLentWhereOtherProcessesReadThePictures) {
   EXPECT_EQ(pictures.lent(), pictures.taken());
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::capture

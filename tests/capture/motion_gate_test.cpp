@@ -13,7 +13,7 @@
 #include "device/host_device.hpp"
 
 namespace camd::capture {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
@@ -312,5 +312,5 @@ TEST_F(GatedRing, AFrameThatAClosedRingDropsIsNotGated) {
   EXPECT_EQ(observer_.dropped(RingDrop::kGated), 0);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::capture

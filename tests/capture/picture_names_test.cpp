@@ -9,7 +9,7 @@
 #include <vector>
 
 namespace camd::capture {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using ::testing::ElementsAre;
 
@@ -78,5 +78,5 @@ TEST(PictureNames, ArePtsWhereNoRateIsKnown) {
   EXPECT_EQ(names.next(ticks(500), 0, ms(60)), ms(60));
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::capture

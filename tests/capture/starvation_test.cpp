@@ -11,7 +11,7 @@
 #include "source_fixture.hpp"
 
 namespace camd::capture {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using base::TimePoint;
 using std::chrono::milliseconds;
@@ -207,5 +207,5 @@ TEST_F(StarvedSource, IsOneWhosePacketsCannotBeDecoded) {
   EXPECT_EQ(states_.last_reason(), "packets arrive, but no picture can be decoded from them");
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::capture

@@ -8,7 +8,7 @@
 #include <vector>
 
 namespace camd::capture {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using base::PixelFormat;
 
@@ -107,5 +107,5 @@ TEST(TestPattern, BarsMoveFourPixelsToTheLeft) {
   EXPECT_NE(first, second);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::capture

@@ -12,7 +12,7 @@
 #include "device/host_device.hpp"
 
 namespace camd::capture {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
@@ -193,5 +193,5 @@ TEST_F(TestSourceTest, MakesEveryPixelFormat) {
   }
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::capture

@@ -14,7 +14,7 @@
 #endif
 
 namespace camd::capture {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using base::Duration;
 using base::TimePoint;
@@ -274,5 +274,5 @@ INSTANTIATE_TEST_SUITE_P(Transports, RtspTimes,
 TEST(RtspTimes, NeedsAServerToBeTested) { GTEST_SKIP() << "built without libgstrtspserver-1.0-dev"; }
 #endif
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::capture

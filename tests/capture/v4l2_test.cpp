@@ -24,7 +24,7 @@
 #include "tests/device/emulated_gpu.hpp"
 
 namespace camd::capture {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using device::HostMemory;
 using test::EmulatedGpu;
@@ -223,5 +223,5 @@ TEST_F(V4l2, DISABLED_WorkForAPicture) {
   }
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::capture

@@ -9,7 +9,7 @@
 #include "tests/support/manual.hpp"
 
 namespace camd::config {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using ::testing::ElementsAre;
 
@@ -73,5 +73,5 @@ TEST(Manual, HasTheTableOfTheKeyTable) {
   test::expect_manual_has("configuration", "keys", keys_markdown(config_keys()));
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::config

@@ -7,7 +7,7 @@
 #include "tests/config/helpers.hpp"
 
 namespace camd::config {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
@@ -111,5 +111,5 @@ TEST(Difference, KeepsEveryPluginThatIsStillThereOnce) {
   EXPECT_TRUE(difference(one, load_yaml(cameras)).plugins);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::config

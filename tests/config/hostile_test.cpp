@@ -8,7 +8,7 @@
 #include "tests/config/helpers.hpp"
 
 namespace camd::config {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using ::testing::ElementsAre;
 
@@ -144,5 +144,5 @@ TEST(HostileConfig, SurvivesEveryDamageDoneByChance) {
   EXPECT_GT(refused, 1000);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::config

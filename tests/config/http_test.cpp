@@ -10,7 +10,7 @@
 #include "tests/config/helpers.hpp"
 
 namespace camd::config {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -127,5 +127,5 @@ TEST(Endpoint, IsSpelledAsItWasRead) {
   EXPECT_EQ(parse_endpoint("[::1]:65535")->port(), 65535);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::config

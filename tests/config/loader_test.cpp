@@ -9,7 +9,7 @@
 #include "tests/config/helpers.hpp"
 
 namespace camd::config {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using namespace std::chrono_literals;
 using ::testing::ElementsAre;
@@ -265,5 +265,5 @@ TEST(Sha256, NamesAFileThatCannotBeRead) {
   }
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::config

@@ -6,7 +6,7 @@
 #include "tests/config/helpers.hpp"
 
 namespace camd::config {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using ::testing::ElementsAre;
 
@@ -268,5 +268,5 @@ TEST(Config, KeepsEachMessageOnOneLine) {
   }
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::config

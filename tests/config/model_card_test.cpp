@@ -7,7 +7,7 @@
 #include "tests/config/helpers.hpp"
 
 namespace camd::config {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using ::testing::ElementsAre;
 
@@ -170,5 +170,5 @@ TEST_F(ModelCardTest, HasOnlyItsOwnKeysWhereNoneOfAPlugInAreGiven) {
   }
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::config

@@ -6,7 +6,7 @@
 #include "tests/config/helpers.hpp"
 
 namespace camd::config {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using ::testing::ElementsAre;
 
@@ -84,5 +84,5 @@ TEST(Set, CannotBuildATreeTooDeepToWalk) {
   EXPECT_THAT(lines, ElementsAre("--set " + repeated("a.", 32) + "...: nested more than 32 levels deep"));
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::config

@@ -9,7 +9,7 @@
 #include "tests/config/helpers.hpp"
 
 namespace camd::config {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using nlohmann::json;
 
@@ -130,5 +130,5 @@ TEST(Schema, RefusesWhatTheLoaderRefuses) {
   }
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::config

@@ -13,7 +13,7 @@
 #include "tests/config/helpers.hpp"
 
 namespace camd::config {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -149,5 +149,5 @@ TEST_F(References, AreWordsWhereNothingIsRead) {
   EXPECT_EQ(effective_text(load_yaml(effective_text(config))), effective_text(config));
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::config

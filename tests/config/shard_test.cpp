@@ -12,7 +12,7 @@
 #include "tests/config/helpers.hpp"
 
 namespace camd::config {
-namespace {
+namespace CAMD_TEST_FILE {
 
 std::string name(int i) { return "camera-" + std::to_string(i); }
 
@@ -51,5 +51,5 @@ TEST(Shard, KeepsACameraOrGivesItToTheNewShardWhenOneMoreComes) {
   EXPECT_NEAR(moved, 200, 50);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::config

@@ -5,7 +5,7 @@
 #include <array>
 
 namespace camd::config {
-namespace {
+namespace CAMD_TEST_FILE {
 
 TEST(Suggest, CountsInsertionDeletionSubstitutionAndSwapAsOneEdit) {
   EXPECT_EQ(edit_distance("", ""), 0U);
@@ -28,5 +28,5 @@ TEST(Suggest, TakesTheNearestWordAndNoneThatIsFar) {
   EXPECT_EQ(nearest(std::string(1000, 'p'), kWords), "");
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::config

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace camd::config {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using namespace std::chrono_literals;
 
@@ -78,5 +78,5 @@ TEST(Value, ShortensTextBetweenCharactersAndKeepsItOnOneLine) {
   EXPECT_EQ(shortened(std::string(63, 'x') + "äää"), std::string(63, 'x') + "ä...");
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::config

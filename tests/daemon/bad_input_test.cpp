@@ -8,7 +8,7 @@
 #include "tests/support/paths.hpp"
 
 namespace camd::test {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using testing::AllOf;
 using testing::AnyOf;
@@ -417,5 +417,5 @@ TEST_F(BadInput, AFullDiskCostsTheFramesButNotTheDaemonAndIsTold) {
   EXPECT_THAT(done.out, HasSubstr("\"plugin_error\":3"));
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::test

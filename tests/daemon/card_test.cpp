@@ -10,7 +10,7 @@
 #include "tests/support/paths.hpp"
 
 namespace camd::test {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using testing::HasSubstr;
 using testing::Not;
@@ -70,5 +70,5 @@ TEST_F(CardOfAModel, IsRefusedInOneLineForAFileThatIsNotThere) {
   EXPECT_THAT(none.err, HasSubstr("none.onnx: no such model file\n"));
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::test

@@ -18,7 +18,7 @@
 #include "tests/support/sanitized.hpp"
 
 namespace camd::test {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using nlohmann::json;
 using testing::AllOf;
@@ -374,5 +374,5 @@ TEST_F(Isolation, MakesAProjectInPythonThatItsTestPasses) {
   EXPECT_THAT(out, AllOf(HasSubstr("Ran 1 test"), testing::EndsWith("OK\nexit 0\n")));
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::test

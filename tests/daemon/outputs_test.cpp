@@ -21,7 +21,7 @@
 #include "tests/support/sanitized.hpp"
 
 namespace camd::test {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using nlohmann::json;
 using testing::HasSubstr;
@@ -164,5 +164,5 @@ TEST_F(Outputs, AreTheSameOnTheGpuInPyTorch) {
   for (const char* transfer : {"pinned", "direct"}) run_and_compare("cuda", transfer);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::test

@@ -10,7 +10,7 @@
 #include "tests/daemon/run_fixture.hpp"
 
 namespace camd::test {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using testing::HasSubstr;
 
@@ -163,5 +163,5 @@ TEST_F(Run, StopsOnceWhenAskedToReloadAndToStopAtTheSameTime) {
   EXPECT_TRUE(balanced(stops[0].at("totals")));
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::test

@@ -14,7 +14,7 @@
 #include "tests/support/notify_socket.hpp"
 
 namespace camd::test {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using testing::ContainsRegex;
 using testing::HasSubstr;
@@ -500,5 +500,5 @@ TEST_F(Run, ChecksDescribesAndExaminesWithoutRunning) {
               HasSubstr("\nextensions: camd.counters/1, camd.check/1\n"));
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::test

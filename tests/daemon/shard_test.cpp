@@ -13,7 +13,7 @@
 #include "tests/http/client.hpp"
 
 namespace camd::test {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using nlohmann::json;
 using ::testing::HasSubstr;
@@ -142,5 +142,5 @@ TEST_F(Shards, AreRefusedWithoutSense) {
               HasSubstr("--shard \"2/2\": write i/n, such as 0/3, with i from 0 to n - 1 and n from 1 to 4096"));
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::test

@@ -7,7 +7,7 @@
 #include <thread>
 
 namespace camd::device {
-namespace {
+namespace CAMD_TEST_FILE {
 
 TEST(CaptureGate, ACaptureWaitsForTheDecoderThatIsMadeAndComesBeforeTheNext) {
   CaptureGate gate;
@@ -57,5 +57,5 @@ TEST(CaptureGate, TwoDecodersAreMadeOrDestroyedAtATimeAndTheThirdWaits) {
   EXPECT_EQ(seen, 2);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::device

@@ -21,7 +21,7 @@
 #include "tests/device/graph_contract.hpp"
 
 namespace camd::device {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using testing::HasSubstr;
 
@@ -320,5 +320,5 @@ TEST_F(CudaDeviceTest, PageLockingThatFailsIsAnErrorAndNeverPageableMemory) {
   EXPECT_TRUE(device->status().ok());
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::device

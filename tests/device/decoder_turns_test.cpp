@@ -6,7 +6,7 @@
 #include <memory>
 
 namespace camd::device {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using Outcome = DecoderTurns::Outcome;
 
@@ -60,5 +60,5 @@ TEST(DecoderTurns, WhoGivesUpNeitherWaitsNorHasOne) {
   EXPECT_EQ(first.wait_on(waiter), Outcome::kGaveUp);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::device

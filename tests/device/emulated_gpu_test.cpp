@@ -9,7 +9,7 @@
 #include "tests/device/graph_contract.hpp"
 
 namespace camd::device {
-namespace {
+namespace CAMD_TEST_FILE {
 
 class EmulatedGpuTest : public testing::Test {
  protected:
@@ -140,5 +140,5 @@ TEST_F(IncoherentGpuTest, ABarrierForMemoryThatIsNotSharedIsRefused) {
   EXPECT_EQ(gpu_.show_to_host(memory_.data(), kBytes + 1, stream_).kind(), base::ErrorKind::kInternal);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::device

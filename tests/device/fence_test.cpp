@@ -10,7 +10,7 @@
 #include "tests/device/fence_contract.hpp"
 
 namespace camd::device {
-namespace {
+namespace CAMD_TEST_FILE {
 
 struct Kind {
   std::string name;
@@ -62,5 +62,5 @@ TEST(Fence, IsNotSignalledInACapture) {
   EXPECT_EQ(gpu.signal(fence, stream).kind(), base::ErrorKind::kInternal);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::device

@@ -12,7 +12,7 @@
 #include <vector>
 
 namespace camd::device {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using base::ErrorKind;
 using std::chrono::milliseconds;
@@ -486,5 +486,5 @@ TEST(HostStream, RunsItsWorkBesideTheOneWhoEnqueuedItWhereItHasAThread) {
   gate.open();
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::device

@@ -19,7 +19,7 @@
 #include "tests/device/fake_vulkan.hpp"
 
 namespace camd::device {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using base::ErrorKind;
 using base::Status;
@@ -431,5 +431,5 @@ TEST_F(NvdecDecoderTest, TellsWhatTheEnginesDecode) {
   EXPECT_EQ(all.front().most_width, 4096);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::device

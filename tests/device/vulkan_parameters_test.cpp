@@ -9,7 +9,7 @@
 #include <vector>
 
 namespace camd::device {
-namespace {
+namespace CAMD_TEST_FILE {
 
 constexpr int kSurfaces = 6;
 
@@ -213,5 +213,5 @@ TEST(VulkanParameters, OffsetsOfTheDeblockingFilterTellThatItIsControlled) {
   EXPECT_EQ(got.buffers.max_dec_pic_buffering_minus1[0], kSurfaces - 1);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::device

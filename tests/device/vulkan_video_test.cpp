@@ -13,7 +13,7 @@
 #include "tests/device/fake_vulkan.hpp"
 
 namespace camd::device {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using test::FakeVulkan;
 
@@ -268,5 +268,5 @@ TEST_F(VulkanVideoTest, NothingIsLeftOfASessionThatHasGone) {
   EXPECT_EQ(vulkan_.alive, 0);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::device

@@ -6,7 +6,7 @@
 #include <string>
 
 namespace camd::http {
-namespace {
+namespace CAMD_TEST_FILE {
 
 constexpr std::string_view kToken = "0123456789abcdef";
 
@@ -39,5 +39,5 @@ TEST(Access, KnowsTheNamesOfThisMachine) {
   }
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::http

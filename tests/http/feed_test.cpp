@@ -11,7 +11,7 @@
 #include "tests/http/tapped.hpp"
 
 namespace camd::http {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
@@ -146,5 +146,5 @@ TEST_F(FeedTest, EndsTheStreamsThatAreOpenAndNoOthers) {
   EXPECT_TRUE(feed_.open({})->next());
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::http

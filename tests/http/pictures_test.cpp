@@ -6,7 +6,7 @@
 #include "tests/http/tapped.hpp"
 
 namespace camd::http {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using namespace std::chrono_literals;
 
@@ -101,5 +101,5 @@ TEST_F(PicturesTest, WaitForRoomAndKeepTheirOrders) {
   EXPECT_EQ(pictures_.ask("h", 7, 0)->sequence, 2U);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::http

@@ -9,7 +9,7 @@
 #include <vector>
 
 namespace camd::http {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using pipeline::CameraSnapshot;
 using pipeline::PluginSnapshot;
@@ -166,5 +166,5 @@ TEST(Prometheus, DeclaresEachFamilyOnceAndBeforeItsSamples) {
   }
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::http

@@ -15,7 +15,7 @@
 #include "tests/http/client.hpp"
 
 namespace camd::http {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using test::answer_of;
 using test::ask;
@@ -215,5 +215,5 @@ TEST(ListenOn, SaysWhyAnAddressCannotBeUsed) {
   ::close(first);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::http

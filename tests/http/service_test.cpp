@@ -20,7 +20,7 @@
 #include "tests/support/paths.hpp"
 
 namespace camd::http {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using namespace std::chrono_literals;
 using pipeline::EndReason;
@@ -378,5 +378,5 @@ TEST(Health, CountsTheTimeInWhichFramesWaitAndNoneComesThrough) {
   EXPECT_EQ(health.stuck_for({8, 1}, begin + 100s), 1s);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::http

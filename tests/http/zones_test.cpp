@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace camd::http {
-namespace {
+namespace CAMD_TEST_FILE {
 
 std::string zones_of(const std::vector<std::pair<std::string, std::string>>& entries) {
   std::vector<config::Postprocessor> made;
@@ -36,5 +36,5 @@ TEST(Zones, LeaveOutWhatIsNone) {
   }
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::http

@@ -14,7 +14,7 @@
 #include "onnx_builder.hpp"
 
 namespace camd::infer {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using test::OnnxBuilder;
 using test::TemporaryFolder;
@@ -108,5 +108,5 @@ TEST_F(Batch, IsDeclaredAsTheFileSaysInReports) {
   for (const EngineReport& engine : report.engines) EXPECT_TRUE(engine.runs) << engine.engine << engine.detail;
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::infer

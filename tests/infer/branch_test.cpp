@@ -11,7 +11,7 @@
 #include "onnx_builder.hpp"
 
 namespace camd::infer {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using test::lower;
 using test::OnnxBuilder;
@@ -133,5 +133,5 @@ TEST(Branches, WhatDoesNotLieWithinTheOtherStaysTwo) {
   EXPECT_NE(lower(b, shape).ops[0].inputs.at(3), kNoValue);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::infer

@@ -18,7 +18,7 @@
 #include "onnx_builder.hpp"
 
 namespace camd::infer {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using test::OnnxBuilder;
 using Type = onnx::TensorProto;
@@ -404,5 +404,5 @@ TEST_P(Bytes, EveryByteIsLookedUpInItsPlaceOfTheTable) {
 INSTANTIATE_TEST_SUITE_P(Cpu, Bytes, ::testing::ValuesIn(cpu::kernel_sets()),
                          [](const auto& parameter) { return std::string(parameter.param->name); });
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::infer

@@ -27,7 +27,7 @@
 #include "two_executions.hpp"
 
 namespace camd::infer {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using test::expect_like_reference;
 using test::noise;
@@ -558,5 +558,5 @@ TEST_F(CpuEngineTest, ReferenceDetectorEqualsTheReference) {
   expect_model_like_reference(path, 640, 360, 0.5F, 0.5F);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::infer

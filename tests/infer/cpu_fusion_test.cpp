@@ -17,7 +17,7 @@
 #include "onnx_builder.hpp"
 
 namespace camd::infer {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using test::expect_like_reference;
 using test::noise;
@@ -237,5 +237,5 @@ TEST_P(CpuFusions, ExponentialsOfEveryLengthComeWithTheirSum) {
 INSTANTIATE_TEST_SUITE_P(Cpu, CpuFusions, ::testing::ValuesIn(cpu::kernel_sets()),
                          [](const auto& parameter) { return std::string(parameter.param->name); });
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::infer

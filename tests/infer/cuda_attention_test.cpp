@@ -11,7 +11,7 @@
 #include "tests/infer/cuda_graphs.hpp"
 
 namespace camd::infer {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using cuda::Plan;
 using cuda::PlanOptions;
@@ -212,5 +212,5 @@ TEST(CudaAttention, IsNotTakenWhereTheProbabilitiesAreReadElsewhere) {
   expect_like_reference(g, graph, f16(), 1e-2F);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::infer

@@ -5,7 +5,7 @@
 #include "tests/infer/cuda_plans.hpp"
 
 namespace camd::infer {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using test::expect_reference;
 using test::GraphBuilder;
@@ -86,5 +86,5 @@ TEST(Bottlenecks, LayersThatWouldComputeTooMuchTwiceHaveTwoKernels) {
   EXPECT_EQ(test::steps_of<cuda::SeparableArguments>(test::plan_of(graph)), 1);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::infer

@@ -12,7 +12,7 @@
 #include "tests/infer/cuda_plans.hpp"
 
 namespace camd::infer {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using test::GraphBuilder;
 
@@ -149,5 +149,5 @@ INSTANTIATE_TEST_SUITE_P(Sizes, SmallWindow,
                                          Window{1, 3, 1, {0, 1, 0, 1}}, Window{3, 1, 1, {1, 0, 1, 0}},
                                          Window{2, 3, 1, {1, 2, 1, 0}}));
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::infer

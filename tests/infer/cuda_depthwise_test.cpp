@@ -7,7 +7,7 @@
 #include "tests/infer/cuda_graphs.hpp"
 
 namespace camd::infer {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using test::GraphBuilder;
 
@@ -34,5 +34,5 @@ TEST_P(LargeDepthwise, EqualsTheReference) {
 INSTANTIATE_TEST_SUITE_P(Windows, LargeDepthwise,
                          testing::Values(Window{3, 1}, Window{3, 2}, Window{5, 1}, Window{5, 2}));
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::infer

@@ -9,7 +9,7 @@
 #include "tests/infer/cuda_plans.hpp"
 
 namespace camd::infer {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using test::expect_reference;
 using test::GraphBuilder;
@@ -161,5 +161,5 @@ TEST(CudaElementwise, RandomOperatorsEqualTheReference) {
   }
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::infer

@@ -22,7 +22,7 @@
 #include "tests/support/paths.hpp"
 
 namespace camd::infer {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using device::CopyKind;
 using device::HostMemory;
@@ -383,5 +383,5 @@ TEST_F(CudaEngineTest, ANetworkJoinsTheCallersGraph) {
   }
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::infer

@@ -12,7 +12,7 @@
 #include "tests/infer/cuda_graphs.hpp"
 
 namespace camd::infer {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using test::GraphBuilder;
 using test::relative_error;
@@ -103,5 +103,5 @@ TEST(Packing, WeightsAreRoundedToTheNearestNumberOfElevenDigits) {
   EXPECT_EQ(first(std::numeric_limits<float>::max()), std::numeric_limits<float>::max());
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::infer

@@ -5,7 +5,7 @@
 #include "tests/infer/cuda_plans.hpp"
 
 namespace camd::infer {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using test::expect_like_reference;
 using test::GraphBuilder;
@@ -85,5 +85,5 @@ TEST(FirstLayer, PartsThatAreNoPatchStay) {
   EXPECT_EQ(cuda::with_convolved_patches(graph).ops.size(), graph.ops.size());
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::infer

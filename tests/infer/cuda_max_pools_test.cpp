@@ -9,7 +9,7 @@
 #include "tests/infer/cuda_graphs.hpp"
 
 namespace camd::infer {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using cuda::Plan;
 using cuda::PlanOptions;
@@ -80,5 +80,5 @@ TEST(CudaMaxPools, APoolThatMakesItsImageSmallerStaysAPool) {
   EXPECT_EQ(count<cuda::MaxPoolsArguments>(plan), 0);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::infer

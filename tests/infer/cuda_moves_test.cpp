@@ -8,7 +8,7 @@
 #include "tests/infer/cuda_plans.hpp"
 
 namespace camd::infer {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using test::expect_reference;
 using test::GraphBuilder;
@@ -120,5 +120,5 @@ TEST(CudaMoves, AStepBesideTheLongestChainLeavesItsLane) {
   }
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::infer

@@ -11,7 +11,7 @@
 #include "tests/infer/cuda_graphs.hpp"
 
 namespace camd::infer {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using test::GraphBuilder;
 
@@ -122,5 +122,5 @@ TEST_P(CudaOrder, OfARandomNetworkEachOutputIsCompleteWhenItsEventSaysSo) {
   }
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::infer

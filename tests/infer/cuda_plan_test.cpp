@@ -21,7 +21,7 @@
 #include "tests/infer/cuda_plans.hpp"
 
 namespace camd::infer {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using cuda::Plan;
 using cuda::PlanOptions;
@@ -489,5 +489,5 @@ TEST(CudaEmulated, OnnxsOwnOperatorCasesComeOutRight) {
   }
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::infer

@@ -4,7 +4,7 @@
 #include "tests/infer/cuda_plans.hpp"
 
 namespace camd::infer {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using test::average;
 using test::expect_reference;
@@ -128,5 +128,5 @@ TEST(CudaPools, AveragesOfWholeImagesEqualTheReference) {
   }
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::infer

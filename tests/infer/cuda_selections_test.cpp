@@ -9,7 +9,7 @@
 #include "tests/infer/cuda_plans.hpp"
 
 namespace camd::infer {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using test::expect_reference;
 using test::GraphBuilder;
@@ -124,5 +124,5 @@ TEST(CudaSelections, RandomSelectionsEqualTheReference) {
   }
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::infer

@@ -11,7 +11,7 @@
 #include "tests/infer/cuda_plans.hpp"
 
 namespace camd::infer {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using test::expect_reference;
 using test::GraphBuilder;
@@ -354,5 +354,5 @@ TEST(CudaViews, ReshapedResultsAreWrittenIntoTheirConcatenation) {
   expect_reference(graph, g.random_input());
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::infer

@@ -11,7 +11,7 @@
 #include "tests/infer/cuda_plans.hpp"
 
 namespace camd::infer {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using cuda::Form;
 using cuda::Plan;
@@ -288,5 +288,5 @@ INSTANTIATE_TEST_SUITE_P(Counts, LongTopK,
                          testing::Values(std::pair{std::int64_t{1}, true}, std::pair{std::int64_t{300}, true},
                                          std::pair{std::int64_t{1199}, false}, std::pair{std::int64_t{1200}, true}));
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::infer

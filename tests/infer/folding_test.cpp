@@ -12,7 +12,7 @@
 #include "lowered.hpp"
 
 namespace camd::infer {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using test::OnnxBuilder;
 using ::testing::ElementsAre;
@@ -148,5 +148,5 @@ TEST(Folding, RepeatsAlongSeveralAxes) {
   EXPECT_THAT(made[0]->i64, ElementsAre(1, 1, 1, 2, 2, 2, 1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, 3, 3, 3, 4, 4, 4));
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::infer

@@ -11,7 +11,7 @@
 #include "onnx_builder.hpp"
 
 namespace camd::infer {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using test::OnnxBuilder;
 using test::refusal;
@@ -187,5 +187,5 @@ TEST(ModelFunctions, OfAnotherOpsetOrThereTwiceOrWithFewerInputsAreRefused) {
       "and 1");
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::infer

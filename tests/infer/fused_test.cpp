@@ -12,7 +12,7 @@
 #include "onnx_builder.hpp"
 
 namespace camd::infer {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using test::lower;
 using test::OnnxBuilder;
@@ -295,5 +295,5 @@ TEST(Sequences, OfMorePartsThanAnybodyNeedsAreRefused) {
   }
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::infer

@@ -20,7 +20,7 @@
 #include "tests/support/paths.hpp"
 
 namespace camd::infer {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using test::lower;
 using test::OnnxBuilder;
@@ -518,5 +518,5 @@ INSTANTIATE_TEST_SUITE_P(Shared, RealModel, ::testing::ValuesIn(test::shared_mod
   return name;
 });
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::infer

@@ -13,7 +13,7 @@
 #include "onnx_builder.hpp"
 
 namespace camd::infer {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using test::OnnxBuilder;
 using test::TemporaryFolder;
@@ -99,5 +99,5 @@ TEST(TakeGreyPictures, LeavesColouredOnesAlone) {
   }
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::infer

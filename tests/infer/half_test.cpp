@@ -27,7 +27,7 @@
 #include "onnx_builder.hpp"
 
 namespace camd::infer {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using test::noise;
 using test::OnnxBuilder;
@@ -196,5 +196,5 @@ TEST(HalfPrecision, Bf16IsTheNearestNumberOfEightDigits) {
   EXPECT_EQ(float_to_bf16(std::bit_cast<float>(0x7F800001U)), 0x7FC0);  // no number stays none
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::infer

@@ -11,7 +11,7 @@
 #include "onnx_builder.hpp"
 
 namespace camd::infer {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using test::lower;
 using test::OnnxBuilder;
@@ -187,5 +187,5 @@ TEST(Loop, AsOftenAsThePictureSaysRunsInTheTail) {
   EXPECT_EQ(made[1]->shape, (Shape{3, 1, 2}));
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::infer

@@ -14,7 +14,7 @@
 #include "onnx_builder.hpp"
 
 namespace camd::infer {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using test::count_up;
 using test::lower;
@@ -554,5 +554,5 @@ TEST(Hostile, GraphsInGraphsCostNoMoreThanTheirFile) {
   EXPECT_THAT(refusal(b, {1, 1, 1, 1}), HasSubstr("its condition depends on the picture"));
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::infer

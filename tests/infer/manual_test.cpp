@@ -10,7 +10,7 @@
 #include "tests/support/paths.hpp"
 
 namespace camd::infer {
-namespace {
+namespace CAMD_TEST_FILE {
 
 std::string operators_markdown() {
   std::string text = "| operator | limits |\n|---|---|\n";
@@ -40,5 +40,5 @@ TEST(Manual, HasTheOperatorsThatTheCodeHas) {
       << "CAMD_UPDATE_DOCS=1 test_infer --gtest_filter=Manual.* writes docs/models.md anew";
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::infer

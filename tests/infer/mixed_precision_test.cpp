@@ -17,7 +17,7 @@
 #include "tests/infer/cuda_plans.hpp"
 
 namespace camd::infer {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using cuda::Plan;
 using cuda::PlanOptions;
@@ -291,5 +291,5 @@ TEST(MixedPrecision, ItsPictureIsHalfTextureAndQuartersOfGreyAndBlack) {
   EXPECT_EQ(trial_picture(1, 1).size(), 3U);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::infer

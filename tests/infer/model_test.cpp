@@ -13,7 +13,7 @@
 #include "tests/support/paths.hpp"
 
 namespace camd::infer {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using test::OnnxBuilder;
 using test::TemporaryFolder;
@@ -239,5 +239,5 @@ TEST(Model, RealModelsCutOffAreRefused) {
   }
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::infer

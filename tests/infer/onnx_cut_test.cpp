@@ -13,7 +13,7 @@
 #include "onnx_builder.hpp"
 
 namespace camd::infer {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using test::OnnxBuilder;
 using test::TemporaryFolder;
@@ -121,5 +121,5 @@ TEST(CutModel, RunsOnEveryEngineOfTheHost) {
   }
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::infer

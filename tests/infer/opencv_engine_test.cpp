@@ -11,7 +11,7 @@
 #include "two_executions.hpp"
 
 namespace camd::infer {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using test::OnnxBuilder;
 using test::TemporaryFolder;
@@ -188,5 +188,5 @@ TEST_F(OpenCvEngineTest, RealModelsGiveFiniteOutputs) {
   }
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::infer

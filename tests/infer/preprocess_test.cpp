@@ -8,7 +8,7 @@
 #include <tuple>
 
 namespace camd::infer {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using base::ColorMatrix;
 using base::PictureLayout;
@@ -329,5 +329,5 @@ TEST(Preprocess, NextPictureMayHaveAnotherLayout) {
   }
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::infer

@@ -9,7 +9,7 @@
 #include "lowered.hpp"
 
 namespace camd::infer {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using test::lower;
 using test::OnnxBuilder;
@@ -123,5 +123,5 @@ TEST(QuantizedPass, WholeNumbersThatSomebodyReadsStay) {
   EXPECT_EQ(graph.outputs.size(), 2U);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::infer

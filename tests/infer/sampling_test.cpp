@@ -7,7 +7,7 @@
 #include "lowered.hpp"
 
 namespace camd::infer {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using test::OnnxBuilder;
 using test::refusal;
@@ -121,5 +121,5 @@ TEST(RoiAlign, IndicesOfOtherPicturesAreRefused) {
   EXPECT_THAT(refusal(b, {1, 1, 2, 4}), EndsWith("RoiAlign (node 'second'): one of its indices is out of range"));
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::infer

@@ -12,7 +12,7 @@
 #include "lowered.hpp"
 
 namespace camd::infer {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using test::OnnxBuilder;
 using ::testing::Each;
@@ -222,5 +222,5 @@ TEST(NodesOutOfOrder, AreBroughtIntoOrder) {
   EXPECT_EQ(graph.ops.size(), 2U);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::infer

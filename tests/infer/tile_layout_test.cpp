@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace camd::infer {
-namespace {
+namespace CAMD_TEST_FILE {
 
 // A 3x3 with stride 2, then a 3x3: what `lay_out` decides about a tile.
 cuda::TileGroup two_layers() {
@@ -117,5 +117,5 @@ TEST(TileLayout, NoneWhereALayerReadsAnImageOfAnotherStep) {
   EXPECT_FALSE(cuda::lay_out(group, std::size_t{227} * 1024).has_value());
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::infer

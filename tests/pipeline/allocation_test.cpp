@@ -22,7 +22,7 @@
 #include "tests/support/paths.hpp"
 
 namespace camd::pipeline {
-namespace {
+namespace CAMD_TEST_FILE {
 
 // Watches the heap from its frame number `first` to its frame number `last`.
 class Watcher {
@@ -223,5 +223,5 @@ TEST(SteadyState, AllocatesNothingForCallsOfAPluginInAProcessNeitherHereNorThere
   EXPECT_EQ(chain.items[0].class_id, there);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::pipeline

@@ -7,7 +7,7 @@
 #include "tests/support/paths.hpp"
 
 namespace camd::pipeline {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using ::testing::HasSubstr;
 
@@ -32,5 +32,5 @@ TEST(Bench, TheSameOutputsHaveTheSameDigestAndThoseOfOtherPicturesAnother) {
   EXPECT_THAT(bench_json(first), HasSubstr("\"outputs_sha256\": \"" + first.outputs_sha256 + "\""));
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::pipeline

@@ -10,7 +10,7 @@
 #include <vector>
 
 namespace camd::pipeline {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
@@ -108,5 +108,5 @@ TEST_F(Board, WhoseKernelWritesNonsenseHasNothingToSay) {
   EXPECT_THAT(findings(), IsEmpty());
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::pipeline

@@ -14,7 +14,7 @@
 #include "tests/pipeline/plugin_chain.hpp"
 
 namespace camd::pipeline {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using testing::HasSubstr;
 
@@ -130,5 +130,5 @@ TEST(CameraInstances, StandBehindCamdAsFarAsTheirNiceSays) {
   EXPECT_EQ(getpriority(PRIO_PROCESS, process), std::min(own + 7, 19));
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::pipeline

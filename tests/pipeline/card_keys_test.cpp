@@ -14,7 +14,7 @@
 #include "tests/support/paths.hpp"
 
 namespace camd::pipeline {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using ::testing::ElementsAre;
 
@@ -75,5 +75,5 @@ TEST(Manual, HasTheTableOfTheModelCard) {
   test::expect_manual_has("configuration", "card keys", config::keys_markdown(card_keys()));
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::pipeline

@@ -11,7 +11,7 @@
 #include "tests/pipeline/support.hpp"
 
 namespace camd::pipeline {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using infer::Shape;
 
@@ -91,5 +91,5 @@ TEST_F(CudaEngineInItsPath, FramesOfDifferentLayoutsByTurnsGiveEachItsOwnOutputs
   EXPECT_EQ(in_flight->captured.size(), 3U);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::pipeline

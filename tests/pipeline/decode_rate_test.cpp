@@ -13,7 +13,7 @@
 #include "tests/support/paths.hpp"
 
 namespace camd::pipeline {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using test::FakeNvdec;
 
@@ -94,5 +94,5 @@ TEST(DecodeRate, TellsHowManyCamerasThatIs) {
             "NVDEC H.264 1280x720: 10500 frames/s in 14 streams at once, as much as 349 cameras of 30 frames/s");
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::pipeline

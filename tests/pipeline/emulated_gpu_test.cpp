@@ -19,7 +19,7 @@
 #include "tests/pipeline/rig.hpp"
 
 namespace camd::pipeline {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using test::Digest;
 using test::digest;
@@ -597,5 +597,5 @@ TEST_P(EveryStrategy, AccountsForEveryFrameWhenTheDeviceIsLostDuringACopyOrTheNe
   }
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::pipeline

@@ -17,7 +17,7 @@
 #include "tests/pipeline/support.hpp"
 
 namespace camd::pipeline {
-namespace {
+namespace CAMD_TEST_FILE {
 
 constexpr int kWidth = 320, kHeight = 240, kFrames = 80, kCell = 8, kSide = 6 * kCell, kTop = 100;
 
@@ -153,5 +153,5 @@ TEST(Facts, OfTwoCamerasAtOnceStayApartAndAreCountedTogether) {
   EXPECT_THAT(host.finish(), testing::IsEmpty());
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::pipeline

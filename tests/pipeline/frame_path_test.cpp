@@ -6,7 +6,7 @@
 #include "tests/pipeline/support.hpp"
 
 namespace camd::pipeline {
-namespace {
+namespace CAMD_TEST_FILE {
 
 TEST(FramePath, EnqueuesAFrameWithoutWaitingForTheDeviceOrMakingAnything) {
   const base::Clock& clock = base::system_clock();
@@ -40,5 +40,5 @@ TEST(FramePath, EnqueuesAFrameWithoutWaitingForTheDeviceOrMakingAnything) {
   EXPECT_TRUE(device.synchronize(in_flight->downloaded).ok());
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::pipeline

@@ -11,7 +11,7 @@
 #include "tests/pipeline/rig.hpp"
 
 namespace camd::pipeline {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using test::Rig;
 using ::testing::ElementsAre;
@@ -125,5 +125,5 @@ TEST_P(FrameTaps, KeepAnOrderOverAFrameThatAPluginFails) {
   EXPECT_EQ(tapped.rig.made->ledger().totals().delivered, 6U);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::pipeline

@@ -21,7 +21,7 @@
 #include "tests/support/paths.hpp"
 
 namespace camd::pipeline {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using base::ManualClock;
 using std::chrono::milliseconds;
@@ -230,5 +230,5 @@ TEST(GateCheck, KnowsTheDefaultsOfTheManual) {
   EXPECT_THAT(problems_of("1001ms", "  - {plugin: track}\n"), ::testing::SizeIs(1));
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::pipeline

@@ -18,7 +18,7 @@
 #include "tests/support/paths.hpp"
 
 namespace camd::pipeline {
-namespace {
+namespace CAMD_TEST_FILE {
 
 struct Way {
   const char* name;
@@ -87,5 +87,5 @@ INSTANTIATE_TEST_SUITE_P(
                     Way{"Mapped", {StreamStrategy::kSingle, Transfer::kMapped, false, false}}),
     [](const auto& way) { return std::string(way.param.name); });
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::pipeline

@@ -12,7 +12,7 @@
 #include "tests/support/paths.hpp"
 
 namespace camd::pipeline {
-namespace {
+namespace CAMD_TEST_FILE {
 
 class PipelineGpu : public testing::Test {
  protected:
@@ -74,5 +74,5 @@ TEST_F(PipelineGpu, DeliversEveryFrameInOrderAndBalancesWithEveryStrategy) {
   }
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::pipeline

@@ -14,7 +14,7 @@
 #include "tests/support/paths.hpp"
 
 namespace camd::pipeline {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using test::dropped;
 using test::FakePlugin;
@@ -227,5 +227,5 @@ TEST(PluginHostEnd, WaitsForOneThatReturns) {
   EXPECT_THAT(Ends::told(), ElementsAre("last", "first"));
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::pipeline

@@ -10,7 +10,7 @@
 #include <vector>
 
 namespace camd::pipeline {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using base::Duration;
 
@@ -186,5 +186,5 @@ TEST(Histogram, LosesNoValueBetweenConcurrentRecordsAndTakes) {
   EXPECT_EQ(seen, 2 * kEach);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::pipeline

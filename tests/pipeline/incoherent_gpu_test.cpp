@@ -12,7 +12,7 @@
 #include "tests/pipeline/support.hpp"
 
 namespace camd::pipeline {
-namespace {
+namespace CAMD_TEST_FILE {
 
 // What a frame's two outputs are on the host. `lent`: pictures come in memory that is lent to who makes them.
 test::Digest run_frames(test::EmulatedGpu& gpu, const FramePathOptions& options, bool lent = false) {
@@ -78,5 +78,5 @@ TEST(IncoherentGpu, WithoutTheBarrierBehindTheNetworkTheCpuReadsOldBytes) {
   }
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::pipeline

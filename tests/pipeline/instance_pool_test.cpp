@@ -13,7 +13,7 @@
 #include <vector>
 
 namespace camd::pipeline {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using testing::ElementsAre;
 
@@ -186,5 +186,5 @@ TEST(InstancePool, SaysOnceWhatAllItsInstancesSay) {
   EXPECT_EQ(Pool({"door", "yard"}).pool.reopen(), "cannot be opened");
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::pipeline

@@ -17,7 +17,7 @@
 #include "base/clock.hpp"
 
 namespace camd::pipeline {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using std::chrono::seconds;
 
@@ -183,5 +183,5 @@ TEST(InterruptedCpus, AllThreadsButThoseBoundElsewhereAreMoved) {
   EXPECT_EQ(allowed_cpus(), all);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::pipeline

@@ -23,7 +23,7 @@ void PrintTo(Job::Kind kind, std::ostream* out) {
   *out << kNames[static_cast<int>(kind)];
 }
 
-namespace {
+namespace CAMD_TEST_FILE {
 
 using capture::CameraIndex;
 using Kind = Job::Kind;
@@ -558,5 +558,5 @@ TEST(JobQueue, EndsItsWorkersWhenASourceFinishesTheLastJobOfADrainedQueue) {
   EXPECT_EQ(worker.next(), Next::kEnd);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::pipeline

@@ -9,7 +9,7 @@
 #include "tests/pipeline/rig.hpp"
 
 namespace camd::pipeline {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using base::Status;
 using test::Gate;
@@ -73,5 +73,5 @@ TEST(Lane, HasAsManyFramesOnTheDeviceAsThatAsksFor) {
   EXPECT_EQ(pipeline.ledger().totals().delivered, 2U);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::pipeline

@@ -9,7 +9,7 @@
 #include "tests/support/sanitized.hpp"
 
 namespace camd::pipeline {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using base::Status;
 using std::chrono::milliseconds;
@@ -152,5 +152,5 @@ TEST(Ledger, BalancesExactlyOverAMillionFramesWithRandomStallsFailuresAndStops) 
   RecordProperty("balances_read", std::to_string(sum.lines));
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::pipeline

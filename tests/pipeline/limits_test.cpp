@@ -9,7 +9,7 @@
 #include "plugins/camd_plugin.h"
 
 namespace camd::pipeline {
-namespace {
+namespace CAMD_TEST_FILE {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20U;
 constexpr Limits kEnough{1'000'000, 1'000'000, 1'000'000 * kMiB};
@@ -104,5 +104,5 @@ TEST(Limits, OfAGpuHoldBothEnginesOfAReloadAndPageLockedOutputs) {
   }
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::pipeline

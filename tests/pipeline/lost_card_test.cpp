@@ -33,7 +33,7 @@
 #endif
 
 namespace camd::pipeline {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using capture::testing::ClipOptions;
 using nlohmann::json;
@@ -281,5 +281,5 @@ TEST_F(LostCard, CamerasThatItDecodesAreDecodedByTheOther) {
   lose_under("{type: file, path: " + clip.string() + ", loop: true}", "gpu");
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::pipeline

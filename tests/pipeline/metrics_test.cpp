@@ -9,7 +9,7 @@
 #include "pipeline/run/metrics_lines.hpp"
 
 namespace camd::pipeline {
-namespace {
+namespace CAMD_TEST_FILE {
 
 StageTimes all_of(base::Duration time) {
   StageTimes times{};
@@ -143,5 +143,5 @@ TEST(MetricsLines, AreJsonWhateverAPluginIsCalled) {
   EXPECT_EQ(line.at("counters").dump(), "{}");
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::pipeline

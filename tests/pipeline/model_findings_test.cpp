@@ -11,7 +11,7 @@
 #include "tests/infer/onnx_builder.hpp"
 
 namespace camd::pipeline {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using infer::test::OnnxBuilder;
 using ::testing::AllOf;
@@ -211,5 +211,5 @@ TEST(DecodersText, TellsDepthsSizesAndEnginesOfEachCodec) {
             "JPEG (8 bits, to 32768x16384, 1 engine)");
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::pipeline

@@ -11,7 +11,7 @@
 #include "rig.hpp"
 
 namespace camd::pipeline {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using std::chrono::milliseconds;
 using test::dropped;
@@ -89,5 +89,5 @@ TEST_P(OverloadTest, GivesEachCameraItsShareOfFreshFramesAndCountsTheOthersAsSup
 
 INSTANTIATE_TEST_SUITE_P(Streams, OverloadTest, testing::Bool(), test::name_of_streams);
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::pipeline

@@ -14,7 +14,7 @@
 #include "tests/pipeline/support.hpp"
 
 namespace camd::pipeline {
-namespace {
+namespace CAMD_TEST_FILE {
 
 constexpr double kAsFastAsTheyGo = std::numeric_limits<double>::infinity();
 
@@ -241,5 +241,5 @@ TEST(PathChoice, OnAnIntegratedGpuThatNeedsBarriersTheWaysAreMeasured) {
   EXPECT_THAT(choice.figures, testing::StartsWith("pinned 2000 us, direct 1000 us, mapped 0 us host to host"));
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::pipeline

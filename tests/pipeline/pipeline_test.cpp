@@ -13,7 +13,7 @@
 #include "tests/pipeline/rig.hpp"
 
 namespace camd::pipeline {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using base::ManualClock;
 using base::Status;
@@ -558,5 +558,5 @@ TEST(Pipeline, NamesPixelFormatsInTheOrderOfThePluginInterface) {
   EXPECT_EQ(static_cast<int>(base::PixelFormat::kGray8), CAMD_PIXEL_GRAY8);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::pipeline

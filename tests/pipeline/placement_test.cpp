@@ -6,7 +6,7 @@
 #include <vector>
 
 namespace camd::pipeline {
-namespace {
+namespace CAMD_TEST_FILE {
 
 // Makes the moves that next_move() asks for, and returns how many there were.
 int balance(const std::vector<LaneLoad>& lanes, std::vector<CameraLoad>& cameras) {
@@ -88,5 +88,5 @@ TEST(Placement, MovesNoCameraToADeviceThatIsLost) {
   EXPECT_FALSE(next_move({{0.001}, {0.001, false}}, {{0, 500}, {0, 500}}).has_value());
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::pipeline

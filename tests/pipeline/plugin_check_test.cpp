@@ -23,7 +23,7 @@
 #include "tests/support/sanitized.hpp"
 
 namespace camd::pipeline {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -201,5 +201,5 @@ TEST_F(PluginCheck, ASettingThatIsWrongHidesNothingElseButWhatDependsOnIt) {
   ASSERT_THAT(reading.config.postprocess, SizeIs(1));
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::pipeline

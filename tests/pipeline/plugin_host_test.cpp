@@ -21,7 +21,7 @@
 #include "tests/pipeline/support.hpp"
 
 namespace camd::pipeline {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -566,5 +566,5 @@ TEST(PluginEvents, BelongToAFrameAndAreNoneOutsideOfProcess) {
   EXPECT_EQ(events.get(plugin.host, 0), nullptr);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::pipeline

@@ -9,7 +9,7 @@
 #include "pipeline/run/metrics_lines.hpp"
 
 namespace camd::pipeline {
-namespace {
+namespace CAMD_TEST_FILE {
 
 class PluginOutletTest : public ::testing::Test {
  protected:
@@ -64,5 +64,5 @@ TEST_F(PluginOutletTest, AddsUpOverSeveralThatCounted) {
   EXPECT_EQ(rows[1].camera, "yard");
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::pipeline

@@ -13,7 +13,7 @@
 #include "tests/infer/onnx_builder.hpp"
 
 namespace camd::pipeline {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using infer::test::OnnxBuilder;
 using ::testing::Contains;
@@ -362,5 +362,5 @@ TEST_F(ProposedCard, IsNoneWhereNoEngineRunsTheModelWhichIsSaid) {
                   ".*/m.onnx: Nonsense .node that makes 'y'.: camd's own engines do not have this operator.*"));
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::pipeline

@@ -12,7 +12,7 @@
 #include "tests/pipeline/rig.hpp"
 
 namespace camd::pipeline {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using base::Status;
 using capture::CameraIndex;
@@ -460,5 +460,5 @@ TEST_P(ReloadTest, NeedsARunningPipeline) {
   EXPECT_THROW(pipeline.reload(change()), base::Error);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::pipeline

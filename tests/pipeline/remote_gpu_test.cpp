@@ -16,7 +16,7 @@
 #include "tests/support/sanitized.hpp"
 
 namespace camd::pipeline {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using testing::HasSubstr;
 
@@ -94,5 +94,5 @@ TEST_F(RemoteGpu, SaysWhatIsMissing) {
   EXPECT_THAT(refusal(), HasSubstr("asks for an output where the GPU left it: allow: [gpu], or isolation: none"));
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::pipeline

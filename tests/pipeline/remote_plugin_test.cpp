@@ -30,7 +30,7 @@
 #include "tests/support/sanitized.hpp"
 
 namespace camd::pipeline {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using test::kSanitized;
 using testing::HasSubstr;
@@ -550,5 +550,5 @@ TEST(SharedMemory, GivesPiecesBackAndKnowsWhereTheyLie) {
   EXPECT_FALSE(shared_place(&elsewhere).has_value());
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::pipeline

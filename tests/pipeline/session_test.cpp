@@ -21,7 +21,7 @@
 #include "tests/support/paths.hpp"
 
 namespace camd::pipeline {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -505,5 +505,5 @@ TEST_F(SessionTest, ARequestFromBetweenTwoConfigurationsEndsTheNextOne) {
   EXPECT_EQ(session_->stop(EndReason::kRequested), 0);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::pipeline

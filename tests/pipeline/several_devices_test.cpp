@@ -17,7 +17,7 @@
 #include "tests/pipeline/rig.hpp"
 
 namespace camd::pipeline {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using capture::CameraIndex;
 using capture::SourceState;
@@ -383,5 +383,5 @@ TEST(SeveralDevices, CamerasMoveWhereTheLoadIsUnevenAndLoseNoFrame) {
   EXPECT_EQ(totals.dropped_sum() - dropped(totals, DropReason::kShutdown), 0U);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::pipeline

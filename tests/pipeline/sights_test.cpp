@@ -11,7 +11,7 @@
 #include "pipeline/plugin/frame_events.hpp"
 
 namespace camd::pipeline {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
@@ -125,5 +125,5 @@ TEST(Sights, LeaveOutWhatFindsNoRoom) {
   EXPECT_EQ(seen->zones.size(), Sights::kMostPlaces);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::pipeline

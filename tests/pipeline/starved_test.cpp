@@ -10,7 +10,7 @@
 #include "tests/pipeline/rig.hpp"
 
 namespace camd::pipeline {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using base::ManualClock;
 using capture::SourceState;
@@ -94,5 +94,5 @@ TEST_P(StarvedCamera, IsToldWithTheReasonAndRunsAgain) {
 
 INSTANTIATE_TEST_SUITE_P(Streams, StarvedCamera, ::testing::Bool(), test::name_of_streams);
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::pipeline

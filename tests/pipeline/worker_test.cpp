@@ -6,7 +6,7 @@
 #include "tests/support/paths.hpp"
 
 namespace camd::pipeline {
-namespace {
+namespace CAMD_TEST_FILE {
 
 TEST(Worker, WhoSeesThatItHasEndedIsToldHow) {
   for (int i = 0; i < 20; ++i) {
@@ -23,5 +23,5 @@ TEST(Worker, WhoSeesThatItHasEndedIsToldHow) {
   }
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::pipeline

@@ -9,7 +9,7 @@
 #include "tests/pipeline/rig.hpp"
 
 namespace camd::pipeline {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using base::Status;
 using base::TimePoint;
@@ -157,5 +157,5 @@ TEST_P(PipelineWorkersTest, LetsASourceDispatchWhereTheDeviceWorksByItself) {
 
 TEST_P(PipelineWorkersTest, LetsALosslessSourceGoOnInsteadOfDispatching) { EXPECT_FALSE(source_dispatches(true)); }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::pipeline

@@ -7,7 +7,7 @@
 
 #include "dlpack_layout.hpp"
 
-namespace {
+namespace CAMD_TEST_FILE {
 
 TEST(Abi, HasVersionOne) {
   EXPECT_EQ(CAMD_PLUGIN_ABI_VERSION, 1U);
@@ -244,4 +244,4 @@ TEST(Abi, KeepsTheLayoutOfTheCheck) {
   EXPECT_SIZE(camd_plugin_check, 16);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE

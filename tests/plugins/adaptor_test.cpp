@@ -11,7 +11,7 @@
 #include "harness.hpp"
 
 namespace camd::plugins::testing {
-namespace {
+namespace CAMD_TEST_FILE {
 
 // Does at each step what its configuration says.
 class Puppet final : public camd::plugin::Postprocessor {
@@ -354,5 +354,5 @@ TEST_F(HostTensor, RefusesAnotherShapeThanDeclared) {
   }
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::plugins::testing

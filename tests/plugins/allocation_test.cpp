@@ -29,7 +29,7 @@ __attribute__((noinline)) void operator delete(void* memory) noexcept { std::fre
 __attribute__((noinline)) void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace camd::plugins::testing {
-namespace {
+namespace CAMD_TEST_FILE {
 
 // Allocations of ten frames after the first two.
 std::uint64_t steady_allocations(Instance& run) {
@@ -225,5 +225,5 @@ TEST(Allocations, AreNoneInMqttWhileItsBrokerIsAway) {
   EXPECT_EQ(own_allocations - before, 0U);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::plugins::testing

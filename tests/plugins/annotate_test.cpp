@@ -18,7 +18,7 @@
 #include "tests/support/paths.hpp"
 
 namespace camd::plugins::testing {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using ::testing::HasSubstr;
 
@@ -441,5 +441,5 @@ TEST_F(AnnotateTest, SaysWhyAFilmCannotBeWritten) {
   EXPECT_EQ(run_.error(), "cannot create the folder " + path("file") + ": Not a directory");
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::plugins::testing

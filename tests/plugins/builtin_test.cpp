@@ -9,7 +9,7 @@
 #include "tests/support/paths.hpp"
 
 namespace camd::plugins {
-namespace {
+namespace CAMD_TEST_FILE {
 
 TEST(Builtins, AreListedInAlphabeticalOrder) {
   EXPECT_EQ(builtin_names(),
@@ -48,5 +48,5 @@ TEST(Builtins, AreAlsoSharedLibrariesWithOneSymbol) {
   }
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::plugins

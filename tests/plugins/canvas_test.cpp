@@ -8,7 +8,7 @@
 #include <vector>
 
 namespace camd::plugins {
-namespace {
+namespace CAMD_TEST_FILE {
 
 // A picture in one colour with its left half black, in any format; padded strides.
 struct Picture {
@@ -164,5 +164,5 @@ TEST(Canvas, KeepsALabelInsideThePicture) {
   EXPECT_GT(dark, 20);  // letters
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::plugins

@@ -13,7 +13,7 @@
 #include "plugins/builtin.hpp"
 
 namespace camd::plugins::testing {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
@@ -195,5 +195,5 @@ TEST_F(Check, TellsAllThatIsWrongWithCodes) {
                           "intrinsics: is needed for poses, too: `intrinsics` and `marker_size` belong together"));
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::plugins::testing

@@ -20,7 +20,7 @@
 #include "plugins/codes/reader.hpp"
 
 namespace camd::plugins::testing {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using ::testing::ElementsAre;
 
@@ -271,5 +271,5 @@ TEST_F(CodesTest, NameAllThatIsWrongWithTheirConfiguration) {
   EXPECT_THAT(other.error(), ::testing::StartsWith("config.families: 'aruco_3x3' is none of apriltag_16h5, "));
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::plugins::testing

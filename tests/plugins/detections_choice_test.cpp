@@ -9,7 +9,7 @@
 #include "detections_fixture.hpp"
 
 namespace camd::plugins::testing {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using ::testing::HasSubstr;
 
@@ -418,5 +418,5 @@ TEST_F(Detections, ReadsHalfPrecisionOutputs) {
   EXPECT_FLOAT_EQ(run_.found()[0].score, 0.75F);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::plugins::testing

@@ -9,7 +9,7 @@
 #include "harness.hpp"
 
 namespace camd::plugins::testing {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using FomoLayout = Detections;
 
@@ -117,5 +117,5 @@ TEST_F(FomoLayout, WantsOneStride) {
   EXPECT_EQ(error_, "layout 'fomo': there is one map of classes, of one stride");
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::plugins::testing

@@ -7,7 +7,7 @@
 
 #include "detections_fixture.hpp"
 
-namespace {
+namespace CAMD_TEST_FILE {
 
 using namespace camd::plugins::testing;
 using camd::plugins::find_builtin;
@@ -168,4 +168,4 @@ TEST(HostileOutputs, AnchorsOfNoSizeAreRefused) {
   }
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE

@@ -8,7 +8,7 @@
 #include "plugins/detections/candidates.hpp"
 
 namespace camd::plugins::testing {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using ::testing::HasSubstr;
 
@@ -98,5 +98,5 @@ TEST(OverlapOfCorners, IsThatOfTheTurnedRectangles) {
   EXPECT_FLOAT_EQ(overlap_of_corners(diamond, square), 0.5F);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::plugins::testing

@@ -8,7 +8,7 @@
 #include "detections_fixture.hpp"
 
 namespace camd::plugins::testing {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using ::testing::HasSubstr;
 
@@ -242,5 +242,5 @@ TEST_F(Detections, LetsKeysWinOverWhatALayoutsNameStandsFor) {
   expect_box(found[0], 12, 12, 8, 8);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::plugins::testing

@@ -8,7 +8,7 @@
 #include "detections_fixture.hpp"
 
 namespace camd::plugins::testing {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using ::testing::HasSubstr;
 
@@ -313,5 +313,5 @@ TEST_F(Detections, DecodesFastestDet) {
 
 // What all layouts share, on the reference detector's shape.
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::plugins::testing

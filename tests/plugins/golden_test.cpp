@@ -11,7 +11,7 @@
 #include "tests/support/paths.hpp"
 
 namespace camd::plugins::testing {
-namespace {
+namespace CAMD_TEST_FILE {
 
 // The script's generator: Numerical Recipes' 32-bit linear congruential one, upper 24 bits as [0, 1).
 class Generator {
@@ -69,5 +69,5 @@ TEST_P(Golden, AgreesWithNumpy) {
 
 INSTANTIATE_TEST_SUITE_P(AllLayouts, Golden, ::testing::Range(0, 16));
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::plugins::testing

@@ -7,7 +7,7 @@
 #include "tests/plugins/test_picture.hpp"
 
 namespace camd::plugins {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using ::testing::AllOf;
 using testing::decoded;
@@ -78,5 +78,5 @@ TEST(Jpeg, TakesPicturesThatAreLongerThanTheyAreHigh) {
   }
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::plugins

@@ -21,7 +21,7 @@
 #include "plugins/camd_plugin.hpp"
 
 namespace camd::plugins::testing {
-namespace {
+namespace CAMD_TEST_FILE {
 
 namespace fs = std::filesystem;
 
@@ -515,5 +515,5 @@ TEST_F(JsonlTest, LeavesNoPartOfALineWhenTheDiskFillsUp) {
   EXPECT_EQ(read_file(path("d.jsonl")), whole + whole);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::plugins::testing

@@ -15,7 +15,7 @@
 #include "tests/plugins/harness.hpp"
 
 namespace camd::plugins {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using nlohmann::json;
 
@@ -181,5 +181,5 @@ TEST(KafkaOptions, SaysAllThatIsWrongAtOnce) {
       "SCRAM-SHA-256, SCRAM-SHA-512 (did you mean 'PLAIN'?)");
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::plugins

@@ -15,7 +15,7 @@
 #include "plugins/builtin.hpp"
 
 namespace camd::plugins::testing {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -584,5 +584,5 @@ TEST(LayoutDoubts, SayOfChosenBoxesThatTheGraphHasChosen) {
                         "set {layout: rows}"));
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::plugins::testing

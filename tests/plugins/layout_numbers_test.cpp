@@ -10,7 +10,7 @@
 #include "plugins/builtin.hpp"
 
 namespace camd::plugins::testing {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
@@ -71,5 +71,5 @@ TEST(WholeNumbers, InFrontOfScoresThatDoNotFollowTheRowsAreNoLevels) {
   EXPECT_THAT(by_values(model), IsEmpty());
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::plugins::testing

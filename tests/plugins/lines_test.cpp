@@ -9,7 +9,7 @@
 #include "tests/plugins/harness.hpp"
 
 namespace camd::plugins {
-namespace {
+namespace CAMD_TEST_FILE {
 
 class Lines : public testing::InFolder {
  protected:
@@ -71,5 +71,5 @@ TEST_F(Lines, OfOnvifAreAFrameEachWithPlacesFromMinusOneToOne) {
           end + begin + end);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::plugins

@@ -22,7 +22,7 @@
 #include "tests/plugins/harness.hpp"
 
 namespace camd::plugins {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using nlohmann::json;
 using ::testing::HasSubstr;
@@ -326,5 +326,5 @@ TEST(MqttOptions, ReadsSizesAndTimesWithTheirUnits) {
             "config.outbox.memory: must be a size such as 64KiB or 16MiB, in 64KiB..4GiB, not \"2MB\"");
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::plugins

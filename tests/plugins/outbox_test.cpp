@@ -17,7 +17,7 @@
 #include "tests/plugins/harness.hpp"
 
 namespace camd::plugins {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using std::chrono::milliseconds;
 using ::testing::ElementsAre;
@@ -569,5 +569,5 @@ TEST_F(SpoolTest, RefusesAFolderThatAnotherHas) {
   }
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::plugins

@@ -13,11 +13,11 @@
 #include <string>
 
 namespace camd::plugins {
-namespace {
+namespace CAMD_TEST_FILE {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
-class Recording : public testing::Test {
+class Recording : public ::testing::Test {
  protected:
   Recording() {
     model_.path = "m.onnx";
@@ -65,7 +65,7 @@ class Recording : public testing::Test {
   void put(const std::string& bytes) const { std::ofstream(path_, std::ios::binary) << bytes; }
 
   const std::string path_ =
-      testing::TempDir() + "camd_recording_test_" + testing::UnitTest::GetInstance()->current_test_info()->name();
+      ::testing::TempDir() + "camd_recording_test_" + ::testing::UnitTest::GetInstance()->current_test_info()->name();
   RecordedModel model_;
   RecordedFrame frame_;
 };
@@ -140,5 +140,5 @@ TEST_F(Recording, IsReadToAnEndWhateverByteIsWrong) {
   }
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::plugins

@@ -19,7 +19,7 @@
 #include "tests/plugins/test_picture.hpp"
 
 namespace camd::plugins {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
@@ -247,5 +247,5 @@ TEST(SnapshotEncoder, DropsWhatItHasNoRoomFor) {
   EXPECT_EQ(kept, SnapshotEncoder::kMostJobs);
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::plugins

@@ -12,7 +12,7 @@
 #include "plugins/tensors/npy.hpp"
 
 namespace camd::plugins::testing {
-namespace {
+namespace CAMD_TEST_FILE {
 
 class TensorsTest : public InFolder {
  protected:
@@ -188,5 +188,5 @@ TEST_F(TensorsTest, FailsTheFrameWhereNoFolderCanBe) {
   EXPECT_EQ(run_.error(), "cannot write " + path("t/000030.input.npy.part") + ": Not a directory");
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::plugins::testing

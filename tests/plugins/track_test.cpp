@@ -17,7 +17,7 @@
 #include "plugins/track/assignment.hpp"
 
 namespace camd::plugins::testing {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using ::testing::Each;
 using ::testing::ElementsAre;
@@ -372,5 +372,5 @@ TEST(Assignment, IsTheCheapestOfAll) {
   }
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::plugins::testing

@@ -14,7 +14,7 @@
 #include "plugins/camd_plugin.hpp"
 
 namespace camd::plugins::testing {
-namespace {
+namespace CAMD_TEST_FILE {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
@@ -228,5 +228,5 @@ TEST(Zones, NameAllThatIsWrongWithTheirConfiguration) {
             "config.lines.1: name: there is a 'a' already");
 }
 
-}  // namespace
+}  // namespace CAMD_TEST_FILE
 }  // namespace camd::plugins::testing
