@@ -20,16 +20,34 @@ def skip_reason(output: str) -> str:
     return reason or "it does not say why"
 
 
+def parts_of(test: str, output: str) -> list[tuple[str, str, str]]:
+    """Name, end (OK, SKIPPED, FAILED or RUN, which never ended) and output of each GoogleTest of a program that ran several."""
+    found = re.split(r"^\[ RUN      \] (\S+)$", output or "", flags=re.M)
+    room = test.rsplit("/", 1)[0]
+    parts = []
+    for name, text in zip(found[1::2], found[2::2]):
+        end = re.search(r"^\[ *(OK|SKIPPED|FAILED) *\] " + re.escape(name) + r"\b", text, re.M)
+        parts.append((f"{room}/{name}", end.group(1) if end else "RUN", text))
+    return parts if len(parts) > 1 else []
+
+
 def summary(name: str, junit: str) -> list[str]:
     passed, failed, skipped, disabled = 0, [], defaultdict(list), []
     for case in ET.fromstring(junit).iter("testcase"):
-        test = case.get("name")
+        test, output = case.get("name"), case.findtext("system-out", "")
+        parts = parts_of(test, output)
+        passed += sum(end == "OK" for _, end, _ in parts)
+        for part, end, text in parts:
+            if end == "SKIPPED":
+                skipped[skip_reason(text)].append(part)
         if case.get("status") == "disabled":
             disabled.append(test)
         elif case.find("failure") is not None or case.get("status") == "fail":
-            failed.append(test)
+            failed += [part for part, end, _ in parts if end in ("FAILED", "RUN")] or [test]
+        elif parts:
+            pass
         elif case.find("skipped") is not None or case.get("status") == "notrun":
-            skipped[skip_reason(case.findtext("system-out", ""))].append(test)
+            skipped[skip_reason(output)].append(test)
         else:
             passed += 1
     count = sum(map(len, skipped.values()))

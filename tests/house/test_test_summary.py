@@ -41,6 +41,20 @@ class TestSummary(unittest.TestCase):
         text = test_summary.summary("dev", junit(case("a", "disabled", "<skipped/>")))
         self.assertEqual(text, ["dev: 0 passed, 0 failed, 0 skipped, 1 disabled", "  disabled: a"])
 
+    def test_counts_each_test_of_a_program_that_ran_several(self):
+        output = ("[ RUN      ] A.Holds\n[       OK ] A.Holds (3 ms)\n[ RUN      ] A.Skips\na.cpp:7: Skipped\nthere is no GPU\n\n"
+                  "[  SKIPPED ] A.Skips (0 ms)\n[  PASSED  ] 1 test.\n[  SKIPPED ] 1 test, listed below:\n[  SKIPPED ] A.Skips\n")
+        text = test_summary.summary("asan", junit(case("room/part_1", inner=f"<system-out>{output}</system-out>"),
+                                                  case("room/part_2")))
+        self.assertEqual(text, ["asan: 2 passed, 0 failed, 1 skipped", "  skipped: room/A.Skips: there is no GPU"])
+
+    def test_names_what_failed_and_what_never_ended_in_a_program_that_ran_several(self):
+        output = ("[ RUN      ] A.Holds\n[       OK ] A.Holds (3 ms)\n[ RUN      ] A.Fails/2\na.cpp:9: Failure\n"
+                  "[  FAILED  ] A.Fails/2, where GetParam() = 7 (1 ms)\n[ RUN      ] A.Crashes\nAddressSanitizer: of a null pointer\n")
+        text = test_summary.summary("asan", junit(
+            case("room/part_1", "fail", f'<failure message=""/><system-out>{output}</system-out>')))
+        self.assertEqual(text, ["asan: 1 passed, 2 failed, 0 skipped", "  failed: room/A.Fails/2", "  failed: room/A.Crashes"])
+
 
 if __name__ == "__main__":
     unittest.main()
