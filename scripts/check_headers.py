@@ -5,8 +5,8 @@ usage: check_headers.py BUILD_DIR
 
 Compiles a file that includes nothing but the header, with the flags that BUILD_DIR/compile_commands.json gives to a
 source of the same folder. A header is compiled again only when it, a header of ours that it includes, or the flags
-have changed (BUILD_DIR/check_headers.json remembers). Headers of folders that this build leaves out are named and
-skipped. Exit 1 if one failed.
+have changed (BUILD_DIR/check_headers.json remembers, and ccache, where it is installed, for other folders). Headers of
+folders that this build leaves out are named and skipped. Exit 1 if one failed.
 """
 
 import hashlib
@@ -14,10 +14,12 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from source_tree import HEADERS, ROOMS, includes, source_files
 
@@ -100,10 +102,11 @@ def main(arguments: list[str]) -> int:
         if header.suffix == ".h":  # the plug-in interface is C
             languages.append(["-x", "c", "-std=c11", "-pedantic"])
         for language in languages:
-            words = [w for w in command if not (language[1] == "c" and w.startswith("-std="))]
+            words = [w for w in command if not w.startswith(("-O", "-g"))]
             if language[1] == "c":
-                words = ["cc"] + [w for w in words[1:] if not w.startswith(("-fvisibility-inlines", "-Wthread-safety"))]
-            words += ["-fsyntax-only", *language, "-"]
+                left_out = ("-std=", "-fvisibility-inlines", "-Wthread-safety")
+                words = ["cc", *(w for w in words[1:] if not w.startswith(left_out))]
+            words += ["-O0", *language, "-c"]  # not -fsyntax-only, of which ccache keeps nothing
             key = f"{header} ({language[1]})"
             print_of = fingerprint(root, header, words)
             if known.get(key) == print_of:
@@ -111,13 +114,17 @@ def main(arguments: list[str]) -> int:
             else:
                 jobs.append((key, header, words, print_of))
 
-    def compile_alone(job):
-        key, header, words, print_of = job
-        done = subprocess.run(words, input=f'#include "{header}"\n', capture_output=True, text=True, cwd=root)
-        return key, print_of, done
-
+    ccache = [tool] if (tool := shutil.which("ccache")) else []
     failed = 0
-    with ThreadPoolExecutor(max_workers=os.cpu_count()) as workers:
+    with TemporaryDirectory() as folder, ThreadPoolExecutor(max_workers=os.cpu_count()) as workers:
+
+        def compile_alone(job):
+            key, header, words, print_of = job
+            source = Path(folder, re.sub(r"\W", "_", key))
+            source.write_text(f'#include "{header}"\n')
+            command = [*ccache, *words, source.name, "-o", f"{source.name}.o"]
+            return key, print_of, subprocess.run(command, capture_output=True, text=True, cwd=folder)
+
         for key, print_of, done in workers.map(compile_alone, jobs):
             if done.returncode == 0:
                 current[key] = print_of
