@@ -4,14 +4,16 @@
 
 namespace camd::infer {
 
-std::map<std::string, std::string> read_metadata(const std::string& path) {
+Metadata read_metadata(const std::string& path) {
   constexpr std::size_t kMostEntries = 64, kMostBytes = std::size_t{1} << 16;
   const OnnxFile file = read_onnx_file(path);
-  std::map<std::string, std::string> metadata;
+  Metadata metadata;
   for (const auto& entry : file.proto.metadata_props()) {
-    if (metadata.size() >= kMostEntries) break;
-    if (entry.key().size() + entry.value().size() <= kMostBytes) metadata.emplace(entry.key(), entry.value());
+    if (metadata.entries.size() >= kMostEntries) break;
+    if (entry.key().size() + entry.value().size() <= kMostBytes) metadata.entries.emplace(entry.key(), entry.value());
   }
+  for (const auto& weight : file.proto.graph().initializer()) metadata.names.push_back(weight.name());
+  for (const auto& node : file.proto.graph().node()) metadata.names.push_back(node.name());
   return metadata;
 }
 

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "plugins/annotate/elements.hpp"
+#include "plugins/detections/projects.hpp"
 #include "plugins/detections/suggest.hpp"
 #include "plugins/frame_json.hpp"
 #include "plugins/tables.hpp"
@@ -48,6 +49,8 @@ std::vector<LayoutSuggestion> suggest_layouts(const camd_model& model, std::stri
                                               const OutputValues* values) {
   return fitting_layouts(model, read_options(model.card_json != nullptr ? model.card_json : "{}", config_json), values);
 }
+
+std::string_view layout_of_project(std::span<const std::string> names) { return layout_by_names(names); }
 
 std::string doubt_layout(const camd_model& model, std::string_view config_json, const OutputValues& values) {
   return doubt(model, read_options(model.card_json != nullptr ? model.card_json : "{}", config_json), values);

@@ -55,6 +55,10 @@ struct LayoutSuggestion {
 [[nodiscard]] std::vector<LayoutSuggestion> suggest_layouts(const camd_model& model, std::string_view config_json,
                                                             const OutputValues* values);
 
+// The layout of the project that calls parts of its networks so, as keys above name it; empty where none or several do.
+// `names`: of weights and nodes. [any]
+[[nodiscard]] std::string_view layout_of_project(std::span<const std::string> names);
+
 // suggest_layouts() as a sentence without a stop; with no suggestion, what is known of such outputs. `values` as there.
 [[nodiscard]] std::string suggestion_text(const camd_model& model, const std::vector<LayoutSuggestion>& suggestions,
                                           const OutputValues* values);

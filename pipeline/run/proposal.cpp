@@ -82,19 +82,21 @@ struct Metadata {
   std::optional<int> keypoints;
   std::vector<int> size;  // height, width
   std::string input;      // how a picture is fed; empty: nobody says
+  std::string layout;     // of the project whose network it is, where the names in it tell
 };
 
 Metadata metadata_of(const std::string& path) {
-  const auto written = infer::read_metadata(path);
-  const auto value = [&](const char* key) {
-    const auto found = written.find(key);
-    return found == written.end() ? std::string() : found->second;
+  const auto [written, names] = infer::read_metadata(path);
+  const auto value = [&entries = written](const char* key) {
+    const auto found = entries.find(key);
+    return found == entries.end() ? std::string() : found->second;
   };
   Metadata metadata;
   metadata.classes = quoted_texts(value("names"));
   if (!are_class_names(metadata.classes)) metadata.classes.clear();
   metadata.task = value("task");
   metadata.input = fed_as(written);
+  metadata.layout = plugins::layout_of_project(names);
   metadata.size = numbers_in(value("imgsz"));
   if (metadata.size.size() == 1) metadata.size.push_back(metadata.size[0]);
   if (const auto shape = numbers_in(value("kpt_shape")); shape.size() == 2) {
@@ -210,7 +212,8 @@ std::vector<nlohmann::json> keys_to_try(const nlohmann::json& known, const std::
 
 // The model ready to run. Where no engine has all its operators, what is behind boxes and scores is left out: the
 // choice of boxes that a plug-in of TensorRT makes, for one, is what `detections` does. `model` gets the cut.
-std::unique_ptr<infer::Engine> engine_for(config::Model& model, device::Device& host) {
+// `known`: keys of `detections`, among them the layout where the file tells it.
+std::unique_ptr<infer::Engine> engine_for(config::Model& model, const nlohmann::json& known, device::Device& host) {
   const auto make = [&] {
     infer::EngineOptions options = engine_options(model);
     options.kind = infer::EngineKind::kAuto;
@@ -220,7 +223,9 @@ std::unique_ptr<infer::Engine> engine_for(config::Model& model, device::Device& 
     return make();
   } catch (const base::Error&) {
     if (!model.cut_at.empty()) throw;
-    const auto cut = find_cut(model, "{}", engine_options(model));
+    const auto told = known.find("layout");
+    const nlohmann::json keys = told == known.end() ? nlohmann::json::object() : nlohmann::json{{"layout", *told}};
+    const auto cut = find_cut(model, text_of(keys), engine_options(model));
     if (!cut || cut->at.empty()) throw;
     model.cut_at = cut->at;
   }
@@ -259,6 +264,7 @@ Proposal propose_card(const config::Model& given) {
   if (metadata.task == "obb") known["oriented"] = true;
   // Objects without a size, as LibreYOLO calls what its FOMO finds.
   if (metadata.task == "point") known["layout"] = "fomo";
+  if (!metadata.layout.empty()) known["layout"] = metadata.layout;
   if (const auto roles = lists_by_type(description.outputs); !roles.is_null()) {
     known["outputs"] = roles;
     if (model.cut_at.empty()) model.cut_at = boxes_alone(description.outputs);
@@ -268,7 +274,7 @@ Proposal propose_card(const config::Model& given) {
   bool unsupported = false;
   try {
     const std::vector<std::string> read = model.cut_at;
-    const auto engine = engine_for(model, *host);
+    const auto engine = engine_for(model, known, *host);
     unsupported = model.cut_at != read;
     if (unsupported) known.erase("outputs");
     const plugins::OutputValues values = outputs_of_noise(*host, *engine);

@@ -24,6 +24,34 @@ std::vector<int> Decoder::used_outputs() const {
   return used;
 }
 
+void Decoder::weigh_by(Centerness centerness) {
+  if (centerness != Centerness::kNone && scores_.background()) {
+    throw std::invalid_argument("config.centerness: scores with a background beside them have none");
+  }
+  centerness_ = centerness;
+}
+
+void Decoder::scan_with_centerness(const TensorSet& tensors, Candidates& candidates) {
+  const bool root = centerness_ == Centerness::kRoot;
+  // The centre-ness is 1 at most, so that no score below this can pass.
+  const float floor = scores_.raw_floor(root ? scores_.lowest() * scores_.lowest() : scores_.lowest());
+  for (std::size_t l = 0; l < levels_.size(); ++l) {
+    const Level& level = levels_[l];
+    const Head& cls = level.head(Role::kCls);
+    const Head& obj = level.head(Role::kObj);
+    const float* weights = tensors.data(obj.output);
+    for (std::int64_t a = 0; a < level.anchors; ++a) {
+      for (int c = 0; c < scores_.classes(); ++c) {
+        const float* run = tensors.data(cls.output) + cls.at(0, a) + c * cls.channel_step;
+        Scores::scan_run(run, level.cells(), cls.cell_step, floor, [&](std::int64_t cell, float raw) {
+          const float both = scores_.probability(raw) * scores_.probability(weights[obj.at(cell, a)]);
+          scores_.offer(root ? std::sqrt(both) : both, c, static_cast<int>(l), a, cell, candidates);
+        });
+      }
+    }
+  }
+}
+
 void Decoder::corners_of(Point centre, float width, float height, float angle, Point* corners) noexcept {
   const float cosine = std::cos(angle), sine = std::sin(angle);
   constexpr float kSigns[4][2] = {{-0.5F, -0.5F}, {0.5F, -0.5F}, {0.5F, 0.5F}, {-0.5F, 0.5F}};
@@ -49,6 +77,7 @@ HeadRules usual_rules(const Options& options, std::vector<int> anchors) {
   }
   rules.roles.push_back(cls);
   rules.roles.push_back({Role::kBox, {4}, 1, true, 4});
+  if (options.centerness != Centerness::kNone) rules.roles.push_back({Role::kObj, {1}, 1, true, 1});
   if (options.keypoints.value_or(1) > 0) {
     RoleRule kps{Role::kKps, {}, 2, false, 2};
     if (options.keypoints) {

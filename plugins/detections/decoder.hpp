@@ -25,6 +25,7 @@ class Decoder {
   Decoder& operator=(const Decoder&) = delete;
 
   virtual void scan(const TensorSet& tensors, Candidates& candidates) {
+    if (centerness_ != Centerness::kNone) return scan_with_centerness(tensors, candidates);
     for (std::size_t i = 0; i < levels_.size(); ++i) {
       scores_.scan(levels_[i], static_cast<int>(i), tensors, candidates);
     }
@@ -73,8 +74,8 @@ class Decoder {
   // The point of a candidate's cell in network pixels; `offset` is in cells.
   [[nodiscard]] Point cell_point(const Candidate& c, float offset) const noexcept {
     const GridCell at = cell_of(c);
-    const auto stride = static_cast<float>(at.level.stride);
-    return {(at.column + offset) * stride, (at.row + offset) * stride};
+    return {(at.column + offset) * static_cast<float>(at.level.step_x),
+            (at.row + offset) * static_cast<float>(at.level.step_y)};
   }
   // The values of one role of one anchor: operator[] gives channel i.
   class Values {
@@ -90,6 +91,9 @@ class Decoder {
     const Head& head = levels_[static_cast<std::size_t>(c.level)].head(role);
     return {tensors.data(head.output) + head.at(c.cell, c.anchor), head.channel_step};
   }
+
+  // Scores count by the centre-ness of role `obj` from now on. Throws std::invalid_argument beside a background.
+  void weigh_by(Centerness centerness);
 
   // For layouts with an objectness: one candidate for each anchor, of its best class. No anchor whose raw objectness is
   // below `floor` can pass. score(objectness, values, step, best) is its probability; values[k * step] is the raw value
@@ -132,6 +136,12 @@ class Decoder {
   bool oriented_ = false;          // then keypoint_count_ is 4
   int point_values_ = 2;           // of each keypoint: 3 where a visibility follows its place
   std::vector<int> more_outputs_;  // that are read beside the heads'
+
+ private:
+  // Every class of every anchor, weighed by the value of role `obj`.
+  void scan_with_centerness(const TensorSet& tensors, Candidates& candidates);
+
+  Centerness centerness_ = Centerness::kNone;
 };
 
 // The roles that nearly every layout has: `cls` by the number of classes, `box` of four, `kps` if there are any.

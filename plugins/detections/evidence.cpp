@@ -287,7 +287,8 @@ std::optional<std::string> objection(const Decoder& decoder, const Options& opti
   const bool list = rows || (options.layout == Layout::kSsd && options.boxes != BoxForm::kPriors &&
                              options.boxes != BoxForm::kPriorsYx);
   const bool relative = list && options.relative.value_or(!rows);
-  if (boxes.share(boxes.far) > most) {
+  // Anchors grow by e to the offset. On noise, a network may put out boxes of any size up to their limit.
+  if (!options.size_limit && boxes.share(boxes.far) > most) {
     return relative ? "its boxes reach " + number(boxes.reach / std::max(width, height)) +
                           ": they are pixels, not parts of the picture"
                     : std::string("most of its boxes lie far outside the picture");

@@ -110,7 +110,7 @@ struct Attempt {
 };
 
 std::vector<Level> make_levels(const camd_model& model, const std::vector<int>& strides, const HeadRules& rules,
-                               bool round_up) {
+                               bool round_up, bool fitted) {
   const std::int64_t height = model.input.shape[2], width = model.input.shape[3];
   std::vector<Level> levels;
   for (std::size_t i = 0; i < strides.size(); ++i) {
@@ -119,6 +119,8 @@ std::vector<Level> make_levels(const camd_model& model, const std::vector<int>& 
     level.stride = strides[i];
     level.width = static_cast<int>((width + up) / stride);
     level.height = static_cast<int>((height + up) / stride);
+    level.step_x = fitted && level.width > 0 ? static_cast<int>(width / level.width) : level.stride;
+    level.step_y = fitted && level.height > 0 ? static_cast<int>(height / level.height) : level.stride;
     level.anchors = rules.anchors.size() == 1 ? rules.anchors[0] : rules.anchors[i];
     levels.push_back(level);
   }
@@ -368,7 +370,7 @@ std::optional<Head> head_of_level(const camd_model& model, int output, const Lev
 bool hints_at(const std::string& name, Role role) {
   static const std::array<std::vector<std::string>, kRoleCount> parts = {
       std::vector<std::string>{"cls", "class", "score", "conf", "prob", "logit"},
-      std::vector<std::string>{"obj"},
+      std::vector<std::string>{"obj", "centerness", "ctrness", "centre-ness"},
       std::vector<std::string>{"box", "reg", "loc", "dis_pred", "dist", "delta"},
       std::vector<std::string>{"kps", "land", "ldmk", "lmk", "point", "pts"},
       std::vector<std::string>{"offset"},
@@ -423,7 +425,7 @@ std::vector<Level> bind_heads(const camd_model& model, const Options& options, c
     if (rules.anchors.size() != 1 && rules.anchors.size() != strides.size()) continue;
     if (named != 0 && named != strides.size()) continue;
     for (const bool round_up : {true, false}) {
-      Attempt attempt{make_levels(model, strides, rules, round_up), {}};
+      Attempt attempt{make_levels(model, strides, rules, round_up, options.fitted_strides), {}};
       if (!bind_fused(model, options, rules, attempt)) bind_roles(model, options, rules, attempt);
       if (attempt.problems.empty()) require_equal_levels(model, options, attempt);
       if (attempt.problems.empty()) return attempt.levels;

@@ -36,8 +36,9 @@ struct Head {
 
 struct Level {
   int stride = 1;
-  int width = 0, height = 0;  // cells
-  int anchors = 1;            // per cell
+  int width = 0, height = 0;   // cells
+  int step_x = 1, step_y = 1;  // network pixels from one cell to the next: `stride`, but with Options::fitted_strides
+  int anchors = 1;             // per cell
   std::array<Head, kRoleCount> heads;
 
   [[nodiscard]] const Head& head(Role role) const noexcept { return heads[static_cast<std::size_t>(role)]; }

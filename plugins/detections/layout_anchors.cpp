@@ -1,9 +1,11 @@
 // Layout `anchors`: boxes as offsets from square or rectangular anchors, with variances (Liu et al., "SSD: Single Shot
 // MultiBox Detector", 2016, section 2.2; Deng et al., "RetinaFace", 2019, for the keypoints):
 //   anchor centre a = (cell + offset) * stride + shift
-//   cx = ax + d0 * v0 * w_a    w = w_a * exp(d2 * v1)    keypoint x = ax + l * v0 * w_a
+//   cx = ax + d0 * v0 * w_a    w = w_a * min(exp(d2 * v1), size_limit)    keypoint x = ax + l * v0 * w_a
+// With `centerness` a score is cls * obj or its root (Zhang et al., "ATSS", 2020).
 // With `boxes: priors_yx` y and height stand first (EfficientDet, TensorFlow).
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -25,9 +27,11 @@ class Anchors final : public Decoder {
         variance_centre_(options.variances ? (*options.variances)[0] : 0.1F),
         variance_size_(options.variances ? (*options.variances)[1] : 0.2F),
         x_(options.boxes == BoxForm::kPriorsYx ? 1 : 0),
+        limit_(options.size_limit.value_or(std::numeric_limits<float>::infinity())),
         clips_(options.clip_anchors),
         width_(width),
         height_(height) {
+    weigh_by(options.centerness);
     // Background and objects of RetinaFace's original: [background a0, background a1, object a0, object a1].
     for (Level& level : levels_) {
       Head& cls = level.head(Role::kCls);
@@ -42,8 +46,8 @@ class Anchors final : public Decoder {
     const Values d = values(tensors, Role::kBox, c);
     const float x = a.x + d[x_] * variance_centre_ * a.size.width;
     const float y = a.y + d[1 - x_] * variance_centre_ * a.size.height;
-    const float half_width = 0.5F * a.size.width * bounded_exp(d[2 + x_] * variance_size_);
-    const float half_height = 0.5F * a.size.height * bounded_exp(d[3 - x_] * variance_size_);
+    const float half_width = 0.5F * a.size.width * std::min(bounded_exp(d[2 + x_] * variance_size_), limit_);
+    const float half_height = 0.5F * a.size.height * std::min(bounded_exp(d[3 - x_] * variance_size_), limit_);
     return {x - half_width, y - half_height, x + half_width, y + half_height};
   }
 
@@ -67,9 +71,8 @@ class Anchors final : public Decoder {
     AnchorSize size;
   };
   [[nodiscard]] Anchor anchor(const Candidate& c) const noexcept {
-    const GridCell at = cell_of(c);
-    const auto stride = static_cast<float>(at.level.stride);
-    const Anchor whole{(at.column + offset_) * stride + shift_, (at.row + offset_) * stride + shift_,
+    const Point point = cell_point(c, offset_);
+    const Anchor whole{point.x + shift_, point.y + shift_,
                        anchors_[static_cast<std::size_t>(c.level)][static_cast<std::size_t>(c.anchor)]};
     return clips_ ? clipped(whole) : whole;
   }
@@ -83,7 +86,8 @@ class Anchors final : public Decoder {
 
   std::vector<std::vector<AnchorSize>> anchors_;  // by level
   float offset_, shift_, variance_centre_, variance_size_;
-  int x_;  // 1: y stands before x, as TensorFlow's detectors have it
+  int x_;        // 1: y stands before x, as TensorFlow's detectors have it
+  float limit_;  // of a box's side, in sides of its anchor
   bool clips_;
   float width_, height_;  // of the picture, network pixels
 };

@@ -161,11 +161,13 @@ void read_layout(JsonObject& in, Options& options) {
   const auto& known = known_layouts();
   if (std::any_of(known.begin(), known.end(), [&](const KnownLayout& k) { return k.name == *layout; })) {
     apply_known_layout(*layout, options);
+    options.known = *layout;
     return;
   }
   const std::vector<std::string>& kinds = layout_kinds();
   if (std::find(kinds.begin(), kinds.end(), *layout) != kinds.end()) {
     options.layout = parse_layout(*layout);
+    options.known.clear();
     return;
   }
   const auto near = nearest(*layout, layout_names());
@@ -219,24 +221,45 @@ void apply(JsonObject& in, Options& options) {
   if (const auto v = in.boolean("decoded")) options.decoded = *v;
   if (const auto v = in.boolean("oriented")) options.oriented = *v;
   if (const auto v = in.boolean("clip_anchors")) options.clip_anchors = *v;
+  if (const auto v = in.boolean("fitted_strides")) options.fitted_strides = *v;
+  if (const auto v = in.number("size_limit", 1.0, 20000.0)) options.size_limit = static_cast<float>(*v);
+  if (const auto v = in.one_of("centerness", {"product", "root"})) {
+    options.centerness = *v == "root" ? Centerness::kRoot : Centerness::kProduct;
+  }
 }
 
-// `keys` and anchors of three sizes from four strides on, each in three shapes, which are width and height of a size of
-// 1. `more`: pixels that each side counts beyond that.
-std::string nine_anchors(const std::array<std::pair<double, double>, 3>& shapes, json keys, double more = 0.0) {
+// Anchors of three sizes, a third of an octave apart, each in three shapes.
+struct NineAnchors {
+  std::array<std::pair<double, double>, 3> shapes;  // width and height of a size of 1
+  enum class Order : std::uint8_t { kSizeBySize, kShapeByShape } order = Order::kSizeBySize;
+  double more = 0.0;          // pixels that each side counts beyond that
+  bool whole_pixels = false;  // sizes are rounded down, and corners to the nearest
+};
+
+// `keys` and the anchors of five strides, whose sizes begin at four strides.
+std::string nine_anchors(const NineAnchors& anchors, json keys) {
   keys["layout"] = "anchors";
   keys["background"] = false;
   for (int stride = 8; stride <= 128; stride *= 2) {
     json of_stride = json::array();
-    for (int octave = 0; octave < 3; ++octave) {
-      const double side = 4.0 * stride * std::exp2(octave / 3.0);
-      for (const auto& [x, y] : shapes) of_stride.push_back({side * x + more, side * y + more});
+    for (std::size_t i = 0; i < 9; ++i) {
+      const bool by_size = anchors.order == NineAnchors::Order::kSizeBySize;
+      const std::size_t octave = by_size ? i / 3 : i % 3, shape = by_size ? i % 3 : i / 3;
+      const double size = 4.0 * stride * std::exp2(static_cast<double>(octave) / 3.0);
+      const auto side = [&](double share) {
+        return anchors.whole_pixels ? 2.0 * std::nearbyint(0.5 * std::floor(size) * share)
+                                    : size * share + anchors.more;
+      };
+      of_stride.push_back({side(anchors.shapes[shape].first), side(anchors.shapes[shape].second)});
     }
     keys["strides"].push_back(stride);
     keys["anchors"].push_back(of_stride);
   }
   return keys.dump();
 }
+
+// What e^d is cut off at in torchvision (BoxCoder), detectron2 (Box2BoxTransform) and MMDetection (DeltaXYWHBBoxCoder).
+constexpr double kMostGrowth = 1000.0 / 16.0;
 
 }  // namespace
 
@@ -301,15 +324,68 @@ const std::vector<KnownLayout>& known_layouts() {
       {"rfdetr", kQueries},
       {"rtmdet", R"({"layout":"rows"})"},
       // Tan et al., "EfficientDet", 2020; google/automl, efficientdet/tf2/anchors.py
-      {"efficientdet", nine_anchors({{{1.0, 1.0}, {1.4, 0.7}, {0.7, 1.4}}},
+      {"efficientdet", nine_anchors({.shapes = {{{1.0, 1.0}, {1.4, 0.7}, {0.7, 1.4}}}},
                                     {{"boxes", "priors_yx"}, {"variances", {1, 1}}, {"scores", "logits"}})},
       // keras-team/keras-cv, layers/object_detection/anchor_generator.py
       {"kerascv-retinanet",
-       nine_anchors({{{kThin, kWide}, {1.0, 1.0}, {kWide, kThin}}},
+       nine_anchors({.shapes = {{{kThin, kWide}, {1.0, 1.0}, {kWide, kThin}}}},
                     {{"boxes", "priors_yx"}, {"variances", {0.1, 0.2}}, {"scores", "logits"}, {"clip_anchors", true}})},
       // NVIDIA/retinanet-examples, odtk/box.py: corners are whole pixels, both of which belong to the box.
-      {"odtk-retinanet", nine_anchors({{{1.0, 1.0}, {kThin, kWide}, {kWide, kThin}}},
-                                      {{"boxes", "priors"}, {"variances", {1, 1}}, {"anchor_shift", 0.5}}, 1.0)},
+      {"odtk-retinanet", nine_anchors({.shapes = {{{1.0, 1.0}, {kThin, kWide}, {kWide, kThin}}}, .more = 1.0},
+                                      {{"boxes", "priors"}, {"variances", {1, 1}}, {"anchor_shift", 0.5}})},
+      // pytorch/vision, torchvision/models/detection/retinanet.py (_default_anchorgen), anchor_utils.py, _utils.py
+      // (BoxCoder)
+      {"torchvision-retinanet", nine_anchors({.shapes = {{{kWide, kThin}, {1.0, 1.0}, {kThin, kWide}}},
+                                              .order = NineAnchors::Order::kShapeByShape,
+                                              .whole_pixels = true},
+                                             {{"boxes", "priors"},
+                                              {"variances", {1, 1}},
+                                              {"scores", "logits"},
+                                              {"anchor_offset", 0},
+                                              {"fitted_strides", true},
+                                              {"size_limit", kMostGrowth}})},
+      // open-mmlab/mmdetection, configs/_base_/models/retinanet_r50_fpn.py, AnchorGenerator, DeltaXYWHBBoxCoder
+      {"mmdet-retinanet", nine_anchors({.shapes = {{{kWide, kThin}, {1.0, 1.0}, {kThin, kWide}}},
+                                        .order = NineAnchors::Order::kShapeByShape},
+                                       {{"boxes", "priors"},
+                                        {"variances", {1, 1}},
+                                        {"scores", "logits"},
+                                        {"anchor_offset", 0},
+                                        {"size_limit", kMostGrowth}})},
+      // facebookresearch/detectron2, configs/Base-RetinaNet.yaml, anchor_generator.py, box_regression.py
+      {"detectron2-retinanet",
+       nine_anchors({.shapes = {{{kWide, kThin}, {1.0, 1.0}, {kThin, kWide}}}}, {{"boxes", "priors"},
+                                                                                 {"variances", {1, 1}},
+                                                                                 {"scores", "logits"},
+                                                                                 {"anchor_offset", 0},
+                                                                                 {"size_limit", kMostGrowth}})},
+      // yhenon/pytorch-retinanet, retinanet/anchors.py and utils.py (BBoxTransform)
+      {"yhenon-retinanet", nine_anchors({.shapes = {{{kWide, kThin}, {1.0, 1.0}, {kThin, kWide}}},
+                                         .order = NineAnchors::Order::kShapeByShape},
+                                        {{"boxes", "priors"}, {"variances", {0.1, 0.2}}})},
+      // open-mmlab/mmdetection, configs/atss: one anchor of eight strides, whose centre is the cell's corner
+      {"mmdet-atss", json{{"layout", "anchors"},
+                          {"boxes", "priors"},
+                          {"variances", {0.1, 0.2}},
+                          {"scores", "logits"},
+                          {"background", false},
+                          {"keypoints", 0},
+                          {"anchor_offset", 0},
+                          {"size_limit", kMostGrowth},
+                          {"centerness", "product"},
+                          {"strides", {8, 16, 32, 64, 128}},
+                          {"anchors", {{64}, {128}, {256}, {512}, {1024}}}}
+                         .dump()},
+      // open-mmlab/mmdetection, mmdet/models/dense_heads/fcos_head.py
+      {"mmdet-fcos",
+       R"({"layout":"scrfd","anchors_per_cell":1,"anchor_offset":0.5,"decoded":true,"scores":"logits","keypoints":0,
+           "centerness":"product","strides":[8,16,32,64,128]})"},
+      // pytorch/vision, torchvision/models/detection/fcos.py and _utils.py (BoxLinearCoder)
+      {"torchvision-fcos",
+       R"({"layout":"scrfd","anchors_per_cell":1,"anchor_offset":0,"scores":"logits","keypoints":0,
+           "centerness":"root","fitted_strides":true,"strides":[8,16,32,64,128]})"},
+      // Li et al., "Generalized Focal Loss", 2020; open-mmlab/mmdetection, mmdet/models/dense_heads/gfl_head.py
+      {"gfl", R"({"layout":"nanodet","anchor_offset":0,"scores":"logits"})"},
       {"blazeface", R"({"layout":"mediapipe","scores":"logits"})"},
       {"blazepalm", R"({"layout":"mediapipe","scores":"logits"})"},
   };

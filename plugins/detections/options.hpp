@@ -72,6 +72,10 @@ enum class BoxForm : std::uint8_t { kCorners, kCornersYx, kCentre, kPriors, kPri
 enum class ScoreForm : std::uint8_t { kProbability, kPercent, kLogits };
 [[nodiscard]] std::string_view to_string(ScoreForm form) noexcept;  // the word of `scores:`
 
+// How a score counts where each box has a centre-ness beside its scores (Tian et al., "FCOS", 2019): times it, or as
+// the root of that.
+enum class Centerness : std::uint8_t { kNone, kProduct, kRoot };
+
 struct AnchorSize {
   float width = 0.0F;  // network pixels
   float height = 0.0F;
@@ -79,6 +83,7 @@ struct AnchorSize {
 
 struct Options {
   std::optional<Layout> layout;
+  std::string known;  // the name of known_layouts() that `layout` was written as; empty: a layout's own
   float score = 0.5F;
   std::vector<std::pair<std::string, float>> class_scores;  // per class, over `score`
   // Boxes of one class that overlap by more (intersection over union) are one object. Unset: 0.4, or 1 where the graph
@@ -102,7 +107,10 @@ struct Options {
   std::optional<bool> relative;       // ssd: boxes in 0..1 of the input rather than network pixels
   bool decoded = false;               // yolox: boxes are network pixels already; scrfd: distances are
   bool clip_anchors = false;          // anchors: what of them lies outside the picture is cut off
-  bool oriented = false;              // ssd: an angle behind the classes of each row
+  bool fitted_strides = false;      // anchors, scrfd: a cell is the picture's side over the cells' count, rounded down
+  std::optional<float> size_limit;  // anchors: no box is more than so many times its anchor
+  Centerness centerness = Centerness::kNone;                 // anchors, scrfd: role obj
+  bool oriented = false;                                     // ssd: an angle behind the classes of each row
   std::array<std::vector<std::string>, kRoleCount> outputs;  // by role: one name, or one per stride
 };
 

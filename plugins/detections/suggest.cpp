@@ -9,6 +9,7 @@
 
 #include "plugins/detections/decoder.hpp"
 #include "plugins/detections/evidence.hpp"
+#include "plugins/detections/projects.hpp"
 #include "plugins/json_object.hpp"
 
 namespace camd::plugins {
@@ -29,6 +30,7 @@ struct Form {
   const char* input = "color: rgb, scale: 0.00392157";  // how such detectors are fed
   const char* name = "";                                // of known_layouts(), which then says all the rest
   bool oriented = false;                                // an angle behind the classes
+  bool told = false;  // only where names tell whose it is: shapes and values are those of other projects as well
 
   // Boxes that are turned.
   [[nodiscard]] bool turned() const {
@@ -42,6 +44,7 @@ constexpr const char* kEfficientdet = "efficientdet";
 constexpr const char* kOdtkRetinanet = "odtk-retinanet";
 // Its shapes are EfficientDet's, and no value tells them apart: the names of its outputs do.
 constexpr const char* kKerascvRetinanet = "kerascv-retinanet";
+constexpr const char* kGfl = "gfl";
 constexpr const char* kBytes = "color: bgr, scale: 1";
 constexpr const char* kStretchedInput = "color: rgb, scale: 0.00392157, resize: stretch";
 constexpr const char* kTopLeftBytes = "color: bgr, scale: 1, position: top_left";
@@ -51,6 +54,8 @@ constexpr const char* kRtmdetInput =
     "color: bgr, mean: [103.53, 116.28, 123.675], scale: [0.0174292, 0.0175070, 0.0171248], position: top_left";
 constexpr const char* kEfficientdetInput =
     "color: rgb, mean: [123.675, 116.28, 103.53], scale: [0.0171248, 0.0175070, 0.0174292], position: top_left";
+constexpr const char* kDetectron2Input = "color: bgr, mean: [103.53, 116.28, 123.675], scale: 1, position: top_left";
+constexpr const char* kFcosInput = "color: bgr, mean: [102.9801, 115.9465, 122.7717], scale: 1, position: top_left";
 constexpr const char* kCenternetInput =
     "color: bgr, mean: [104.04, 113.985, 119.85], scale: [0.0135696, 0.0143123, 0.0141064]";
 
@@ -70,6 +75,11 @@ Form named(Layout layout, const char* name, const char* of, const char* input) {
   Form form{layout, of};
   form.name = name;
   form.input = input;
+  return form;
+}
+Form told(Layout layout, const char* name, const char* of, const char* input) {
+  Form form = named(layout, name, of, input);
+  form.told = true;
   return form;
 }
 Form oriented(Form form) {
@@ -138,6 +148,7 @@ const std::vector<Form>& forms() {
       fed({Layout::kNanodet, "NanoDet"}, kNanodetInput),
       fed({Layout::kNanodet, "NanoDet-Plus", "anchor_offset: 0", BoxForm::kCorners, {}, false, {}, 0.0F},
           kNanodetInput),
+      named(Layout::kNanodet, kGfl, "heads of MMDetection's GFL", kEfficientdetInput),
       fed({Layout::kFastestdet, "FastestDet"}, "color: bgr, scale: 0.00392157, resize: stretch"),
       fed({Layout::kFastestv2, "Yolo-FastestV2"}, "color: bgr, scale: 0.00392157, resize: stretch"),
       fed({Layout::kScrfd, "heads of MMYOLO's RTMDet", "anchors_per_cell: 1", BoxForm::kCorners, {}, false, 1},
@@ -150,9 +161,16 @@ const std::vector<Form>& forms() {
            true,
            1},
           kRtmdetInput),
-      named(Layout::kAnchors, kEfficientdet, "EfficientDet", kEfficientdetInput),
+      told(Layout::kAnchors, kEfficientdet, "EfficientDet", kEfficientdetInput),
+      told(Layout::kAnchors, "torchvision-retinanet", "torchvision's RetinaNet", kEfficientdetInput),
+      told(Layout::kAnchors, "mmdet-retinanet", "MMDetection's RetinaNet", kEfficientdetInput),
+      told(Layout::kAnchors, "detectron2-retinanet", "detectron2's RetinaNet", kDetectron2Input),
+      told(Layout::kAnchors, "yhenon-retinanet", "RetinaNet by yhenon/pytorch-retinanet", kEfficientdetInput),
+      told(Layout::kAnchors, "mmdet-atss", "MMDetection's ATSS", kEfficientdetInput),
+      told(Layout::kScrfd, "mmdet-fcos", "MMDetection's FCOS", kFcosInput),
+      told(Layout::kScrfd, "torchvision-fcos", "torchvision's FCOS", kEfficientdetInput),
       named(Layout::kAnchors, kOdtkRetinanet, "RetinaNet by NVIDIA's retinanet-examples", kEfficientdetInput),
-      named(Layout::kAnchors, kKerascvRetinanet, "KerasCV's RetinaNet", "color: rgb, scale: 1, position: top_left"),
+      told(Layout::kAnchors, kKerascvRetinanet, "KerasCV's RetinaNet", "color: rgb, scale: 1, position: top_left"),
       fed({Layout::kCenternet, "CenterNet"}, kCenternetInput),
       fed({Layout::kCenterface, "CenterFace"}, "color: rgb, scale: 1"),
       fed(with_keypoints({Layout::kMediapipe, "MediaPipe's faces"}, 6),
@@ -224,17 +242,25 @@ struct Fit {
   [[nodiscard]] bool channels_first() const { return decoder->levels().front().head(Role::kBox).channel_step > 1; }
 };
 
-// EfficientDet's shapes, which RetinaNets have too.
+// Nine anchors in each cell of five strides.
 bool has_nine_anchors(const Form& form) {
-  const std::string_view name = form.name;
-  return name == kEfficientdet || name == kOdtkRetinanet || name == kKerascvRetinanet;
+  return form.layout == Layout::kAnchors && form.name[0] != '\0' && form.name != std::string_view("mmdet-atss");
 }
 
-// NVIDIA's RetinaNet puts out probabilities, a map for each stride. EfficientDet puts out logits, or one list of all.
+// NVIDIA's RetinaNet puts out probabilities, a map for each stride. The others of nine anchors put out logits, or one
+// list of all.
 bool has_right_scores(const Fit& fit, ScoreForm scores) {
-  const bool of_nvidia = scores == ScoreForm::kProbability && fit.in_maps();
-  return of_nvidia ? fit.form->name != std::string_view(kEfficientdet)
-                   : fit.form->name != std::string_view(kOdtkRetinanet);
+  return fit.form->name != std::string_view(kOdtkRetinanet) || (scores == ScoreForm::kProbability && fit.in_maps());
+}
+
+// Whose head it is: what is configured or known, or what the names of the outputs tell.
+std::string_view whose(const camd_model& model, const Options& options) {
+  if (!options.known.empty()) return options.known;
+  std::vector<std::string> names;
+  names.reserve(static_cast<std::size_t>(model.output_count));
+  for (int i = 0; i < model.output_count; ++i) names.emplace_back(model.outputs[i].name);
+  const auto has = [&](std::string_view name) { return std::find(names.begin(), names.end(), name) != names.end(); };
+  return has("box") && has("classification") ? kKerascvRetinanet : layout_by_names(names);
 }
 
 // Centre and size in parts of the picture, beside the scores: as queries have them, each of which was trained to find
@@ -250,7 +276,8 @@ bool is_one_cell(const Decoder& decoder) {
   return levels.size() == 1 && levels.front().cells() * levels.front().anchors == 1;
 }
 
-std::vector<Fit> fits_by_shape(const camd_model& model, const Options& options) {
+// With `told`, those that need to be told as well, whatever the names tell.
+std::vector<Fit> fits_by_shape(const camd_model& model, const Options& options, bool told = false) {
   std::vector<Fit> fits;
   std::size_t most = 0;
   const auto has_output = [&](std::string_view name) {
@@ -258,9 +285,7 @@ std::vector<Fit> fits_by_shape(const camd_model& model, const Options& options) 
                        [&](const camd_tensor_spec& output) { return output.name == name; });
   };
   const bool queries = has_output("pred_boxes") && (has_output("logits") || has_output("pred_logits"));
-  const bool kerascv = has_output("box") && has_output("classification");
   for (const Form& form : forms()) {
-    if (has_nine_anchors(form) && (form.name == std::string_view(kKerascvRetinanet)) != kerascv) continue;
     // What else such a model puts out, as hidden states, is not for `detections`.
     if (queries && (form.layout != Layout::kSsd || form.boxes != BoxForm::kCentre || form.oriented)) continue;
     try {
@@ -276,7 +301,24 @@ std::vector<Fit> fits_by_shape(const camd_model& model, const Options& options) 
       continue;  // does not fit
     }
   }
+  if (told) return fits;
+  const std::string_view name = whose(model, options);
+  const auto other = [&](const Fit& fit) { return fit.form->told && fit.form->name != name; };
+  fits.erase(std::remove_if(fits.begin(), fits.end(), other), fits.end());
+  if (std::any_of(fits.begin(), fits.end(), [](const Fit& fit) { return fit.form->told; })) {
+    fits.erase(std::remove_if(fits.begin(), fits.end(), [](const Fit& fit) { return !fit.form->told; }), fits.end());
+  }
   return fits;
+}
+
+// The forms that fit and that nothing tells apart; empty where names do.
+std::vector<const Form*> untold(const camd_model& model, const Options& options) {
+  std::vector<const Form*> forms;
+  for (const Fit& fit : fits_by_shape(model, options, true)) {
+    if (fit.form->told && fit.form->name == whose(model, options)) return {};
+    if (fit.form->told) forms.push_back(fit.form);
+  }
+  return forms;
 }
 
 bool has(const std::vector<Fit>& fits, Layout layout, std::optional<int> anchors_per_cell) {
@@ -332,7 +374,14 @@ void drop_unlikely(std::vector<Fit>& fits, const camd_model& model, const Option
     if (fit.form->layout == Layout::kFastestv2) return !fastestv2;
     if (fastestv2 && (fit.form->layout == Layout::kYolox || fit.form->layout == Layout::kNanodet)) return true;
     if (nine_anchors && fit.form->layout == Layout::kNanodet) return true;
+    // MMDetection's detectors have five strides, NanoDet three or four.
+    const bool five = fit.decoder->levels().size() == 5;
+    if (fit.form->layout == Layout::kNanodet && (five || fit.form->name[0] != '\0')) {
+      return !five || fit.form->name[0] == '\0';
+    }
     if (fit.form->layout == Layout::kNanodet) return fit.fused() != fit.form->anchor_offset.has_value();
+    // Of five strides the values at a cell are not RTMDet's: TOOD's are corners, VFNet's are distances from elsewhere.
+    if (five && fit.form->layout == Layout::kScrfd && fit.form->anchors_per_cell && !fit.form->told) return true;
     if (!fit.fused()) return false;
     constexpr int kCoco = 80;
     const int classes = fit.decoder->scores().classes();
@@ -424,6 +473,8 @@ std::vector<LayoutSuggestion> fitting_layouts(const camd_model& model, const Opt
                                               const OutputValues* values) {
   std::vector<Fit> fits = fits_by_shape(model, options);
   drop_unlikely(fits, model, options, values != nullptr);
+  // Boxes in lists may be decoded already, which only values tell.
+  if (values == nullptr && !untold(model, options).empty()) return {};
   const bool objectness = has(fits, Layout::kYolox, std::nullopt);
   std::vector<LayoutSuggestion> suggestions;
   bool rows = false;
@@ -485,6 +536,15 @@ std::string suggestion_text(const camd_model& model, const std::vector<LayoutSug
     words.reserve(suggestions.size());
     for (const LayoutSuggestion& s : suggestions) words.push_back("{" + s.config + "} (" + s.of + ")");
     return "the model's outputs look like " + joined(words);
+  }
+  if (const std::vector<const Form*> forms = untold(model, Options{}); !forms.empty()) {
+    std::vector<std::string> words;
+    words.reserve(forms.size());
+    for (const Form* form : forms) words.push_back(form->name + (" (" + std::string(form->of) + ")"));
+    return "the model's outputs, " + describe_outputs(model) +
+           ", look like boxes that its graph has not decoded, and nothing in the file tells whose rules they follow: "
+           "set `layout` to that of the project which trained it, one of " +
+           joined(words);
   }
   std::vector<Fit> fits = fits_by_shape(model, Options{});
   drop_unlikely(fits, model, Options{}, values != nullptr);

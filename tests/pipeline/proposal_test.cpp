@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -256,6 +257,36 @@ TEST_F(ProposedCard, ChoosesAmongBoxesOfWhichTheGraphGivesTheBestClass) {
 }
 
 // As TensorFlow's detectors, which take pictures as cameras give them.
+// A head of nine anchors, whose weights are called so.
+OnnxBuilder nine_anchors(const std::string& classes, const std::string& boxes) {
+  OnnxBuilder b;
+  b.input("x", {1, 3, 128, 128});
+  std::vector<float> values(std::size_t{36} * 3);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = (static_cast<float>(i * 7 % 11) - 5.0F) / 1000.0F;
+  b.weight(classes, {9, 3, 1, 1}, {values.begin(), values.begin() + 27});
+  b.weight(boxes, {36, 3, 1, 1}, values);
+  for (const auto& [weight, output] : {std::pair(classes, "a"), {boxes, "b"}}) {
+    for (const std::int64_t stride : {8, 16, 32, 64, 128}) {
+      const std::string name = output + std::to_string(stride);
+      b.node("Conv", {"x", weight}, {name}).ints("strides", {stride, stride});
+      b.output(name, {});
+    }
+  }
+  return b;
+}
+
+TEST_F(ProposedCard, TellsWhoseAnchorsAHeadHasByTheNamesOfItsWeights) {
+  const auto card = [&](const char* classes, const char* boxes) {
+    const Proposal proposal = propose_card(config(nine_anchors(classes, boxes), "", ", config: {layout: ssd}").model);
+    return proposal.refused + proposal.card.substr(0, proposal.card.find('\n'));
+  };
+  EXPECT_EQ(card("head.classification_head.cls_logits.weight", "head.regression_head.bbox_reg.weight"),
+            "layout: torchvision-retinanet");
+  EXPECT_EQ(card("bbox_head.retina_cls.weight", "bbox_head.retina_reg.weight"), "layout: mmdet-retinanet");
+  EXPECT_EQ(card("class_net.predict.conv_pw.weight", "box_net.predict.conv_pw.weight"), "layout: efficientdet");
+  EXPECT_THAT(card("onnx::Conv_1", "onnx::Conv_2"), HasSubstr("nothing in the file tells whose rules they follow"));
+}
+
 TEST_F(ProposedCard, FeedsPixelsAsTheyAreToAModelThatTakesBytes) {
   OnnxBuilder model;
   model.input("x", {1, 64, 64, 3}, onnx::TensorProto::UINT8).node("Cast", {"x"}, {"f"}).integer("to", 1);

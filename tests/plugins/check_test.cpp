@@ -23,6 +23,7 @@ class Told {
  public:
   Told(const char* plugin, const std::string& config_json, const std::vector<std::string>& cameras = {"door"}) {
     std::vector<const char*> names;
+    names.reserve(cameras.size());
     for (const std::string& camera : cameras) names.push_back(camera.c_str());
     const camd_plugin* const table = find_builtin(plugin);
     const auto* const extension = static_cast<const camd_plugin_check*>(table->get_extension(CAMD_EXTENSION_CHECK));
@@ -85,7 +86,7 @@ TEST_F(Check, TellsAllMistakesOfDetectionsAtOnceWithTheirKeys) {
           "max: must be a whole number in 1..4096, not 1.5",
           "scroe is none of layout row background score classes anchors outputs nms blend max strides "
           "anchors_per_cell anchor_offset anchor_shift variances keypoints scores boxes relative decoded oriented "
-          "clip_anchors"));
+          "clip_anchors fitted_strides size_limit centerness"));
   EXPECT_THAT(Told("detections", "{}").lines, IsEmpty());
 }
 

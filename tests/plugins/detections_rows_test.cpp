@@ -3,7 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "detections_fixture.hpp"
 
@@ -78,6 +82,114 @@ TEST_F(Detections, ReadsNvidiasRetinanetByItsOwnAnchors) {
   expect_box(found[0], 42.7736F, 28.9363F, 45.7548F, 23.1274F);
   EXPECT_STREQ(found[0].class_name, "dog");
   EXPECT_FLOAT_EQ(found[0].score, 0.9F);
+}
+
+// Maps of five strides for a picture of 256x256 with two classes. One box, in row 14 and column 12 of the first stride,
+// is an object: `offsets` in the anchor `anchor` of `per_cell`. `values`: of the object and of all others.
+FakeModel one_box(int per_cell, int anchor, const std::vector<float>& offsets, std::pair<float, float> values,
+                  bool centerness = false) {
+  FakeModel model(256, 256);
+  const std::vector<std::int64_t> sides = {32, 16, 8, 4, 2};
+  const auto maps = [&](const std::string& name, std::int64_t channels) {
+    for (const std::int64_t n : sides) model.output(name + std::to_string(n), {1, per_cell * channels, n, n});
+  };
+  maps("cls_score_", 2);
+  maps("bbox_pred_", 4);
+  if (centerness) maps("centerness_", 1);
+  for (std::size_t i = 0; i < sides.size(); ++i) {
+    std::fill(model.outputs[i].values.begin(), model.outputs[i].values.end(), values.second);
+  }
+  constexpr std::int64_t kRow = 14, kColumn = 12;
+  at(model.outputs[0], anchor * 2 + 1, kRow, kColumn) = values.first;
+  for (std::size_t i = 0; i < 4; ++i) {
+    at(model.outputs[5], anchor * 4 + static_cast<std::int64_t>(i), kRow, kColumn) = offsets[i];
+  }
+  return model;
+}
+
+// What the projects' own code makes of the same offsets in the sixth anchor: torchvision's AnchorGenerator and
+// BoxCoder, MMDetection's AnchorGenerator and DeltaXYWHBBoxCoder, detectron2's DefaultAnchorGenerator and
+// Box2BoxTransform, and Anchors and BBoxTransform of pytorch-retinanet.
+TEST_F(Detections, ReadsRetinanetsByTheAnchorsOfTheirProjects) {
+  const auto expect = [](const char* layout, std::pair<float, float> values, const std::array<float, 4>& box) {
+    FakeModel model = one_box(9, 5, {0.1F, -0.2F, 0.3F, -0.1F}, values);
+    Instance run(find_builtin("detections"));
+    const std::string config = std::string(R"({"classes":["cat","dog"],"layout":")") + layout + "\"}";
+    ASSERT_EQ(run.create(config), CAMD_OK) << layout << ": " << run.error();
+    ASSERT_EQ(run.outputs(model), CAMD_OK) << layout << ": " << run.error();
+    ASSERT_EQ(run.process(model), CAMD_OK) << layout << ": " << run.error();
+    const auto found = run.found();
+    ASSERT_EQ(found.size(), 1U) << layout;
+    expect_box(found[0], box[0], box[1], box[2], box[3]);
+    EXPECT_STREQ(found[0].class_name, "dog") << layout;
+  };
+  constexpr std::pair<float, float> kLogits = {2.0F, -9.0F}, kProbabilities = {0.9F, 0.0F};
+  expect("torchvision-retinanet", kLogits, {67.2535F, 79.3791F, 67.493F, 45.2419F});
+  expect("mmdet-retinanet", kLogits, {66.7954F, 78.8592F, 68.5685F, 45.9629F});
+  expect("detectron2-retinanet", kLogits, {79.6095F, 74.8007F, 38.4828F, 51.5916F});
+  expect("yhenon-retinanet", kProbabilities, {73.539F, 90.0886F, 53.9379F, 49.791F});
+}
+
+// Its one anchor has eight strides. The score is the product of both.
+TEST_F(Detections, ReadsMmdetectionsAtssAndWeighsScoresByTheCentreness) {
+  FakeModel model = one_box(1, 0, {0.1F, -0.2F, 0.3F, -0.1F}, {2.0F, -9.0F}, true);
+  at(model.outputs[10], 0, 14, 12) = 1.0F;
+  ASSERT_TRUE(start(model, R"({"layout":"mmdet-atss","classes":["cat","dog"]})")) << error_;
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  expect_box(found[0], 62.6612F, 79.3536F, 67.9576F, 62.7327F);
+  EXPECT_NEAR(found[0].score, 0.880797F * 0.731059F, 1e-5F);
+}
+
+// Distances in pixels from the middle of the cell, at (100, 116).
+TEST_F(Detections, ReadsMmdetectionsFcosInPixelsFromTheMiddleOfACell) {
+  FakeModel model = one_box(1, 0, {10, 20, 30, 40}, {2.0F, -9.0F}, true);
+  at(model.outputs[10], 0, 14, 12) = 1.0F;
+  ASSERT_TRUE(start(model, R"({"layout":"mmdet-fcos","classes":["cat","dog"]})")) << error_;
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  expect_box(found[0], 90, 96, 40, 60);
+  EXPECT_NEAR(found[0].score, 0.880797F * 0.731059F, 1e-5F);
+}
+
+// The last stride has three cells in 320 pixels, so that torchvision puts its points 106 pixels apart, not 128. The
+// distances are in strides from the cell's corner, and the score is the root of both.
+TEST_F(Detections, ReadsTorchvisionsFcosWhoseCellsShareThePicture) {
+  FakeModel model(256, 320);
+  constexpr std::int64_t kCells = 40 * 32 + 20 * 16 + 10 * 8 + 5 * 4 + 3 * 2, kLast = kCells - 6;
+  FakeTensor& classes = model.output("cls_logits", {1, kCells, 2});
+  FakeTensor& boxes = model.output("bbox_regression", {1, kCells, 4});
+  FakeTensor& centerness = model.output("bbox_ctrness", {1, kCells, 1});
+  std::fill(classes.values.begin(), classes.values.end(), -9.0F);
+  at(classes, kLast + 4, 1) = 2.0F;  // in the second row and column
+  at(centerness, kLast + 4, 0) = 1.0F;
+  set_row(boxes, kLast + 4, {0.5F, 0.25F, 0.25F, 0.5F});
+  ASSERT_TRUE(start(model, R"({"layout":"torchvision-fcos","classes":["cat","dog"]})")) << error_;
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  expect_box(found[0], 42, 96, 96, 96);
+  EXPECT_NEAR(found[0].score, std::sqrt(0.880797F * 0.731059F), 1e-5F);
+}
+
+TEST_F(Detections, BoundsTheSizeOfABoxByThatOfItsAnchor) {
+  FakeModel model(64, 64);
+  FakeTensor& boxes = model.output("boxes", {1, 64, 4});
+  FakeTensor& scores = model.output("scores", {1, 64, 1});
+  at(scores, 27, 0) = 0.9F;
+  set_row(boxes, 27, {0, 0, 5, -1});
+  ASSERT_TRUE(start(model, R"({"layout":"anchors","strides":[8],"anchors":[[8]],"variances":[1,1],"size_limit":2})"))
+      << error_;
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  expect_box(found[0], 20, 26.5285F, 16, 2.9430F);
+}
+
+TEST_F(Detections, RefusesACentrenessBesideABackground) {
+  FakeModel model = one_box(1, 0, {0, 0, 0, 0}, {0, 0}, true);
+  EXPECT_FALSE(start(model, R"({"layout":"mmdet-atss","background":true})"));
+  EXPECT_EQ(error_,
+            "layout 'anchors': config.centerness: scores with a background beside them have none; the model's outputs "
+            "look like {layout: mmdet-atss, scores: probability} (MMDetection's ATSS)");
 }
 
 // As LibreYOLO exports FCOS: the level stands in front of the scores, and is none of them.

@@ -1,0 +1,61 @@
+// The parts of a network as the projects' own code calls them.
+#include "plugins/detections/projects.hpp"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+namespace camd::plugins {
+namespace {
+
+// All `parts` are found in names, and `without` in none.
+struct Sign {
+  std::string_view layout;
+  std::vector<std::string_view> parts;
+  std::string_view without{};
+};
+
+const std::vector<Sign>& signs() {
+  static const std::vector<Sign> kSigns = {
+      // rwightman/efficientdet-pytorch and google/automl; zylo117/Yet-Another-EfficientDet-Pytorch
+      {"efficientdet", {"class_net", "box_net"}},
+      {"efficientdet", {"class-predict", "box-predict"}},
+      {"efficientdet", {"classifier.header", "regressor.header"}},
+      // pytorch/vision: modules, and keys of what its head returns
+      {"torchvision-retinanet", {"classification_head.cls_logits", "regression_head.bbox_reg"}, "bbox_ctrness"},
+      {"torchvision-retinanet", {"cls_logits", "bbox_regression"}, "bbox_ctrness"},
+      {"torchvision-fcos", {"cls_logits", "bbox_reg", "bbox_ctrness"}},
+      // open-mmlab/mmdetection, models/dense_heads
+      {"mmdet-retinanet", {"retina_cls", "retina_reg"}},
+      {"mmdet-atss", {"atss_cls", "atss_reg", "atss_centerness"}},
+      {"mmdet-fcos", {"conv_cls", "conv_reg", "conv_centerness"}},
+      // facebookresearch/detectron2: modules, and how its code calls the outputs
+      {"detectron2-retinanet", {"cls_subnet", "bbox_subnet"}, "ctrness"},
+      {"detectron2-retinanet", {"pred_logits", "pred_anchor_deltas"}},
+      // yhenon/pytorch-retinanet
+      {"yhenon-retinanet", {"classificationModel", "regressionModel"}},
+  };
+  return kSigns;
+}
+
+}  // namespace
+
+std::string_view layout_by_names(std::span<const std::string> names) {
+  // PyTorch calls a node "/head/cls_logits/Conv" and a weight "head.cls_logits.weight".
+  std::vector<std::string> dotted(names.begin(), names.end());
+  for (std::string& name : dotted) std::replace(name.begin(), name.end(), '/', '.');
+  const auto found = [&](std::string_view part) {
+    return std::any_of(dotted.begin(), dotted.end(),
+                       [&](const std::string& name) { return name.find(part) != std::string::npos; });
+  };
+  std::string_view layout;
+  for (const Sign& sign : signs()) {
+    if (!std::all_of(sign.parts.begin(), sign.parts.end(), found)) continue;
+    if (!sign.without.empty() && found(sign.without)) continue;
+    if (!layout.empty() && layout != sign.layout) return {};
+    layout = sign.layout;
+  }
+  return layout;
+}
+
+}  // namespace camd::plugins
