@@ -141,17 +141,18 @@ bool bind_fused(const camd_model& model, const Options& options, const HeadRules
     }
     return !any;
   };
+  const bool several_vary = std::count_if(rules.fused.begin(), rules.fused.end(),
+                                          [&](Role role) { return rule_of(role).channels.size() != 1; }) > 1;
   // The channels of every role when a tensor holds `total`; the one role that may vary takes the rest.
   const auto split = [&](int total) -> std::optional<std::vector<int>> {
     std::vector<int> counts;
     std::optional<std::size_t> open;
     for (std::size_t i = 0; i < rules.fused.size(); ++i) {
       const RoleRule& rule = rule_of(rules.fused[i]);
-      if (rule.channels.size() != 1) {
-        if (open) return std::nullopt;
-        open = i;
-      }
-      counts.push_back(rule.channels.size() == 1 ? rule.channels[0] : 0);
+      counts.push_back(rule.channels.size() == 1 ? rule.channels[0] : several_vary ? rule.usual : 0);
+      if (counts.back() != 0) continue;
+      if (open) return std::nullopt;
+      open = i;
     }
     const int rest = total - std::accumulate(counts.begin(), counts.end(), 0);
     if (!open) return rest == 0 ? std::optional(counts) : std::nullopt;

@@ -48,8 +48,10 @@ std::unique_ptr<Decoder> make_nanodet(const camd_model& model, const Options& op
   without_keypoints.keypoints = 0;
   without_keypoints.background = false;
   HeadRules rules = usual_rules(without_keypoints, {1});
-  rules.roles[1] = {Role::kBox, {}, 4, true, 8};  // four times the number of bins, two at least
-  rules.fused = {Role::kCls, Role::kBox};         // NanoDet-Plus
+  // Four times the number of bins, two at least. One tensor does not tell where its classes end: without `classes`
+  // there are eight bins, as in all of NanoDet's configurations (reg_max: 7).
+  rules.roles[1] = {Role::kBox, {}, 4, true, 8, 32};
+  rules.fused = {Role::kCls, Role::kBox};  // NanoDet-Plus
   auto levels = bind_heads(model, options, rules);
   Scores scores(without_keypoints, levels.front().head(Role::kCls).channels, false);
   return std::make_unique<Nanodet>(std::move(levels), std::move(scores), options.anchor_offset.value_or(0.5F));

@@ -332,6 +332,11 @@ bool has(const std::vector<Fit>& fits, Layout layout, std::optional<int> anchors
 constexpr std::int64_t kMostChosen = 1024;
 constexpr int kPersonKeypoints = 17;  // of COCO
 
+// One tensor with the cells of four strides; YOLOX has three.
+bool is_nanodet_plus(const Fit& fit) {
+  return fit.form->layout == Layout::kNanodet && fit.fused() && fit.decoder->levels().size() == 4;
+}
+
 // Drops what the one tensor of a model speaks against beside its length. Three rows for each cell have an objectness:
 // YOLOv5's kind. YOLOX and its kind export [1,N,5+C], YOLOv8 and its kind [1,4+C,N].
 // Most detectors know the eighty classes of COCO.
@@ -364,6 +369,7 @@ void drop_unlikely(std::vector<Fit>& fits, const camd_model& model, const Option
   });
   const bool nine_anchors =
       std::any_of(fits.begin(), fits.end(), [](const Fit& fit) { return has_nine_anchors(*fit.form); });
+  const bool plus = std::any_of(fits.begin(), fits.end(), is_nanodet_plus);
   const auto unlikely = [&](const Fit& fit) {
     // MMDetection's choice is in two tensors, and no other is.
     if (fit.is_rows() && given.oriented && !fit.form->turned()) return true;
@@ -379,7 +385,10 @@ void drop_unlikely(std::vector<Fit>& fits, const camd_model& model, const Option
     if (fit.form->layout == Layout::kNanodet && (five || fit.form->name[0] != '\0')) {
       return !five || fit.form->name[0] == '\0';
     }
+    if (fit.form->layout == Layout::kNanodet && fit.fused() && one && !plus) return true;
     if (fit.form->layout == Layout::kNanodet) return fit.fused() != fit.form->anchor_offset.has_value();
+    if (plus && fit.fused() && fit.form->layout == Layout::kYolox) return true;
+    if (plus && fit.fused() && fit.form->layout == Layout::kSsd && !with_values) return true;
     // Of five strides the values at a cell are not RTMDet's: TOOD's are corners, VFNet's are distances from elsewhere.
     if (five && fit.form->layout == Layout::kScrfd && fit.form->anchors_per_cell && !fit.form->told) return true;
     if (!fit.fused()) return false;
@@ -518,6 +527,8 @@ std::vector<LayoutSuggestion> fitting_layouts(const camd_model& model, const Opt
     }
     // Angles were found: what takes them for a class does not count beside that.
     if (fit.form->oriented && values != nullptr && fit.channels_first()) suggestions.clear();
+    // Boxes in pixels are no scores, so these rows are no YOLO's.
+    if (is_nanodet_plus(fit)) suggestions.clear();
     // Any map of classes has the shape of one: nothing else may fit.
     if (fit.is_map() && !suggestions.empty()) continue;
     // A row with a whole class and a score is no accident: what else fits does not count beside it.

@@ -239,10 +239,10 @@ TEST_F(Detections, TakesYoloxBoxesThatTheGraphDecoded) {
 // YOLOv5 and its kind: three anchors per cell, decoded in the graph.
 TEST_F(Detections, TakesThreeDecodedAnchorsPerCell) {
   FakeModel model(64, 64);
-  model.output("output0", {1, 84 * 3, 7});
+  model.output("output0", {1, 252, 7});
   ASSERT_TRUE(start(model, R"({"layout":"yolox","decoded":true,"anchors_per_cell":3})")) << error_;
   const float row[7] = {30, 20, 10, 8, 0.9F, 0.1F, 1.0F};
-  std::copy(row, row + 7, model.outputs[0].values.begin() + 200 * 7);
+  std::copy(row, row + 7, &at(model.outputs[0], 200, 0));
   const auto found = detect(model);
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].class_id, 1);
@@ -291,6 +291,20 @@ TEST_F(Detections, DecodesNanodetPlusFromOneTensor) {
   run_.frame.offset_x = run_.frame.offset_y = -100.0F;
   const auto found = detect(model);
   ASSERT_EQ(found.size(), 1U);
+  expect_box(found[0], 36, 36, 128, 128);
+}
+
+TEST_F(Detections, DecodesNanodetPlusOfEightBinsWhereNoClassesAreNamed) {
+  FakeModel model(64, 64);
+  model.output("output", {1, 64 + 16 + 4 + 1, 3 + 32});
+  ASSERT_TRUE(start(model, R"({"layout":"nanodet","anchor_offset":0})")) << error_;
+  const std::int64_t cell = 64 + 16 + 4;  // stride 64: point 0, 0
+  at(model.outputs[0], cell, 2) = 0.6F;
+  for (int side = 0; side < 4; ++side) at(model.outputs[0], cell, 3 + side * 8 + 1) = 50.0F;  // 64 pixels
+  run_.frame.offset_x = run_.frame.offset_y = -100.0F;
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].class_id, 2);
   expect_box(found[0], 36, 36, 128, 128);
 }
 

@@ -196,6 +196,26 @@ FakeModel model_of(std::int64_t side, const std::vector<Filled>& outputs) {
   return model;
 }
 
+// [1,193,35] of 96x96: three scores and four times eight bins at each cell of the strides 8, 16, 32 and 64.
+FakeModel nanodet_plus(float lowest_score, float highest_score) {
+  FakeModel model(96, 96);
+  FakeTensor& rows = model.output("output", {1, 144 + 36 + 9 + 4, 3 + 32});
+  Random random;
+  for (std::int64_t i = 0; i < 193; ++i) {
+    for (std::int64_t k = 0; k < 35; ++k) {
+      at(rows, i, k) = k < 3 ? random.from(lowest_score, highest_score) : random.from(-3.0F, 3.0F);
+    }
+  }
+  return model;
+}
+
+TEST(LayoutSuggestions, NameNanodetPlusWhichHasFourStridesWhereYoloxHasThree) {
+  FakeModel scores = nanodet_plus(0.0F, 1.0F), logits = nanodet_plus(-4.0F, 2.0F);
+  EXPECT_THAT(by_shape(scores), ElementsAre("layout: nanodet, anchor_offset: 0"));
+  EXPECT_THAT(by_values(scores), ElementsAre("layout: nanodet, anchor_offset: 0"));
+  EXPECT_THAT(by_values(logits), ElementsAre("layout: nanodet, anchor_offset: 0, scores: logits"));
+}
+
 TEST(LayoutSuggestions, NameYoloFastestv2) {
   FakeModel model = model_of(352, {{"a", {1, 22, 22, 95}, 0, 1}, {"b", {1, 11, 11, 95}, 0, 1}});
   EXPECT_THAT(by_values(model), ElementsAre("layout: yolo-fastestv2"));
