@@ -149,8 +149,9 @@ bool bind_fused(const camd_model& model, const Options& options, const HeadRules
     std::optional<std::size_t> open;
     for (std::size_t i = 0; i < rules.fused.size(); ++i) {
       const RoleRule& rule = rule_of(rules.fused[i]);
-      counts.push_back(rule.channels.size() == 1 ? rule.channels[0] : several_vary ? rule.usual : 0);
-      if (counts.back() != 0) continue;
+      const bool usual = several_vary && rule.usual != 0;
+      counts.push_back(rule.channels.size() == 1 ? rule.channels[0] : usual ? rule.usual : 0);
+      if (rule.channels.size() == 1 || usual) continue;
       if (open) return std::nullopt;
       open = i;
     }

@@ -86,8 +86,8 @@ TEST_F(Detections, ReadsNvidiasRetinanetByItsOwnAnchors) {
 
 // Maps of five strides for a picture of 256x256 with two classes. One box, in row 14 and column 12 of the first stride,
 // is an object: `offsets` in the anchor `anchor` of `per_cell`. `values`: of the object and of all others.
-FakeModel one_box(int per_cell, int anchor, const std::vector<float>& offsets, std::pair<float, float> values,
-                  bool centerness = false) {
+FakeModel one_box(std::int64_t per_cell, std::int64_t anchor, const std::vector<float>& offsets,
+                  std::pair<float, float> values, bool centerness = false) {
   FakeModel model(256, 256);
   const std::vector<std::int64_t> sides = {32, 16, 8, 4, 2};
   const auto maps = [&](const std::string& name, std::int64_t channels) {
@@ -182,6 +182,16 @@ TEST_F(Detections, BoundsTheSizeOfABoxByThatOfItsAnchor) {
   const auto found = detect(model);
   ASSERT_EQ(found.size(), 1U);
   expect_box(found[0], 20, 26.5285F, 16, 2.9430F);
+}
+
+TEST_F(Detections, SaysWhatTheKeysOfUndecodedHeadsMayBe) {
+  FakeModel model = one_box(1, 0, {0, 0, 0, 0}, {0, 0}, true);
+  EXPECT_FALSE(start(model, R"({"layout":"mmdet-atss","centerness":"sum"})"));
+  EXPECT_EQ(error_, "config.centerness: 'sum' is none of product, root");
+  EXPECT_FALSE(start(model, R"({"layout":"mmdet-atss","size_limit":0.5})"));
+  EXPECT_EQ(error_, "config.size_limit: must be a number in 1..20000, not 0.5");
+  EXPECT_FALSE(start(model, R"({"layout":"mmdet-atss","fitted_strides":1})"));
+  EXPECT_EQ(error_, "config.fitted_strides: must be true or false, not 1");
 }
 
 TEST_F(Detections, RefusesACentrenessBesideABackground) {

@@ -6,50 +6,22 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "detections_fixture.hpp"
 #include "harness.hpp"
+#include "layout_advice.hpp"
 #include "plugins/builtin.hpp"
 
 namespace camd::plugins::testing {
 namespace CAMD_TEST_FILE {
 
 using ::testing::ElementsAre;
-using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 constexpr float kSide = 64.0F;  // of the pictures, network pixels
-
-std::vector<std::string> configs(FakeModel& model, const OutputValues* values, const std::string& config = "{}") {
-  std::vector<std::string> texts;
-  for (const LayoutSuggestion& s : suggest_layouts(model.model(), config, values)) texts.push_back(s.config);
-  return texts;
-}
-OutputValues values_of(const FakeModel& model) {
-  OutputValues values;
-  for (const FakeTensor& output : model.outputs) values.push_back(output.values);
-  return values;
-}
-std::vector<std::string> by_shape(FakeModel& model) { return configs(model, nullptr); }
-std::vector<std::string> by_values(FakeModel& model, const std::string& config = "{}") {
-  const OutputValues values = values_of(model);
-  return configs(model, &values, config);
-}
-std::string doubt(FakeModel& model, const std::string& config) {
-  return doubt_layout(model.model(), config, values_of(model));
-}
-
-class Random {
- public:
-  float from(float low, float high) { return std::uniform_real_distribution<float>(low, high)(engine_); }
-
- private:
-  std::mt19937 engine_{1};  // NOLINT(cert-msc32-c,cert-msc51-cpp): the same numbers in every run
-};
 
 struct Cell {
   float x, y, stride;
@@ -181,41 +153,6 @@ TEST(LayoutSuggestions, NameTheLayoutOfEachFamilyByShapesAlone) {
   EXPECT_THAT(by_shape(person), ElementsAre("layout: ssd, boxes: centre, relative: false"));
 }
 
-// Outputs of random values from `low` to `high` each.
-struct Filled {
-  std::string name;
-  std::vector<std::int64_t> shape;
-  float low, high;
-};
-FakeModel model_of(std::int64_t side, const std::vector<Filled>& outputs) {
-  FakeModel model(side, side);
-  Random random;
-  for (const Filled& filled : outputs) {
-    for (float& value : model.output(filled.name, filled.shape).values) value = random.from(filled.low, filled.high);
-  }
-  return model;
-}
-
-// [1,193,35] of 96x96: three scores and four times eight bins at each cell of the strides 8, 16, 32 and 64.
-FakeModel nanodet_plus(float lowest_score, float highest_score) {
-  FakeModel model(96, 96);
-  FakeTensor& rows = model.output("output", {1, 144 + 36 + 9 + 4, 3 + 32});
-  Random random;
-  for (std::int64_t i = 0; i < 193; ++i) {
-    for (std::int64_t k = 0; k < 35; ++k) {
-      at(rows, i, k) = k < 3 ? random.from(lowest_score, highest_score) : random.from(-3.0F, 3.0F);
-    }
-  }
-  return model;
-}
-
-TEST(LayoutSuggestions, NameNanodetPlusWhichHasFourStridesWhereYoloxHasThree) {
-  FakeModel scores = nanodet_plus(0.0F, 1.0F), logits = nanodet_plus(-4.0F, 2.0F);
-  EXPECT_THAT(by_shape(scores), ElementsAre("layout: nanodet, anchor_offset: 0"));
-  EXPECT_THAT(by_values(scores), ElementsAre("layout: nanodet, anchor_offset: 0"));
-  EXPECT_THAT(by_values(logits), ElementsAre("layout: nanodet, anchor_offset: 0, scores: logits"));
-}
-
 TEST(LayoutSuggestions, NameYoloFastestv2) {
   FakeModel model = model_of(352, {{"a", {1, 22, 22, 95}, 0, 1}, {"b", {1, 11, 11, 95}, 0, 1}});
   EXPECT_THAT(by_values(model), ElementsAre("layout: yolo-fastestv2"));
@@ -276,119 +213,6 @@ TEST(LayoutSuggestions, NameMediapipesFacesAndPalmsByTheirKeypoints) {
   EXPECT_THAT(by_values(faces), ElementsAre("layout: mediapipe, scores: logits"));
   FakeModel palms = model_of(192, {{"a", {1, 2016, 18}, 1, 30}, {"b", {1, 2016, 1}, -9, 2}});
   EXPECT_THAT(by_values(palms), ElementsAre("layout: mediapipe, scores: logits"));
-}
-
-// Nine boxes in each cell of five levels; scores from `low` to `high`.
-FakeModel nine_anchors(float low, float high, const std::string& classes = "class_", const std::string& box = "box_") {
-  std::vector<Filled> outputs;
-  for (const std::int64_t n : {16, 8, 4, 2, 1})
-    outputs.push_back({classes + std::to_string(n), {1, 810, n, n}, low, high});
-  for (const std::int64_t n : {16, 8, 4, 2, 1}) outputs.push_back({box + std::to_string(n), {1, 36, n, n}, -1, 1});
-  return model_of(128, outputs);
-}
-
-TEST(LayoutSuggestions, NameEfficientdetWhereNamesTellIt) {
-  FakeModel model = nine_anchors(-9, 1, "class_net/", "box_net/");
-  EXPECT_THAT(by_values(model), ElementsAre("layout: efficientdet"));
-  EXPECT_THAT(by_shape(model), ElementsAre("layout: efficientdet, scores: probability"));
-  FakeModel renamed = nine_anchors(-9, 1);
-  EXPECT_THAT(by_values(renamed, R"({"layout":"efficientdet"})"), ElementsAre("layout: efficientdet"));
-}
-
-TEST(LayoutSuggestions, AreNoneForOffsetsFromAnchorsWhereNothingTellsWhoseTheyAre) {
-  FakeModel model = nine_anchors(-9, 1, "a", "b");
-  EXPECT_THAT(by_values(model), IsEmpty());
-  EXPECT_THAT(by_shape(model), IsEmpty());
-  const OutputValues values = values_of(model);
-  EXPECT_THAT(
-      suggestion_text(model.model(), {}, &values),
-      EndsWith("look like boxes that its graph has not decoded, and nothing in the file tells whose rules they "
-               "follow: set `layout` to that of the project which trained it, one of efficientdet "
-               "(EfficientDet), torchvision-retinanet (torchvision's RetinaNet), mmdet-retinanet (MMDetection's "
-               "RetinaNet), detectron2-retinanet (detectron2's RetinaNet), yhenon-retinanet (RetinaNet by "
-               "yhenon/pytorch-retinanet), kerascv-retinanet (KerasCV's RetinaNet)"));
-}
-
-TEST(LayoutSuggestions, TellRetinanetsApartByTheNamesThatTheirProjectsUse) {
-  FakeModel torchvision =
-      model_of(128, {{"cls_logits", {1, 3069, 91}, -9, 1}, {"bbox_regression", {1, 3069, 4}, -1, 1}});
-  EXPECT_THAT(by_values(torchvision), ElementsAre("layout: torchvision-retinanet"));
-  FakeModel detectron2 =
-      model_of(128, {{"pred_logits", {1, 3069, 80}, -9, 1}, {"pred_anchor_deltas", {1, 3069, 4}, -1, 1}});
-  EXPECT_THAT(by_values(detectron2), ElementsAre("layout: detectron2-retinanet"));
-  const std::vector<std::string> mmdetection = {"bbox_head.retina_cls.weight", "/bbox_head/retina_reg/Conv"};
-  EXPECT_EQ(layout_of_project(mmdetection), "mmdet-retinanet");
-  FakeModel maps = nine_anchors(-9, 1, "cls_score_", "bbox_pred_");
-  EXPECT_THAT(by_values(maps, R"({"layout":"mmdet-retinanet"})"), ElementsAre("layout: mmdet-retinanet"));
-}
-
-TEST(LayoutSuggestions, TakeAnyOffsetsFromAnchorsWhereNamesTellWhoseTheyAre) {
-  FakeModel model = model_of(128, {{"cls_logits", {1, 3069, 91}, -9, 1}, {"bbox_regression", {1, 3069, 4}, 3, 9}});
-  EXPECT_THAT(by_values(model), ElementsAre("layout: torchvision-retinanet"));
-  EXPECT_EQ(doubt(model, R"({"layout":"torchvision-retinanet"})"), "");
-}
-
-TEST(LayoutSuggestions, TellTorchvisionsFcosFromItsRetinanetByTheCentreness) {
-  std::vector<std::string> names = {"head.classification_head.cls_logits.weight",
-                                    "head.regression_head.bbox_reg.weight"};
-  EXPECT_EQ(layout_of_project(names), "torchvision-retinanet");
-  names.emplace_back("head.regression_head.bbox_ctrness.weight");
-  EXPECT_EQ(layout_of_project(names), "torchvision-fcos");
-  names.emplace_back("bbox_head.retina_cls.weight");
-  names.emplace_back("bbox_head.retina_reg.weight");
-  EXPECT_EQ(layout_of_project(names), "");
-}
-
-// Boxes of one anchor beside a centre-ness.
-FakeModel with_centerness(float least) {
-  std::vector<Filled> outputs;
-  for (const std::int64_t n : {16, 8, 4, 2, 1}) outputs.push_back({"a" + std::to_string(n), {1, 80, n, n}, -9, 1});
-  for (const std::int64_t n : {16, 8, 4, 2, 1}) outputs.push_back({"b" + std::to_string(n), {1, 4, n, n}, least, 1});
-  for (const std::int64_t n : {16, 8, 4, 2, 1}) outputs.push_back({"c" + std::to_string(n), {1, 1, n, n}, -1, 1});
-  return model_of(128, outputs);
-}
-
-TEST(LayoutSuggestions, AreNoneForBoxesBesideACentrenessWhereNothingTellsWhoseTheyAre) {
-  FakeModel model = with_centerness(0);
-  EXPECT_THAT(by_values(model), IsEmpty());
-  EXPECT_THAT(suggestion_text(model.model(), {}, nullptr),
-              EndsWith("one of mmdet-atss (MMDetection's ATSS), mmdet-fcos (MMDetection's FCOS), torchvision-fcos "
-                       "(torchvision's FCOS)"));
-  EXPECT_THAT(by_values(model, R"({"layout":"mmdet-fcos"})"), ElementsAre("layout: mmdet-fcos"));
-  FakeModel offsets = with_centerness(-1);
-  EXPECT_THAT(by_values(offsets, R"({"layout":"mmdet-atss"})"), ElementsAre("layout: mmdet-atss"));
-}
-
-// Its distances count from the cell's corner, NanoDet's from its middle.
-TEST(LayoutSuggestions, TellGflFromNanodetByItsFiveStrides) {
-  std::vector<Filled> outputs;
-  for (const std::int64_t n : {16, 8, 4, 2, 1}) outputs.push_back({"cls" + std::to_string(n), {1, 80, n, n}, -9, 1});
-  for (const std::int64_t n : {16, 8, 4, 2, 1}) outputs.push_back({"reg" + std::to_string(n), {1, 68, n, n}, -1, 1});
-  FakeModel model = model_of(128, outputs);
-  EXPECT_THAT(by_values(model), ElementsAre("layout: gfl"));
-}
-
-TEST(LayoutSuggestions, AreNoneForDistancesOfFiveStridesWhoseMeaningIsOpen) {
-  std::vector<Filled> outputs;
-  for (const std::int64_t n : {16, 8, 4, 2, 1}) outputs.push_back({"cls" + std::to_string(n), {1, 80, n, n}, -9, 1});
-  for (const std::int64_t n : {16, 8, 4, 2, 1}) outputs.push_back({"box" + std::to_string(n), {1, 4, n, n}, 0, 9});
-  FakeModel model = model_of(128, outputs);
-  EXPECT_THAT(by_values(model), IsEmpty());
-}
-
-TEST(LayoutSuggestions, TellNvidiasRetinanetFromEfficientdetByItsProbabilities) {
-  FakeModel model = nine_anchors(0, 0.2F);
-  EXPECT_THAT(by_values(model), ElementsAre("layout: odtk-retinanet"));
-}
-
-// 341 cells of five levels, nine boxes each.
-TEST(LayoutSuggestions, TellRetinanetFromEfficientdetByTheNamesThatKerascvWrites) {
-  FakeModel keras = model_of(128, {{"box", {1, 3069, 4}, -1, 1}, {"classification", {1, 3069, 20}, -9, 1}});
-  EXPECT_THAT(by_values(keras), ElementsAre("layout: kerascv-retinanet"));
-  FakeModel one_list = model_of(128, {{"regression", {1, 3069, 4}, -1, 1}, {"classes", {1, 3069, 20}, 0, 0.2F}});
-  EXPECT_THAT(by_values(one_list), IsEmpty());
-  EXPECT_THAT(by_values(one_list, R"({"layout":"efficientdet"})"),
-              ElementsAre("layout: efficientdet, scores: probability"));
 }
 
 TEST(LayoutSuggestions, NameBoxesThatMmdetectionHasChosen) {

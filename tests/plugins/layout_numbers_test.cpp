@@ -3,25 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <string>
-#include <vector>
 
 #include "harness.hpp"
-#include "plugins/builtin.hpp"
+#include "layout_advice.hpp"
 
 namespace camd::plugins::testing {
 namespace CAMD_TEST_FILE {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-
-std::vector<std::string> by_values(FakeModel& model) {
-  OutputValues values;
-  for (const FakeTensor& output : model.outputs) values.push_back(output.values);
-  std::vector<std::string> texts;
-  for (const LayoutSuggestion& s : suggest_layouts(model.model(), "{}", &values)) texts.push_back(s.config);
-  return texts;
-}
 
 // [1,rows,columns] of 64x64: boxes as corners, then what `rest` gives for a row and a column behind them.
 template <class Rest>
