@@ -9,12 +9,14 @@
 #include <array>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/picture.hpp"
 #include "device/device.hpp"
+#include "infer/filter.hpp"
 #include "infer/half.hpp"
 #include "infer/model.hpp"
 #include "infer/tensor.hpp"
@@ -82,7 +84,15 @@ class Execution {
     (void)address;
     return false;
   }
-  // [setup] The same of what enqueue_preprocess() fills and the network reads: input() is at `address` then.
+  // [setup] From now on enqueue_network() ends with what `filters` say: of the outputs that they name, the values that
+  // pass are written to `to`. For output i, output_ready(i) does not tell of that. Returns false if this engine cannot;
+  // nothing has changed then.
+  virtual bool filter(std::span<const Filter> filters, const FilteredTo& to) {
+    (void)filters;
+    (void)to;
+    return false;
+  }
+  // [setup] As bind_output(), of what enqueue_preprocess() fills and the network reads: input() is at `address` then.
   virtual bool bind_input(void* address) {
     (void)address;
     return false;

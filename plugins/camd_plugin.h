@@ -160,6 +160,31 @@ typedef enum {
   CAMD_NEED_DEVICE = 3 /* where the engine left it: kDLCUDA on a GPU (order your reads after camd_tensors.stream) */
 } camd_need;
 
+/* Values of an output, one after the other: that of a cell, an anchor and a channel is element
+ * first + cell * cell_step + anchor * anchor_step + channel * channel_step. */
+typedef struct camd_elements {
+  int32_t output;
+  int32_t channels; /* of each anchor, 1 at least */
+  int64_t first;
+  int64_t cell_step;
+  int64_t anchor_step;
+  int64_t channel_step;
+} camd_elements;
+
+#define CAMD_MAX_FILTERS 32
+#define CAMD_FILTER_VALUES 6
+
+/* A grid of places, of which the plug-in reads those alone that have a score of `floor` or more. A place is an anchor
+ * of a cell; its number is cell * anchors + anchor. */
+typedef struct camd_filter {
+  int64_t cells;
+  int32_t anchors; /* of each cell */
+  float floor;     /* finite; a value that is not a number never passes */
+  camd_elements scores;
+  int32_t value_count;                      /* 1..CAMD_FILTER_VALUES */
+  camd_elements values[CAMD_FILTER_VALUES]; /* what is read of a place that passes, its scores among it */
+} camd_filter;
+
 typedef struct camd_needs {
   size_t struct_size;
   camd_need* outputs; /* camd_model.output_count elements, all CAMD_NEED_NONE on entry */
@@ -168,6 +193,10 @@ typedef struct camd_needs {
   /* Detections that a frame's list shall have room for: CAMD_DEFAULT_DETECTIONS on entry, at most CAMD_MAX_DETECTIONS.
    * The list is as long as the plug-in of the chain that asks for most wants it. */
   int32_t detections;
+  /* Of outputs that are wanted on the host, and that all filters together name, only what passes is read. Then camd may
+   * leave the rest of them on the device (camd_tensors.passed). At most CAMD_MAX_FILTERS; valid until destroy. */
+  int32_t filter_count;
+  const camd_filter* filters;
 } camd_needs;
 
 /* Pixel formats of camd_picture; the names are GStreamer's video formats. */
@@ -230,6 +259,10 @@ typedef struct camd_tensors {
   const DLTensor* const* device_outputs; /* per output: NULL unless DEVICE was asked for */
   const DLTensor* input;                 /* NULL unless asked for */
   void* stream; /* the stream that device tensors are ready on (cudaStream_t), NULL on the host device */
+  /* NULL: outputs are there as a whole. Else for each camd_needs.filters: how many places passed, and then their
+   * numbers, each once and in no order. Of the outputs that filters name, only the values of these places are this
+   * frame's; the others are left from earlier ones. */
+  const int32_t* const* passed;
 } camd_tensors;
 
 typedef struct camd_detection {

@@ -280,6 +280,12 @@ class Needs {
   // Detections that a frame's list shall have room for, at most CAMD_MAX_DETECTIONS. Asking for fewer than somebody
   // else changes nothing.
   void detections(int count) noexcept { needs_->detections = count; }
+  // What is read of the outputs that they name. They are the plug-in's, and stay where they are until it is destroyed.
+  void filters(const std::vector<camd_filter>& filters) noexcept {
+    if (!CAMD_HAS_MEMBER(camd_needs, needs_, filters)) return;  // an older camd delivers outputs as a whole
+    needs_->filter_count = static_cast<std::int32_t>(filters.size());
+    needs_->filters = filters.data();
+  }
 
  private:
   const camd_model& model_;
@@ -386,6 +392,11 @@ class Tensors {
   }
   [[nodiscard]] const DLTensor* input() const noexcept { return tensors_.input; }
   [[nodiscard]] void* stream() const noexcept { return tensors_.stream; }
+  // The places that passed a filter: first their number, then each of them. nullptr: outputs are there as a whole.
+  [[nodiscard]] const std::int32_t* passed(int filter) const noexcept {
+    const bool has = CAMD_HAS_MEMBER(camd_tensors, &tensors_, passed) && tensors_.passed != nullptr;
+    return has ? tensors_.passed[filter] : nullptr;
+  }
 
  private:
   const camd_tensors& tensors_;

@@ -5,6 +5,7 @@
 
 #include "base/log.hpp"
 #include "device/cuda/cuda_device.hpp"
+#include "infer/cuda/filters.hpp"
 #include "infer/cuda/kernels/generic_image.hpp"
 #include "infer/cuda/kernels/stem.hpp"
 #include "infer/cuda/plan/handles.hpp"
@@ -94,6 +95,19 @@ class CudaExecution final : public Execution {
   bool bind_output(std::size_t i, void* address) override {
     addresses_[i] = static_cast<std::byte*>(address);
     bind_steps();
+    capture();
+    return true;
+  }
+
+  bool filter(std::span<const Filter> filters, const FilteredTo& to) override {
+    std::vector<TensorView> outputs;
+    for (std::size_t i = 0; i < plan_.outputs.size(); ++i) outputs.push_back(output(i));
+    std::optional<cuda::Filters> made = cuda::Filters::make(device_, own_stream_, filters, outputs, to);
+    if (!made) return false;
+    filters_ = std::move(made);
+    // Once without a graph, which loads the kernel.
+    require(device_.check(filters_->enqueue({.stream = own_stream_.ref().native(), .prepare = true}), "filter"));
+    require(device_.synchronize(own_stream_.ref()));
     capture();
     return true;
   }
@@ -217,6 +231,10 @@ class CudaExecution final : public Execution {
       status = device_.record(done, lane_stream(lane));
       if (status) status = device_.wait(done, stream);
     }
+    if (status && filters_ && marks != Marks::kNone) {
+      status = device_.check(
+          filters_->enqueue({.stream = stream.native(), .overlap_previous = marks == Marks::kInside}), "filter");
+    }
     if (status && marks != Marks::kNone) status = mark_outputs(cuda::PlannedOutput::kAllSteps, stream, marks);
     return status;
   }
@@ -245,6 +263,7 @@ class CudaExecution final : public Execution {
   std::vector<std::byte*> addresses_;  // of the outputs
   std::vector<cuda::Arguments> steps_;
   std::vector<int> last_of_lane_;
+  std::optional<cuda::Filters> filters_;
   device::GraphExec graph_;
   bool keep_input_ = false;
   base::PictureLayout layout_;

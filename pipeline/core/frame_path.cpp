@@ -58,6 +58,15 @@ DLDevice dl_host_of(const DeviceInfo& info) noexcept {
   return {info.kind == DeviceKind::kCuda ? kDLCUDAHost : kDLCPU, 0};
 }
 
+infer::Filter filter_of(const camd_filter& from) {
+  const auto elements = [](const camd_elements& e) {
+    return infer::Elements{e.output, e.channels, e.first, e.cell_step, e.anchor_step, e.channel_step};
+  };
+  infer::Filter filter{from.cells, from.anchors, from.floor, elements(from.scores), {}};
+  for (std::int32_t i = 0; i < from.value_count; ++i) filter.values.push_back(elements(from.values[i]));
+  return filter;
+}
+
 }  // namespace
 
 std::string_view to_string(Transfer transfer) noexcept {
@@ -138,7 +147,11 @@ std::unique_ptr<InFlight> FramePath::make_in_flight() {
     if (memory != nullptr && made->execution->bind_input(memory.get())) made->shared.push_back(std::move(memory));
   }
   if (!in_place) export_outputs(*made);
-  const std::vector<std::byte*> on_host = in_place ? std::vector<std::byte*>() : plan_copies(*made);
+  std::vector<std::byte*> on_host(outputs.size(), nullptr);
+  if (!in_place) {
+    on_host = filter_outputs(*made);
+    plan_copies(*made, on_host);
+  }
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     void* on_device = made->execution->output(i).data;
     made->tensors.host.push_back(dl_tensor(outputs[i], in_place ? on_device : on_host[i], host_device));
@@ -174,17 +187,55 @@ void FramePath::export_outputs(InFlight& in_flight) {
   }
 }
 
-// Host memory for the outputs that plug-ins read there, and the copies that fill it. Returns where each output will be
-// (null: nowhere). Mapped or direct, the network writes them there by itself, where its engine can. In a graph outputs
-// that lie side by side on the device travel as one copy: on one H200 that takes less than sending the early ones off
-// while later ones are computed (docs/experiments.md).
-std::vector<std::byte*> FramePath::plan_copies(InFlight& in_flight) {
+// Lets the engine bring what passes the plug-ins' filters to the host by itself. Returns where each output is there
+// (null: not yet anywhere). Pageable memory is for comparisons: everything is copied then.
+std::vector<std::byte*> FramePath::filter_outputs(InFlight& in_flight) {
+  const std::vector<infer::TensorSpec>& outputs = engine_.outputs();
+  const std::vector<camd_filter>& wanted = postprocessors_.needs().filters;
+  std::vector<std::byte*> on_host(outputs.size(), nullptr);
+  if (wanted.empty() || options_.transfer == Transfer::kPageable) return on_host;
+  std::vector<infer::Filter> filters;
+  for (const camd_filter& filter : wanted) filters.push_back(filter_of(filter));
+  std::vector<device::HostBuffer> memory;
+  infer::FilteredTo to;
+  std::vector<std::byte*> found(outputs.size(), nullptr);
+  to.values.assign(outputs.size(), nullptr);
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const bool named = std::any_of(filters.begin(), filters.end(), [i](const infer::Filter& filter) {
+      return std::any_of(filter.values.begin(), filter.values.end(),
+                         [i](const infer::Elements& values) { return values.output == static_cast<int>(i); });
+    });
+    if (!named) continue;
+    memory.push_back(device_.allocate_host(device::HostMemory::kMapped, outputs[i].size_bytes()));
+    to.values[i] = reinterpret_cast<float*>(memory.back().device_data());
+    found[i] = memory.back().data();
+  }
+  std::vector<const std::int32_t*> passed;
+  for (const infer::Filter& filter : filters) {
+    const auto numbers = static_cast<std::size_t>(filter.places() + 1);
+    memory.push_back(device_.allocate_host(device::HostMemory::kMapped, numbers * sizeof(std::int32_t)));
+    to.passed.push_back(reinterpret_cast<std::int32_t*>(memory.back().device_data()));
+    passed.push_back(reinterpret_cast<const std::int32_t*>(memory.back().data()));
+  }
+  if (!in_flight.execution->filter(filters, to)) return on_host;
+  for (device::HostBuffer& buffer : memory) {
+    in_flight.written.push_back({buffer.data(), buffer.size_bytes()});
+    in_flight.host_outputs.push_back(std::move(buffer));
+  }
+  in_flight.tensors.passed = std::move(passed);
+  return found;
+}
+
+// Host memory for the other outputs that plug-ins read there, and the copies that fill it. Tells where each one will
+// be. Mapped or direct, the network writes them there by itself, where its engine can. In a graph outputs that lie side
+// by side on the device travel as one copy: on one H200 that takes less than sending the early ones off while later
+// ones are computed (docs/experiments.md).
+void FramePath::plan_copies(InFlight& in_flight, std::vector<std::byte*>& on_host) {
   constexpr std::ptrdiff_t kLargestGap = 512;  // bytes; engines align each output
   const std::vector<infer::TensorSpec>& outputs = engine_.outputs();
-  std::vector<std::byte*> on_host(outputs.size(), nullptr);
   std::vector<std::size_t> copied;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    if (postprocessors_.needs().outputs[i] != CAMD_NEED_HOST) continue;
+    if (postprocessors_.needs().outputs[i] != CAMD_NEED_HOST || on_host[i] != nullptr) continue;
     // One that stays on the device for another process is copied.
     if ((options_.transfer == Transfer::kMapped || options_.transfer == Transfer::kDirect) && !is_exported(i)) {
       device::HostBuffer buffer = output_memory(in_flight, device::HostMemory::kMapped, outputs[i].size_bytes());
@@ -219,7 +270,6 @@ std::vector<std::byte*> FramePath::plan_copies(InFlight& in_flight) {
     for (const std::size_t i : copy.outputs) on_host[i] = copy.to + (from(i) - copy.from);
     in_flight.d2h_bytes += copy.size_bytes;
   }
-  return on_host;
 }
 
 // Where outputs arrive on the host. Memory that other processes read as well is page-locked here.

@@ -25,6 +25,9 @@
 //   finish()                         [completion]
 //   stage_times()                    [post]
 //
+// Outputs that plug-ins filter (MergedNeeds::filters) are not copied: behind the network a kernel writes what passes to
+// the host.
+//
 // Invariants: only outputs that some plug-in reads on the host are copied. enqueue() does not synchronise, except with
 // `wait_each`, and allocates only to capture a graph or for a picture that is bigger than any before. Device, engine
 // and postprocessors outlive the path; the frames in flight are destroyed before it.
@@ -107,7 +110,8 @@ class FramePath {
     const std::vector<bool>& exported = postprocessors_.needs().exported_outputs;
     return output < exported.size() && exported[output];
   }
-  std::vector<std::byte*> plan_copies(InFlight& in_flight);
+  std::vector<std::byte*> filter_outputs(InFlight& in_flight);
+  void plan_copies(InFlight& in_flight, std::vector<std::byte*>& on_host);
   device::HostBuffer output_memory(InFlight& in_flight, device::HostMemory kind, std::size_t size_bytes);
   base::Status enqueue_work(InFlight& in_flight, const infer::PictureView& picture, device::StreamRef compute);
   base::Status enqueue_graph(InFlight& in_flight);

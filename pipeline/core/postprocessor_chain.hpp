@@ -25,6 +25,8 @@ struct MergedNeeds {
   std::vector<camd_need> outputs;      // by output: NONE, SHAPE or HOST, the strongest wish of all
   std::vector<bool> device_outputs;    // by output: somebody wants it where the engine left it, too
   std::vector<bool> exported_outputs;  // by output: of those on the device, another process wants it
+  // Outputs that these name are read on the host where they pass, and nowhere else. All are in order.
+  std::vector<camd_filter> filters;
   camd_need input = CAMD_NEED_NONE;
   bool picture = false;
   // Makes memory for pictures that somebody reads in another process: aligned to 4096, as long as the pointer lives.
@@ -38,6 +40,8 @@ struct MergedNeeds {
 struct FrameTensors {
   std::vector<DLTensor> host;    // per output; data is null where only the shape is known
   std::vector<DLTensor> device;  // per output
+  // For each of MergedNeeds::filters: how many places passed, then their numbers. Empty: outputs are there as a whole.
+  std::vector<const std::int32_t*> passed;
   DLTensor input{};
   void* stream = nullptr;
 };

@@ -73,6 +73,7 @@ void InProcessPlugin::declare(const camd_model& model) {
   std::vector<int> wishes;
   for (const camd_need& wish : outputs) wishes.push_back(number_of(wish));
   needs_ = checked_needs(wishes, number_of(needs.input), number_of(needs.picture), needs.detections, prefix_);
+  needs_.filters = checked_filters(needs, model, needs_.outputs, prefix_);
 }
 
 CallResult InProcessPlugin::call(PreparedFrame* /*prepared*/, const camd_frame& frame, const camd_tensors& tensors,

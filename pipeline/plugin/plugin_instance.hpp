@@ -65,11 +65,18 @@ struct PluginNeeds {
   camd_need input = CAMD_NEED_NONE;
   bool picture = false;
   std::int32_t detections = 0;
+  std::vector<camd_filter> filters{};  // that outputs on the host go through, where that can be done
 };
 // Checks what outputs() of a plug-in has left; numbers that are no value of their enumeration come as they are.
 // Throws Error(kPlugin), its line begins with `prefix`.
 [[nodiscard]] PluginNeeds checked_needs(const std::vector<int>& outputs, int input, int picture,
                                         std::int32_t detections, const std::string& prefix);
+// The filters that outputs() of a plug-in has left, whose memory it owns. Throws Error(kPlugin) for one that reaches
+// beyond the model's outputs, or names one that `wishes` does not want on the host.
+[[nodiscard]] std::vector<camd_filter> checked_filters(const camd_needs& needs, const camd_model& model,
+                                                       const std::vector<camd_need>& wishes, const std::string& prefix);
+// Whether a filter reads values of an output.
+[[nodiscard]] bool names(const camd_filter& filter, std::int32_t output) noexcept;
 
 // How a plug-in in a worker process does.
 struct PluginHealth {

@@ -41,9 +41,8 @@ class Measuring {
   Measuring(const base::Clock& clock, device::Device& device, infer::Engine& engine, PostprocessorChain& postprocessors)
       : clock_(clock), device_(device), engine_(engine), postprocessors_(postprocessors) {}
 
-  // Microseconds.
-  [[nodiscard]] double latency(const FramePathOptions& options) {
-    return probe(options).measure(kFrames, kWarmup, 0).e2e.p50;
+  [[nodiscard]] ProbeResult alone(const FramePathOptions& options) {
+    return probe(options).measure(kFrames, kWarmup, 0);
   }
 
   // Fills in what PathChoice says of frames in flight. Returns the figures.
@@ -103,9 +102,15 @@ void choose_way(const base::Clock& clock, Measuring& measuring, std::vector<Way>
     return options;
   };
   std::string latencies, rates;
-  for (Way& way : ways) {
-    way.p50_us = measuring.latency(options_of(way));
-    latencies += fmt::format("{}{} {:.0f} us", latencies.empty() ? "" : ", ", to_string(way), way.p50_us);
+  for (auto way = ways.begin(); way != ways.end(); ++way) {
+    const ProbeResult alone = measuring.alone(options_of(*way));
+    way->p50_us = alone.e2e.p50;
+    latencies += fmt::format("{}{} {:.0f} us", latencies.empty() ? "" : ", ", to_string(*way), way->p50_us);
+    // Where nothing is copied back, kDirect is the same.
+    if (way->transfer == Transfer::kPinned && alone.d2h_bytes == 0) {
+      ways.erase(std::remove_if(way + 1, ways.end(), [](const Way& w) { return w.transfer == Transfer::kDirect; }),
+                 ways.end());
+    }
   }
   std::stable_sort(ways.begin(), ways.end(), [](const Way& a, const Way& b) { return a.p50_us < b.p50_us; });
   std::vector<Way> measured;

@@ -128,6 +128,48 @@ void PluginHost::declare(const camd_model& model) {
     needs_.detections = std::max(needs_.detections, wishes.detections);
   }
   if (!problems.empty()) throw Error(ErrorKind::kPlugin, fmt::format("{}", fmt::join(problems, "\n")));
+  merge_filters();
+}
+
+// Whether the plug-in's filters name an output.
+bool PluginHost::filters(const PluginInstance& plugin, std::size_t output) {
+  const std::vector<camd_filter>& filters = plugin.needs().filters;
+  return std::any_of(filters.begin(), filters.end(),
+                     [output](const camd_filter& filter) { return names(filter, static_cast<std::int32_t>(output)); });
+}
+
+// Outputs that somebody reads on the host without a filter.
+std::vector<bool> PluginHost::read_whole() const {
+  std::vector<bool> whole(needs_.outputs.size(), false);
+  for (const Entry& entry : entries_) {
+    for (std::size_t i = 0; i < whole.size(); ++i) {
+      const bool filtered = entry.filtered && filters(*entry.plugin, i);
+      if (entry.plugin->needs().outputs[i] == CAMD_NEED_HOST && !filtered) whole[i] = true;
+    }
+  }
+  return whole;
+}
+
+// An output that somebody reads as a whole comes as a whole. There is nothing to gain then for others that filter it:
+// they lose their filters, and read as a whole what these named.
+void PluginHost::merge_filters() {
+  for (Entry& entry : entries_) entry.filtered = !entry.plugin->needs().filters.empty();
+  for (auto loser = entries_.begin(); loser != entries_.end();) {
+    const std::vector<bool> whole = read_whole();
+    loser = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+      for (std::size_t i = 0; i < whole.size() && entry.filtered; ++i) {
+        if (whole[i] && filters(*entry.plugin, i)) return true;
+      }
+      return false;
+    });
+    if (loser != entries_.end()) loser->filtered = false;
+  }
+  for (Entry& entry : entries_) {
+    if (!entry.filtered) continue;
+    entry.first_filter = needs_.filters.size();
+    const std::vector<camd_filter>& filters = entry.plugin->needs().filters;
+    needs_.filters.insert(needs_.filters.end(), filters.begin(), filters.end());
+  }
 }
 
 void PluginHost::declare(Entry& entry, const camd_model& model) {
@@ -213,6 +255,9 @@ class PluginHost::Frame final : public FramePostprocessing {
     input_shape_.data = nullptr;
     for (std::size_t p = 0; p < entries.size(); ++p) {
       fill_view(entries[p].plugin->needs(), tensors, views_[p]);
+      if (entries[p].filtered && !tensors.passed.empty()) {
+        views_[p].tensors.passed = tensors.passed.data() + entries[p].first_filter;
+      }
       views_[p].prepared = entries[p].plugin->prepare(views_[p].tensors);
     }
   }

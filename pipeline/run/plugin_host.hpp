@@ -87,6 +87,8 @@ class PluginHost final : public PostprocessorChain {
     std::vector<Opened> opened;              // between declare() and enter()
     std::vector<std::int32_t> gone;          // until leave()
     bool left_behind = false;                // it hangs
+    bool filtered = false;                   // outputs that its filters name come filtered
+    std::size_t first_filter = 0;            // its first one in MergedNeeds::filters
   };
   PluginHost(const std::vector<PluginSpec>& specs, const base::Clock& clock, PluginHostOptions options,
              const PluginHost* running, bool other_cameras);
@@ -94,6 +96,9 @@ class PluginHost final : public PostprocessorChain {
   [[nodiscard]] static bool entry_is(const Entry& entry, const PluginSpec& spec);
   void declare(Entry& entry, const camd_model& model);
   void prepare_cameras(Entry& entry, const std::vector<std::string>& names);
+  [[nodiscard]] static bool filters(const PluginInstance& plugin, std::size_t output);
+  [[nodiscard]] std::vector<bool> read_whole() const;
+  void merge_filters();
 
   const base::Clock& clock_;
   const PluginHostOptions options_;

@@ -24,6 +24,33 @@ std::vector<int> Decoder::used_outputs() const {
   return used;
 }
 
+std::vector<camd_filter> Decoder::filters() const {
+  const std::optional<First> first = looks_first();
+  if (!first || levels_.size() > CAMD_MAX_FILTERS || !std::isfinite(first->floor)) return {};
+  std::vector<camd_filter> filters;
+  for (const Level& level : levels_) {
+    camd_filter filter{};
+    filter.cells = level.cells();
+    filter.anchors = level.anchors;
+    filter.floor = first->floor;
+    const auto elements = [](const Head& head) {
+      return camd_elements{head.output, head.channels, head.first, head.cell_step, head.anchor_step, head.channel_step};
+    };
+    filter.scores = elements(level.head(first->role));
+    if (first->role == Role::kCls) {  // the background passes nearly everywhere
+      filter.scores.first += scores_.first_channel() * filter.scores.channel_step;
+      filter.scores.channels = scores_.classes();
+    }
+    for (const Head& head : level.heads) {
+      if (!head.bound()) continue;
+      if (filter.value_count == CAMD_FILTER_VALUES) return {};
+      filter.values[filter.value_count++] = elements(head);
+    }
+    filters.push_back(filter);
+  }
+  return filters;
+}
+
 void Decoder::weigh_by(Centerness centerness) {
   if (centerness != Centerness::kNone && scores_.background()) {
     throw std::invalid_argument("config.centerness: scores with a background beside them have none");
@@ -33,8 +60,7 @@ void Decoder::weigh_by(Centerness centerness) {
 
 void Decoder::scan_with_centerness(const TensorSet& tensors, Candidates& candidates) {
   const bool root = centerness_ == Centerness::kRoot;
-  // The centre-ness is 1 at most, so that no score below this can pass.
-  const float floor = scores_.raw_floor(root ? scores_.lowest() * scores_.lowest() : scores_.lowest());
+  const float floor = class_floor();
   for (std::size_t l = 0; l < levels_.size(); ++l) {
     const Level& level = levels_[l];
     const Head& cls = level.head(Role::kCls);
@@ -43,10 +69,11 @@ void Decoder::scan_with_centerness(const TensorSet& tensors, Candidates& candida
     for (std::int64_t a = 0; a < level.anchors; ++a) {
       for (int c = 0; c < scores_.classes(); ++c) {
         const float* run = tensors.data(cls.output) + cls.at(0, a) + c * cls.channel_step;
-        Scores::scan_run(run, level.cells(), cls.cell_step, floor, [&](std::int64_t cell, float raw) {
-          const float both = scores_.probability(raw) * scores_.probability(weights[obj.at(cell, a)]);
-          scores_.offer(root ? std::sqrt(both) : both, c, static_cast<int>(l), a, cell, candidates);
-        });
+        Scores::scan_cells(
+            tensors, level, static_cast<int>(l), a, run, cls.cell_step, floor, [&](std::int64_t cell, float raw) {
+              const float both = scores_.probability(raw) * scores_.probability(weights[obj.at(cell, a)]);
+              scores_.offer(root ? std::sqrt(both) : both, c, static_cast<int>(l), a, cell, candidates);
+            });
       }
     }
   }

@@ -24,6 +24,19 @@ class Decoder {
   Decoder(const Decoder&) = delete;
   Decoder& operator=(const Decoder&) = delete;
 
+  // Which values scan() looks at first: it passes over every anchor where all of them are below `floor`.
+  struct First {
+    Role role;
+    float floor;  // raw
+  };
+  // Nothing where it looks at more than the anchor itself. Who overrides scan() overrides this, too.
+  [[nodiscard]] virtual std::optional<First> looks_first() const {
+    if (centerness_ == Centerness::kNone && !scores_.by_floor()) return std::nullopt;
+    return First{Role::kCls, class_floor()};
+  }
+  // What camd may filter the outputs by: one for each level. Empty where looks_first() says nothing.
+  [[nodiscard]] std::vector<camd_filter> filters() const;
+
   virtual void scan(const TensorSet& tensors, Candidates& candidates) {
     if (centerness_ != Centerness::kNone) return scan_with_centerness(tensors, candidates);
     for (std::size_t i = 0; i < levels_.size(); ++i) {
@@ -106,13 +119,13 @@ class Decoder {
       const Head& cls = level.head(Role::kCls);
       const float* classes = tensors.data(cls.output);
       for (std::int64_t a = 0; a < level.anchors; ++a) {
-        Scores::scan_run(tensors.data(obj.output) + obj.at(0, a), level.cells(), obj.cell_step, floor,
-                         [&](std::int64_t cell, float objectness) {
-                           const float* of_anchor = classes + cls.at(cell, a);
-                           const Scores::Best best = scores_.best_class(of_anchor, cls.channel_step);
-                           scores_.offer(score(objectness, of_anchor, cls.channel_step, best), best.class_id,
-                                         static_cast<int>(l), a, cell, candidates);
-                         });
+        Scores::scan_cells(tensors, level, static_cast<int>(l), a, tensors.data(obj.output) + obj.at(0, a),
+                           obj.cell_step, floor, [&](std::int64_t cell, float objectness) {
+                             const float* of_anchor = classes + cls.at(cell, a);
+                             const Scores::Best best = scores_.best_class(of_anchor, cls.channel_step);
+                             scores_.offer(score(objectness, of_anchor, cls.channel_step, best), best.class_id,
+                                           static_cast<int>(l), a, cell, candidates);
+                           });
       }
     }
   }
@@ -138,6 +151,11 @@ class Decoder {
   std::vector<int> more_outputs_;  // that are read beside the heads'
 
  private:
+  // No class value below this can pass. A centre-ness is 1 at most.
+  [[nodiscard]] float class_floor() const noexcept {
+    const float lowest = scores_.lowest();
+    return scores_.raw_floor(centerness_ == Centerness::kRoot ? lowest * lowest : lowest);
+  }
   // Every class of every anchor, weighed by the value of role `obj`.
   void scan_with_centerness(const TensorSet& tensors, Candidates& candidates);
 

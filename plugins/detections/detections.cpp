@@ -47,6 +47,9 @@ class Detections final : public camd::plugin::Postprocessor {
     }
     tensors_.emplace(model, decoder_->used_outputs());
     for (const int output : tensors_->used()) needs.output(output, CAMD_NEED_HOST);
+    filters_ = decoder_->filters();
+    tensors_->filter(filters_.size());
+    needs.filters(filters_);
     // Where the graph, or the map itself, has chosen the boxes, all of them stay.
     const bool chosen =
         options.layout == Layout::kRows || options.layout == Layout::kCenternet || options.layout == Layout::kFomo;
@@ -231,6 +234,7 @@ class Detections final : public camd::plugin::Postprocessor {
   std::string config_;
   std::unique_ptr<Decoder> decoder_;
   std::optional<TensorSet> tensors_;
+  std::vector<camd_filter> filters_;
   Candidates candidates_;
   std::vector<Kept> kept_;
   float nms_ = 0.0F;

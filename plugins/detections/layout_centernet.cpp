@@ -19,6 +19,9 @@ class Centernet final : public Decoder {
  public:
   Centernet(std::vector<Level> levels, Scores scores) : Decoder(std::move(levels), std::move(scores)) {}
 
+  // A peak is higher than the cells around it.
+  [[nodiscard]] std::optional<First> looks_first() const override { return std::nullopt; }
+
   void scan(const TensorSet& tensors, Candidates& candidates) override {
     const Level& level = levels_.front();
     const Head& head = level.head(Role::kCls);

@@ -2,6 +2,7 @@
 //   score = obj^0.6 * (best class)^0.4
 //   cx = (column + tanh(d0)) * stride   w = sigmoid(d2) * input width
 #include <cmath>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -16,10 +17,13 @@ class FastestDet final : public Decoder {
   FastestDet(std::vector<Level> levels, Scores scores, bool logits)
       : Decoder(std::move(levels), std::move(scores)), logits_(logits) {}
 
+  // A class is at most 1, so obj^0.6 alone must reach the threshold.
+  [[nodiscard]] std::optional<First> looks_first() const override {
+    return First{Role::kObj, scores_.raw_floor(std::pow(scores_.lowest(), 1.0F / 0.6F) * 0.9999F)};
+  }
+
   void scan(const TensorSet& tensors, Candidates& candidates) override {
-    // A class is at most 1, so obj^0.6 alone must reach the threshold.
-    const float least = std::pow(scores_.lowest(), 1.0F / 0.6F) * 0.9999F;
-    scan_best_class(tensors, scores_.raw_floor(least), candidates,
+    scan_best_class(tensors, looks_first()->floor, candidates,
                     [this](float objectness, const float* values, std::int64_t step, const Scores::Best& best) {
                       return std::pow(scores_.probability(objectness), 0.6F) *
                              std::pow(probability(values, step, best), 0.4F);

@@ -2,6 +2,7 @@
 // share the cell's classes. A cell's values are 4 * A of boxes, A objectnesses, then the classes:
 //   score = obj * best class   cx = (column + 2 * d0 - 0.5) * stride   w = (2 * d2)^2 * anchor width
 // The exported graph has taken sigmoids and softmax already. With `scores: logits` none is taken.
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -16,9 +17,13 @@ class Fastestv2 final : public Decoder {
   Fastestv2(std::vector<Level> levels, Scores scores, std::vector<std::vector<AnchorSize>> anchors, bool logits)
       : Decoder(std::move(levels), std::move(scores)), anchors_(std::move(anchors)), logits_(logits) {}
 
+  // A class is at most 1, so the objectness alone must reach the threshold.
+  [[nodiscard]] std::optional<First> looks_first() const override {
+    return First{Role::kObj, scores_.raw_floor(scores_.lowest())};
+  }
+
   void scan(const TensorSet& tensors, Candidates& candidates) override {
-    // A class is at most 1, so the objectness alone must reach the threshold.
-    scan_best_class(tensors, scores_.raw_floor(scores_.lowest()), candidates,
+    scan_best_class(tensors, looks_first()->floor, candidates,
                     [this](float objectness, const float* values, std::int64_t step, const Scores::Best& best) {
                       return scores_.probability(objectness) *
                              (logits_ ? scores_.softmax_of_best(values, step, best) : scores_.probability(best.raw));

@@ -21,6 +21,9 @@ class Fomo final : public Decoder {
     next_.reserve(Candidates::kCapacity);
   }
 
+  // All cells of an object are looked at; a map is small.
+  [[nodiscard]] std::optional<First> looks_first() const override { return std::nullopt; }
+
   void scan(const TensorSet& tensors, Candidates& candidates) override {
     cells_.clear();
     objects_.clear();

@@ -48,6 +48,9 @@ class Rows final : public Decoder {
     }
   }
 
+  // The graph has chosen the rows; they are few.
+  [[nodiscard]] std::optional<First> looks_first() const override { return std::nullopt; }
+
   void scan(const TensorSet& tensors, Candidates& candidates) override {
     const float* const score = tensors.data(table_.score.output) + table_.score.first;
     const float* const number = tensors.data(table_.class_id.output) + table_.class_id.first;

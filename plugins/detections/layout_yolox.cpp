@@ -3,6 +3,7 @@
 // With `decoded: true` the four values are centre and size in network pixels already; so do YOLOv5 and its kind, with
 // three anchors per cell.
 #include <cmath>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -18,9 +19,13 @@ class Yolox final : public Decoder {
         decoded_(options.decoded),
         offset_(options.anchor_offset.value_or(0.0F)) {}
 
+  // A class is at most 1, so the objectness alone must reach the threshold.
+  [[nodiscard]] std::optional<First> looks_first() const override {
+    return First{Role::kObj, scores_.raw_floor(scores_.lowest())};
+  }
+
   void scan(const TensorSet& tensors, Candidates& candidates) override {
-    // A class is at most 1, so the objectness alone must reach the threshold.
-    scan_best_class(tensors, scores_.raw_floor(scores_.lowest()), candidates,
+    scan_best_class(tensors, looks_first()->floor, candidates,
                     [this](float objectness, const float*, std::int64_t, const Scores::Best& best) {
                       return scores_.probability(objectness) * scores_.probability(best.raw);
                     });

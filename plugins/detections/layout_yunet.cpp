@@ -19,6 +19,8 @@ class Yunet final : public Decoder {
         // obj <= 1, so a class value below the square of the threshold cannot pass.
         floor_(scores_.raw_floor(scores_.lowest() * scores_.lowest())) {}
 
+  [[nodiscard]] std::optional<First> looks_first() const override { return First{Role::kCls, floor_}; }
+
   void scan(const TensorSet& tensors, Candidates& candidates) override {
     for (std::size_t l = 0; l < levels_.size(); ++l) {
       const Level& level = levels_[l];
@@ -27,12 +29,13 @@ class Yunet final : public Decoder {
       const float* objects = tensors.data(obj.output);
       for (int k = 0; k < scores_.classes(); ++k) {
         const float* run = tensors.data(cls.output) + cls.first + k * cls.channel_step;
-        Scores::scan_run(run, level.cells(), cls.cell_step, floor_, [&](std::int64_t cell, float raw) {
-          const float object = objects[obj.at(cell, 0)];
-          const float score = std::sqrt(unit(scores_.probability(raw)) * unit(scores_.probability(object)));
-          if (!scores_.passes(score, k)) return;
-          candidates.push({score, k, static_cast<std::int32_t>(l), 0, static_cast<std::int32_t>(cell)});
-        });
+        Scores::scan_cells(
+            tensors, level, static_cast<int>(l), 0, run, cls.cell_step, floor_, [&](std::int64_t cell, float raw) {
+              const float object = objects[obj.at(cell, 0)];
+              const float score = std::sqrt(unit(scores_.probability(raw)) * unit(scores_.probability(object)));
+              if (!scores_.passes(score, k)) return;
+              candidates.push({score, k, static_cast<std::int32_t>(l), 0, static_cast<std::int32_t>(cell)});
+            });
       }
     }
   }

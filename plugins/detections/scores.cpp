@@ -54,7 +54,8 @@ void Scores::scan(const Level& level, int level_index, const TensorSet& tensors,
   const std::int64_t cells = level.cells();
   const std::int64_t per_cell = static_cast<std::int64_t>(level.anchors) * head.channels;
   // Values of all classes, anchors and cells in one row: one long run.
-  if (!background_ && head.channel_step == 1 && head.anchor_step == head.channels && head.cell_step == per_cell) {
+  if (!background_ && head.channel_step == 1 && head.anchor_step == head.channels && head.cell_step == per_cell &&
+      !tensors.passed(level_index)) {
     scan_run(values, cells * per_cell, 1, floor_, [&](std::int64_t i, float raw) {
       const std::int64_t of_cell = i % per_cell;
       offer(probability(raw), static_cast<int>(of_cell % head.channels), level_index, of_cell / head.channels,
@@ -65,8 +66,8 @@ void Scores::scan(const Level& level, int level_index, const TensorSet& tensors,
   for (std::int64_t a = 0; a < level.anchors; ++a) {
     for (int c = 0; c < classes(); ++c) {
       const float* run = values + a * head.anchor_step + (c + first_) * head.channel_step;
-      scan_run(run, cells, head.cell_step, floor_,
-               [&](std::int64_t cell, float raw) { offer(probability(raw), c, level_index, a, cell, candidates); });
+      scan_cells(tensors, level, level_index, a, run, head.cell_step, floor_,
+                 [&](std::int64_t cell, float raw) { offer(probability(raw), c, level_index, a, cell, candidates); });
     }
   }
 }

@@ -29,7 +29,8 @@ class Scores {
   [[nodiscard]] int classes() const noexcept { return static_cast<int>(names_.size()); }
   [[nodiscard]] const std::string& name(int class_id) const { return names_[static_cast<std::size_t>(class_id)]; }
   [[nodiscard]] bool background() const noexcept { return background_; }
-  [[nodiscard]] float lowest() const noexcept { return lowest_; }  // over all classes, as probability
+  [[nodiscard]] int first_channel() const noexcept { return first_; }  // of the classes; a background may come before
+  [[nodiscard]] float lowest() const noexcept { return lowest_; }      // over all classes, as probability
   // A probability of that class that counts; values a little above 1 are rounding. False for NaN.
   [[nodiscard]] bool passes(float probability, int class_id) const noexcept {
     return probability >= thresholds_[static_cast<std::size_t>(class_id)] && probability <= kAbove;
@@ -46,6 +47,8 @@ class Scores {
   // No raw value below this stands for the probability `least` or more. A hair too low, so that rounding loses nothing
   // that passes() would keep.
   [[nodiscard]] float raw_floor(float least) const noexcept;
+  // Whether scan() compares raw values with raw_floor(lowest()), and does not look at what stands beside them.
+  [[nodiscard]] bool by_floor() const noexcept { return form_ != ScoreForm::kLogits || !background_; }
   // Values that were finite but no probabilities since the start: most likely the key `scores` is wrong.
   [[nodiscard]] std::uint64_t out_of_range() const noexcept { return out_of_range_; }
 
@@ -82,6 +85,20 @@ class Scores {
 
   // Every class of every anchor of one level, from its `cls` head.
   void scan(const Level& level, int level_index, const TensorSet& tensors, Candidates& candidates);
+
+  // Calls hit(cell, value) for the cells of a level where the value of this anchor is `floor` or more. values[cell *
+  // step] is that value. Of a level that is filtered, only the places that passed are looked at.
+  template <class Hit>
+  static void scan_cells(const TensorSet& tensors, const Level& level, int level_index, std::int64_t anchor,
+                         const float* values, std::int64_t step, float floor, Hit&& hit) {
+    const auto passed = tensors.passed(level_index);
+    if (!passed) return scan_run(values, level.cells(), step, floor, hit);
+    for (const std::int32_t place : *passed) {
+      if (place % level.anchors != anchor) continue;
+      const std::int64_t cell = place / level.anchors;
+      if (values[cell * step] >= floor) hit(cell, values[cell * step]);
+    }
+  }
 
   // Calls hit(i, value) for i in 0..count-1 where values[i * step] >= floor.
   template <class Hit>

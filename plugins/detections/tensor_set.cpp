@@ -30,6 +30,7 @@ TensorSet::TensorSet(const camd_model& model, std::vector<int> used)
 }
 
 void TensorSet::load(const camd::plugin::Tensors& tensors) {
+  for (std::size_t i = 0; i < passed_.size(); ++i) passed_[i] = tensors.passed(static_cast<int>(i));
   for (const int i : used_) {
     Output& output = outputs_[static_cast<std::size_t>(i)];
     const int ndim = static_cast<int>(output.shape.size());

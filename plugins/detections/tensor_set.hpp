@@ -1,4 +1,5 @@
-// The outputs that a decoder reads, as f32 in host memory; f16 outputs are widened into buffers of our own.
+// The outputs that a decoder reads, as f32 in host memory; f16 outputs are widened into buffers of our own. Where camd
+// has filtered them, only the values of the places that passed are this frame's.
 //
 // Threads: constructor [setup]; load() and data() [post], one frame at a time.
 // Invariants: load() checks every tensor against the shape that outputs() was told, so a decoder's indices stay inside.
@@ -6,6 +7,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,6 +21,8 @@ class TensorSet {
   // `used`: indices of the model's outputs. Throws std::invalid_argument for a type that is neither f32 nor f16.
   TensorSet(const camd_model& model, std::vector<int> used);
 
+  // [setup] So many filters are declared: one for each of the decoder's levels, in their order.
+  void filter(std::size_t levels) { passed_.assign(levels, nullptr); }
   // Throws std::runtime_error when a tensor is not what was declared.
   void load(const camd::plugin::Tensors& tensors);
   // [setup] Reads output `output` from `values` instead: all its elements as f32, which outlive this object.
@@ -25,6 +30,12 @@ class TensorSet {
   // Valid until the frame ends.
   [[nodiscard]] const float* data(int output) const noexcept { return data_[static_cast<std::size_t>(output)]; }
   [[nodiscard]] const std::vector<int>& used() const noexcept { return used_; }
+  // The places of a level that passed; nothing: all of them are to be looked at.
+  [[nodiscard]] std::optional<std::span<const std::int32_t>> passed(int level) const noexcept {
+    const auto i = static_cast<std::size_t>(level);
+    if (i >= passed_.size() || passed_[i] == nullptr) return std::nullopt;
+    return std::span(passed_[i] + 1, static_cast<std::size_t>(*passed_[i]));
+  }
 
  private:
   struct Output {
@@ -36,6 +47,7 @@ class TensorSet {
   std::vector<int> used_;
   std::vector<Output> outputs_;  // by the model's index; only the used ones are filled
   std::vector<const float*> data_;
+  std::vector<const std::int32_t*> passed_;  // by level; empty: nothing is filtered
 };
 
 }  // namespace camd::plugins

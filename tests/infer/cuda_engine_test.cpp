@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <functional>
@@ -168,6 +169,138 @@ TEST_F(CudaEngineTest, ForManyFramesItServesThroughputTooWithTheReferencesOutput
       EXPECT_LE(relative_error(download(*execution, i), want[i].f32), kF16Tolerance) << "output " << i;
     }
   }
+}
+
+// A filter of a network's outputs, and the host's memory that it fills.
+struct Filtered {
+  static constexpr float kLeft = -77.0F;  // what was there before
+
+  Filtered(device::Device& device, Execution& execution, const std::vector<TensorSpec>& outputs,
+           std::vector<Filter> wanted)
+      : filters(std::move(wanted)) {
+    for (const TensorSpec& spec : outputs) {
+      values.push_back(
+          device.allocate_host(HostMemory::kMapped, static_cast<std::size_t>(element_count(spec.shape)) * 4));
+      to.values.push_back(reinterpret_cast<float*>(values.back().device_data()));
+    }
+    for (const Filter& filter : filters) {
+      passed.push_back(device.allocate_host(HostMemory::kMapped, static_cast<std::size_t>(filter.places() + 1) * 4));
+      to.passed.push_back(reinterpret_cast<std::int32_t*>(passed.back().device_data()));
+    }
+    taken = execution.filter(filters, to);
+    for (const device::HostBuffer& buffer : values) {
+      std::fill_n(reinterpret_cast<float*>(buffer.data()), buffer.size_bytes() / 4, kLeft);
+    }
+  }
+  [[nodiscard]] std::vector<std::int32_t> places(std::size_t filter) const {
+    const auto* const list = reinterpret_cast<const std::int32_t*>(passed[filter].data());
+    std::vector<std::int32_t> sorted(list + 1, list + 1 + list[0]);
+    std::sort(sorted.begin(), sorted.end());
+    return sorted;
+  }
+  [[nodiscard]] std::vector<float> floats(std::size_t output) const {
+    const auto* const first = reinterpret_cast<const float*>(values[output].data());
+    return {first, first + values[output].size_bytes() / 4};
+  }
+
+  std::vector<Filter> filters;
+  FilteredTo to;
+  std::vector<device::HostBuffer> values, passed;
+  bool taken = false;
+};
+
+// An output [1,C,h,w] with so many anchors, whose scores are its first channels; `beside` is read as well.
+Filter filter_of(const std::vector<TensorSpec>& outputs, int output, int scores, int beside, int anchors, float floor) {
+  const auto all = [&](int i) {
+    const Shape& s = outputs[static_cast<std::size_t>(i)].shape;
+    const auto channels = static_cast<int>(s[1]) / anchors;
+    return Elements{i, channels, 0, 1, channels * s[2] * s[3], s[2] * s[3]};
+  };
+  Elements of_scores = all(output);
+  of_scores.channels = scores;
+  const Shape& s = outputs[static_cast<std::size_t>(output)].shape;
+  return {s[2] * s[3], anchors, floor, of_scores, {all(output), all(beside)}};
+}
+
+// What the filters of `f` make of these outputs.
+struct Expected {
+  Expected(const Filtered& f, const std::vector<std::vector<float>>& outputs) {
+    for (const std::vector<float>& values : outputs) floats.emplace_back(values.size(), Filtered::kLeft);
+    for (const Filter& filter : f.filters) {
+      std::vector<std::int32_t>& list = places.emplace_back();
+      for (std::int64_t place = 0; place < filter.places(); ++place) {
+        const auto at = [&](const Elements& e, std::int64_t c) {
+          return static_cast<std::size_t>(e.first + place / filter.anchors * e.cell_step +
+                                          place % filter.anchors * e.anchor_step + c * e.channel_step);
+        };
+        bool passes = false;
+        for (int c = 0; c < filter.scores.channels; ++c) {
+          passes |= outputs[static_cast<std::size_t>(filter.scores.output)][at(filter.scores, c)] >= filter.floor;
+        }
+        if (!passes) continue;
+        list.push_back(static_cast<std::int32_t>(place));
+        for (const Elements& e : filter.values) {
+          const auto output = static_cast<std::size_t>(e.output);
+          for (int c = 0; c < e.channels; ++c) floats[output][at(e, c)] = outputs[output][at(e, c)];
+        }
+      }
+    }
+  }
+  std::vector<std::vector<std::int32_t>> places;
+  std::vector<std::vector<float>> floats;
+};
+
+TEST_F(CudaEngineTest, OnlyWhatPassesAFilterReachesTheHostInEachFrameAnew) {
+  GraphBuilder g({1, 3, 44, 60});
+  const Graph graph = test::small_detector(g, 8);
+  const auto made = engine(graph, DataType::kF16);
+  const std::vector<TensorSpec>& outputs = made->outputs();
+  for (const float floor : {0.0F, 0.5F, 0.95F, 2.0F}) {  // of sigmoids: all, many, few, none
+    const auto execution = made->make_execution();
+    execution->keep_input();
+    std::vector<Filter> filters;
+    for (int i = 0; i < 9; i += 3) {
+      filters.push_back(filter_of(outputs, i, 4, i + 1, 1, floor));
+      filters.push_back(filter_of(outputs, i, 1, i + 2, 4, floor));
+      filters.push_back(filter_of(outputs, i + 2, 1, i + 2, 1, floor * 3.0F - 1.5F));
+    }
+    const Filtered filtered(*device_, *execution, outputs, filters);  // more than one kernel takes
+    ASSERT_TRUE(filtered.taken);
+    const device::Stream stream = device_->make_stream("test");
+    std::vector<std::vector<float>> so_far;
+    for (const TensorSpec& spec : outputs) {
+      so_far.emplace_back(static_cast<std::size_t>(element_count(spec.shape)), Filtered::kLeft);
+    }
+    for (int frame = 0; frame < 2; ++frame) {
+      upload(*execution, g.random_input(), stream);
+      ASSERT_TRUE(execution->enqueue_network(stream).ok());
+      ASSERT_TRUE(device_->synchronize(stream.ref()).ok());
+      std::vector<std::vector<float>> values;
+      for (std::size_t i = 0; i < outputs.size(); ++i) values.push_back(read(*execution, i));
+      const Expected want(filtered, values);
+      for (std::size_t i = 0; i < outputs.size(); ++i) {
+        for (std::size_t k = 0; k < so_far[i].size(); ++k) {
+          if (want.floats[i][k] != Filtered::kLeft) so_far[i][k] = want.floats[i][k];
+        }
+        const std::vector<float> got = filtered.floats(i);
+        ASSERT_EQ(got.size(), so_far[i].size());
+        for (std::size_t k = 0; k < got.size(); ++k) {
+          ASSERT_EQ(got[k], so_far[i][k]) << "floor " << floor << ", frame " << frame << ", output " << i << ", " << k;
+        }
+      }
+      for (std::size_t f = 0; f < filters.size(); ++f) {
+        EXPECT_EQ(filtered.places(f), want.places[f]) << "floor " << floor << ", frame " << frame << ", filter " << f;
+      }
+    }
+  }
+}
+
+TEST_F(CudaEngineTest, OutputsOfF16AreNotFiltered) {
+  GraphBuilder g({1, 3, 36, 52});
+  const Graph graph = test::small_detector(g, 8);
+  const auto made = engine(graph, DataType::kF16, DataType::kF16);
+  const auto execution = made->make_execution();
+  EXPECT_FALSE(Filtered(*device_, *execution, made->outputs(), {filter_of(made->outputs(), 0, 4, 1, 1, 0.5F)}).taken);
 }
 
 TEST_F(CudaEngineTest, OneConvolutionThatF16SpoilsIsTheOnlyOneInF32) {

@@ -58,6 +58,81 @@ TEST_F(CudaEngineInItsPath, GivesTheSameOutputsBitByBitHoweverFramesTravel) {
   EXPECT_EQ(outputs({StreamStrategy::kPerFrame, Transfer::kDirect, false, true}), want) << "graph-direct";
 }
 
+// The plug-in reads scores (sigmoids) and boxes of the first level where a score passes, and nothing else.
+TEST_F(CudaEngineInItsPath, WhatPassesAFilterIsTheSameHoweverFramesTravelAndNothingIsCopied) {
+  const auto& outputs = engine_->outputs();
+  const std::int64_t cells = outputs[0].shape[2] * outputs[0].shape[3];
+  camd_filter filter{cells, 1, 0.6F, {0, 4, 0, 1, 0, cells}, 2, {}};
+  filter.values[0] = filter.scores;
+  filter.values[1] = {1, 8, 0, 1, 0, cells};
+  test::FakePlugin filtering(test::takes_it);
+  filtering.outputs = 2;
+  filtering.filters = {filter};
+  PluginHost plugins({}, base::system_clock());
+  filtering.add_to(plugins);
+  test::declare(plugins, *engine_);
+
+  const std::vector<std::byte> picture = make_probe_pictures(layout())[1];
+  test::NoObserver observer;
+  struct Got {
+    bool filtered = false;
+    std::size_t copied = 0;
+    std::vector<std::int32_t> places;
+    std::vector<float> values;  // of these places
+  };
+  const auto run = [&](const FramePathOptions& options) {
+    capture::FrameRing ring(gpu_, observer, {0, 3, capture::RingPolicy::kLossless, picture_memory(options.transfer)});
+    FramePath path(gpu_, *engine_, plugins, options);
+    const std::unique_ptr<InFlight> frame = path.make_in_flight();
+    Got got;
+    for (int turn = 0; turn < 2; ++turn) {
+      auto lease = ring.begin();
+      std::copy(picture.begin(), picture.end(), lease->data(layout()));
+      lease->publish(base::TimePoint(), base::TimePoint());
+      frame->lease = std::move(*ring.take());
+      frame->frame = frame->lease.frame();
+      EXPECT_TRUE(path.enqueue(*frame).ok());
+      EXPECT_TRUE(gpu_.synchronize(frame->downloaded).ok());
+      frame->lease.release();
+    }
+    const auto* const scores = static_cast<const float*>(frame->tensors.host[0].data);
+    const auto* const boxes = static_cast<const float*>(frame->tensors.host[1].data);
+    got.filtered = !frame->tensors.passed.empty();
+    got.copied = frame->d2h_bytes;
+    if (got.filtered) {
+      const std::int32_t* const list = frame->tensors.passed.front();
+      got.places.assign(list + 1, list + 1 + list[0]);
+      std::sort(got.places.begin(), got.places.end());
+    } else {
+      for (std::int32_t place = 0; place < cells; ++place) {
+        bool passes = false;
+        for (std::int64_t c = 0; c < 4; ++c) passes = passes || scores[c * cells + place] >= filter.floor;
+        if (passes) got.places.push_back(place);
+      }
+    }
+    for (const std::int32_t place : got.places) {
+      for (std::int64_t c = 0; c < 4; ++c) got.values.push_back(scores[c * cells + place]);
+      for (std::int64_t c = 0; c < 8; ++c) got.values.push_back(boxes[c * cells + place]);
+    }
+    return got;
+  };
+  const Got want = run({StreamStrategy::kSingle, Transfer::kPageable, true, false});
+  EXPECT_FALSE(want.filtered) << "a comparison with programs that copy";
+  EXPECT_GT(want.places.size(), 0U);
+  EXPECT_LT(want.places.size(), static_cast<std::size_t>(cells));
+  for (const FramePathOptions& options :
+       {FramePathOptions{StreamStrategy::kSplit, Transfer::kPinned, false, false},
+        FramePathOptions{StreamStrategy::kPerFrame, Transfer::kPinned, false, true},
+        FramePathOptions{StreamStrategy::kPerFrame, Transfer::kDirect, false, true},
+        FramePathOptions{StreamStrategy::kPerFrame, Transfer::kMapped, false, true}}) {
+    const Got got = run(options);
+    EXPECT_TRUE(got.filtered) << to_string(options.transfer);
+    EXPECT_EQ(got.copied, 0U) << to_string(options.transfer);
+    EXPECT_EQ(got.places, want.places) << to_string(options.transfer);
+    EXPECT_EQ(got.values, want.values) << to_string(options.transfer);
+  }
+}
+
 // What a frame in flight has captured for one layout stays as it is when it meets another.
 TEST_F(CudaEngineInItsPath, FramesOfDifferentLayoutsByTurnsGiveEachItsOwnOutputs) {
   const base::PictureLayout layouts[] = {layout(), base::tight_layout(base::PixelFormat::kBgr, 640, 64),

@@ -224,6 +224,17 @@ TEST(PathChoice, OfThoseThatAreMeasuredTheFastestIsKept) {
   EXPECT_THAT(choice.figures, testing::StartsWith("pinned 2000 us, direct 1000 us, mapped 0 us host to host"));
 }
 
+TEST(PathChoice, DirectIsNotMeasuredWhereNothingIsCopiedBack) {
+  base::ManualClock clock;
+  test::EmulatedGpu gpu(clock);
+  gpu.before_copy([&](const void*) { clock.advance(std::chrono::milliseconds(1)); });
+  test::DigestEngine engine(gpu);
+  PluginHost reads_nothing({}, clock);
+  test::declare(reads_nothing, engine);
+  const PathChoice choice = choose_path(clock, gpu, engine, reads_nothing, StreamStrategy::kSplit, {}, 30);
+  EXPECT_THAT(choice.figures, testing::StartsWith("pinned 1000 us, mapped 0 us host to host"));
+}
+
 TEST(PathChoice, AnIntegratedGpuThatIsCoherentCopiesNothingAndMeasuresNothing) {
   const base::ManualClock clock;
   test::EmulatedGpu gpu(clock, 0, test::GpuMemory::kCoherent);

@@ -143,6 +143,7 @@ struct FakePlugin {
   int output = CAMD_NEED_HOST;   // of so many of the network's first outputs
   int outputs = 1;
   std::optional<int> detections;      // that a frame shall have room for
+  std::vector<camd_filter> filters;   // of the outputs
   const camd_host* host = nullptr;    // since create()
   std::function<void()> when_set_up;  // called by outputs()
   camd_plugin& table = fresh_table();
@@ -167,6 +168,8 @@ struct FakePlugin {
       ask(needs->input, self.input);
       for (int i = 0; i < self.outputs; ++i) ask(needs->outputs[i], self.output);
       if (self.detections) needs->detections = *self.detections;
+      needs->filter_count = static_cast<std::int32_t>(self.filters.size());
+      needs->filters = self.filters.data();
       if (self.when_set_up) self.when_set_up();
       return static_cast<std::int32_t>(CAMD_OK);
     };

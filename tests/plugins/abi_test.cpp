@@ -99,7 +99,23 @@ TEST(Abi, KeepsTheLayoutOfTheModel) {
   EXPECT_OFFSET(camd_needs, input, 16);
   EXPECT_OFFSET(camd_needs, picture, 20);
   EXPECT_OFFSET(camd_needs, detections, 24);
-  EXPECT_SIZE(camd_needs, 32);
+  EXPECT_OFFSET(camd_needs, filter_count, 28);
+  EXPECT_OFFSET(camd_needs, filters, 32);
+  EXPECT_SIZE(camd_needs, 40);
+  EXPECT_OFFSET(camd_elements, output, 0);
+  EXPECT_OFFSET(camd_elements, channels, 4);
+  EXPECT_OFFSET(camd_elements, first, 8);
+  EXPECT_OFFSET(camd_elements, cell_step, 16);
+  EXPECT_OFFSET(camd_elements, anchor_step, 24);
+  EXPECT_OFFSET(camd_elements, channel_step, 32);
+  EXPECT_SIZE(camd_elements, 40);
+  EXPECT_OFFSET(camd_filter, cells, 0);
+  EXPECT_OFFSET(camd_filter, anchors, 8);
+  EXPECT_OFFSET(camd_filter, floor, 12);
+  EXPECT_OFFSET(camd_filter, scores, 16);
+  EXPECT_OFFSET(camd_filter, value_count, 56);
+  EXPECT_OFFSET(camd_filter, values, 64);
+  EXPECT_SIZE(camd_filter, 304);
 }
 
 TEST(Abi, KeepsTheLayoutOfFrameAndPicture) {
@@ -141,7 +157,8 @@ TEST(Abi, KeepsTheLayoutOfTensorsAndResults) {
   EXPECT_OFFSET(camd_tensors, device_outputs, 24);
   EXPECT_OFFSET(camd_tensors, input, 32);
   EXPECT_OFFSET(camd_tensors, stream, 40);
-  EXPECT_SIZE(camd_tensors, 48);
+  EXPECT_OFFSET(camd_tensors, passed, 48);
+  EXPECT_SIZE(camd_tensors, 56);
   EXPECT_OFFSET(camd_detection, track_id, 0);
   EXPECT_OFFSET(camd_detection, class_id, 8);
   EXPECT_OFFSET(camd_detection, score, 12);

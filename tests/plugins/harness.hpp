@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <deque>
 #include <filesystem>
 #include <fstream>
@@ -179,11 +180,26 @@ class Instance {
     problem = {};
     const camd_model& described = model.model();
     needs.assign(static_cast<std::size_t>(described.output_count), CAMD_NEED_NONE);
-    need = {sizeof(camd_needs), needs.data(), CAMD_NEED_NONE, CAMD_NEED_NONE, CAMD_DEFAULT_DETECTIONS};
+    need = {sizeof(camd_needs), needs.data(), CAMD_NEED_NONE, CAMD_NEED_NONE, CAMD_DEFAULT_DETECTIONS, 0, nullptr};
     return table->outputs(instance, &described, &need, &problem);
   }
-  // Hands over those outputs that the plug-in asked for, and the detections of `found`.
+  // Hands over those outputs that the plug-in asked for, and the detections of `found`. A plug-in that filters its
+  // outputs gets the frame twice: filtered, as a GPU does it, and as a whole. Both must come to the same.
   std::int32_t process(FakeModel& model, std::vector<camd_detection> found = {}) {
+    if (need.filter_count == 0) return process_whole(model, std::move(found));
+    const auto numbers = host.numbers;
+    const std::int32_t filtered_code = process_filtered(model, found);
+    const std::vector<camd_detection> filtered = this->found();
+    host.numbers = numbers;
+    const std::int32_t code = process_whole(model, std::move(found));
+    EXPECT_EQ(filtered_code, code);
+    EXPECT_EQ(filtered.size(), this->found().size()) << "filtered";
+    for (std::size_t i = 0; i < std::min(filtered.size(), this->found().size()); ++i) {
+      EXPECT_EQ(std::memcmp(&filtered[i], &items[i], sizeof(camd_detection)), 0) << "filtered, detection " << i;
+    }
+    return code;
+  }
+  std::int32_t process_whole(FakeModel& model, std::vector<camd_detection> found) {
     problem = {};
     pointers.clear();
     for (std::size_t i = 0; i < model.outputs.size(); ++i) {
@@ -201,12 +217,61 @@ class Instance {
     tensors.struct_size = sizeof(tensors);
     tensors.output_count = static_cast<std::int32_t>(pointers.size());
     tensors.outputs = pointers.data();
+    tensors.passed = passed.empty() ? nullptr : passed.data();
     tensors.input = input;
     items = std::move(found);
     results.count = static_cast<std::int32_t>(items.size());
     items.resize(static_cast<std::size_t>(results.capacity));
     results.items = items.data();
     return table->process(instance, &frame, &tensors, &results, &problem);
+  }
+  // What does not pass is left from an earlier frame: here all of it looks like objects.
+  std::int32_t process_filtered(FakeModel& model, const std::vector<camd_detection>& found) {
+    constexpr float kStale = 0.9F;
+    std::deque<FakeTensor> whole = model.outputs;
+    std::vector<std::vector<std::int32_t>> places;
+    for (std::int32_t f = 0; f < need.filter_count; ++f) {
+      for (std::int32_t v = 0; v < need.filters[f].value_count; ++v) {
+        std::vector<float>& values =
+            model.outputs.at(static_cast<std::size_t>(need.filters[f].values[v].output)).values;
+        values.assign(values.size(), kStale);
+      }
+    }
+    for (std::int32_t f = 0; f < need.filter_count; ++f)
+      places.push_back(filter(need.filters[f], whole, model.outputs));
+    for (const std::vector<std::int32_t>& list : places) passed.push_back(list.data());
+    const std::int32_t code = process_whole(model, found);
+    passed.clear();
+    model.outputs = std::move(whole);
+    return code;
+  }
+  // Copies what passes, and lists it as camd_tensors.passed has it. at() throws where the filter leaves its output.
+  static std::vector<std::int32_t> filter(const camd_filter& filter, const std::deque<FakeTensor>& from,
+                                          std::deque<FakeTensor>& to) {
+    const auto index = [](const camd_elements& e, std::int64_t cell, std::int64_t anchor, std::int64_t channel) {
+      return static_cast<std::size_t>(e.first + cell * e.cell_step + anchor * e.anchor_step + channel * e.channel_step);
+    };
+    std::vector<std::int32_t> list{0};
+    for (std::int64_t place = filter.cells * filter.anchors - 1; place >= 0; --place) {
+      const std::int64_t cell = place / filter.anchors, anchor = place % filter.anchors;
+      bool passes = false;
+      for (std::int64_t c = 0; c < filter.scores.channels; ++c) {
+        const std::vector<float>& scores = from.at(static_cast<std::size_t>(filter.scores.output)).values;
+        passes = passes || scores.at(index(filter.scores, cell, anchor, c)) >= filter.floor;
+      }
+      if (!passes) continue;
+      list.push_back(static_cast<std::int32_t>(place));
+      for (std::int32_t v = 0; v < filter.value_count; ++v) {
+        const camd_elements& e = filter.values[v];
+        const auto output = static_cast<std::size_t>(e.output);
+        for (std::int64_t c = 0; c < e.channels; ++c) {
+          const std::size_t i = index(e, cell, anchor, c);
+          to.at(output).values.at(i) = from.at(output).values.at(i);
+        }
+      }
+    }
+    list.front() = static_cast<std::int32_t>(list.size()) - 1;
+    return list;
   }
   // What the plug-in offers by that name; the test fails where it offers nothing.
   template <class T>
@@ -249,6 +314,7 @@ class Instance {
   camd_tensors tensors{};
   const DLTensor* input = nullptr;
   std::vector<const DLTensor*> pointers;
+  std::vector<const std::int32_t*> passed;
   camd_results results{};
   std::vector<camd_detection> items;
 };

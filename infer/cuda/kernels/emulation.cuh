@@ -235,6 +235,7 @@ inline int count_up(int* counter, int value) {
   return *counter - value;
 }
 inline void add_to(int* counter, int value) { *counter += value; }
+inline void device_fence() {}
 inline void raise_to(int* number, int value) { *number = max(*number, value); }
 
 // Tells the warp where this lane's row of a matrix lies. Returns the rows of all its lanes.

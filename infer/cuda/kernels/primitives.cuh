@@ -158,6 +158,8 @@ CAMD_DEVICE int exchange_lanes(int value, int mask) { return __shfl_xor_sync(0xF
 // Changes a number in shared memory; count_up() returns what it was before.
 CAMD_DEVICE int count_up(int* counter, int value) { return atomicAdd(counter, value); }
 CAMD_DEVICE void add_to(int* counter, int value) { atomicAdd(counter, value); }
+// What this thread has written so far is there for all other blocks before what it writes from here on.
+CAMD_DEVICE void device_fence() { __threadfence(); }
 CAMD_DEVICE void raise_to(int* number, int value) { atomicMax(number, value); }
 // Loads four 8x8 matrices of halfs. Lane l gives the address of row l % 8 of matrix l / 8. Lane l receives two elements
 // of each matrix: row l / 4, columns 2 * (l % 4) and 2 * (l % 4) + 1.
