@@ -169,6 +169,7 @@ bool bind_fused(const camd_model& model, const Options& options, const HeadRules
       head.first += counts[i] * head.channel_step;
     }
   };
+  for (Level& level : attempt.levels) level.heads = {};
   std::vector<bool> done(attempt.levels.size(), false);
   for (int i = 0; i < model.output_count; ++i) {
     if (!named(i)) continue;
@@ -181,15 +182,15 @@ bool bind_fused(const camd_model& model, const Options& options, const HeadRules
     }
     for (std::size_t l = 0; l < attempt.levels.size(); ++l) {
       const auto head = fit_level(shape, attempt.levels[l]);
-      const auto counts = head ? split(head->channels) : std::nullopt;
-      if (!counts || done[l]) continue;
+      if (!head) continue;
+      const auto counts = split(head->channels);
+      // Of two outputs with the same cells neither holds all roles.
+      if (!counts || done[l]) return false;
       place(attempt.levels[l], *head, i, *counts);
       done[l] = true;
     }
   }
-  if (std::all_of(done.begin(), done.end(), [](bool d) { return d; })) return true;
-  for (Level& level : attempt.levels) level.heads = {};
-  return false;
+  return std::all_of(done.begin(), done.end(), [](bool d) { return d; });
 }
 
 std::vector<Reading> possible_readings(const camd_model& model, const Options& options, const HeadRules& rules,
@@ -230,6 +231,18 @@ std::vector<Reading> possible_readings(const camd_model& model, const Options& o
   return readings;
 }
 
+// Of several outputs that could be a role, those with as many values as usual are likelier than others.
+void prefer_usual(const HeadRules& rules, std::vector<Reading>& readings) {
+  const auto usual = [&](const Reading& r) { return r.heads.front().channels == rules.roles[r.rule].usual; };
+  const std::vector<Reading> all = readings;
+  const auto outdone = [&](const Reading& r) {
+    return !usual(r) && std::any_of(all.begin(), all.end(), [&](const Reading& other) {
+      return other.rule == r.rule && other.level == r.level && usual(other);
+    });
+  };
+  readings.erase(std::remove_if(readings.begin(), readings.end(), outdone), readings.end());
+}
+
 // Where one output alone can be a role, it is no other role.
 void settle(std::vector<Reading>& readings) {
   bool changed = true;
@@ -260,6 +273,7 @@ std::string wanted_shape(const RoleRule& rule, const Level& level) {
 
 void bind_roles(const camd_model& model, const Options& options, const HeadRules& rules, Attempt& attempt) {
   std::vector<Reading> readings = possible_readings(model, options, rules, attempt.levels);
+  prefer_usual(rules, readings);
   settle(readings);
   for (std::size_t r = 0; r < rules.roles.size(); ++r) {
     const RoleRule& rule = rules.roles[r];
@@ -428,7 +442,9 @@ std::vector<Level> bind_heads(const camd_model& model, const Options& options, c
     if (named != 0 && named != strides.size()) continue;
     for (const bool round_up : {true, false}) {
       Attempt attempt{make_levels(model, strides, rules, round_up, options.fitted_strides), {}};
-      if (!bind_fused(model, options, rules, attempt)) bind_roles(model, options, rules, attempt);
+      // A tensor of classes alone would do for all roles as well, with fewer classes: so roles of their own come first.
+      bind_roles(model, options, rules, attempt);
+      if (!attempt.problems.empty() && bind_fused(model, options, rules, attempt)) attempt.problems.clear();
       if (attempt.problems.empty()) require_equal_levels(model, options, attempt);
       if (attempt.problems.empty()) return attempt.levels;
       if (!best || attempt.problems.size() < best->problems.size()) best = std::move(attempt);

@@ -386,6 +386,8 @@ const std::vector<KnownLayout>& known_layouts() {
            "centerness":"root","fitted_strides":true,"strides":[8,16,32,64,128]})"},
       // Li et al., "Generalized Focal Loss", 2020; open-mmlab/mmdetection, mmdet/models/dense_heads/gfl_head.py
       {"gfl", R"({"layout":"nanodet","anchor_offset":0,"scores":"logits"})"},
+      // PaddlePaddle/PaddleDetection, configs/picodet/_base_/picodet_v2.yml (cell_offset)
+      {"picodet", R"({"layout":"nanodet"})"},
       {"blazeface", R"({"layout":"mediapipe","scores":"logits"})"},
       {"blazepalm", R"({"layout":"mediapipe","scores":"logits"})"},
   };

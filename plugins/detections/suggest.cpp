@@ -44,7 +44,11 @@ constexpr const char* kEfficientdet = "efficientdet";
 constexpr const char* kOdtkRetinanet = "odtk-retinanet";
 // Its shapes are EfficientDet's, and no value tells them apart: the names of its outputs do.
 constexpr const char* kKerascvRetinanet = "kerascv-retinanet";
-constexpr const char* kGfl = "gfl";
+// Of layout `nanodet`, whose they are.
+constexpr const char* kNanodet = "NanoDet";
+constexpr const char* kNanodetPlus = "NanoDet-Plus";
+constexpr const char* kPicodet = "heads of PicoDet";
+constexpr const char* kGfl = "heads of MMDetection's GFL";
 constexpr const char* kBytes = "color: bgr, scale: 1";
 constexpr const char* kStretchedInput = "color: rgb, scale: 0.00392157, resize: stretch";
 constexpr const char* kTopLeftBytes = "color: bgr, scale: 1, position: top_left";
@@ -145,10 +149,10 @@ const std::vector<Form>& forms() {
       {Layout::kSsd, "YOLOv8 to 26", "boxes: centre, relative: false", BoxForm::kCentre, false},
       oriented({Layout::kSsd, "YOLO's oriented boxes", "boxes: centre, relative: false, oriented: true",
                 BoxForm::kCentre, false}),
-      fed({Layout::kNanodet, "NanoDet"}, kNanodetInput),
-      fed({Layout::kNanodet, "NanoDet-Plus", "anchor_offset: 0", BoxForm::kCorners, {}, false, {}, 0.0F},
-          kNanodetInput),
-      named(Layout::kNanodet, kGfl, "heads of MMDetection's GFL", kEfficientdetInput),
+      fed({Layout::kNanodet, kNanodet}, kNanodetInput),
+      fed({Layout::kNanodet, kNanodetPlus, "anchor_offset: 0", BoxForm::kCorners, {}, false, {}, 0.0F}, kNanodetInput),
+      named(Layout::kNanodet, "picodet", kPicodet, kImagenetInput),
+      named(Layout::kNanodet, "gfl", kGfl, kEfficientdetInput),
       fed({Layout::kFastestdet, "FastestDet"}, "color: bgr, scale: 0.00392157, resize: stretch"),
       fed({Layout::kFastestv2, "Yolo-FastestV2"}, "color: bgr, scale: 0.00392157, resize: stretch"),
       fed({Layout::kScrfd, "heads of MMYOLO's RTMDet", "anchors_per_cell: 1", BoxForm::kCorners, {}, false, 1},
@@ -332,10 +336,17 @@ bool has(const std::vector<Fit>& fits, Layout layout, std::optional<int> anchors
 constexpr std::int64_t kMostChosen = 1024;
 constexpr int kPersonKeypoints = 17;  // of COCO
 
-// One tensor with the cells of four strides; YOLOX has three.
-bool is_nanodet_plus(const Fit& fit) {
-  return fit.form->layout == Layout::kNanodet && fit.fused() && fit.decoder->levels().size() == 4;
+// Whose distributions of distances those are. MMDetection's detectors have five strides, NanoDet three; of those with
+// four, NanoDet-Plus puts out one tensor and PicoDet several.
+std::string_view whose_bins(const Fit& fit) {
+  const std::size_t strides = fit.decoder->levels().size();
+  if (strides == 5) return kGfl;
+  if (strides == 4) return fit.fused() ? kNanodetPlus : kPicodet;
+  return kNanodet;
 }
+
+// One tensor with the cells of four strides; YOLOX has three.
+bool is_nanodet_plus(const Fit& fit) { return fit.form->layout == Layout::kNanodet && whose_bins(fit) == kNanodetPlus; }
 
 // Drops what the one tensor of a model speaks against beside its length. Three rows for each cell have an objectness:
 // YOLOv5's kind. YOLOX and its kind export [1,N,5+C], YOLOv8 and its kind [1,4+C,N].
@@ -371,6 +382,8 @@ void drop_unlikely(std::vector<Fit>& fits, const camd_model& model, const Option
       std::any_of(fits.begin(), fits.end(), [](const Fit& fit) { return has_nine_anchors(*fit.form); });
   const bool plus = std::any_of(fits.begin(), fits.end(), is_nanodet_plus);
   const auto unlikely = [&](const Fit& fit) {
+    const bool five = fit.decoder->levels().size() == 5;
+    if (five && fit.form->layout == Layout::kYolox) return true;
     // MMDetection's choice is in two tensors, and no other is.
     if (fit.is_rows() && given.oriented && !fit.form->turned()) return true;
     if (fit.is_rows() && given.keypoints && fit.form->turned()) return true;
@@ -380,13 +393,10 @@ void drop_unlikely(std::vector<Fit>& fits, const camd_model& model, const Option
     if (fit.form->layout == Layout::kFastestv2) return !fastestv2;
     if (fastestv2 && (fit.form->layout == Layout::kYolox || fit.form->layout == Layout::kNanodet)) return true;
     if (nine_anchors && fit.form->layout == Layout::kNanodet) return true;
-    // MMDetection's detectors have five strides, NanoDet three or four.
-    const bool five = fit.decoder->levels().size() == 5;
-    if (fit.form->layout == Layout::kNanodet && (five || fit.form->name[0] != '\0')) {
-      return !five || fit.form->name[0] == '\0';
+    if (fit.form->layout == Layout::kNanodet) {
+      // Rows of three strides are rather YOLOX', unless values tell.
+      return fit.form->of != whose_bins(fit) || (fit.fused() && one && !plus && !with_values);
     }
-    if (fit.form->layout == Layout::kNanodet && fit.fused() && one && !plus) return true;
-    if (fit.form->layout == Layout::kNanodet) return fit.fused() != fit.form->anchor_offset.has_value();
     if (plus && fit.fused() && fit.form->layout == Layout::kYolox) return true;
     if (plus && fit.fused() && fit.form->layout == Layout::kSsd && !with_values) return true;
     // Of five strides the values at a cell are not RTMDet's: TOOD's are corners, VFNet's are distances from elsewhere.

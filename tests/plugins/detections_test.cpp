@@ -281,6 +281,22 @@ TEST_F(Detections, DecodesNanodet) {
   expect_box(found[0], 24, 68, 48, 112);
 }
 
+TEST_F(Detections, DecodesNanodetOfEightyClassesThatNobodyNamed) {
+  FakeModel model(64, 64);
+  for (const std::int64_t stride : {8, 16, 32})
+    model.output("scores" + std::to_string(stride), {1, 64 / stride * 64 / stride, 80});
+  for (const std::int64_t stride : {8, 16, 32})
+    model.output("bins" + std::to_string(stride), {1, 64 / stride * 64 / stride, 32});
+  ASSERT_TRUE(start(model, R"({"layout":"nanodet"})")) << error_;
+  const std::int64_t cell = 1 * 4 + 2;  // stride 16: point 40, 24
+  at(model.outputs[1], cell, 79) = 0.6F;
+  for (int side = 0; side < 4; ++side) at(model.outputs[4], cell, side * 8 + 1) = 50.0F;  // 16 pixels
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].class_id, 79);
+  expect_box(found[0], 24, 8, 32, 32);
+}
+
 TEST_F(Detections, DecodesNanodetPlusFromOneTensor) {
   FakeModel model(64, 64);
   model.output("output", {1, 64 + 16 + 4 + 1, 2 + 32});

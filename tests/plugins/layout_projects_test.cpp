@@ -35,6 +35,44 @@ TEST(LayoutSuggestions, NameNanodetPlusWhichHasFourStridesWhereYoloxHasThree) {
   EXPECT_THAT(by_values(logits), ElementsAre("layout: nanodet, anchor_offset: 0, scores: logits"));
 }
 
+// Scores of eighty classes and four times eight bins, each in a tensor of its own, of 3 or 4 strides.
+FakeModel bins(int strides) {
+  std::vector<Filled> outputs;
+  for (const bool scores : {true, false}) {
+    for (std::int64_t i = 0, cells = 16; i < strides; ++i, cells /= 2)
+      outputs.push_back({"output" + std::to_string(outputs.size()),
+                         {1, cells * cells, scores ? 80 : 32},
+                         scores ? 0.0F : -3.0F,
+                         scores ? 1.0F : 3.0F});
+  }
+  return model_of(128, outputs);
+}
+
+TEST(LayoutSuggestions, NameNanodetWhoseClassesAreAsManyAsOtherNetworksValuesInAll) {
+  FakeModel model = bins(3);
+  EXPECT_THAT(by_shape(model), ElementsAre("layout: nanodet"));
+  EXPECT_THAT(by_values(model), ElementsAre("layout: nanodet"));
+}
+
+TEST(LayoutSuggestions, NamePicodetByFourStridesWhereNanodetHasThree) {
+  FakeModel model = bins(4);
+  EXPECT_THAT(by_shape(model), ElementsAre("layout: picodet"));
+  EXPECT_THAT(by_values(model), ElementsAre("layout: picodet"));
+  const OutputValues values = values_of(model);
+  EXPECT_EQ(suggest_layouts(model.model(), "{}", &values).front().input,
+            "color: rgb, mean: [123.675, 116.28, 103.53], scale: [0.0171248, 0.0175070, 0.0174292], resize: stretch");
+}
+
+TEST(LayoutSuggestions, NameNanodetByTheValuesOfRowsThatAreYoloxsByShape) {
+  FakeModel model(96, 96);
+  FakeTensor& rows = model.output("output", {1, 144 + 36 + 9, 80 + 32});
+  Random random;
+  for (std::int64_t i = 0; i < 189; ++i) {
+    for (std::int64_t k = 0; k < 112; ++k) at(rows, i, k) = k < 80 ? random.from(0, 1) : random.from(-3, 3);
+  }
+  EXPECT_THAT(by_values(model), ElementsAre("layout: nanodet"));
+}
+
 // Nine boxes in each cell of five levels; scores from `low` to `high`.
 FakeModel nine_anchors(float low, float high, const std::string& classes = "class_", const std::string& box = "box_") {
   std::vector<Filled> outputs;
