@@ -1,4 +1,5 @@
-// Families of LibreYOLO (1.6, libreyolo/validation/preprocessors.py and the families' utils.py).
+// Families of LibreYOLO (1.6, libreyolo/validation/preprocessors.py and the families' utils.py), and YOLOs of
+// Ultralytics.
 #include "pipeline/run/fed_as.hpp"
 
 #include <algorithm>
@@ -57,6 +58,9 @@ const std::map<std::string_view, std::string_view>& families() {
 }  // namespace
 
 std::string fed_as(const std::map<std::string, std::string>& metadata) {
+  // Ultralytics' RT-DETR has "Ultralytics RTDETR-l model ...".
+  const auto description = metadata.find("description");
+  if (description != metadata.end() && description->second.starts_with("Ultralytics YOLO")) return std::string(kPlain);
   const auto family = metadata.find("model_family");
   if (family == metadata.end()) return {};
   const auto known = families().find(family->second);

@@ -123,6 +123,19 @@ TEST_F(ProposedCard, FeedsPicturesAsTheExportersFamilyIsFed) {
   }
 }
 
+// Boxes in parts of the picture are usually those of DETRs, which are fed with stretched pictures.
+TEST_F(ProposedCard, FeedsWhatUltralyticsCallsAYoloWithALetterbox) {
+  for (const auto& [description, input] :
+       {std::tuple{"Ultralytics YOLO26n model trained on data.yaml", "color: rgb, scale: 0.00392157"},
+        {"Ultralytics RTDETR-l model", "color: rgb, scale: 0.00392157, resize: stretch"}}) {
+    config::Config c =
+        config(with_metadata(with_names(yolov8({1, 1, 0.3F, 0.3F, 1, 1, 1})), {{"description", description}}), "", "");
+    const auto proposal = Proposer().complete(c);
+    ASSERT_TRUE(proposal);
+    EXPECT_THAT(proposal->card, HasSubstr("input: {" + std::string(input) + "}\n"));
+  }
+}
+
 // As torchvision's SSD, RetinaNet and FCOS.
 OnnxBuilder lists_without_names(const infer::Shape& of_boxes = {2, 4}) {
   OnnxBuilder b;
