@@ -106,7 +106,7 @@ HeadRules usual_rules(const Options& options, std::vector<int> anchors) {
   rules.roles.push_back({Role::kBox, {4}, 1, true, 4});
   if (options.centerness != Centerness::kNone) rules.roles.push_back({Role::kObj, {1}, 1, true, 1});
   if (options.keypoints.value_or(1) > 0) {
-    RoleRule kps{Role::kKps, {}, 2, false, 2};
+    RoleRule kps{Role::kKps, {}, 2, false, 2, {10}};  // five points of a face
     if (options.keypoints) {
       kps.channels = {2 * *options.keypoints};
       kps.required = true;

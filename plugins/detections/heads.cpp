@@ -149,8 +149,8 @@ bool bind_fused(const camd_model& model, const Options& options, const HeadRules
     std::optional<std::size_t> open;
     for (std::size_t i = 0; i < rules.fused.size(); ++i) {
       const RoleRule& rule = rule_of(rules.fused[i]);
-      const bool usual = several_vary && rule.usual != 0;
-      counts.push_back(rule.channels.size() == 1 ? rule.channels[0] : usual ? rule.usual : 0);
+      const bool usual = several_vary && !rule.usual.empty();
+      counts.push_back(rule.channels.size() == 1 ? rule.channels[0] : usual ? rule.usual.front() : 0);
       if (rule.channels.size() == 1 || usual) continue;
       if (open) return std::nullopt;
       open = i;
@@ -233,7 +233,10 @@ std::vector<Reading> possible_readings(const camd_model& model, const Options& o
 
 // Of several outputs that could be a role, those with as many values as usual are likelier than others.
 void prefer_usual(const HeadRules& rules, std::vector<Reading>& readings) {
-  const auto usual = [&](const Reading& r) { return r.heads.front().channels == rules.roles[r.rule].usual; };
+  const auto usual = [&](const Reading& r) {
+    const std::vector<int>& counts = rules.roles[r.rule].usual;
+    return std::find(counts.begin(), counts.end(), r.heads.front().channels) != counts.end();
+  };
   const std::vector<Reading> all = readings;
   const auto outdone = [&](const Reading& r) {
     return !usual(r) && std::any_of(all.begin(), all.end(), [&](const Reading& other) {

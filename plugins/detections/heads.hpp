@@ -53,7 +53,8 @@ struct RoleRule {
   int multiple_of = 1;        // and a multiple of this
   bool required = true;
   int least = 1;  // fewest channels of an anchor
-  int usual = 0;  // channels where nothing else tells, as in one tensor of several roles that may vary; 0: any
+  // Channels where nothing else tells; the first where one tensor holds several roles that may vary. Empty: any.
+  std::vector<int> usual{};
 };
 
 struct HeadRules {

@@ -106,7 +106,8 @@ std::unique_ptr<Decoder> make_anchors(const camd_model& model, const Options& op
                                 " strides: one list per stride is needed");
   }
   auto levels = bind_heads(model, options, usual_rules(options, per_cell));
-  Scores scores(options, levels.front().head(Role::kCls).channels, false);
+  // RetinaFace's scores are the softmax over the background and a face.
+  Scores scores(options, levels.front().head(Role::kCls).channels, options.anchors.empty());
   return std::make_unique<Anchors>(std::move(levels), std::move(scores), options, std::move(anchors),
                                    static_cast<float>(model.input.shape[3]), static_cast<float>(model.input.shape[2]));
 }

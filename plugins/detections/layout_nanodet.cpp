@@ -49,8 +49,8 @@ std::unique_ptr<Decoder> make_nanodet(const camd_model& model, const Options& op
   without_keypoints.background = false;
   HeadRules rules = usual_rules(without_keypoints, {1});
   // Four times the number of bins, two at least. One tensor does not tell where its classes end: without `classes`
-  // there are eight bins, as in all of NanoDet's configurations (reg_max: 7).
-  rules.roles[1] = {Role::kBox, {}, 4, true, 8, 32};
+  // there are eight bins, as in NanoDet-m and NanoDet-Plus (reg_max: 7). YOLOv8 has sixteen.
+  rules.roles[1] = {Role::kBox, {}, 4, true, 8, {32, 64}};
   rules.fused = {Role::kCls, Role::kBox};  // NanoDet-Plus
   auto levels = bind_heads(model, options, rules);
   Scores scores(without_keypoints, levels.front().head(Role::kCls).channels, false);

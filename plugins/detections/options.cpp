@@ -386,6 +386,10 @@ const std::vector<KnownLayout>& known_layouts() {
            "centerness":"root","fitted_strides":true,"strides":[8,16,32,64,128]})"},
       // Li et al., "Generalized Focal Loss", 2020; open-mmlab/mmdetection, mmdet/models/dense_heads/gfl_head.py
       {"gfl", R"({"layout":"nanodet","anchor_offset":0,"scores":"logits"})"},
+      // deepinsight/insightface, RetinaFace: the wider anchor of a stride first, and a cell's anchors around its pixels
+      {"insightface-retinaface",
+       R"({"layout":"anchors","background":true,"strides":[8,16,32],"anchors":[[32,16],[128,64],[512,256]],
+           "anchor_offset":0,"anchor_shift":7.5,"variances":[1,1]})"},
       // PaddlePaddle/PaddleDetection, configs/picodet/_base_/picodet_v2.yml (cell_offset)
       {"picodet", R"({"layout":"nanodet"})"},
       {"blazeface", R"({"layout":"mediapipe","scores":"logits"})"},

@@ -48,6 +48,10 @@ constexpr const char* kKerascvRetinanet = "kerascv-retinanet";
 constexpr const char* kNanodet = "NanoDet";
 constexpr const char* kNanodetPlus = "NanoDet-Plus";
 constexpr const char* kPicodet = "heads of PicoDet";
+constexpr const char* kInsightface = "insightface-retinaface";
+// PyTorch's RetinaFaces, which put out one list of all strides.
+constexpr const char* kRetinafaceListInput = "color: bgr, mean: [104, 117, 123], scale: 1";
+constexpr const char* kYolov8Heads = "heads of YOLOv8 to 12";
 constexpr const char* kGfl = "heads of MMDetection's GFL";
 constexpr const char* kBytes = "color: bgr, scale: 1";
 constexpr const char* kStretchedInput = "color: rgb, scale: 0.00392157, resize: stretch";
@@ -101,6 +105,7 @@ const std::vector<Form>& forms() {
   using V = RowValue;
   static const std::vector<Form> kForms = {
       fed({Layout::kAnchors, "RetinaFace and its kind"}, "color: rgb, scale: 1"),
+      named(Layout::kAnchors, kInsightface, "RetinaFace by InsightFace", "color: rgb, scale: 1"),
       fed({Layout::kScrfd, "SCRFD"}, "color: rgb, mean: [127.5, 127.5, 127.5], scale: 0.0078125"),
       fed({Layout::kYunet, "YuNet"}, kBytes),
       fed({Layout::kYolox, "YOLOX"}, kTopLeftBytes),
@@ -144,6 +149,7 @@ const std::vector<Form>& forms() {
           "color: rgb, mean: [127, 127, 127], scale: 0.0078125, resize: stretch"),
       {Layout::kSsd, "YOLO-NAS, PP-YOLOE", "relative: false", BoxForm::kCorners, false},
       named(Layout::kSsd, "fcos", "FCOS by LibreYOLO", kEfficientdetInput),
+      {Layout::kSsd, "Keras' YOLOv3", "boxes: corners_yx, relative: false", BoxForm::kCornersYx, false},
       fed({Layout::kSsd, "DETR; YOLOv8 to 26 in parts of the picture", "boxes: centre", BoxForm::kCentre},
           kStretchedInput),
       {Layout::kSsd, "YOLOv8 to 26", "boxes: centre, relative: false", BoxForm::kCentre, false},
@@ -153,6 +159,7 @@ const std::vector<Form>& forms() {
       fed({Layout::kNanodet, kNanodetPlus, "anchor_offset: 0", BoxForm::kCorners, {}, false, {}, 0.0F}, kNanodetInput),
       named(Layout::kNanodet, "picodet", kPicodet, kImagenetInput),
       named(Layout::kNanodet, "gfl", kGfl, kEfficientdetInput),
+      {Layout::kNanodet, kYolov8Heads},
       fed({Layout::kFastestdet, "FastestDet"}, "color: bgr, scale: 0.00392157, resize: stretch"),
       fed({Layout::kFastestv2, "Yolo-FastestV2"}, "color: bgr, scale: 0.00392157, resize: stretch"),
       fed({Layout::kScrfd, "heads of MMYOLO's RTMDet", "anchors_per_cell: 1", BoxForm::kCorners, {}, false, 1},
@@ -247,13 +254,19 @@ struct Fit {
 };
 
 // Nine anchors in each cell of five strides.
-bool has_nine_anchors(const Form& form) {
-  return form.layout == Layout::kAnchors && form.name[0] != '\0' && form.name != std::string_view("mmdet-atss");
+bool has_nine_anchors(const Fit& fit) {
+  return fit.form->layout == Layout::kAnchors && fit.decoder->levels().front().anchors == 9;
+}
+
+// As RetinaFace of MXNet has it. PyTorch's has lists.
+bool has_maps_with_background(const Fit& fit) {
+  return fit.in_maps() && fit.channels_first() && fit.decoder->scores().background();
 }
 
 // NVIDIA's RetinaNet puts out probabilities, a map for each stride. The others of nine anchors put out logits, or one
-// list of all.
+// list of all. FastestDet's graph has the sigmoid and the softmax.
 bool has_right_scores(const Fit& fit, ScoreForm scores) {
+  if (fit.form->layout == Layout::kFastestdet) return scores == ScoreForm::kProbability;
   return fit.form->name != std::string_view(kOdtkRetinanet) || (scores == ScoreForm::kProbability && fit.in_maps());
 }
 
@@ -336,10 +349,11 @@ bool has(const std::vector<Fit>& fits, Layout layout, std::optional<int> anchors
 constexpr std::int64_t kMostChosen = 1024;
 constexpr int kPersonKeypoints = 17;  // of COCO
 
-// Whose distributions of distances those are. MMDetection's detectors have five strides, NanoDet three; of those with
-// four, NanoDet-Plus puts out one tensor and PicoDet several.
+// Whose distributions of distances those are. YOLOv8 has sixteen bins. Of others MMDetection's detectors have five
+// strides, NanoDet three; of those with four, NanoDet-Plus puts out one tensor and PicoDet several.
 std::string_view whose_bins(const Fit& fit) {
   const std::size_t strides = fit.decoder->levels().size();
+  if (fit.decoder->levels().front().head(Role::kBox).channels == 4 * 16) return kYolov8Heads;
   if (strides == 5) return kGfl;
   if (strides == 4) return fit.fused() ? kNanodetPlus : kPicodet;
   return kNanodet;
@@ -347,6 +361,13 @@ std::string_view whose_bins(const Fit& fit) {
 
 // One tensor with the cells of four strides; YOLOX has three.
 bool is_nanodet_plus(const Fit& fit) { return fit.form->layout == Layout::kNanodet && whose_bins(fit) == kNanodetPlus; }
+
+// Keras' YOLOv3, as ONNX' collection has it (`yolov3-10.onnx`, `tiny-yolov3-11.onnx`): values do not tell x from y.
+bool puts_y_first(const camd_model& model) {
+  return std::any_of(model.outputs, model.outputs + model.output_count, [](const camd_tensor_spec& output) {
+    return std::string_view(output.name).starts_with("yolonms_layer");
+  });
+}
 
 // Drops what the one tensor of a model speaks against beside its length. Three rows for each cell have an objectness:
 // YOLOv5's kind. YOLOX and its kind export [1,N,5+C], YOLOv8 and its kind [1,4+C,N].
@@ -378,12 +399,23 @@ void drop_unlikely(std::vector<Fit>& fits, const camd_model& model, const Option
   const bool fastestv2 = std::any_of(fits.begin(), fits.end(), [](const Fit& fit) {
     return fit.form->layout == Layout::kFastestv2 && !(fit.fused() && fit.channels_first());
   });
-  const bool nine_anchors =
-      std::any_of(fits.begin(), fits.end(), [](const Fit& fit) { return has_nine_anchors(*fit.form); });
+  const bool nine_anchors = std::any_of(fits.begin(), fits.end(), has_nine_anchors);
   const bool plus = std::any_of(fits.begin(), fits.end(), is_nanodet_plus);
+  const bool keras = puts_y_first(model);
+  // Tensors of four values are rather boxes than classes beside bins.
+  const auto takes_boxes_for_classes = [&](const Fit& fit) {
+    return std::any_of(fits.begin(), fits.end(), [&](const Fit& other) {
+      return other.form->layout != Layout::kNanodet && other.decoder->levels().front().head(Role::kBox).output ==
+                                                           fit.decoder->levels().front().head(Role::kCls).output;
+    });
+  };
   const auto unlikely = [&](const Fit& fit) {
     const bool five = fit.decoder->levels().size() == 5;
-    if (five && fit.form->layout == Layout::kYolox) return true;
+    // Three boxes of a cell in maps of each stride are not decoded.
+    if (fit.form->layout == Layout::kYolox && (five || (three && fit.in_maps()))) return true;
+    if (fit.form->name == std::string_view(kInsightface)) return !has_maps_with_background(fit);
+    const bool y_first = fit.form->boxes == BoxForm::kCornersYx;
+    if (fit.form->layout == Layout::kSsd && y_first != (keras && !fit.fused())) return true;
     // MMDetection's choice is in two tensors, and no other is.
     if (fit.is_rows() && given.oriented && !fit.form->turned()) return true;
     if (fit.is_rows() && given.keypoints && fit.form->turned()) return true;
@@ -394,8 +426,9 @@ void drop_unlikely(std::vector<Fit>& fits, const camd_model& model, const Option
     if (fastestv2 && (fit.form->layout == Layout::kYolox || fit.form->layout == Layout::kNanodet)) return true;
     if (nine_anchors && fit.form->layout == Layout::kNanodet) return true;
     if (fit.form->layout == Layout::kNanodet) {
-      // Rows of three strides are rather YOLOX', unless values tell.
-      return fit.form->of != whose_bins(fit) || (fit.fused() && one && !plus && !with_values);
+      if (fit.form->of != whose_bins(fit) || (!fit.fused() && takes_boxes_for_classes(fit))) return true;
+      // What has bins in the tensor of the classes has all strides in one, and is rather YOLOX', unless values tell.
+      return fit.fused() && (fit.channels_first() || fit.in_maps() || (one && !plus && !with_values));
     }
     if (plus && fit.fused() && fit.form->layout == Layout::kYolox) return true;
     if (plus && fit.fused() && fit.form->layout == Layout::kSsd && !with_values) return true;
@@ -421,12 +454,14 @@ bool is_usual(const Fit& fit, bool objectness, bool turned, bool queries) {
   switch (form.layout) {
     case Layout::kSsd:
       if (fit.is_fcos()) return false;
-      if (!fit.fused()) return queries || (form.boxes == BoxForm::kCorners && !form.relative);
+      if (!fit.fused() && form.boxes == BoxForm::kCorners) return queries || !form.relative;
+      if (!fit.fused()) return queries || form.boxes == BoxForm::kCornersYx;
       return form.boxes == BoxForm::kCentre && form.relative == false && !(objectness && !fit.channels_first());
     case Layout::kYolox: return !form.keypoints && (form.anchors_per_cell || !form.decoded);
     case Layout::kRows: return form.row.size() != 6 && !form.relative;
     case Layout::kScrfd: return !form.decoded;
-    case Layout::kAnchors: return form.name != std::string_view(kOdtkRetinanet);
+    case Layout::kAnchors:
+      return form.name != std::string_view(kOdtkRetinanet) && form.name != std::string_view(kInsightface);
     default: return true;
   }
 }
@@ -453,7 +488,8 @@ std::string background_keys(const Fit& fit, const Options& given, Background see
 // Whether the first class is taken for the background, which nobody has said, and hardly any box is background by it.
 bool misses_first_class(const Decoder& decoder, const Options& options, const TensorSet& tensors) {
   constexpr float kFewBoxes = 0.2F;
-  return options.layout == Layout::kSsd && options.anchors.empty() && options.classes.empty() && !options.background &&
+  const bool takes_first = options.layout == Layout::kSsd || options.layout == Layout::kAnchors;
+  return takes_first && options.anchors.empty() && options.classes.empty() && !options.background &&
          options.scores != ScoreForm::kPercent && decoder.scores().background() &&
          background_of(decoder, tensors, options.scores, kFewBoxes) != Background::kFirst;
 }
@@ -486,6 +522,20 @@ std::string lists_without_names(const camd_model& model) {
          a + "\", cls: \"" + b + "\"}} where \"" + a + "\" holds the scores, or the other way round";
 }
 
+// Maps of several strides with as many values a cell each: [1,k,h,w], [1,h,w,k] or, of several boxes a cell,
+// [1,a,h,w,k].
+bool are_whole_maps(const camd_model& model) {
+  constexpr std::int64_t kLeast = 6;  // box, objectness and a class
+  const auto same = [&](int ndim, int axis) {
+    const std::int64_t values =
+        model.output_count < 2 || model.outputs[0].ndim != ndim ? 0 : model.outputs[0].shape[axis];
+    return values >= kLeast && std::all_of(model.outputs, model.outputs + model.output_count, [&](const auto& output) {
+             return output.ndim == ndim && output.shape[0] == 1 && output.shape[axis] == values;
+           });
+  };
+  return same(4, 1) || same(4, 3) || same(5, 4);
+}
+
 }  // namespace
 
 std::vector<LayoutSuggestion> fitting_layouts(const camd_model& model, const Options& options,
@@ -501,6 +551,8 @@ std::vector<LayoutSuggestion> fitting_layouts(const camd_model& model, const Opt
     ScoreForm scores = ScoreForm::kProbability;
     std::string more;
     const char* input = fit.form->input;
+    if (fit.form->layout == Layout::kAnchors && fit.form->name[0] == '\0' && !fit.in_maps())
+      input = kRetinafaceListInput;
     if (values == nullptr) {
       if (!is_usual(fit, objectness, options.oriented, has_query_names(*fit.decoder, model))) continue;
     } else {
@@ -516,6 +568,12 @@ std::vector<LayoutSuggestion> fitting_layouts(const camd_model& model, const Opt
       if (objection(*fit.decoder, tried, model, *tensors, kFew)) continue;
       const Background background = background_of(*fit.decoder, *tensors, scores);
       more = background_keys(fit, options, background);
+      if (fit.form->layout == Layout::kAnchors && has_maps_with_background(fit)) {
+        // Two classes in maps have the shape of a background and faces.
+        const bool faces = background == Background::kFirst;
+        if (faces != (fit.form->name == std::string_view(kInsightface))) continue;
+        if (!faces && !options.background) more = ", background: false";
+      }
       if (fit.is_map()) {
         if (!is_map_of_objects(fit, options, *tensors, scores)) continue;
         if (scores == ScoreForm::kLogits) input = kFomoLogitsInput;
@@ -566,6 +624,11 @@ std::string suggestion_text(const camd_model& model, const std::vector<LayoutSug
            ", look like boxes that its graph has not decoded, and nothing in the file tells whose rules they follow: "
            "set `layout` to that of the project which trained it, one of " +
            joined(words);
+  }
+  if (are_whole_maps(model)) {
+    return "the model's outputs, " + describe_outputs(model) +
+           ", look like boxes that its graph has not decoded, and camd knows no layout of such maps: export the model "
+           "with its own decoding";
   }
   std::vector<Fit> fits = fits_by_shape(model, Options{});
   drop_unlikely(fits, model, Options{}, values != nullptr);

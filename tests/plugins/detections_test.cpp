@@ -262,6 +262,23 @@ TEST_F(Detections, DecodesBoxesAndClassesInOneTransposedTensor) {
   expect_box(found[0], 25, 16, 10, 8);
 }
 
+TEST_F(Detections, TakesTheFirstOfRetinafacesScoresForTheBackgroundWhereNoClassesAreNamed) {
+  FakeModel model(64, 64);
+  model.output("output0", {1, 168, 4});
+  FakeTensor& scores = model.output("586", {1, 168, 2});
+  model.output("585", {1, 168, 10});
+  for (std::int64_t i = 0; i < 168; ++i) at(scores, i, 0) = 0.99F;
+  const std::int64_t anchor = std::int64_t{2} * (64 + 1 * 4 + 2);  // stride 16: centre 40, 24, side 64
+  at(scores, anchor, 0) = 0.2F;
+  at(scores, anchor, 1) = 0.8F;
+  ASSERT_TRUE(start(model, R"({"layout":"anchors"})")) << error_;
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].class_id, 0);
+  EXPECT_FLOAT_EQ(found[0].score, 0.8F);
+  EXPECT_EQ(found[0].keypoint_count, 5);
+}
+
 TEST_F(Detections, DecodesNanodet) {
   FakeModel model(64, 64);
   for (const std::int64_t stride : {8, 16, 32})

@@ -386,7 +386,7 @@ TEST(LayoutSuggestions, TellChosenBoxesInPartsOfThePictureFromThoseInPixels) {
 TEST(LayoutSuggestions, TellScrfdFromAnchorsByTheSignOfItsDistances) {
   FakeModel s = scrfd(), marks = filled(marker("{}"), "cls");
   EXPECT_THAT(by_values(s), ::testing::Contains("layout: scrfd"));
-  EXPECT_THAT(by_values(marks), ElementsAre("layout: anchors"));
+  EXPECT_THAT(by_values(marks), ElementsAre("layout: anchors, background: false"));
 }
 
 // YOLOv8-pose: between what is read as classes stand keypoints in pixels.

@@ -73,6 +73,106 @@ TEST(LayoutSuggestions, NameNanodetByTheValuesOfRowsThatAreYoloxsByShape) {
   EXPECT_THAT(by_values(model), ElementsAre("layout: nanodet"));
 }
 
+// Scores and distributions of sixteen bins, as YOLOv8's network has them before its graph decodes them.
+TEST(LayoutSuggestions, FeedHeadsOfSixteenBinsAsYolov8) {
+  FakeModel model = model_of(64, {{"1", {1, 64, 8, 8}, -3, 3},
+                                  {"2", {1, 80, 8, 8}, -9, 1},
+                                  {"3", {1, 64, 4, 4}, -3, 3},
+                                  {"4", {1, 80, 4, 4}, -9, 1},
+                                  {"5", {1, 64, 2, 2}, -3, 3},
+                                  {"6", {1, 80, 2, 2}, -9, 1}});
+  EXPECT_THAT(by_shape(model), ElementsAre("layout: nanodet"));
+  EXPECT_THAT(by_values(model), ElementsAre("layout: nanodet, scores: logits"));
+  const OutputValues values = values_of(model);
+  EXPECT_EQ(suggest_layouts(model.model(), "{}", &values).front().input, "color: rgb, scale: 0.00392157");
+}
+
+// [1,k,h,w] of three strides.
+FakeModel maps(std::int64_t values, float low, float high) {
+  return model_of(
+      64,
+      {{"1", {1, values, 8, 8}, low, high}, {"2", {1, values, 4, 4}, low, high}, {"3", {1, values, 2, 2}, low, high}});
+}
+
+TEST(LayoutSuggestions, AreNoneForMapsOfSeveralBoxesThatTheGraphHasNotDecoded) {
+  for (const float low : {-5.0F, 0.0F}) {
+    FakeModel yolov5 = maps(255, low, 1), yolov8 = maps(144, low, 1);
+    EXPECT_THAT(by_shape(yolov5), IsEmpty());
+    EXPECT_THAT(by_values(yolov5), IsEmpty());
+    EXPECT_THAT(by_values(yolov8), IsEmpty());
+  }
+  FakeModel yolov5 = maps(255, -5, 1);
+  EXPECT_EQ(suggestion_text(yolov5.model(), {}, nullptr),
+            "the model's outputs, 1 [1,255,8,8], 2 [1,255,4,4], 3 [1,255,2,2], look like boxes that its graph has not "
+            "decoded, and camd knows no layout of such maps: export the model with its own decoding");
+  FakeModel apart = model_of(64, {{"1", {1, 3, 8, 8, 85}, -5, 1}, {"2", {1, 3, 4, 4, 85}, -5, 1}});
+  EXPECT_THAT(suggestion_text(apart.model(), {}, nullptr), EndsWith("export the model with its own decoding"));
+}
+
+TEST(LayoutSuggestions, AreNoneForOneMapOfLogitsWhichFastestdetHasNot) {
+  FakeModel model = model_of(416, {{"grid", {1, 125, 13, 13}, -5, 5}});  // Tiny YOLOv2's five boxes a cell
+  EXPECT_THAT(by_values(model), IsEmpty());
+}
+
+TEST(LayoutSuggestions, NameKerasYolov3WhoseBoxesBeginWithY) {
+  FakeModel model(416, 416);
+  FakeTensor& boxes = model.output("yolonms_layer_1/ExpandDims_1:0", {1, 300, 4});
+  FakeTensor& scores = model.output("yolonms_layer_1/ExpandDims_3:0", {1, 80, 300});
+  Random random;
+  for (std::int64_t i = 0; i < 300; ++i) {
+    for (std::int64_t k = 0; k < 4; ++k) at(boxes, i, k) = random.from(0, 200) + (k < 2 ? 0.0F : 200.0F);
+  }
+  for (float& score : scores.values) score = random.from(0, 1);
+  EXPECT_THAT(by_shape(model), ElementsAre("layout: ssd, boxes: corners_yx, relative: false"));
+  EXPECT_THAT(by_values(model), ElementsAre("layout: ssd, boxes: corners_yx, relative: false, background: false"));
+}
+
+// Background and faces of two anchors in maps of three strides; with `shares` both of an anchor add up to 1.
+FakeModel face_maps(bool shares) {
+  std::vector<Filled> outputs;
+  for (const std::int64_t n : {8, 4, 2}) {
+    const std::string stride = std::to_string(64 / n);
+    outputs.push_back({"face_rpn_cls_prob_reshape_stride" + stride, {1, 4, n, n}, 0, 0.4F});
+    outputs.push_back({"face_rpn_bbox_pred_stride" + stride, {1, 8, n, n}, -0.2F, 0.2F});
+    outputs.push_back({"face_rpn_landmark_pred_stride" + stride, {1, 20, n, n}, -0.2F, 0.2F});
+  }
+  FakeModel model = model_of(64, outputs);
+  for (std::size_t i = 0; shares && i < 9; i += 3) {
+    std::vector<float>& scores = model.outputs[i].values;
+    const std::size_t half = scores.size() / 2;
+    for (std::size_t k = 0; k < half; ++k) scores[k] = 1.0F - scores[half + k];
+  }
+  return model;
+}
+
+TEST(LayoutSuggestions, TellInsightfacesRetinafaceByMapsWithABackground) {
+  FakeModel faces = face_maps(true), classes = face_maps(false);
+  EXPECT_THAT(by_values(faces), ElementsAre("layout: insightface-retinaface"));
+  EXPECT_THAT(by_values(faces, R"({"classes":["face"]})"), ElementsAre("layout: insightface-retinaface"));
+  EXPECT_THAT(by_values(classes), ElementsAre("layout: anchors, background: false"));
+  EXPECT_EQ(doubt(classes, R"({"layout":"anchors"})"),
+            "layout 'anchors' does not read this model: on a picture of noise its first class is not the background, "
+            "which it is taken for; set {layout: anchors, background: false}");
+}
+
+TEST(LayoutSuggestions, TellBoxesFromTheClassesOfNanodetWhereNoNameTellsThem) {
+  FakeModel rtmdet = model_of(64, {{"1", {1, 80, 8, 8}, -9, 1},
+                                   {"2", {1, 80, 4, 4}, -9, 1},
+                                   {"3", {1, 80, 2, 2}, -9, 1},
+                                   {"4", {1, 4, 8, 8}, 1, 20},
+                                   {"5", {1, 4, 4, 4}, 1, 20},
+                                   {"6", {1, 4, 2, 2}, 1, 20}});
+  EXPECT_THAT(by_values(rtmdet), ElementsAre("layout: scrfd, anchors_per_cell: 1, decoded: true, scores: logits"));
+}
+
+TEST(LayoutSuggestions, FeedRetinafaceOfPytorchWithTheMeanThatItWasTrainedWith) {
+  FakeModel model =
+      model_of(64, {{"output0", {1, 168, 4}, -1, 1}, {"586", {1, 168, 2}, 0, 1}, {"585", {1, 168, 10}, -1, 1}});
+  const OutputValues values = values_of(model);
+  ASSERT_THAT(by_values(model), ElementsAre("layout: anchors"));
+  EXPECT_EQ(suggest_layouts(model.model(), "{}", &values).front().input, "color: bgr, mean: [104, 117, 123], scale: 1");
+}
+
 // Nine boxes in each cell of five levels; scores from `low` to `high`.
 FakeModel nine_anchors(float low, float high, const std::string& classes = "class_", const std::string& box = "box_") {
   std::vector<Filled> outputs;
