@@ -1,0 +1,63 @@
+// The ways to read outputs that published detectors have.
+//
+// Threads: [any].
+// Invariants: texts are literals.
+#pragma once
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "plugins/detections/options.hpp"
+
+namespace camd::plugins {
+
+// A way to read outputs that published detectors have.
+struct Form {
+  Layout layout;
+  const char* of = "";    // whose outputs look so
+  const char* keys = "";  // beside `layout`, as a user writes them
+  BoxForm boxes = BoxForm::kCorners;
+  std::optional<bool> relative{};
+  bool decoded = false;
+  std::optional<int> anchors_per_cell{};
+  std::optional<float> anchor_offset{};
+  std::optional<int> keypoints{};
+  std::vector<RowValue> row{};
+  const char* input = "color: rgb, scale: 0.00392157";  // how such detectors are fed
+  const char* name = "";                                // of known_layouts(), which then says all the rest
+  bool oriented = false;                                // an angle behind the classes
+  bool told = false;  // only where names tell whose it is: shapes and values are those of other projects as well
+
+  // Boxes that are turned.
+  [[nodiscard]] bool turned() const {
+    return oriented || std::find(row.begin(), row.end(), RowValue::kAngle) != row.end();
+  }
+};
+
+// LibreYOLO's FOMO, which leaves the softmax to others; Edge Impulse's, which does not, takes 0 to 1.
+inline constexpr const char* kFomoLogitsInput =
+    "color: rgb, mean: [127.5, 127.5, 127.5], scale: 0.00784314, resize: stretch";
+inline constexpr const char* kOdtkRetinanet = "odtk-retinanet";
+// Its shapes are EfficientDet's, and no value tells them apart: the names of its outputs do.
+inline constexpr const char* kKerascvRetinanet = "kerascv-retinanet";
+// Of layout `nanodet`, whose they are.
+inline constexpr const char* kNanodet = "NanoDet";
+inline constexpr const char* kNanodetPlus = "NanoDet-Plus";
+inline constexpr const char* kPicodet = "heads of PicoDet";
+inline constexpr const char* kYolov8Heads = "heads of YOLOv8 to 12";
+inline constexpr const char* kGfl = "heads of MMDetection's GFL";
+
+inline constexpr const char* kInsightface = "insightface-retinaface";
+// PyTorch's RetinaFaces, which put out one list of all strides.
+inline constexpr const char* kRetinafaceListInput = "color: bgr, mean: [104, 117, 123], scale: 1";
+inline constexpr const char* kStretchedInput = "color: rgb, scale: 0.00392157, resize: stretch";
+
+// Facebook's DETR and what came of it: trained on pixels that are scaled as ImageNet's.
+inline constexpr const char* kImagenetInput =
+    "color: rgb, mean: [123.675, 116.28, 103.53], scale: [0.0171248, 0.0175070, 0.0174292], resize: stretch";
+
+// All of them, the likelier one of two first.
+[[nodiscard]] const std::vector<Form>& forms();
+
+}  // namespace camd::plugins
