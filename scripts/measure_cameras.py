@@ -3,7 +3,7 @@
 
 usage: measure_cameras.py --clip FILE|--rtsp PROGRAM|--test [--model FILE] [--camd PATH] [--cameras N,N,...]
                           [--decode auto|gpu|cpu] [--device NAME,...] [--each] [--transfer MODE] [--seconds S]
-                          [--settle S] [--size WxH] [--fps N] [--as-fast] [--instances MODE] [--stages] [--threads] [--slow MS]
+                          [--settle S] [--size WxH] [--fps N] [--as-fast] [--period P] [--instances MODE] [--stages] [--threads] [--slow MS]
 
   --clip FILE      a video file; every camera plays it in real time, again and again
   --rtsp PROGRAM   instead: camd_rtsp_server, which every camera is connected to over TCP; its pictures are H.264
@@ -21,6 +21,7 @@ usage: measure_cameras.py --clip FILE|--rtsp PROGRAM|--test [--model FILE] [--ca
   --transfer MODE  `pipeline.transfer` [auto]
   --seconds S      the length of a run beyond its start [15]; rates, latencies and drops are those of its second half
   --settle S       or of all that comes S seconds after the start
+  --period P       `metrics.period` [1s]; when the first camera delivers is known to a period
   --instances MODE `instances` of the plug-in `detections` [shared]
   --stages         on standard error: the latency of each stage, and what camd said of the frames in flight and of Vulkan Video
   --threads        on standard error: the threads by name, where the cameras' own names are left out
@@ -67,6 +68,7 @@ def arguments():
     parser.add_argument("--decode", default="auto")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--transfer", default="auto")
+    parser.add_argument("--period", default="1s")
     parser.add_argument("--instances", default="shared")
     parser.add_argument("--seconds", type=float, default=15)
     parser.add_argument("--settle", type=float)
@@ -108,7 +110,7 @@ def configuration(options, devices, count):
     cameras = [{"name": f"c{i}", "decode": options.decode, "source": source(options)} for i in range(count)]
     return json.dumps({  # JSON is YAML
         **({"device": devices[0]} if len(devices) == 1 else {"devices": devices}),
-        "model": {"path": os.path.abspath(options.model)}, "metrics": {"period": "1s"},
+        "model": {"path": os.path.abspath(options.model)}, "metrics": {"period": options.period},
         "pipeline": {"transfer": options.transfer}, "cameras": cameras, "postprocess": options.postprocess,
     })
 
