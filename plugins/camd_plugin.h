@@ -195,8 +195,8 @@ typedef struct camd_needs {
   int32_t detections;
   /* Of outputs that are wanted on the host, and that all filters together name, only what passes is read. Then camd may
    * leave the rest of them on the device (camd_tensors.passed). At most CAMD_MAX_FILTERS; valid until destroy. */
-  int32_t filter_count;
   const camd_filter* filters;
+  int32_t filter_count;
 } camd_needs;
 
 /* Pixel formats of camd_picture; the names are GStreamer's video formats. */

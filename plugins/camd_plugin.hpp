@@ -282,7 +282,7 @@ class Needs {
   void detections(int count) noexcept { needs_->detections = count; }
   // What is read of the outputs that they name. They are the plug-in's, and stay where they are until it is destroyed.
   void filters(const std::vector<camd_filter>& filters) noexcept {
-    if (!CAMD_HAS_MEMBER(camd_needs, needs_, filters)) return;  // an older camd delivers outputs as a whole
+    if (!CAMD_HAS_MEMBER(camd_needs, needs_, filter_count)) return;  // an older camd delivers outputs as a whole
     needs_->filter_count = static_cast<std::int32_t>(filters.size());
     needs_->filters = filters.data();
   }

@@ -195,6 +195,7 @@ std::vector<std::byte*> FramePath::filter_outputs(InFlight& in_flight) {
   std::vector<std::byte*> on_host(outputs.size(), nullptr);
   if (wanted.empty() || options_.transfer == Transfer::kPageable) return on_host;
   std::vector<infer::Filter> filters;
+  filters.reserve(wanted.size());
   for (const camd_filter& filter : wanted) filters.push_back(filter_of(filter));
   std::vector<device::HostBuffer> memory;
   infer::FilteredTo to;

@@ -133,9 +133,28 @@ class TextWriter {
       add(FMT_STRING(R"(,"decoder":{{"name":{},"device":{}}})"), dump(now.decoder.name), dump(now.decoder.device));
     }
   }
+  void latency(std::string_view stage, const LatencySummary& of) {
+    add(FMT_STRING(R"("{}":{{"count":{},"p50":)"), stage, of.count);
+    tenths(of.p50);
+    add(FMT_STRING(R"(,"p90":)"));
+    tenths(of.p90);
+    add(FMT_STRING(R"(,"p99":)"));
+    tenths(of.p99);
+    add(FMT_STRING(R"(,"p999":)"));
+    tenths(of.p999);
+    add(FMT_STRING(R"(,"max":)"));
+    tenths(of.max);
+    add(FMT_STRING("}}"));
+  }
   [[nodiscard]] std::string text() const { return fmt::to_string(text_); }
 
  private:
+  // A number of 0 or more with one decimal: as integers, which takes less than half the time of a double.
+  void tenths(double value) {
+    const long long number = std::llround(value * 10);
+    add(FMT_STRING("{}.{}"), number / 10, number % 10);
+  }
+
   fmt::memory_buffer text_;
 };
 
@@ -150,10 +169,8 @@ std::string camera_line(const CameraLine& line, base::TimePoint now) {
   text.add(FMT_STRING(R"(,"fps":{{"captured":{:.2f},"delivered":{:.2f}}},"latency_us":{{)"), line.captured_fps,
            line.delivered_fps);
   for (std::size_t i = 0; i < kStageCount; ++i) {
-    const LatencySummary& stage = line.metrics.latency[i];
-    text.add(FMT_STRING(R"({}"{}":{{"count":{},"p50":{:.1f},"p90":{:.1f},"p99":{:.1f},"p999":{:.1f},"max":{:.1f}}})"),
-             i == 0 ? "" : ",", to_string(static_cast<Stage>(i)), stage.count, stage.p50, stage.p90, stage.p99,
-             stage.p999, stage.max);
+    if (i > 0) text.add(FMT_STRING(","));
+    text.latency(to_string(static_cast<Stage>(i)), line.metrics.latency[i]);
   }
   text.add(FMT_STRING(R"(}},"bytes_per_frame":{{"h2d":{},"d2h":{}}})"), std::llround(line.metrics.h2d_bytes_per_frame),
            std::llround(line.metrics.d2h_bytes_per_frame));

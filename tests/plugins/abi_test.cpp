@@ -99,9 +99,9 @@ TEST(Abi, KeepsTheLayoutOfTheModel) {
   EXPECT_OFFSET(camd_needs, input, 16);
   EXPECT_OFFSET(camd_needs, picture, 20);
   EXPECT_OFFSET(camd_needs, detections, 24);
-  EXPECT_OFFSET(camd_needs, filter_count, 28);
   EXPECT_OFFSET(camd_needs, filters, 32);
-  EXPECT_SIZE(camd_needs, 40);
+  EXPECT_OFFSET(camd_needs, filter_count, 40);
+  EXPECT_SIZE(camd_needs, 48);
   EXPECT_OFFSET(camd_elements, output, 0);
   EXPECT_OFFSET(camd_elements, channels, 4);
   EXPECT_OFFSET(camd_elements, first, 8);

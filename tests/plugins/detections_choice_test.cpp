@@ -404,7 +404,7 @@ TEST_F(Detections, ReadsHalfPrecisionOutputs) {
   model.specs[0].dtype.bits = 16;
   run_.needs.assign(9, CAMD_NEED_NONE);
   run_.need = {
-      sizeof(camd_needs), run_.needs.data(), CAMD_NEED_NONE, CAMD_NEED_NONE, CAMD_DEFAULT_DETECTIONS, 0, nullptr};
+      sizeof(camd_needs), run_.needs.data(), CAMD_NEED_NONE, CAMD_NEED_NONE, CAMD_DEFAULT_DETECTIONS, nullptr, 0};
   ASSERT_EQ(run_.table->outputs(run_.instance, &model.described, &run_.need, &run_.problem), CAMD_OK);
   std::vector<std::uint16_t> halves(256, 0);
   halves[0 * 64 + 2 * 8 + 3] = 0x3A00;  // 0.75

@@ -180,7 +180,7 @@ class Instance {
     problem = {};
     const camd_model& described = model.model();
     needs.assign(static_cast<std::size_t>(described.output_count), CAMD_NEED_NONE);
-    need = {sizeof(camd_needs), needs.data(), CAMD_NEED_NONE, CAMD_NEED_NONE, CAMD_DEFAULT_DETECTIONS, 0, nullptr};
+    need = {sizeof(camd_needs), needs.data(), CAMD_NEED_NONE, CAMD_NEED_NONE, CAMD_DEFAULT_DETECTIONS, nullptr, 0};
     return table->outputs(instance, &described, &need, &problem);
   }
   // Hands over those outputs that the plug-in asked for, and the detections of `found`. A plug-in that filters its
