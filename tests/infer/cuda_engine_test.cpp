@@ -268,6 +268,7 @@ TEST_F(CudaEngineTest, OnlyWhatPassesAFilterReachesTheHostInEachFrameAnew) {
     ASSERT_TRUE(filtered.taken);
     const device::Stream stream = device_->make_stream("test");
     std::vector<std::vector<float>> so_far;
+    so_far.reserve(outputs.size());
     for (const TensorSpec& spec : outputs) {
       so_far.emplace_back(static_cast<std::size_t>(element_count(spec.shape)), Filtered::kLeft);
     }
