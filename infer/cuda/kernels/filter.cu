@@ -34,10 +34,12 @@ CAMD_DEVICE int first_of(const FilterSteps& steps, const Place& place) {
 
 CAMD_DEVICE bool passes(const FilterGrid& grid, const Place& place) {
   const float* const scores = grid.scores + first_of(grid.steps, place);
-  bool passes = false;
-#pragma unroll 8
-  for (int c = 0; c < grid.steps.channels; ++c) passes = passes || scores[c * grid.steps.channel_step] >= grid.floor;
-  return passes;
+  int passed = 0;  // no `||`: each load would wait for the one before
+#pragma unroll 16
+  for (int c = 0; c < grid.steps.channels; ++c) {
+    passed |= static_cast<int>(scores[c * grid.steps.channel_step] >= grid.floor);
+  }
+  return passed != 0;
 }
 
 CAMD_DEVICE void write(const FilterValues& values, const Place& place, int channel) {
