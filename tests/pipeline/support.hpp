@@ -265,4 +265,20 @@ inline void declare(pipeline::PluginHost& plugins, const infer::Engine& engine) 
   plugins.declare(model);
 }
 
+// What a plug-in is refused with that asks for this.
+inline std::string refusal(const std::function<void(FakePlugin&)>& ask) {
+  const auto device = device::make_host_device(base::system_clock());
+  FakeEngine engine(*device, [](const infer::PictureView&) { return base::Status(); });
+  FakePlugin plugin(takes_it);
+  ask(plugin);
+  pipeline::PluginHost plugins({}, base::system_clock());
+  try {
+    plugin.add_to(plugins);
+    declare(plugins, engine);
+  } catch (const base::Error& error) {
+    return error.kind() == base::ErrorKind::kPlugin ? error.what() : std::string("another error: ") + error.what();
+  }
+  return "";
+}
+
 }  // namespace camd::test
