@@ -151,7 +151,7 @@ TEST(PluginHost, FailsTheFrameWhereAPluginMovesOrResizesTheList) {
       return static_cast<int>(CAMD_OK);
     });
     chain.start();
-    const std::string problem = chain.process();
+    std::string problem = chain.process();
     EXPECT_FALSE(next_ran);
     EXPECT_EQ(chain.results.items, chain.items.data());
     EXPECT_EQ(chain.results.capacity, 512);
@@ -412,10 +412,10 @@ struct Reopened {
     return ++times == 1 ? std::int32_t{CAMD_OK} : std::int32_t{CAMD_ERROR_FAILED};
   }
   static const void* get_extension(const char* id) {
-    return std::string(id) == CAMD_EXTENSION_REOPEN ? &extension : nullptr;
+    return std::string(id) == CAMD_EXTENSION_REOPEN ? &kExtension : nullptr;
   }
   static inline int times = 0;
-  static constexpr camd_plugin_reopen extension{sizeof(camd_plugin_reopen), &reopen};
+  static constexpr camd_plugin_reopen kExtension{sizeof(camd_plugin_reopen), &reopen};
 };
 
 TEST(PluginHost, LetsPluginsOpenTheirFilesAnewAndNamesThoseThatCannot) {
