@@ -127,6 +127,7 @@ std::unique_ptr<Decoder> make_decoder(Layout layout, const camd_model& model, co
     case Layout::kNanodet: return make_nanodet(model, options);
     case Layout::kFastestdet: return make_fastestdet(model, options);
     case Layout::kFastestv2: return make_fastestv2(model, options);
+    case Layout::kYoloHeads: return make_yolo_heads(model, options);
     case Layout::kCenternet: return make_centernet(model, options);
     case Layout::kCenterface: return make_centerface(model, options);
     case Layout::kFomo: return make_fomo(model, options);

@@ -177,6 +177,7 @@ class Decoder {
 [[nodiscard]] std::unique_ptr<Decoder> make_nanodet(const camd_model& model, const Options& options);
 [[nodiscard]] std::unique_ptr<Decoder> make_fastestdet(const camd_model& model, const Options& options);
 [[nodiscard]] std::unique_ptr<Decoder> make_fastestv2(const camd_model& model, const Options& options);
+[[nodiscard]] std::unique_ptr<Decoder> make_yolo_heads(const camd_model& model, const Options& options);
 [[nodiscard]] std::unique_ptr<Decoder> make_centernet(const camd_model& model, const Options& options);
 [[nodiscard]] std::unique_ptr<Decoder> make_centerface(const camd_model& model, const Options& options);
 [[nodiscard]] std::unique_ptr<Decoder> make_fomo(const camd_model& model, const Options& options);

@@ -288,7 +288,8 @@ std::optional<std::string> objection(const Decoder& decoder, const Options& opti
                              options.boxes != BoxForm::kPriorsYx);
   const bool relative = list && options.relative.value_or(!rows);
   // Anchors grow by e to the offset. On noise, a network may put out boxes of any size up to their limit.
-  if (!options.size_limit && boxes.share(boxes.far) > most) {
+  const bool any_size = options.size_limit || options.layout == Layout::kYoloHeads;
+  if (!any_size && boxes.share(boxes.far) > most) {
     return relative ? "its boxes reach " + number(boxes.reach / std::max(width, height)) +
                           ": they are pixels, not parts of the picture"
                     : std::string("most of its boxes lie far outside the picture");

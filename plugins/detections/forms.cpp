@@ -39,6 +39,11 @@ Form told(Layout layout, const char* name, const char* of, const char* input) {
   form.told = true;
   return form;
 }
+Form heads(Layout layout, const char* name, const char* of, const char* input) {
+  Form form = told(layout, name, of, input);
+  form.maps = true;
+  return form;
+}
 Form oriented(Form form) {
   form.oriented = true;
   return form;
@@ -131,6 +136,16 @@ const std::vector<Form>& forms() {
       told(Layout::kAnchors, "mmdet-atss", "MMDetection's ATSS", kEfficientdetInput),
       told(Layout::kScrfd, "mmdet-fcos", "MMDetection's FCOS", kFcosInput),
       told(Layout::kScrfd, "torchvision-fcos", "torchvision's FCOS", kEfficientdetInput),
+      heads(Layout::kYoloHeads, "yolov5-heads", "YOLOv5", kUnitInput),
+      heads(Layout::kYoloHeads, "yolov7-heads", "YOLOv7", kUnitInput),
+      heads(Layout::kYoloHeads, "yolov4-heads", "YOLOv4", kUnitInput),
+      heads(Layout::kYoloHeads, "yolov3-heads", "YOLOv3", kStretchedInput),
+      heads(Layout::kYoloHeads, "yolov5-p6-heads", "YOLOv5 of four strides", kUnitInput),
+      heads(Layout::kYoloHeads, "yolov4-tiny-heads", "YOLOv4-tiny", kStretchedInput),
+      heads(Layout::kYoloHeads, "yolov3-tiny-heads", "YOLOv3-tiny", kStretchedInput),
+      heads(Layout::kYoloHeads, "yolov2-heads", "YOLOv2", kStretchedInput),
+      heads(Layout::kYoloHeads, "yolov2-tiny-heads", "YOLOv2-tiny", kStretchedInput),
+      heads(Layout::kNanodet, "yolov8-heads", "YOLOv8 to 12", kUnitInput),
       named(Layout::kAnchors, kOdtkRetinanet, "RetinaNet by NVIDIA's retinanet-examples", kEfficientdetInput),
       told(Layout::kAnchors, kKerascvRetinanet, "KerasCV's RetinaNet", "color: rgb, scale: 1, position: top_left"),
       fed({Layout::kCenternet, "CenterNet"}, kCenternetInput),

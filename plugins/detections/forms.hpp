@@ -12,6 +12,8 @@
 
 namespace camd::plugins {
 
+inline constexpr const char* kUnitInput = "color: rgb, scale: 0.00392157";  // bytes as numbers from 0 to 1
+
 // A way to read outputs that published detectors have.
 struct Form {
   Layout layout;
@@ -24,9 +26,10 @@ struct Form {
   std::optional<float> anchor_offset{};
   std::optional<int> keypoints{};
   std::vector<RowValue> row{};
-  const char* input = "color: rgb, scale: 0.00392157";  // how such detectors are fed
-  const char* name = "";                                // of known_layouts(), which then says all the rest
-  bool oriented = false;                                // an angle behind the classes
+  const char* input = kUnitInput;  // how such detectors are fed
+  const char* name = "";           // of known_layouts(), which then says all the rest
+  bool oriented = false;           // an angle behind the classes
+  bool maps = false;  // each stride has one map with all values of its cells, which the graph has not decoded
   bool told = false;  // only where names tell whose it is: shapes and values are those of other projects as well
 
   // Boxes that are turned.

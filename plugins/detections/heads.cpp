@@ -46,8 +46,18 @@ std::optional<Head> fit_level(const Shape& s, const Level& level) {
     head.anchor_step = head.channels * h * w;
     return head;
   }
+  if (s.size() == 5 && s[0] == 1 && s[1] == a && s[2] == h && s[3] == w) {
+    head.channels = static_cast<int>(s[4]);
+    head.cell_step = s[4];
+    head.anchor_step = h * w * s[4];
+    head.channel_step = 1;
+    return head;
+  }
   std::int64_t n = 0, k = 0;
-  if (s.size() == 4 && s[0] == 1 && s[1] == h && s[2] == w && s[3] % a == 0) {
+  if (s.size() == 5 && s[0] == 1 && s[1] == h && s[2] == w && s[3] == a) {
+    n = h * w * a;
+    k = s[4];
+  } else if (s.size() == 4 && s[0] == 1 && s[1] == h && s[2] == w && s[3] % a == 0) {
     n = h * w * a;
     k = s[3] / a;
   } else if (const auto flat = two_dims(s); flat && (*flat)[0] == h * w * a) {
@@ -267,6 +277,18 @@ void settle(std::vector<Reading>& readings) {
   }
 }
 
+// What is left to a role that takes the most channels: fewer are something else, such as the sum of all.
+void prefer_most(const HeadRules& rules, std::vector<Reading>& readings) {
+  const std::vector<Reading> all = readings;
+  const auto outdone = [&](const Reading& r) {
+    return rules.roles[r.rule].most && std::any_of(all.begin(), all.end(), [&](const Reading& other) {
+             return other.rule == r.rule && other.level == r.level &&
+                    other.heads.front().channels > r.heads.front().channels;
+           });
+  };
+  readings.erase(std::remove_if(readings.begin(), readings.end(), outdone), readings.end());
+}
+
 std::string wanted_shape(const RoleRule& rule, const Level& level) {
   const std::string k = rule.channels.size() == 1 ? std::to_string(rule.channels[0] * level.anchors)
                         : level.anchors > 1       ? std::to_string(level.anchors) + "*k"
@@ -278,6 +300,7 @@ void bind_roles(const camd_model& model, const Options& options, const HeadRules
   std::vector<Reading> readings = possible_readings(model, options, rules, attempt.levels);
   prefer_usual(rules, readings);
   settle(readings);
+  prefer_most(rules, readings);
   for (std::size_t r = 0; r < rules.roles.size(); ++r) {
     const RoleRule& rule = rules.roles[r];
     const std::string role(to_string(rule.role)), quoted = "'" + role + "'";

@@ -6,7 +6,8 @@
 //   that shape before they are read (TensorSet).
 //
 // Shapes understood, with k values per anchor, A anchors per cell, h x w cells of one stride, N = h*w*A:
-//   [1,A*k,h,w]  [1,h,w,A*k]  [1,N,k]  [N,k]  [1,k,N], and [1,sum N,k] or [1,k,sum N] for all strides in one tensor.
+//   [1,A*k,h,w]  [1,h,w,A*k]  [1,A,h,w,k]  [1,h,w,A,k]  [1,N,k]  [N,k]  [1,k,N], and [1,sum N,k] or [1,k,sum N] for all
+//   strides in one tensor.
 #pragma once
 
 #include <array>
@@ -55,6 +56,7 @@ struct RoleRule {
   int least = 1;  // fewest channels of an anchor
   // Channels where nothing else tells; the first where one tensor holds several roles that may vary. Empty: any.
   std::vector<int> usual{};
+  bool most = false;  // of several outputs that could be it, the one with the most channels is
 };
 
 struct HeadRules {

@@ -2,9 +2,11 @@
 // 2020, eq. 4; RangiLyu/nanodet, model/head/gfl_head.py):
 //   point p = (cell + offset) * stride   distance = stride * sum_i i * softmax(bins)_i   x0 = px - left, x1 = px +
 //   right
-// offset is 0.5 for NanoDet and 0 for NanoDet-Plus (nanodet_plus_head.py).
+// offset is 0.5 for NanoDet and 0 for NanoDet-Plus (nanodet_plus_head.py). Where bins and classes share a tensor, the
+// classes stand first, or with `boxes_first` the bins, as in YOLOv8's.
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 #include <utility>
 
 #include "plugins/detections/decoder.hpp"
@@ -51,8 +53,19 @@ std::unique_ptr<Decoder> make_nanodet(const camd_model& model, const Options& op
   // Four times the number of bins, two at least. One tensor does not tell where its classes end: without `classes`
   // there are eight bins, as in NanoDet-m and NanoDet-Plus (reg_max: 7). YOLOv8 has sixteen.
   rules.roles[1] = {Role::kBox, {}, 4, true, 8, {32, 64}};
+  rules.roles[0].most = true;              // Rockchip's exports of YOLOv8 have the classes' sum beside them
   rules.fused = {Role::kCls, Role::kBox};  // NanoDet-Plus
+  if (options.boxes_first) {
+    rules.fused = {Role::kBox, Role::kCls};
+    rules.roles[1].usual = {64};
+  }
   auto levels = bind_heads(model, options, rules);
+  const Head &box = levels.front().head(Role::kBox), &cls = levels.front().head(Role::kCls);
+  const bool in_maps = levels.size() > 2 && model.outputs[box.output].ndim == 4 && box.output == cls.output;
+  if (options.boxes_first && !in_maps) {
+    throw std::invalid_argument("`boxes_first` is for a map [1,k,h,w] of each of three strides or more, not for " +
+                                describe_output(model, box.output));
+  }
   Scores scores(without_keypoints, levels.front().head(Role::kCls).channels, false);
   return std::make_unique<Nanodet>(std::move(levels), std::move(scores), options.anchor_offset.value_or(0.5F));
 }

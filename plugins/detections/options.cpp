@@ -220,6 +220,15 @@ void apply(JsonObject& in, Options& options) {
   if (const auto v = in.boolean("relative")) options.relative = *v;
   if (const auto v = in.boolean("decoded")) options.decoded = *v;
   if (const auto v = in.boolean("oriented")) options.oriented = *v;
+  if (const auto v = in.numbers("scale_xy", 1.0, 4.0)) {
+    options.scale_xy.assign(v->begin(), v->end());
+    if (v->empty()) in.fail("scale_xy", "must hold one number, or one for each stride");
+  }
+  if (const auto v = in.one_of("sizes", {"exp", "square"})) {
+    options.sizes = *v == "square" ? SizeForm::kSquare : SizeForm::kExp;
+  }
+  if (const auto v = in.boolean("softmax")) options.softmax = *v;
+  if (const auto v = in.boolean("boxes_first")) options.boxes_first = *v;
   if (const auto v = in.boolean("clip_anchors")) options.clip_anchors = *v;
   if (const auto v = in.boolean("fitted_strides")) options.fitted_strides = *v;
   if (const auto v = in.number("size_limit", 1.0, 20000.0)) options.size_limit = static_cast<float>(*v);
@@ -258,6 +267,28 @@ std::string nine_anchors(const NineAnchors& anchors, json keys) {
   return keys.dump();
 }
 
+// Anchors of the published networks, in network pixels: those of a stride in one list.
+constexpr const char* kYolov3Anchors =
+    "[[[10,13],[16,30],[33,23]],[[30,61],[62,45],[59,119]],[[116,90],[156,198],[373,326]]]";
+constexpr const char* kYolov4Anchors =
+    "[[[12,16],[19,36],[40,28]],[[36,75],[76,55],[72,146]],[[142,110],[192,243],[459,401]]]";
+constexpr const char* kTinyAnchors = "[[[10,14],[23,27],[37,58]],[[81,82],[135,169],[344,319]]]";
+constexpr const char* kTinyYolov4Anchors = "[[[23,27],[37,58],[81,82]],[[81,82],[135,169],[344,319]]]";
+constexpr const char* kYolov5P6Anchors =
+    "[[[19,27],[44,40],[38,94]],[[96,68],[86,152],[180,137]],[[140,301],[303,264],[238,542]],"
+    "[[436,615],[739,380],[925,792]]]";
+// Darknet writes those of YOLOv2 in cells of 32 pixels.
+constexpr const char* kYolov2Anchors =
+    "[[[18.32736,21.67632],[59.98273,66.00096],[106.82976,175.17888],[252.25024,112.88896],[312.65664,293.38496]]]";
+constexpr const char* kTinyYolov2Anchors =
+    "[[[34.56,38.08],[109.44,141.12],[212.16,364.16],[301.44,163.52],[531.84,336.64]]]";
+
+// Maps that the graph has not decoded. `more`: keys beside the anchors and the strides.
+std::string yolo_heads(const char* strides, const char* anchors, const char* more = "") {
+  return std::string(R"({"layout":"yolo-heads","scores":"logits","strides":)") + strides + R"(,"anchors":)" + anchors +
+         more + "}";
+}
+
 // What e^d is cut off at in torchvision (BoxCoder), detectron2 (Box2BoxTransform) and MMDetection (DeltaXYWHBBoxCoder).
 constexpr double kMostGrowth = 1000.0 / 16.0;
 
@@ -273,8 +304,8 @@ void apply_known_layout(std::string_view name, Options& options) {  // NOLINT(mi
 
 const std::vector<std::string>& layout_kinds() {
   static const std::vector<std::string> kinds = {
-      "anchors",        "scrfd",     "yunet",      "ssd",  "yolox",     "nanodet", "fastestdet",
-      "yolo-fastestv2", "centernet", "centerface", "fomo", "mediapipe", "rows"};
+      "anchors",        "scrfd",      "yunet",     "ssd",        "yolox", "nanodet",   "fastestdet",
+      "yolo-fastestv2", "yolo-heads", "centernet", "centerface", "fomo",  "mediapipe", "rows"};
   return kinds;
 }
 
@@ -299,6 +330,19 @@ const std::vector<KnownLayout>& known_layouts() {
       {"yolov5", kAnchored},
       {"yolov5-face", R"({"layout":"yolox","decoded":true,"anchors_per_cell":3,"keypoints":5})"},
       {"yolov7", kAnchored},
+      // pjreddie/darknet and AlexeyAB/darknet, cfg/*.cfg, src/region_layer.c and src/yolo_layer.c
+      {"yolov2-heads", yolo_heads("[32]", kYolov2Anchors, R"(,"softmax":true)")},
+      {"yolov2-tiny-heads", yolo_heads("[32]", kTinyYolov2Anchors, R"(,"softmax":true)")},
+      {"yolov3-heads", yolo_heads("[8,16,32]", kYolov3Anchors)},
+      {"yolov3-tiny-heads", yolo_heads("[16,32]", kTinyAnchors)},
+      {"yolov4-heads", yolo_heads("[8,16,32]", kYolov4Anchors, R"(,"scale_xy":[1.2,1.1,1.05])")},
+      {"yolov4-tiny-heads", yolo_heads("[16,32]", kTinyYolov4Anchors, R"(,"scale_xy":[1.05])")},
+      // ultralytics/yolov5, class Detect and the files of its models; WongKinYiu/yolov7, the files of cfg/deploy
+      {"yolov5-heads", yolo_heads("[8,16,32]", kYolov3Anchors, R"(,"scale_xy":[2],"sizes":"square")")},
+      {"yolov5-p6-heads", yolo_heads("[8,16,32,64]", kYolov5P6Anchors, R"(,"scale_xy":[2],"sizes":"square")")},
+      {"yolov7-heads", yolo_heads("[8,16,32]", kYolov4Anchors, R"(,"scale_xy":[2],"sizes":"square")")},
+      // ultralytics/ultralytics, nn/modules/head.py (Detect): sixteen bins a side in front of the classes
+      {"yolov8-heads", R"({"layout":"nanodet","scores":"logits","boxes_first":true})"},
       {"yolov6", R"({"layout":"yolox","decoded":true})"},
       {"yolov8", kFree},
       {"yolov9", kFree},
@@ -408,6 +452,7 @@ std::string_view to_string(Layout layout) noexcept {
     case Layout::kNanodet: return "nanodet";
     case Layout::kFastestdet: return "fastestdet";
     case Layout::kFastestv2: return "yolo-fastestv2";
+    case Layout::kYoloHeads: return "yolo-heads";
     case Layout::kCenternet: return "centernet";
     case Layout::kCenterface: return "centerface";
     case Layout::kFomo: return "fomo";
@@ -419,8 +464,8 @@ std::string_view to_string(Layout layout) noexcept {
 
 Layout parse_layout(std::string_view name) noexcept {
   for (const Layout layout : {Layout::kScrfd, Layout::kYunet, Layout::kSsd, Layout::kYolox, Layout::kNanodet,
-                              Layout::kFastestdet, Layout::kFastestv2, Layout::kCenternet, Layout::kCenterface,
-                              Layout::kFomo, Layout::kMediapipe, Layout::kRows}) {
+                              Layout::kFastestdet, Layout::kFastestv2, Layout::kYoloHeads, Layout::kCenternet,
+                              Layout::kCenterface, Layout::kFomo, Layout::kMediapipe, Layout::kRows}) {
     if (name == to_string(layout)) return layout;
   }
   return Layout::kAnchors;

@@ -25,6 +25,7 @@ enum class Layout : std::uint8_t {
   kNanodet,
   kFastestdet,
   kFastestv2,
+  kYoloHeads,
   kCenternet,
   kCenterface,
   kFomo,
@@ -76,6 +77,9 @@ enum class ScoreForm : std::uint8_t { kProbability, kPercent, kLogits };
 // the root of that.
 enum class Centerness : std::uint8_t { kNone, kProduct, kRoot };
 
+// How layout `yolo-heads` writes the sides of a box: e^d, or (2 * sigmoid(d))^2, times the anchor's.
+enum class SizeForm : std::uint8_t { kExp, kSquare };
+
 struct AnchorSize {
   float width = 0.0F;  // network pixels
   float height = 0.0F;
@@ -109,8 +113,12 @@ struct Options {
   bool clip_anchors = false;          // anchors: what of them lies outside the picture is cut off
   bool fitted_strides = false;      // anchors, scrfd: a cell is the picture's side over the cells' count, rounded down
   std::optional<float> size_limit;  // anchors: no box is more than so many times its anchor
-  Centerness centerness = Centerness::kNone;                 // anchors, scrfd: role obj
-  bool oriented = false;                                     // ssd: an angle behind the classes of each row
+  Centerness centerness = Centerness::kNone;  // anchors, scrfd: role obj
+  std::vector<float> scale_xy;      // yolo-heads: how far centres reach, in cells; one, or one per stride. Empty: 1
+  SizeForm sizes = SizeForm::kExp;  // yolo-heads
+  bool softmax = false;             // yolo-heads: the classes of a box share a softmax
+  bool boxes_first = false;         // nanodet: the bins stand before the classes where both share a tensor
+  bool oriented = false;            // ssd: an angle behind the classes of each row
   std::array<std::vector<std::string>, kRoleCount> outputs;  // by role: one name, or one per stride
 };
 

@@ -32,6 +32,18 @@ const std::vector<Sign>& signs() {
       // facebookresearch/detectron2: modules, and how its code calls the outputs
       {"detectron2-retinanet", {"cls_subnet", "bbox_subnet"}, "ctrness"},
       {"detectron2-retinanet", {"pred_logits", "pred_anchor_deltas"}},
+      // ultralytics/yolov5 and WongKinYiu/yolov7: the last layer's number and its convolutions. YOLOv7-tiny has
+      // YOLOv5's anchors.
+      {"yolov5-heads", {"model.24.m.0.weight"}},
+      {"yolov5-heads", {"model.24.m.0.Conv"}},
+      {"yolov5-heads", {"model.77.m.0.weight"}},
+      {"yolov5-heads", {"model.77.m.0.Conv"}},
+      {"yolov5-p6-heads", {"model.33.m.0.weight"}},
+      {"yolov5-p6-heads", {"model.33.m.0.Conv"}},
+      {"yolov7-heads", {"model.105.m.0.weight"}},
+      {"yolov7-heads", {"model.105.m.0.Conv"}},
+      // ultralytics/ultralytics: boxes and classes of the first stride
+      {"yolov8-heads", {".cv2.0.2.", ".cv3.0.2."}},
       // yhenon/pytorch-retinanet
       {"yhenon-retinanet", {"classificationModel", "regressionModel"}},
   };

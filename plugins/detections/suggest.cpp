@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -117,9 +118,24 @@ bool is_one_cell(const Decoder& decoder) {
   return levels.size() == 1 && levels.front().cells() * levels.front().anchors == 1;
 }
 
+// Adds the forms of maps that nothing has decoded. Exports of old have such maps beside the boxes that the graph has
+// decoded from them, and where boxes and scores have maps of their own, those of scores would do for both.
+void add_heads(std::vector<Fit>& fits, std::vector<Fit> heads, const camd_model& model) {
+  std::size_t most = 0;
+  for (const Fit& fit : heads) most = std::max(most, fit.outputs.size());
+  const auto likelier = [&](const Fit& fit) {
+    return fit.outputs.size() > most || std::any_of(fit.outputs.begin(), fit.outputs.end(),
+                                                    [&](int output) { return model.outputs[output].ndim < 4; });
+  };
+  if (std::any_of(fits.begin(), fits.end(), likelier)) return;
+  for (Fit& fit : heads) {
+    if (fit.outputs.size() == most) fits.push_back(std::move(fit));
+  }
+}
+
 // With `told`, those that need to be told as well, whatever the names tell.
 std::vector<Fit> fits_by_shape(const camd_model& model, const Options& options, bool told = false) {
-  std::vector<Fit> fits;
+  std::vector<Fit> fits, heads;
   std::size_t most = 0;
   const auto has_output = [&](std::string_view name) {
     return std::any_of(model.outputs, model.outputs + model.output_count,
@@ -134,6 +150,10 @@ std::vector<Fit> fits_by_shape(const camd_model& model, const Options& options, 
       if (!fit.is_rows() && is_one_cell(*fit.decoder)) continue;
       if (fit.is_map() && model.output_count != 1) continue;
       fit.outputs = fit.decoder->used_outputs();
+      if (form.maps) {
+        heads.push_back(std::move(fit));
+        continue;
+      }
       const std::size_t used = fit.outputs.size();
       if (used > most) fits.clear();
       most = std::max(most, used);
@@ -142,6 +162,7 @@ std::vector<Fit> fits_by_shape(const camd_model& model, const Options& options, 
       continue;  // does not fit
     }
   }
+  add_heads(fits, std::move(heads), model);
   if (told) return fits;
   const std::string_view name = whose(model, options);
   const auto other = [&](const Fit& fit) { return fit.form->told && fit.form->name != name; };
@@ -152,14 +173,37 @@ std::vector<Fit> fits_by_shape(const camd_model& model, const Options& options, 
   return fits;
 }
 
-// The forms that fit and that nothing tells apart; empty where names do.
-std::vector<const Form*> untold(const camd_model& model, const Options& options) {
+// Forms that fit and that nothing tells apart.
+struct Untold {
   std::vector<const Form*> forms;
+  std::vector<int> classes;  // of each
+  bool maps = false;         // as Form::maps
+};
+
+// Empty where names tell.
+Untold untold(const camd_model& model, const Options& options) {
+  Untold found;
   for (const Fit& fit : fits_by_shape(model, options, true)) {
     if (fit.form->told && fit.form->name == whose(model, options)) return {};
-    if (fit.form->told) forms.push_back(fit.form);
+    if (!fit.form->told) continue;
+    found.forms.push_back(fit.form);
+    found.classes.push_back(fit.decoder->scores().classes());
+    found.maps = fit.form->maps;
   }
-  return forms;
+  return found;
+}
+
+// Each as "yolov5-heads (YOLOv5, 80 classes)": how many classes only where they differ.
+std::string names_of(const Untold& untold) {
+  const bool differ =
+      std::adjacent_find(untold.classes.begin(), untold.classes.end(), std::not_equal_to<>()) != untold.classes.end();
+  std::vector<std::string> words;
+  for (std::size_t i = 0; i < untold.forms.size(); ++i) {
+    const Form& form = *untold.forms[i];
+    const std::string classes = differ ? ", " + std::to_string(untold.classes[i]) + " classes" : "";
+    words.push_back(form.name + (" (" + std::string(form.of)) + classes + ")");
+  }
+  return joined(words);
 }
 
 bool has(const std::vector<Fit>& fits, Layout layout, std::optional<int> anchors_per_cell) {
@@ -234,6 +278,7 @@ void drop_unlikely(std::vector<Fit>& fits, const camd_model& model, const Option
     });
   };
   const auto unlikely = [&](const Fit& fit) {
+    if (fit.form->maps) return false;
     const bool five = fit.decoder->levels().size() == 5;
     // Three boxes of a cell in maps of each stride are not decoded.
     if (fit.form->layout == Layout::kYolox && (five || (three && fit.in_maps()))) return true;
@@ -366,8 +411,11 @@ std::vector<LayoutSuggestion> fitting_layouts(const camd_model& model, const Opt
                                               const OutputValues* values) {
   std::vector<Fit> fits = fits_by_shape(model, options);
   drop_unlikely(fits, model, options, values != nullptr);
-  // Boxes in lists may be decoded already, which only values tell.
-  if (values == nullptr && !untold(model, options).empty()) return {};
+  // Boxes in lists may be decoded already, which only values tell. Of maps, what else fits is likelier.
+  if (values == nullptr) {
+    const Untold open = untold(model, options);
+    if (!open.forms.empty() && !open.maps) return {};
+  }
   const bool objectness = has(fits, Layout::kYolox, std::nullopt);
   std::vector<LayoutSuggestion> suggestions;
   bool rows = false;
@@ -389,7 +437,8 @@ std::vector<LayoutSuggestion> fitting_layouts(const camd_model& model, const Opt
       if (fit.is_fcos() && !(fit.fused() && has_levels(*fit.decoder, *tensors))) continue;
       Options tried = with(options, *fit.form);
       tried.scores = scores;
-      if (objection(*fit.decoder, tried, model, *tensors, kFew)) continue;
+      // Boxes of some layouts hang on what the scores are.
+      if (objection(*make_decoder(fit.form->layout, model, tried), tried, model, *tensors, kFew)) continue;
       const Background background = background_of(*fit.decoder, *tensors, scores);
       more = background_keys(fit, options, background);
       if (fit.form->layout == Layout::kAnchors && has_maps_with_background(fit)) {
@@ -440,14 +489,11 @@ std::string suggestion_text(const camd_model& model, const std::vector<LayoutSug
     for (const LayoutSuggestion& s : suggestions) words.push_back("{" + s.config + "} (" + s.of + ")");
     return "the model's outputs look like " + joined(words);
   }
-  if (const std::vector<const Form*> forms = untold(model, Options{}); !forms.empty()) {
-    std::vector<std::string> words;
-    words.reserve(forms.size());
-    for (const Form* form : forms) words.push_back(form->name + (" (" + std::string(form->of) + ")"));
+  if (const Untold open = untold(model, Options{}); !open.forms.empty()) {
     return "the model's outputs, " + describe_outputs(model) +
            ", look like boxes that its graph has not decoded, and nothing in the file tells whose rules they follow: "
            "set `layout` to that of the project which trained it, one of " +
-           joined(words);
+           names_of(open);
   }
   if (are_whole_maps(model)) {
     return "the model's outputs, " + describe_outputs(model) +

@@ -50,8 +50,8 @@ TEST_F(CardKeys, RefuseWhatDetectionsDoesNotTakeWithItsPlace) {
       problems_of("clases: [a]\nnms: 1.5\nboxes: center\nstrides: [8, 16]\nanchors: [[1], [2], [3]]\n"),
       ElementsAre("1:1: clases: unknown key; known here: name, cut_at, input, layout, classes, score, nms, blend, max, "
                   "strides, anchors, anchors_per_cell, anchor_offset, anchor_shift, variances, keypoints, scores, "
-                  "background, row, boxes, relative, decoded, oriented, clip_anchors, fitted_strides, size_limit, "
-                  "centerness, outputs (did you mean classes?)",
+                  "background, row, boxes, relative, decoded, oriented, scale_xy, sizes, softmax, boxes_first, "
+                  "clip_anchors, fitted_strides, size_limit, centerness, outputs (did you mean classes?)",
                   "2:6: nms: expected a number from 0 to 1, found 1.5",
                   "3:8: boxes: expected one of corners, corners_yx, centre, priors, priors_yx, found center (did you "
                   "mean centre?)",

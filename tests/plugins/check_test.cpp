@@ -86,7 +86,7 @@ TEST_F(Check, TellsAllMistakesOfDetectionsAtOnceWithTheirKeys) {
           "max: must be a whole number in 1..4096, not 1.5",
           "scroe is none of layout row background score classes anchors outputs nms blend max strides "
           "anchors_per_cell anchor_offset anchor_shift variances keypoints scores boxes relative decoded oriented "
-          "clip_anchors fitted_strides size_limit centerness"));
+          "scale_xy sizes softmax boxes_first clip_anchors fitted_strides size_limit centerness"));
   EXPECT_THAT(Told("detections", "{}").lines, IsEmpty());
 }
 

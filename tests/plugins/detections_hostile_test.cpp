@@ -61,6 +61,12 @@ std::vector<Layout> layouts() {
       {R"({"layout":"blazeface"})", 128, {{"regressors", {1, 896, 16}}, {"classificators", {1, 896, 1}}}},
       {R"({"layout":"blazepalm"})", 192, {{"regressors", {1, 2016, 18}}, {"classificators", {1, 2016, 1}}}},
       {R"({"layout":"yolo-fastestv2"})", 64, {{"a", {1, 4, 4, 17}}, {"b", {1, 2, 2, 17}}}},
+      {R"({"layout":"yolov5-heads"})", 64, by_strides({8, 16, 32}, 64, {{"out", 21}}, true)},
+      {R"({"layout":"yolov4-tiny-heads","scores":"probability"})",
+       64,
+       {{"a", {1, 3, 4, 4, 7}}, {"b", {1, 3, 2, 2, 7}}}},
+      {R"({"layout":"yolov2-heads"})", 64, {{"grid", {1, 35, 2, 2}}}},
+      {R"({"layout":"yolov8-heads"})", 64, by_strides({8, 16, 32}, 64, {{"out", 66}}, true)},
   };
 }
 

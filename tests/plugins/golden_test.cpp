@@ -67,7 +67,7 @@ TEST_P(Golden, AgreesWithNumpy) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(AllLayouts, Golden, ::testing::Range(0, 16));
+INSTANTIATE_TEST_SUITE_P(AllLayouts, Golden, ::testing::Range(0, 20));
 
 }  // namespace CAMD_TEST_FILE
 }  // namespace camd::plugins::testing

@@ -87,6 +87,22 @@ TEST(LayoutSuggestions, FeedHeadsOfSixteenBinsAsYolov8) {
   EXPECT_EQ(suggest_layouts(model.model(), "{}", &values).front().input, "color: rgb, scale: 0.00392157");
 }
 
+// As Rockchip's exports of YOLOv8 have them: distributions, scores, and the scores' sum.
+TEST(LayoutSuggestions, TellTheSumOfScoresFromTheScores) {
+  for (const std::int64_t classes : {80, 20}) {
+    std::vector<Filled> outputs;
+    for (const std::int64_t n : {8, 4, 2}) {
+      for (const std::int64_t values : {std::int64_t{64}, classes, std::int64_t{1}}) {
+        const float low = values == 64 ? -3.0F : 0.0F, high = values == 64 ? 3.0F : 1.0F;
+        outputs.push_back({std::to_string(outputs.size()), {1, values, n, n}, low, high});
+      }
+    }
+    FakeModel model = model_of(64, outputs);
+    EXPECT_THAT(by_shape(model), ElementsAre("layout: nanodet"));
+    EXPECT_THAT(by_values(model), ElementsAre("layout: nanodet"));
+  }
+}
+
 // [1,k,h,w] of three strides.
 FakeModel maps(std::int64_t values, float low, float high) {
   return model_of(
@@ -94,7 +110,7 @@ FakeModel maps(std::int64_t values, float low, float high) {
       {{"1", {1, values, 8, 8}, low, high}, {"2", {1, values, 4, 4}, low, high}, {"3", {1, values, 2, 2}, low, high}});
 }
 
-TEST(LayoutSuggestions, AreNoneForMapsOfSeveralBoxesThatTheGraphHasNotDecoded) {
+TEST(LayoutSuggestions, AreNoneForMapsOfSeveralBoxesWhereNothingTellsWhoseTheyAre) {
   for (const float low : {-5.0F, 0.0F}) {
     FakeModel yolov5 = maps(255, low, 1), yolov8 = maps(144, low, 1);
     EXPECT_THAT(by_shape(yolov5), IsEmpty());
@@ -104,14 +120,60 @@ TEST(LayoutSuggestions, AreNoneForMapsOfSeveralBoxesThatTheGraphHasNotDecoded) {
   FakeModel yolov5 = maps(255, -5, 1);
   EXPECT_EQ(suggestion_text(yolov5.model(), {}, nullptr),
             "the model's outputs, 1 [1,255,8,8], 2 [1,255,4,4], 3 [1,255,2,2], look like boxes that its graph has not "
+            "decoded, and nothing in the file tells whose rules they follow: set `layout` to that of the project which "
+            "trained it, one of yolov5-heads (YOLOv5, 80 classes), yolov7-heads (YOLOv7, 80 classes), yolov4-heads "
+            "(YOLOv4, 80 classes), yolov3-heads (YOLOv3, 80 classes), yolov8-heads (YOLOv8 to 12, 191 classes)");
+  FakeModel apart = model_of(64, {{"1", {1, 3, 4, 4, 85}, -5, 1}, {"2", {1, 3, 2, 2, 85}, -5, 1}});
+  EXPECT_THAT(suggestion_text(apart.model(), {}, nullptr),
+              EndsWith("one of yolov4-tiny-heads (YOLOv4-tiny), yolov3-tiny-heads (YOLOv3-tiny)"));
+}
+
+TEST(LayoutSuggestions, AreToExportAnewWhereNoLayoutReadsSuchMaps) {
+  FakeModel model = maps(23, -5, 1);
+  EXPECT_EQ(suggestion_text(model.model(), {}, nullptr),
+            "the model's outputs, 1 [1,23,8,8], 2 [1,23,4,4], 3 [1,23,2,2], look like boxes that its graph has not "
             "decoded, and camd knows no layout of such maps: export the model with its own decoding");
-  FakeModel apart = model_of(64, {{"1", {1, 3, 8, 8, 85}, -5, 1}, {"2", {1, 3, 4, 4, 85}, -5, 1}});
-  EXPECT_THAT(suggestion_text(apart.model(), {}, nullptr), EndsWith("export the model with its own decoding"));
+}
+
+TEST(LayoutSuggestions, NameTheHeadsOfAYoloWhereItsLayersTellWhichItIs) {
+  const std::vector<std::string> yolov5 = {"model.23.m.0.cv1.conv.weight", "model.24.m.0.weight"};
+  const std::vector<std::string> yolov7 = {"model.24.conv.weight", "/model.105/m.0/Conv"};
+  const std::vector<std::string> yolov8 = {"model.22.cv2.0.2.weight", "model.22.cv3.0.2.weight"};
+  EXPECT_EQ(layout_of_project(yolov5), "yolov5-heads");
+  EXPECT_EQ(layout_of_project(yolov7), "yolov7-heads");
+  EXPECT_EQ(layout_of_project(yolov8), "yolov8-heads");
+  FakeModel anchored = maps(255, -5, 1), sigmoids = maps(255, 0, 1), bins = maps(144, -5, 1);
+  EXPECT_THAT(by_values(anchored, R"({"layout":"yolov5-heads"})"), ElementsAre("layout: yolov5-heads"));
+  EXPECT_THAT(by_values(sigmoids, R"({"layout":"yolov7-heads"})"),
+              ElementsAre("layout: yolov7-heads, scores: probability"));
+  EXPECT_THAT(by_values(bins, R"({"layout":"yolov8-heads"})"), ElementsAre("layout: yolov8-heads"));
+}
+
+// Exports of old have the maps beside the boxes that the graph has decoded from them.
+TEST(LayoutSuggestions, PreferDecodedBoxesToTheMapsBesideThem) {
+  FakeModel model = model_of(64, {{"output", {1, 252, 85}, 0, 1},
+                                  {"1", {1, 3, 8, 8, 85}, -5, 1},
+                                  {"2", {1, 3, 4, 4, 85}, -5, 1},
+                                  {"3", {1, 3, 2, 2, 85}, -5, 1}});
+  for (std::int64_t i = 0; i < 252; ++i) {
+    for (std::int64_t k = 0; k < 4; ++k) at(model.outputs[0], i, k) = k < 2 ? 32.0F : 20.0F;
+  }
+  EXPECT_THAT(by_shape(model), ElementsAre("layout: yolox, decoded: true, anchors_per_cell: 3"));
+}
+
+// Every YOLOv8 has layers of these names, and nearly all have decoded their boxes.
+TEST(LayoutSuggestions, DoNotTakeTheDecodedRowsOfYolov8ForItsHeads) {
+  FakeModel model = model_of(64, {{"output0", {1, 84, 84}, 0, 1}});
+  EXPECT_THAT(by_shape(model), ElementsAre("layout: ssd, boxes: centre, relative: false"));
+  EXPECT_EQ(suggest_layouts(model.model(), R"({"layout":"yolov8-heads"})", nullptr).size(), 1U);
 }
 
 TEST(LayoutSuggestions, AreNoneForOneMapOfLogitsWhichFastestdetHasNot) {
   FakeModel model = model_of(416, {{"grid", {1, 125, 13, 13}, -5, 5}});  // Tiny YOLOv2's five boxes a cell
   EXPECT_THAT(by_values(model), IsEmpty());
+  EXPECT_THAT(suggestion_text(model.model(), {}, nullptr),
+              EndsWith("one of yolov2-heads (YOLOv2), yolov2-tiny-heads (YOLOv2-tiny)"));
+  EXPECT_THAT(by_values(model, R"({"layout":"yolov2-tiny-heads"})"), ElementsAre("layout: yolov2-tiny-heads"));
 }
 
 TEST(LayoutSuggestions, NameKerasYolov3WhoseBoxesBeginWithY) {

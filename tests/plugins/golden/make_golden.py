@@ -368,9 +368,81 @@ def rtmdet() -> dict:
     return case("heads of rtmdet", config, outputs, 15, decode)
 
 
+YOLO_ANCHORS = {
+    "yolov5": {8: ((10, 13), (16, 30), (33, 23)), 16: ((30, 61), (62, 45), (59, 119)), 32: ((116, 90), (156, 198), (373, 326))},
+    "yolov4": {8: ((12, 16), (19, 36), (40, 28)), 16: ((36, 75), (76, 55), (72, 146)), 32: ((142, 110), (192, 243), (459, 401))},
+    "yolov2-tiny": {32: tuple((32 * w, 32 * h) for w, h in
+                              ((1.08, 1.19), (3.42, 4.41), (6.63, 11.38), (9.42, 5.11), (16.62, 10.52)))},
+}  # fmt: skip
+
+
+def yolov5_heads() -> dict:
+    sides = YOLO_ANCHORS["yolov5"]
+
+    def decode(t, threshold):
+        b, p = [], []
+        for s, a in sides.items():
+            v = sigmoid(t[f"out_{s}"][0].reshape(3, -1, 8).transpose(1, 0, 2).reshape(-1, 8).astype(np.float64))
+            c = (grid(s, 3) + v[:, :2] * 2 - 0.5) * s
+            b.append(from_centre(c, (v[:, 2:4] * 2) ** 2 * np.tile(np.array(a), (len(v) // 3, 1))))
+            p.append(v[:, 4:5] * v[:, 5:] * (v[:, 5:] == v[:, 5:].max(-1, keepdims=True)))
+        return select(np.concatenate(b), np.concatenate(p), None, threshold)
+
+    outputs = [(f"out_{s}", [1, 3, *cells(s), 8], -3.0, 3.0) for s in sides]
+    return case("yolov5-heads", {"layout": "yolov5-heads", "score": 0.8}, outputs, 16, decode)
+
+
+def yolov4_heads() -> dict:
+    sides, reach = YOLO_ANCHORS["yolov4"], {8: 1.2, 16: 1.1, 32: 1.05}
+
+    def decode(t, threshold):
+        b, p = [], []
+        for s, a in sides.items():
+            v = t[f"out_{s}"][0].reshape(-1, 7).astype(np.float64)
+            c = (grid(s, 3) + v[:, :2] * reach[s] - (reach[s] - 1) / 2) * s
+            b.append(from_centre(c, np.exp(v[:, 2:4]) * np.tile(np.array(a), (len(v) // 3, 1))))
+            p.append(v[:, 4:5] * v[:, 5:] * (v[:, 5:] == v[:, 5:].max(-1, keepdims=True)))
+        return select(np.concatenate(b), np.concatenate(p), None, threshold)
+
+    outputs = [(f"out_{s}", [1, *cells(s), 3, 7], 0.0, 1.0) for s in sides]
+    config = {"layout": "yolov4-heads", "scores": "probability", "score": 0.85}
+    return case("yolov4-heads", config, outputs, 17, decode)
+
+
+def yolov2_heads() -> dict:
+    sides = YOLO_ANCHORS["yolov2-tiny"][32]
+
+    def decode(t, threshold):
+        v = rows(t["grid"].astype(np.float64), 8)
+        c = (grid(32, 5) + sigmoid(v[:, :2])) * 32
+        boxes = from_centre(c, np.exp(v[:, 2:4]) * np.tile(np.array(sides), (len(v) // 5, 1)))
+        e = np.exp(v[:, 5:])
+        p = sigmoid(v[:, 4:5]) * e / e.sum(-1, keepdims=True) * (e == e.max(-1, keepdims=True))
+        return select(boxes, p, None, threshold)
+
+    outputs = [("grid", [1, 40, *cells(32)], -3.0, 3.0)]
+    return case("yolov2-tiny-heads", {"layout": "yolov2-tiny-heads", "score": 0.5}, outputs, 18, decode)
+
+
+def yolov8_heads() -> dict:
+    def decode(t, threshold):
+        b, p = [], []
+        for s in (8, 16, 32):
+            v = t[f"out_{s}"][0].reshape(66, -1).T.astype(np.float64)
+            c = (grid(s) + 0.5) * s
+            e = np.exp(v[:, :64].reshape(-1, 4, 16))
+            d = (e / e.sum(-1, keepdims=True) * np.arange(16)).sum(-1) * s
+            b.append(np.concatenate([c - d[:, :2], c + d[:, 2:]], -1))
+            p.append(sigmoid(v[:, 64:]))
+        return select(np.concatenate(b), np.concatenate(p), None, threshold)
+
+    outputs = [(f"out_{s}", [1, 66, *cells(s)], -4.0, 4.0) for s in (8, 16, 32)]
+    return case("yolov8-heads", {"layout": "yolov8-heads", "score": 0.9}, outputs, 19, decode)
+
+
 def main() -> None:
     cases = [anchors(), pairs(), scrfd(), yunet(), ssd(), priors(), yolox(), nanodet(), fastestdet(), fastestv2(),
-             centernet(), centerface(), mediapipe(), efficientdet(), rtmdet(), fomo()]  # fmt: skip
+             centernet(), centerface(), mediapipe(), efficientdet(), rtmdet(), fomo(), yolov5_heads(), yolov4_heads(), yolov2_heads(), yolov8_heads()]  # fmt: skip
     path = Path(__file__).with_name("golden.json")
     text = ",\n".join(json.dumps(c) for c in cases)
     path.write_text(f'{{"height": {HEIGHT}, "width": {WIDTH}, "cases": [\n{text}\n]}}\n')
