@@ -11,9 +11,11 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/clock.hpp"
 #include "base/cpus.hpp"
 #include "base/error.hpp"
 #include "capture/gst_elements.hpp"
+#include "device/host_device.hpp"
 #include "device/make_device.hpp"
 #include "pipeline/diagnose/board.hpp"
 #include "pipeline/diagnose/model_findings.hpp"
@@ -93,7 +95,7 @@ DecodeTrial trial_of(device::Device& device, config::DecodeMode mode) {
 }
 
 void examine_clips(const std::vector<std::filesystem::path>& clips, std::vector<Finding>& findings) {
-  const auto host = device::make_device("host");
+  const auto host = device::make_host_device(base::system_clock());
   for (const std::filesystem::path& clip : clips) {
     for (int i = 0; i < device::count_gpus().count; ++i) {
       const std::string name = fmt::format("cuda:{}", i);

@@ -11,6 +11,7 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "device/host_device.hpp"
 #include "device/make_device.hpp"
 #include "infer/onnx/input.hpp"
 #include "pipeline/run/cut_advice.hpp"
@@ -135,7 +136,7 @@ std::vector<Finding> examine_model(const config::Config& config, infer::ReportDe
   std::vector<Finding> findings;
   const std::string path = config.model.path.string();
   try {
-    const auto host = device::make_device("host");
+    const auto host = device::make_host_device(base::system_clock());
     const infer::ModelReport report = infer::report_model(path, engine_options(config.model), *host, depth);
     const infer::ModelDescription& model = report.model;
     findings.push_back(

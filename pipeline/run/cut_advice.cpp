@@ -8,8 +8,9 @@
 #include <stdexcept>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "base/error.hpp"
-#include "device/make_device.hpp"
+#include "device/host_device.hpp"
 #include "infer/model_report.hpp"
 #include "pipeline/run/layout_check.hpp"
 #include "pipeline/run/plain_model.hpp"
@@ -91,7 +92,7 @@ std::optional<Cut> search(const config::Model& model, const std::string& detecti
   infer::CutCandidates candidates = infer::cut_candidates(path, options);
   if (candidates.tensors.empty()) return std::nullopt;
   if (candidates.tensors.size() > kMostTensors) candidates.tensors.resize(kMostTensors);
-  const auto host = device::make_device("host");
+  const auto host = device::make_host_device(base::system_clock());
   std::set<std::vector<std::string>> tried;
   int runs = 0;
   for (const Subset& subset : subsets_of(candidates.tensors)) {

@@ -10,9 +10,10 @@
 #include <string>
 #include <string_view>
 
+#include "base/clock.hpp"
 #include "base/error.hpp"
 #include "config/model_card_text.hpp"
-#include "device/make_device.hpp"
+#include "device/host_device.hpp"
 #include "infer/engine.hpp"
 #include "infer/metadata.hpp"
 #include "infer/model.hpp"
@@ -269,7 +270,7 @@ Proposal propose_card(const config::Model& given) {
     known["outputs"] = roles;
     if (model.cut_at.empty()) model.cut_at = boxes_alone(description.outputs);
   }
-  const auto host = device::make_device("host");
+  const auto host = device::make_host_device(base::system_clock());
   std::vector<plugins::LayoutSuggestion> layouts;
   bool unsupported = false;
   try {

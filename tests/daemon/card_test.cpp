@@ -56,6 +56,14 @@ TEST_F(CardOfAModel, IsDecidedWithoutAConfigurationWhenTheModelStandsInItsPlace)
   EXPECT_EQ(ran.code, 0) << ran.err;
 }
 
+// The picture that decides it is tried on the host, whatever the device is.
+TEST_F(CardOfAModel, IsDecidedWithoutTheDeviceBeingToldTwice) {
+  const Finished ran = run_camd({"run", model_, "--set", "device=host", "--frames", "2", "--metrics", "off"});
+  const std::size_t told = ran.err.find("device: host, as configured\n");
+  ASSERT_NE(told, std::string::npos) << ran.err;
+  EXPECT_EQ(ran.err.find("device: host", told + 1), std::string::npos) << ran.err;
+}
+
 // What `camd check` and `camd run` decide of it counts for `camd doctor` as well.
 TEST_F(CardOfAModel, IsTakenByDoctorToo) {
   const Finished looked = run_camd({"doctor", model_});
