@@ -49,7 +49,7 @@ std::vector<Shown> decode(const std::string& path) {
     one.pts_ns = static_cast<std::int64_t>(GST_BUFFER_PTS(buffer));
     GstMapInfo map{};
     gst_buffer_map(buffer, &map, GST_MAP_READ);
-    const int stride = (one.width + 3) / 4 * 4;
+    const std::ptrdiff_t stride = one.width + (4 - one.width % 4) % 4;
     for (int y = 0; y < one.height; ++y) {
       one.luma.insert(one.luma.end(), map.data + y * stride, map.data + y * stride + one.width);
     }
@@ -111,7 +111,8 @@ class AnnotateTest : public InFolder {
     return d;
   }
   static int luma(const Shown& shown, int x, int y) {
-    return shown.luma[static_cast<std::size_t>(y * shown.width + x)];
+    return shown
+        .luma[static_cast<std::size_t>(y) * static_cast<std::size_t>(shown.width) + static_cast<std::size_t>(x)];
   }
 
   std::vector<std::uint8_t> luma_, chroma_;
@@ -318,6 +319,18 @@ TEST_F(AnnotateTest, FilmsACameraThatComesLaterAndEndsTheFilmOfOneThatGoes) {
   EXPECT_EQ(decode(path("film-yard.mp4")).size(), 1U);
 }
 
+// The pictures of all fragments of a film but the last one, which may be cut off: box `trun` counts them (ISO/IEC
+// 14496-12). A busy machine's encoder leaves pictures out, so a fragment of a second may hold any number.
+std::size_t pictures_of_whole_fragments(const std::string& film) {
+  std::size_t before = 0, last = 0;
+  for (std::size_t at = film.find("trun"); at != std::string::npos; at = film.find("trun", at + 1)) {
+    before += last;
+    last = 0;
+    for (std::size_t i = 0; i < 4; ++i) last = last << 8U | static_cast<unsigned char>(film.at(at + 8 + i));
+  }
+  return before;
+}
+
 // SIGKILL gives no chance to finish anything: the fragments written so far must play all the same.
 TEST_F(AnnotateTest, LeavesAFilmThatPlaysWhenKilled) {
   const pid_t child = ::fork();
@@ -331,7 +344,9 @@ TEST_F(AnnotateTest, LeavesAFilmThatPlaysWhenKilled) {
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
   EXPECT_EQ(listing(), std::vector<std::string>{"film.partial.mp4"});
-  EXPECT_GE(decode(path("film.partial.mp4")).size(), 25U);  // the whole fragments at least
+  const std::size_t whole = pictures_of_whole_fragments(read_file(path("film.partial.mp4")));
+  EXPECT_GE(whole, 2U);
+  EXPECT_GE(decode(path("film.partial.mp4")).size(), whole);
 }
 
 TEST_F(AnnotateTest, WritesAFilmOfItsOwnBesideTheInstanceThatAReloadReplaces) {
@@ -377,7 +392,7 @@ TEST_F(AnnotateTest, NamesFilmsByCameraWhereThereAreSeveral) {
 
 TEST_F(AnnotateTest, WritesPicturesNamedByTheirSequence) {
   start("p/{camera}-{sequence}.png", R"(,"every":2)");
-  for (const std::uint64_t sequence : {7, 8, 9}) {
+  for (const std::uint64_t sequence : {7U, 8U, 9U}) {
     set_frame(run_, sequence);
     ASSERT_EQ(run_.process(model_, {detection()}), CAMD_OK);
   }

@@ -17,6 +17,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "plugins/camd_plugin.h"
@@ -152,6 +153,8 @@ class FakeModel {
   camd_model described{};
 };
 
+inline std::string_view bytes_of(const camd_detection& d) { return {reinterpret_cast<const char*>(&d), sizeof(d)}; }
+
 // One instance of a plug-in. error() holds the last message.
 class Instance {
  public:
@@ -195,7 +198,7 @@ class Instance {
     EXPECT_EQ(filtered_code, code);
     EXPECT_EQ(filtered.size(), this->found().size()) << "filtered";
     for (std::size_t i = 0; i < std::min(filtered.size(), this->found().size()); ++i) {
-      EXPECT_EQ(std::memcmp(&filtered[i], &items[i], sizeof(camd_detection)), 0) << "filtered, detection " << i;
+      EXPECT_TRUE(bytes_of(filtered[i]) == bytes_of(items[i])) << "filtered, detection " << i;
     }
     return code;
   }
@@ -230,6 +233,7 @@ class Instance {
     constexpr float kStale = 0.9F;
     std::deque<FakeTensor> whole = model.outputs;
     std::vector<std::vector<std::int32_t>> places;
+    places.reserve(static_cast<std::size_t>(need.filter_count));
     for (std::int32_t f = 0; f < need.filter_count; ++f) {
       for (std::int32_t v = 0; v < need.filters[f].value_count; ++v) {
         std::vector<float>& values =
