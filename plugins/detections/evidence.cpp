@@ -198,13 +198,23 @@ Boxes look_at_boxes(const Decoder& decoder, const TensorSet& tensors, float widt
 
 }  // namespace
 
+Queries whose_queries(const camd_tensor_spec& boxes, const camd_tensor_spec& scores) {
+  const std::string_view box = boxes.name, score = scores.name;
+  if (box == "pred_boxes" && (score == "logits" || score == "pred_logits")) return Queries::kDetr;
+  // MMDetection's "labels" are a list: the numbers of the classes that its graph has chosen.
+  if (box == "dets" && score == "labels" && boxes.ndim == 3 && scores.ndim == 3) return Queries::kRfdetr;
+  return Queries::kNone;
+}
+
+Queries whose_queries(const Decoder& decoder, const camd_model& model) {
+  const Level& level = decoder.levels().front();
+  const Head &boxes = level.head(Role::kBox), &scores = level.head(Role::kCls);
+  if (!boxes.bound() || !scores.bound()) return Queries::kNone;
+  return whose_queries(model.outputs[boxes.output], model.outputs[scores.output]);
+}
+
 bool has_query_names(const Decoder& decoder, const camd_model& model) {
-  const auto name_of = [&](Role role) {
-    const Head& head = decoder.levels().front().head(role);
-    return std::string_view(head.bound() ? model.outputs[head.output].name : "");
-  };
-  return name_of(Role::kBox) == "pred_boxes" &&
-         (name_of(Role::kCls) == "logits" || name_of(Role::kCls) == "pred_logits");
+  return whose_queries(decoder, model) != Queries::kNone;
 }
 
 std::optional<ScoreForm> score_form(const Decoder& decoder, const TensorSet& tensors) {

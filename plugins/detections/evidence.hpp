@@ -17,8 +17,12 @@
 
 namespace camd::plugins {
 
-// Whether boxes and scores are called as DETR has them, and what came of it: "pred_boxes", which are centre and size in
-// parts of the picture, and "logits" or "pred_logits" (github.com/facebookresearch/detr).
+// Whose queries' boxes, which are centre and size in parts of the picture, and scores are by their names: DETR and what
+// came of it have "pred_boxes" and "logits" or "pred_logits" (github.com/facebookresearch/detr), RF-DETR's own exporter
+// writes "dets" and "labels".
+enum class Queries { kNone, kDetr, kRfdetr };
+[[nodiscard]] Queries whose_queries(const camd_tensor_spec& boxes, const camd_tensor_spec& scores);
+[[nodiscard]] Queries whose_queries(const Decoder& decoder, const camd_model& model);
 [[nodiscard]] bool has_query_names(const Decoder& decoder, const camd_model& model);
 
 // Why `decoder`, made with `options` for `model`, cannot be right about these tensors, as the end of a sentence ("its

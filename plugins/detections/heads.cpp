@@ -411,7 +411,7 @@ std::optional<Head> head_of_level(const camd_model& model, int output, const Lev
 
 bool hints_at(const std::string& name, Role role) {
   static const std::array<std::vector<std::string>, kRoleCount> parts = {
-      std::vector<std::string>{"cls", "class", "score", "conf", "prob", "logit"},
+      std::vector<std::string>{"cls", "class", "label", "score", "conf", "prob", "logit"},
       std::vector<std::string>{"obj", "centerness", "ctrness", "centre-ness"},
       std::vector<std::string>{"box", "reg", "loc", "dis_pred", "dist", "delta"},
       std::vector<std::string>{"kps", "land", "ldmk", "lmk", "point", "pts"},

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "plugins/detections/decoder.hpp"
 #include "plugins/detections/evidence.hpp"
@@ -137,11 +138,11 @@ void add_heads(std::vector<Fit>& fits, std::vector<Fit> heads, const camd_model&
 std::vector<Fit> fits_by_shape(const camd_model& model, const Options& options, bool told = false) {
   std::vector<Fit> fits, heads;
   std::size_t most = 0;
-  const auto has_output = [&](std::string_view name) {
-    return std::any_of(model.outputs, model.outputs + model.output_count,
-                       [&](const camd_tensor_spec& output) { return output.name == name; });
-  };
-  const bool queries = has_output("pred_boxes") && (has_output("logits") || has_output("pred_logits"));
+  const std::span<const camd_tensor_spec> outputs(model.outputs, static_cast<std::size_t>(model.output_count));
+  const bool queries = std::any_of(outputs.begin(), outputs.end(), [&](const camd_tensor_spec& boxes) {
+    return std::any_of(outputs.begin(), outputs.end(),
+                       [&](const camd_tensor_spec& scores) { return whose_queries(boxes, scores) != Queries::kNone; });
+  });
   for (const Form& form : forms()) {
     // What else such a model puts out, as hidden states, is not for `detections`.
     if (queries && (form.layout != Layout::kSsd || form.boxes != BoxForm::kCentre || form.oriented)) continue;
@@ -460,10 +461,13 @@ std::vector<LayoutSuggestion> fitting_layouts(const camd_model& model, const Opt
       if (fit.is_rows() && fit.decoder->levels().front().cells() > kMostChosen) more += ", nms: 0.4";
       if (are_queries(fit) && scores == ScoreForm::kLogits) {
         more += ", nms: 1";
-        // Facebook's count by COCO's ids, up to 90 with gaps, and some have a background behind them.
+        // Facebook's count by COCO's ids, up to 90 with gaps, and some have a background behind them. RF-DETR is fed as
+        // these are, whatever its classes.
         constexpr int kCocoIds = 91;
         const int classes = fit.decoder->levels().front().head(Role::kCls).channels;
-        if (background == Background::kLast || classes == kCocoIds || classes == kCocoIds + 1) input = kImagenetInput;
+        const bool rfdetr = whose_queries(*fit.decoder, model) == Queries::kRfdetr;
+        if (rfdetr || background == Background::kLast || classes == kCocoIds || classes == kCocoIds + 1)
+          input = kImagenetInput;
       }
     }
     // Angles were found: what takes them for a class does not count beside that.

@@ -350,6 +350,26 @@ TEST(LayoutSuggestions, FeedQueriesWithABackgroundAsFacebooksDetr) {
   EXPECT_EQ(input_of(queries), "color: rgb, scale: 0.00392157, resize: stretch");
 }
 
+// RF-DETR's own exporter calls logits "labels", and counts one class more than there are.
+TEST(LayoutSuggestions, TellRfdetrByTheNamesOfItsOutputsWhateverItsClasses) {
+  for (const std::int64_t classes : {2, 4, 21}) {
+    FakeModel model(64, 64);
+    Random random;
+    FakeTensor& boxes = model.output("dets", {1, 50, 4});
+    FakeTensor& logits = model.output("labels", {1, 50, classes});
+    for (float& value : boxes.values) value = random.from(0.4F, 0.6F);
+    for (float& value : logits.values) value = random.from(-6, -1);
+    const OutputValues values = values_of(model);
+    const auto suggested = suggest_layouts(model.model(), "{}", &values);
+    ASSERT_EQ(suggested.size(), 1U) << classes;
+    EXPECT_EQ(suggested[0].config, "layout: ssd, boxes: centre, scores: logits, background: false, nms: 1");
+    EXPECT_EQ(suggested[0].input,
+              std::string("color: rgb, mean: [123.675, 116.28, 103.53], scale: [0.0171248, 0.0175070, 0.0174292], "
+                          "resize: stretch"));
+    EXPECT_THAT(suggested[0].outputs, ElementsAre(1, 0));
+  }
+}
+
 TEST(LayoutSuggestions, TellByValuesHowBoxesAndScoresAreWritten) {
   FakeModel relative = list(Boxes::kCorners, 1), pixels = list(Boxes::kCorners, kSide), detr = list(Boxes::kCentre, 1),
             logits = list(Boxes::kCorners, 1, -9, 2), percent = list(Boxes::kCorners, 1, 0, 95), v8 = yolov8(),
