@@ -3,6 +3,7 @@
 #include "pipeline/run/fed_as.hpp"
 
 #include <algorithm>
+#include <array>
 #include <string_view>
 
 namespace camd::pipeline {
@@ -10,6 +11,8 @@ namespace {
 
 constexpr std::string_view kPlain = "color: rgb, scale: 0.00392157";
 constexpr std::string_view kStretched = "color: rgb, scale: 0.00392157, resize: stretch";
+constexpr std::string_view kPlainTopLeft = "color: rgb, scale: 0.00392157, position: top_left";
+constexpr std::string_view kDarknet = "color: rgb, scale: 0.00392157, position: top_left, pad: 128";
 constexpr std::string_view kImagenetStretched =
     "color: rgb, mean: [123.675, 116.28, 103.53], scale: [0.0171248, 0.0175070, 0.0174292], resize: stretch";
 constexpr std::string_view kImagenetTopLeft =
@@ -27,8 +30,10 @@ const std::map<std::string_view, std::string_view>& families() {
       {"deformable_detr", kImagenetStretched},
       {"deim", kStretched},
       {"detr", kImagenetStretched},
+      {"deimv2", kStretched},
       {"dfine", kStretched},
       {"dinodetr", kImagenetStretched},
+      {"domedetr", kStretched},
       {"ec", kImagenetStretched},
       {"efficientdet", kImagenetTopLeft},
       {"fcos", kImagenetTopLeft},
@@ -45,7 +50,11 @@ const std::map<std::string_view, std::string_view>& families() {
       {"rtmdet", kRtmdet},
       {"ssd", kSsd},
       {"tinyformer", kImagenetStretched},
-      {"yolo7", kPlain},
+      {"yolo1", kStretched},
+      {"yolo2", kDarknet},
+      {"yolo3", kDarknet},
+      {"yolo4", kDarknet},
+      {"yolo7", kPlainTopLeft},
       {"yolo9", kPlain},
       {"yolo9_e2e", kPlain},
       {"yolo9_p2", kPlain},
@@ -65,6 +74,13 @@ std::string fed_as(const std::map<std::string, std::string>& metadata) {
   if (family == metadata.end()) return {};
   const auto known = families().find(family->second);
   if (known == families().end()) return {};
+  // The larger DEIMv2s have DINOv3 as their backbone, which takes pictures scaled as ImageNet's.
+  const auto size = metadata.find("model_size");
+  if (family->second == "deimv2" && size != metadata.end()) {
+    constexpr std::array<std::string_view, 4> kWithDinov3 = {"s", "m", "l", "x"};
+    if (std::find(kWithDinov3.begin(), kWithDinov3.end(), size->second) != kWithDinov3.end())
+      return std::string(kImagenetStretched);
+  }
   std::string keys(known->second);
   const auto pad = metadata.find("letterbox_pad");
   if (pad != metadata.end() && pad->second == "topleft" && known->second == kPlain) keys += ", position: top_left";

@@ -12,8 +12,9 @@
 namespace camd::pipeline {
 
 // The keys of `input:`, as "color: rgb, scale: 0.00392157"; empty where the exporter has not said it. `metadata` is
-// what stands beside the graph (infer/metadata.hpp): LibreYOLO writes the family (`model_family`) and which corner a
-// picture is put into (`letterbox_pad`), Ultralytics that a network is a YOLO (`description`).
+// what stands beside the graph (infer/metadata.hpp): LibreYOLO writes the family and its size (`model_family`,
+// `model_size`) and which corner a picture is put into (`letterbox_pad`), Ultralytics that a network is a YOLO
+// (`description`).
 [[nodiscard]] std::string fed_as(const std::map<std::string, std::string>& metadata);
 
 // The keys for a kind of detector that is usually fed with `usual`, where inputs beside the picture tell more. The

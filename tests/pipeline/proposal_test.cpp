@@ -114,9 +114,25 @@ TEST_F(ProposedCard, FeedsPicturesAsTheExportersFamilyIsFed) {
                    "top_left"},
         {"yolo9", "topleft", "color: rgb, scale: 0.00392157, position: top_left"},
         {"yolo9", "center", "color: rgb, scale: 0.00392157"},
+        {"yolo7", "", "color: rgb, scale: 0.00392157, position: top_left"},
+        {"yolo4", "", "color: rgb, scale: 0.00392157, position: top_left, pad: 128"},
+        {"yolo1", "", "color: rgb, scale: 0.00392157, resize: stretch"},
         {"nobody's", "", "color: rgb, scale: 0.00392157"}}) {
     config::Config c =
         config(with_metadata(with_names(yolov8()), {{"model_family", family}, {"letterbox_pad", pad}}), "", "");
+    const auto proposal = Proposer().complete(c);
+    ASSERT_TRUE(proposal);
+    EXPECT_THAT(proposal->card, HasSubstr("input: {" + std::string(input) + "}\n"));
+  }
+}
+
+TEST_F(ProposedCard, FeedsTheLargerDeimv2sAsTheirBackboneIsFed) {
+  for (const auto& [size, input] :
+       {std::tuple{"n", "color: rgb, scale: 0.00392157, resize: stretch"},
+        {"s",
+         "color: rgb, mean: [123.675, 116.28, 103.53], scale: [0.0171248, 0.0175070, 0.0174292], resize: stretch"}}) {
+    config::Config c =
+        config(with_metadata(with_names(yolov8()), {{"model_family", "deimv2"}, {"model_size", size}}), "", "");
     const auto proposal = Proposer().complete(c);
     ASSERT_TRUE(proposal);
     EXPECT_THAT(proposal->card, HasSubstr("input: {" + std::string(input) + "}\n"));
