@@ -29,11 +29,11 @@ namespace camd::pipeline {
 namespace {
 
 constexpr int kUsualSide = 640;  // px, of an input that the model leaves open
+constexpr std::size_t kMostClasses = 1000;
 
 // The texts of a list or the values of a dict, as exporters write class names: {0: 'person', 1: "a b"} in Python's way
 // (Ultralytics), {"0": "person"} in JSON's. Empty when it is neither, or holds more than detectors have.
 std::vector<std::string> quoted_texts(const std::string& text) {
-  constexpr std::size_t kMost = 1000;
   std::vector<std::string> texts;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char quote = text[i];
@@ -45,10 +45,21 @@ std::vector<std::string> quoted_texts(const std::string& text) {
     }
     const std::size_t next = text.find_first_not_of(' ', i + 1);
     if (next != std::string::npos && text[next] == ':') continue;  // a key
-    if (i >= text.size() || texts.size() == kMost) return {};
+    if (i >= text.size() || texts.size() == kMostClasses) return {};
     texts.push_back(std::move(one));
   }
   return texts;
+}
+
+// One name a line, as RapidAI writes class names. Empty when there are more than detectors have.
+std::vector<std::string> lines_in(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) {
+    if (lines.size() == kMostClasses) return {};
+    lines.push_back(std::move(line));
+  }
+  return lines;
 }
 
 // The whole numbers in a text: "[17, 3]".
@@ -94,6 +105,7 @@ Metadata metadata_of(const std::string& path) {
   };
   Metadata metadata;
   metadata.classes = quoted_texts(value("names"));
+  if (metadata.classes.empty()) metadata.classes = lines_in(value("character"));
   if (!are_class_names(metadata.classes)) metadata.classes.clear();
   metadata.task = value("task");
   metadata.input = fed_as(written);
@@ -189,14 +201,14 @@ RowSizes row_sizes(const std::vector<infer::TensorSpec>& outputs) {
 // Keys of `detections` to try, those first that most speaks for. `known`: what the exporter wrote, which need not fit.
 // Where it wrote no classes, the outputs' sizes tell what stands behind the scores of YOLO's masks and poses.
 std::vector<nlohmann::json> keys_to_try(const nlohmann::json& known, const std::vector<infer::TensorSpec>& outputs) {
-  constexpr std::int64_t kBox = 4, kChosen = 6, kPointValues = 3, kMostClasses = 1000;
+  constexpr std::int64_t kBox = 4, kChosen = 6, kPointValues = 3;
   std::vector<nlohmann::json> all;
   const RowSizes sizes = row_sizes(outputs);
   const std::int64_t classes = sizes.row - sizes.maps - kBox;
   const bool untold = !known.contains("classes");
   if (untold && sizes.maps > 0 && sizes.row == kChosen + sizes.maps) {
     all.push_back({{"keypoints", 0}});
-  } else if (untold && sizes.maps > 0 && classes > 0 && classes <= kMostClasses) {
+  } else if (untold && sizes.maps > 0 && classes > 0 && classes <= std::int64_t{kMostClasses}) {
     nlohmann::json names = nlohmann::json::array();
     for (std::int64_t i = 0; i < classes; ++i) names.push_back(fmt::format("class{}", i));
     all.push_back({{"keypoints", 0}, {"classes", names}});

@@ -88,6 +88,13 @@ TEST_F(ProposedCard, ReadsClassesThatTheExporterWroteAsJson) {
   EXPECT_THAT(proposal->card, HasSubstr(R"(classes: ["cat","a: \"b\"","cow"])"));
 }
 
+TEST_F(ProposedCard, ReadsClassesThatRapidAIWroteOneALine) {
+  config::Config c = config(with_metadata(yolov8(), {{"character", "title\nfigure caption\ntable"}}), "", "");
+  const auto proposal = Proposer().complete(c);
+  ASSERT_TRUE(proposal);
+  EXPECT_THAT(proposal->card, HasSubstr(R"(classes: ["title","figure caption","table"])"));
+}
+
 // LibreYOLO's FOMO: its values tell no background, but its exporter says that it finds points.
 TEST_F(ProposedCard, ReadsAMapOfClassesWhereTheExporterSaysThatTheModelFindsPoints) {
   std::vector<float> weights(std::size_t{3} * 3 * 8 * 8);
