@@ -1,6 +1,9 @@
 // The list of COCO's class names.
 #include "plugins/detections/coco.hpp"
 
+#include <array>
+#include <cstddef>
+
 namespace camd::plugins {
 
 std::vector<std::string> coco_classes() {
@@ -17,6 +20,14 @@ std::vector<std::string> coco_classes() {
       "laptop",         "mouse",      "remote",        "keyboard",      "cell phone",   "microwave",     "oven",
       "toaster",        "sink",       "refrigerator",  "book",          "clock",        "vase",          "scissors",
       "teddy bear",     "hair drier", "toothbrush"};
+}
+
+std::vector<std::string> coco_classes_by_id() {
+  constexpr std::array<std::size_t, 11> kLeftOut = {0, 12, 26, 29, 30, 45, 66, 68, 69, 71, 83};
+  std::vector<std::string> names = coco_classes();
+  for (const std::size_t id : kLeftOut)
+    names.insert(names.begin() + static_cast<std::ptrdiff_t>(id), "class" + std::to_string(id));
+  return names;
 }
 
 }  // namespace camd::plugins

@@ -88,6 +88,34 @@ TEST_F(ProposedCard, ReadsClassesThatTheExporterWroteAsJson) {
   EXPECT_THAT(proposal->card, HasSubstr(R"(classes: ["cat","a: \"b\"","cow"])"));
 }
 
+// As LibreYOLO's Deformable DETR and DINO, whose outputs have 91 classes.
+TEST_F(ProposedCard, NamesClassesByCocosIdsWhereTheExporterNamesCocosEighty) {
+  const std::string eighty =
+      "person\nbicycle\ncar\nmotorcycle\nairplane\nbus\ntrain\ntruck\nboat\ntraffic light\nfire hydrant\n"
+      "stop sign\nparking meter\nbench\nbird\ncat\ndog\nhorse\nsheep\ncow\nelephant\nbear\nzebra\ngiraffe\n"
+      "backpack\numbrella\nhandbag\ntie\nsuitcase\nfrisbee\nskis\nsnowboard\nsports ball\nkite\nbaseball bat\n"
+      "baseball glove\nskateboard\nsurfboard\ntennis racket\nbottle\nwine glass\ncup\nfork\nknife\nspoon\n"
+      "bowl\nbanana\napple\nsandwich\norange\nbroccoli\ncarrot\nhot dog\npizza\ndonut\ncake\nchair\ncouch\n"
+      "potted plant\nbed\ndining table\ntoilet\ntv\nlaptop\nmouse\nremote\nkeyboard\ncell phone\nmicrowave\n"
+      "oven\ntoaster\nsink\nrefrigerator\nbook\nclock\nvase\nscissors\nteddy bear\nhair drier\ntoothbrush";
+  std::vector<float> logits(std::size_t{2} * 91, -4);
+  for (std::size_t k = 0; k < 91; ++k) logits[k] = -5;
+  OnnxBuilder b;
+  b.input("x", {1, 3, 64, 64}).weight("0", {}, {0}).node("ReduceMean", {"x"}, {"m"}).integer("keepdims", 0);
+  b.node("Mul", {"m", "0"}, {"nothing"}).weight("l", {1, 2, 91}, logits);
+  b.weight("q", {1, 2, 4}, {0.3F, 0.3F, 0.2F, 0.2F, 0.6F, 0.5F, 0.3F, 0.3F});
+  b.node("Add", {"nothing", "q"}, {"pred_boxes"}).node("Add", {"nothing", "l"}, {"pred_logits"});
+  b.output("pred_logits", {1, 2, 91}).output("pred_boxes", {1, 2, 4});
+  config::Config c = config(with_metadata(b, {{"character", eighty}}), "", "");
+  const auto proposal = Proposer().complete(c);
+  ASSERT_TRUE(proposal);
+  EXPECT_THAT(proposal->card, HasSubstr(R"(classes: ["class0","person",)"));
+  EXPECT_THAT(proposal->card, HasSubstr(R"("fire hydrant","class12","stop sign",)"));
+  EXPECT_THAT(proposal->card, HasSubstr(R"("hair drier","toothbrush"])"));
+  EXPECT_THAT(proposal->reasons,
+              Contains("its exporter names COCO's classes, and its outputs count them by COCO's ids"));
+}
+
 TEST_F(ProposedCard, ReadsClassesThatRapidAIWroteOneALine) {
   config::Config c = config(with_metadata(yolov8(), {{"character", "title\nfigure caption\ntable"}}), "", "");
   const auto proposal = Proposer().complete(c);
