@@ -3,7 +3,6 @@
 #include <array>
 
 #include "plugins/annotate/elements.hpp"
-#include "plugins/detections/coco.hpp"
 #include "plugins/detections/projects.hpp"
 #include "plugins/detections/suggest.hpp"
 #include "plugins/frame_json.hpp"
@@ -49,10 +48,6 @@ std::vector<std::string_view> builtin_names() {
 std::vector<LayoutSuggestion> suggest_layouts(const camd_model& model, std::string_view config_json,
                                               const OutputValues* values) {
   return fitting_layouts(model, read_options(model.card_json != nullptr ? model.card_json : "{}", config_json), values);
-}
-
-std::vector<std::string> by_coco_ids(const std::vector<std::string>& names) {
-  return names == coco_classes() ? coco_classes_by_id() : std::vector<std::string>();
 }
 
 std::string_view layout_of_project(std::span<const std::string> names) { return layout_by_names(names); }

@@ -59,9 +59,6 @@ struct LayoutSuggestion {
 // `names`: of weights and nodes. [any]
 [[nodiscard]] std::string_view layout_of_project(std::span<const std::string> names);
 
-// Where `names` are COCO's eighty classes: their names by COCO's ids, of which there are 91. Otherwise empty.
-[[nodiscard]] std::vector<std::string> by_coco_ids(const std::vector<std::string>& names);
-
 // suggest_layouts() as a sentence without a stop; with no suggestion, what is known of such outputs. `values` as there.
 [[nodiscard]] std::string suggestion_text(const camd_model& model, const std::vector<LayoutSuggestion>& suggestions,
                                           const OutputValues* values);

@@ -214,11 +214,6 @@ std::vector<nlohmann::json> keys_to_try(const nlohmann::json& known, const std::
     all.push_back({{"keypoints", 0}, {"classes", names}});
   }
   all.push_back(known);
-  if (!untold) {
-    nlohmann::json by_ids = known;
-    by_ids["classes"] = plugins::by_coco_ids(known["classes"].get<std::vector<std::string>>());
-    if (!by_ids["classes"].empty()) all.push_back(std::move(by_ids));
-  }
   if (!known.empty()) all.push_back(nlohmann::json::object());
   const std::int64_t points = sizes.row - kBox - 1;
   if (untold && sizes.maps == 0 && points > 0 && points % kPointValues == 0 &&
@@ -302,10 +297,7 @@ Proposal propose_card(const config::Model& given) {
     for (const nlohmann::json& keys : keys_to_try(known, engine->outputs())) {
       layouts = plugins::suggest_layouts(plain.model(), text_of(keys), &values);
       if (layouts.empty()) continue;
-      if (keys != known && keys.contains("classes") && !metadata.classes.empty()) {
-        proposal.reasons.emplace_back("its exporter names COCO's classes, and its outputs count them by COCO's ids");
-        metadata.classes.clear();
-      } else if (keys != known && !metadata.classes.empty()) {
+      if (keys != known && !metadata.classes.empty()) {
         proposal.reasons.push_back(
             fmt::format("its exporter names {} classes, which do not fit its outputs", metadata.classes.size()));
         metadata = {};

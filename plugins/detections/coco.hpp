@@ -1,4 +1,5 @@
-// The 80 class names of COCO (cocodataset.org) in the order in which detectors number them: `classes: coco`.
+// The 80 class names of COCO (cocodataset.org) in the order in which detectors number them: `classes: coco`, and
+// `classes: coco91`.
 //
 // Threads: [setup], functions of their arguments.
 #pragma once

@@ -14,7 +14,7 @@ constexpr std::array kKeys = {
     CardKey{.path = "classes",
             .type = CardKeyType::kAny,
             .example = "[qr, marker]",
-            .words = "a list of names, or coco",
+            .words = "a list of names, coco or coco91",
             .help = "Names of the classes, in the order of the scores."},
     CardKey{.path = "classes[]", .type = CardKeyType::kText},
     CardKey{.path = "score",

@@ -42,8 +42,8 @@ void read_scores(JsonObject& in, Options& options) {
 void read_classes(JsonObject& in, Options& options) {
   const json* value = in.raw("classes");
   if (value == nullptr) return;
-  if (value->is_string() && value->get<std::string>() == "coco") {
-    options.classes = coco_classes();
+  if (value->is_string() && (*value == "coco" || *value == "coco91")) {
+    options.classes = *value == "coco" ? coco_classes() : coco_classes_by_id();
     return;
   }
   const auto names = in.texts("classes");

@@ -468,6 +468,8 @@ std::vector<LayoutSuggestion> fitting_layouts(const camd_model& model, const Opt
         const bool rfdetr = whose_queries(*fit.decoder, model) == Queries::kRfdetr;
         if (rfdetr || background == Background::kLast || classes == kCocoIds || classes == kCocoIds + 1)
           input = kImagenetInput;
+        const int beside_background = classes - (background == Background::kLast ? 1 : 0);
+        if (options.classes.empty() && beside_background == kCocoIds) more += ", classes: coco91";
       }
     }
     // Angles were found: what takes them for a class does not count beside that.

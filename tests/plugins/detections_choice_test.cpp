@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <string>
+#include <tuple>
 
 #include "detections_fixture.hpp"
 
@@ -349,6 +350,28 @@ TEST_F(Detections, RefusesClassNamesThatDoNotFitTheModel) {
   FakeModel model = yolox();
   EXPECT_FALSE(start(model, R"({"layout":"yolox","classes":"coco"})"));
   EXPECT_THAT(error_, HasSubstr("output [1,84,7]"));
+}
+
+TEST_F(Detections, NamesCocosClassesInTheOrderOfDetectorsOrByTheirIds) {
+  for (const auto& [words, channels, person, tv, toothbrush] :
+       {std::tuple{"coco", 80, 0, 62, 79}, std::tuple{"coco91", 91, 1, 72, 90}}) {
+    Instance run(find_builtin("detections"));
+    FakeModel model(64, 64);
+    model.output("boxes", {1, 3, 4});
+    FakeTensor& scores = model.output("scores", {1, 3, channels});
+    ASSERT_EQ(run.create(std::string(R"({"layout":"ssd","background":false,"nms":1,"classes":")") + words + "\"}"),
+              CAMD_OK);
+    ASSERT_EQ(run.outputs(model), CAMD_OK) << run.error();
+    model.outputs[0].values = {0, 0, 0.5F, 0.5F, 0.5F, 0, 1, 0.5F, 0, 0.5F, 0.5F, 1};
+    at(scores, 0, person) = 0.9F;
+    at(scores, 1, tv) = 0.8F;
+    at(scores, 2, toothbrush) = 0.7F;
+    ASSERT_EQ(run.process(model), CAMD_OK) << run.error();
+    ASSERT_EQ(run.found().size(), 3U);
+    EXPECT_STREQ(run.found()[0].class_name, "person");
+    EXPECT_STREQ(run.found()[1].class_name, "tv");
+    EXPECT_STREQ(run.found()[2].class_name, "toothbrush");
+  }
 }
 
 TEST_F(Detections, RefusesScoresThatHoldTheBackgroundAlone) {

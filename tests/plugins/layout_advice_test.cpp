@@ -288,6 +288,24 @@ TEST(LayoutSuggestions, TellQueriesByTheNameOfTheirBoxes) {
   EXPECT_THAT(by_values(model), ElementsAre("layout: ssd, boxes: centre, scores: logits, background: false, nms: 1"));
 }
 
+// RF-DETR with COCO's own weights, and Facebook's DETR, whose last class is "no object".
+TEST(LayoutSuggestions, NameTheClassesOfQueriesThatCountByCocosIds) {
+  for (const bool no_object : {false, true}) {
+    FakeModel model(64, 64);
+    model.output("pred_boxes", {1, 50, 4});
+    FakeTensor& logits = model.output("pred_logits", {1, 50, no_object ? 92 : 91});
+    Random random;
+    for (float& value : model.outputs[0].values) value = random.from(0.3F, 0.6F);
+    for (float& value : model.outputs[1].values) value = random.from(-9, -1);
+    if (no_object) {
+      for (std::int64_t i = 0; i < 50; ++i) at(logits, i, 91) = 9;
+    }
+    EXPECT_THAT(by_values(model), ElementsAre(std::string("layout: ssd, boxes: centre, scores: logits, background: ") +
+                                              (no_object ? "last" : "false") + ", nms: 1, classes: coco91"));
+    EXPECT_THAT(by_values(model, R"({"classes":["a"]})"), IsEmpty());
+  }
+}
+
 // As a model of Hugging Face's is exported with all that it puts out.
 TEST(LayoutSuggestions, LeaveHiddenStatesBesideQueriesUnread) {
   FakeModel model = list(Boxes::kCentre, 1, -9, -1);
