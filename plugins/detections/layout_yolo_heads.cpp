@@ -67,7 +67,7 @@ class YoloHeads final : public Decoder {
 std::unique_ptr<Decoder> make_yolo_heads(const camd_model& model, const Options& options) {
   if (options.anchors.empty()) {
     throw std::invalid_argument(
-        "`layout: yolo-heads` needs `anchors`, one list per stride; yolov5-heads and other names bring their own");
+        "config.anchors: missing, one list per stride is needed; yolov5-heads and other names bring their own");
   }
   Options plain = options;
   plain.keypoints = 0;
@@ -86,7 +86,7 @@ std::unique_ptr<Decoder> make_yolo_heads(const camd_model& model, const Options&
     const int output = level.head(Role::kBox).output;
     // Lists do not tell whether the boxes of a cell or those of an anchor stand side by side.
     if (model.outputs[output].ndim < 4 || level.head(Role::kCls).output != output) {
-      throw std::invalid_argument("layout yolo-heads reads a map [1,A*k,h,w] or [1,A,h,w,k] of each stride, not " +
+      throw std::invalid_argument("wanted a map [1,A*k,h,w] or [1,A,h,w,k] of each stride, found " +
                                   describe_output(model, output));
     }
   }

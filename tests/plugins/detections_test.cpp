@@ -358,7 +358,31 @@ TEST_F(Detections, DecodesFastestDet) {
   expect_box(found[0], (2 + std::tanh(1.0F)) * 16 - width / 2, 0.0F, width, 32.0F);
 }
 
-// What all layouts share, on the reference detector's shape.
+TEST_F(Detections, RefusesYoloHeadsThatItCannotReadInOneLineEach) {
+  FakeModel maps(64, 64), list(64, 64);
+  for (const std::int64_t n : {8, 4, 2}) maps.output("out" + std::to_string(n), {1, 21, n, n});
+  list.output("output", {1, 252, 7});
+  FakeModel bins(64, 64);
+  bins.output("output", {1, 84, 66});
+  const auto refused = [](FakeModel& model, const std::string& config) {
+    Instance run(find_builtin("detections"));
+    EXPECT_EQ(run.create(config), CAMD_OK) << run.error();
+    EXPECT_NE(run.outputs(model), CAMD_OK);
+    return run.error();
+  };
+  EXPECT_EQ(refused(maps, R"({"layout":"yolo-heads"})"),
+            "layout 'yolo-heads': config.anchors: missing, one list per stride is needed; yolov5-heads and other names "
+            "bring their own");
+  EXPECT_EQ(refused(maps, R"({"layout":"yolov5-heads","scale_xy":[1.2,1.1]})"),
+            "layout 'yolo-heads': config.scale_xy: 2 numbers, but 3 strides: one, or one per stride, is needed; the "
+            "model's outputs look like {layout: yolov5-heads, scores: probability} (YOLOv5)");
+  EXPECT_EQ(refused(list, R"({"layout":"yolov5-heads"})"),
+            "layout 'yolo-heads': wanted a map [1,A*k,h,w] or [1,A,h,w,k] of each stride, found output [1,252,7]; the "
+            "model's outputs look like {layout: yolox, decoded: true, anchors_per_cell: 3} (YOLOv5 and its kind)");
+  EXPECT_EQ(refused(bins, R"({"layout":"yolov8-heads"})"),
+            "layout 'nanodet': `boxes_first` is for a map [1,k,h,w] of each of three strides or more, not for output "
+            "[1,84,66]; the model's outputs look like {layout: yolox} (YOLOX)");
+}
 
 }  // namespace CAMD_TEST_FILE
 }  // namespace camd::plugins::testing
