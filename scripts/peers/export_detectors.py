@@ -3,7 +3,8 @@
   python3 scripts/peers/export_detectors.py FOLDER NAME...      NAME: yolo11n yolov8n yolo26n yolo12n ... (any of ultralytics),
                                                                 efficientdet_lite0 (any of effdet), picodet_s, rtdetrv2_r18,
                                                                 dfine_n, libreyolo:LibreLWDETR:t (any class of
-                                                                libreyolo, by its own exporter)
+                                                                libreyolo, by its own exporter), heads:yolov8n (YOLOv8
+                                                                to 12, decoded, and not decoded in NAME_heads.onnx)
 
 The running means and variances of batch norms are random too: else every score would be alike. Needs torch, onnx and, by name,
 ultralytics, effdet, libreyolo or transformers (PyPI). What they make is for measurements and never committed.
@@ -58,6 +59,24 @@ class Detector(torch.nn.Module):
         return found.logits, found.pred_boxes
 
 
+class Heads(torch.nn.Module):
+    """A YOLO of ultralytics without its decoding: a map of bins and classes for each stride."""
+
+    def __init__(self, network: torch.nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, picture):
+        *layers, head = self.network.model
+        made = []
+        for layer in layers:
+            if layer.f != -1:
+                picture = made[layer.f] if isinstance(layer.f, int) else [picture if i == -1 else made[i] for i in layer.f]
+            picture = layer(picture)
+            made.append(picture)
+        return tuple(torch.cat((box(made[i]), cls(made[i])), 1) for i, box, cls in zip(head.f, head.cv2, head.cv3))
+
+
 def rtdetr() -> torch.nn.Module:
     from transformers import RTDetrResNetConfig, RTDetrV2Config, RTDetrV2ForObjectDetection
     backbone = RTDetrResNetConfig(depths=[2, 2, 2, 2], layer_type="basic", hidden_sizes=[64, 128, 256, 512], embedding_size=64,
@@ -107,6 +126,15 @@ def export(name: str, folder: Path) -> None:
         network = DETRS[name]()
         enliven(network)
         write(network, (640, 640), path)
+    elif name.startswith("heads:"):
+        from ultralytics import YOLO
+        name = name.removeprefix("heads:")
+        network = YOLO(f"{name}.yaml")
+        for layers in network.model.model[-1].cv3:
+            layers[-1].bias += 8  # untrained classes begin near nothing
+        randomise(network.model)
+        shutil.move(network.export(format="onnx", imgsz=640, opset=17, simplify=False), folder / f"{name}.onnx")
+        write(Heads(network.model), (640, 640), folder / f"{name}_heads.onnx")
     else:
         from ultralytics import YOLO
         network = YOLO(f"{name}.yaml")
