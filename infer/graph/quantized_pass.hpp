@@ -12,6 +12,8 @@ namespace camd::infer {
 // pair that cannot change a value is removed. Pairs with a scale or zero point for each channel are left alone.
 // Every result stays equal (-0 may stand for 0): numbers on a grid are whole before they are scaled, sums of whole
 // numbers below 2^24 are exact, and scaling by a positive number keeps the order, so that clipping may come after it.
+//  - The two halves of a pair are brought together, where between them values are only moved or chosen (Reshape,
+//    Transpose, Slice, Gather, the largest of a window, the nearest pixel), as between ops of QLinearConv's kind.
 //  - The zero point goes: it is added before the clip and taken away after it, so it moves the bounds instead.
 //  - Equal pairs on one input (exporters write one for each reader) become one.
 //  - A pair whose input lies on its grid already is removed, also where between them values are only moved or chosen

@@ -32,6 +32,7 @@ void pair(OnnxBuilder& b, const std::string& from, const std::string& to, const 
 // Beyond both bounds, and halves of steps.
 std::vector<float> pictures() {
   std::vector<float> values;
+  values.reserve(2 * kSide * kSide);
   for (int i = 0; i < 2 * kSide * kSide; ++i) values.push_back(0.15F * static_cast<float>(i * 17 % 700 - 350));
   return values;
 }
@@ -86,6 +87,38 @@ TEST(QuantizedPass, APairBehindAnEqualOneGoesAcrossWhatOnlyMovesValues) {
   const Graph graph = equal_and_optimised(b.output("y", {}));
   EXPECT_EQ(count(graph, Binary::Kind::kDiv), 1);
   EXPECT_EQ(count(graph, Binary::Kind::kMul), 1);
+}
+
+// As between QLinearConvs: the whole numbers are moved.
+TEST(QuantizedPass, HalvesOfAPairComeTogetherAcrossWhatOnlyMovesValues) {
+  OnnxBuilder b = builder();
+  b.node("QuantizeLinear", {"x", "s", "z"}, {"q"});
+  b.node("MaxPool", {"q"}, {"pooled"}).ints("kernel_shape", {3, 3}).ints("pads", {1, 1, 1, 1});
+  b.node("Transpose", {"pooled"}, {"turned"}).ints("perm", {0, 2, 3, 1});
+  b.node("DequantizeLinear", {"turned", "s", "z"}, {"a"}).node("DequantizeLinear", {"pooled", "s", "z"}, {"b"});
+  b.node("DequantizeLinear", {"q", "s", "z"}, {"c"});
+  b.node("Exp", {"a"}, {"d"}).node("Abs", {"b"}, {"e"}).node("Neg", {"c"}, {"f"});
+  const Graph graph = equal_and_optimised(b.output("d", {}).output("e", {}).output("f", {}));
+  EXPECT_EQ(count(graph, Binary::Kind::kDiv), 1);
+  EXPECT_EQ(count(graph, Binary::Kind::kMul), 1);
+  EXPECT_EQ(count(graph, Binary::Kind::kAdd) + count(graph, Binary::Kind::kSub), 0);
+}
+
+TEST(QuantizedPass, HalvesOfAPairWithMovedWholeNumbersThatSomebodyReadsGiveBoth) {
+  OnnxBuilder b = builder();
+  b.node("QuantizeLinear", {"x", "s", "z"}, {"q"}).node("Transpose", {"q"}, {"t"}).ints("perm", {0, 1, 3, 2});
+  b.node("DequantizeLinear", {"t", "s", "z"}, {"y"});
+  const Graph graph = equal_and_optimised(b.output("t", {}).output("y", {}));
+  EXPECT_EQ(graph.outputs.size(), 2U);
+}
+
+TEST(QuantizedPass, HalvesWithAnotherZeroPointStayWhatTheyAre) {
+  OnnxBuilder b = builder();
+  b.integers("w", {}, {2}, onnx::TensorProto::INT8);
+  b.node("QuantizeLinear", {"x", "s", "z"}, {"q"}).node("Transpose", {"q"}, {"t"}).ints("perm", {0, 1, 3, 2});
+  b.node("DequantizeLinear", {"t", "s", "w"}, {"y"});
+  const Graph graph = equal_and_optimised(b.output("y", {}));
+  EXPECT_EQ(count(graph, Binary::Kind::kSub), 1);
 }
 
 TEST(QuantizedPass, APairWithAnotherScaleOrBehindNewNumbersStays) {
