@@ -199,7 +199,8 @@ TEST_F(StarvedSource, IsOneWhosePacketsCannotBeDecoded) {
   camera.name = "cam";
   camera.source = rtsp;
   make(rtsp);  // for its ring
-  source_ = make_gst_source(camera, 0, *ring_, states_, base::system_clock(), milliseconds(800));
+  // Long enough for packets to come on a busy machine: without any the reason would be another.
+  source_ = make_gst_source(camera, 0, *ring_, states_, base::system_clock(), milliseconds(3000));
   source_->start();
   ASSERT_TRUE(states_.wait_for(SourceState::kReconnecting));
   source_->stop();
