@@ -161,10 +161,7 @@ class BytePlanner {
     } else if (const auto* pool = std::get_if<Pool>(&op.operation)) {
       if (pool->kind != Pool::Kind::kMax) return false;
     } else if (const auto* resize = std::get_if<Resize>(&op.operation)) {
-      const auto nearest = [](const ResizeAxis& axis) {
-        return axis.taps == 1 && std::all_of(axis.weight.begin(), axis.weight.end(), [](float w) { return w == 1; });
-      };
-      if (!nearest(resize->y) || !nearest(resize->x)) return false;
+      if (!is_nearest(*resize)) return false;
     } else if (std::holds_alternative<Reshape>(op.operation) || std::holds_alternative<Transpose>(op.operation)) {
       bytes = false;
     } else {

@@ -21,13 +21,6 @@ struct Grid {
   friend bool operator==(const Grid&, const Grid&) = default;
 };
 
-bool is_nearest(const Resize& resize) {
-  const auto nearest = [](const ResizeAxis& axis) {
-    return axis.taps == 1 && std::all_of(axis.weight.begin(), axis.weight.end(), [](float w) { return w == 1; });
-  };
-  return nearest(resize.x) && nearest(resize.y);
-}
-
 // The one input whose values the op only moves or chooses among; none where it does more.
 ValueId moved_by(const Graph& graph, const Op& op) {
   if (op.activation.function != Function::kNone || op.inputs.empty()) return kNoValue;
@@ -147,22 +140,22 @@ class HalvesOfPairs {
     return ops_.back().output;
   }
 
-  // Both halves at the root, where nobody has them: those of `second`, with the root for what they read.
+  // The numbers that the root's steps stand for. Where no op makes them yet, copies of the ops of `second` do.
   ValueId numbers_of_root(ValueId root, const Op& second) {
     const auto found = numbers_.find(root);
     if (found != numbers_.end()) return found->second;
     const Shape shape = graph_.shape(root);
     ValueId value = root;
-    Op product = second;
-    const std::size_t left = scalar(graph_, second.inputs[1]) ? 0 : 1;
-    ValueId id = second.inputs[left];
+    const std::size_t side = scalar(graph_, second.inputs[1]) ? 0 : 1;  // of the value; the scale is the other
+    ValueId id = second.inputs[side];
     const Op* taken = makers_.made_by(id);
     if (makers_.step_over(id, Binary::Kind::kSub)) {
       Op difference = *taken;
       difference.inputs[0] = root;
       value = add(std::move(difference), shape);
     }
-    product.inputs[left] = value;
+    Op product = second;
+    product.inputs[side] = value;
     return numbers_[root] = add(std::move(product), shape);
   }
 
@@ -191,10 +184,10 @@ class HalvesOfPairs {
 
   Graph& graph_;
   Makers makers_;
-  std::vector<ValueId> root_;           // per value: the first half that it comes from, if values were only moved since
+  std::vector<ValueId> root_;           // per value: the first half that it comes from by moves alone
   std::vector<Op> ops_;                 // the new ones
   std::vector<Shape> shapes_;           // of new values
-  std::map<ValueId, ValueId> numbers_;  // of steps, where they have been made
+  std::map<ValueId, ValueId> numbers_;  // by value of steps, where an op makes them
 };
 
 // A pair as lowering writes it: ((clip(round(x / scale) + zero, bounds)) - zero) * scale.

@@ -1,5 +1,6 @@
 #include "infer/graph/rewriting.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -43,6 +44,13 @@ std::vector<double> along_axis(const Constant& c, const Shape& shape, std::size_
     values[i] = static_cast<double>(c.f32.size() == 1 ? c.f32[0] : c.f32[i]);
   }
   return values;
+}
+
+bool is_nearest(const Resize& resize) {
+  const auto nearest = [](const ResizeAxis& axis) {
+    return axis.taps == 1 && std::all_of(axis.weight.begin(), axis.weight.end(), [](float w) { return w == 1; });
+  };
+  return nearest(resize.x) && nearest(resize.y);
 }
 
 std::optional<ChannelLine> channel_line(const Graph& graph, const Op& op, std::size_t axis) {

@@ -29,6 +29,9 @@ void remove_unused(Graph& graph);
 // another axis.
 [[nodiscard]] std::vector<double> along_axis(const Constant& c, const Shape& shape, std::size_t axis);
 
+// Whether each result is one of the values, the nearest one.
+[[nodiscard]] bool is_nearest(const Resize& resize);
+
 // y = x * gain + offset, per channel.
 struct ChannelLine {
   std::vector<double> gain, offset;

@@ -79,6 +79,14 @@ void Decoder::scan_with_centerness(const TensorSet& tensors, Candidates& candida
   }
 }
 
+void Decoder::scan_objects(const TensorSet& tensors, bool softmax, Candidates& candidates) {
+  scan_best_class(tensors, objectness_first().floor, candidates,
+                  [&](float objectness, const float* values, std::int64_t step, const Scores::Best& best) {
+                    return scores_.probability(objectness) *
+                           (softmax ? scores_.softmax_of_best(values, step, best) : scores_.probability(best.raw));
+                  });
+}
+
 void Decoder::corners_of(Point centre, float width, float height, float angle, Point* corners) noexcept {
   const float cosine = std::cos(angle), sine = std::sin(angle);
   constexpr float kSigns[4][2] = {{-0.5F, -0.5F}, {0.5F, -0.5F}, {0.5F, 0.5F}, {-0.5F, 0.5F}};

@@ -129,6 +129,10 @@ class Decoder {
       }
     }
   }
+  // The same where a score is the objectness times the best class, of whose raw values it is the share of a softmax
+  // with `softmax`. A class is at most 1, so the objectness alone must reach the threshold.
+  void scan_objects(const TensorSet& tensors, bool softmax, Candidates& candidates);
+  [[nodiscard]] First objectness_first() const { return {Role::kObj, scores_.raw_floor(scores_.lowest())}; }
   // Keypoints measured from the cell's point in strides: x = (column + offset + k) * stride.
   void cell_keypoints(const TensorSet& tensors, const Candidate& c, float offset, Point* points) const {
     const GridCell at = cell_of(c);

@@ -17,18 +17,8 @@ class Fastestv2 final : public Decoder {
   Fastestv2(std::vector<Level> levels, Scores scores, std::vector<std::vector<AnchorSize>> anchors, bool logits)
       : Decoder(std::move(levels), std::move(scores)), anchors_(std::move(anchors)), logits_(logits) {}
 
-  // A class is at most 1, so the objectness alone must reach the threshold.
-  [[nodiscard]] std::optional<First> looks_first() const override {
-    return First{Role::kObj, scores_.raw_floor(scores_.lowest())};
-  }
-
-  void scan(const TensorSet& tensors, Candidates& candidates) override {
-    scan_best_class(tensors, looks_first()->floor, candidates,
-                    [this](float objectness, const float* values, std::int64_t step, const Scores::Best& best) {
-                      return scores_.probability(objectness) *
-                             (logits_ ? scores_.softmax_of_best(values, step, best) : scores_.probability(best.raw));
-                    });
-  }
+  [[nodiscard]] std::optional<First> looks_first() const override { return objectness_first(); }
+  void scan(const TensorSet& tensors, Candidates& candidates) override { scan_objects(tensors, logits_, candidates); }
 
   [[nodiscard]] Box box(const TensorSet& tensors, const Candidate& c) const override {
     const GridCell at = cell_of(c);

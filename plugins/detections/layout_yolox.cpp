@@ -19,17 +19,8 @@ class Yolox final : public Decoder {
         decoded_(options.decoded),
         offset_(options.anchor_offset.value_or(0.0F)) {}
 
-  // A class is at most 1, so the objectness alone must reach the threshold.
-  [[nodiscard]] std::optional<First> looks_first() const override {
-    return First{Role::kObj, scores_.raw_floor(scores_.lowest())};
-  }
-
-  void scan(const TensorSet& tensors, Candidates& candidates) override {
-    scan_best_class(tensors, looks_first()->floor, candidates,
-                    [this](float objectness, const float*, std::int64_t, const Scores::Best& best) {
-                      return scores_.probability(objectness) * scores_.probability(best.raw);
-                    });
-  }
+  [[nodiscard]] std::optional<First> looks_first() const override { return objectness_first(); }
+  void scan(const TensorSet& tensors, Candidates& candidates) override { scan_objects(tensors, false, candidates); }
 
   [[nodiscard]] Box box(const TensorSet& tensors, const Candidate& c) const override {
     const GridCell at = cell_of(c);

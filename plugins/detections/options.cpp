@@ -220,10 +220,7 @@ void apply(JsonObject& in, Options& options) {
   if (const auto v = in.boolean("relative")) options.relative = *v;
   if (const auto v = in.boolean("decoded")) options.decoded = *v;
   if (const auto v = in.boolean("oriented")) options.oriented = *v;
-  if (const auto v = in.numbers("scale_xy", 1.0, 4.0)) {
-    options.scale_xy.assign(v->begin(), v->end());
-    if (v->empty()) in.fail("scale_xy", "must hold one number, or one for each stride");
-  }
+  if (const auto v = in.numbers("scale_xy", 1.0, 4.0)) options.scale_xy.assign(v->begin(), v->end());
   if (const auto v = in.one_of("sizes", {"exp", "square"})) {
     options.sizes = *v == "square" ? SizeForm::kSquare : SizeForm::kExp;
   }

@@ -87,6 +87,9 @@ TEST_F(Check, TellsAllMistakesOfDetectionsAtOnceWithTheirKeys) {
           "scroe is none of layout row background score classes anchors outputs nms blend max strides "
           "anchors_per_cell anchor_offset anchor_shift variances keypoints scores boxes relative decoded oriented "
           "scale_xy sizes softmax boxes_first clip_anchors fitted_strides size_limit centerness"));
+  EXPECT_THAT(Told("detections", R"({"scale_xy":[],"sizes":"cube","softmax":1,"boxes_first":"yes"})").lines,
+              ElementsAre("scale_xy: must be a list of numbers in 1..4, not []", "sizes: 'cube' is none of exp, square",
+                          "softmax: must be true or false, not 1", "boxes_first: must be true or false, not \"yes\""));
   EXPECT_THAT(Told("detections", "{}").lines, IsEmpty());
 }
 
