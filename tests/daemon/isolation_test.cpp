@@ -68,7 +68,7 @@ class Isolation : public testing::Test {
   // What a command writes, with its exit code in the last line.
   std::string output_of(const std::string& command) {
     const std::string file = folder_ / "output.txt";
-    (void)std::system(("{ " + command + "; echo exit $?; } > " + file).c_str());
+    EXPECT_EQ(std::system(("{ " + command + "; echo exit $?; } > " + file).c_str()), 0);  // of the echo
     return read_file(file);
   }
   TemporaryFolder folder_;
