@@ -60,6 +60,9 @@ if(NOT CAMD_CUDA STREQUAL "OFF")
     if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
       set(CMAKE_CUDA_ARCHITECTURES 90)
     endif()
+    # Products of warpgroups (infer/cuda/kernels/warpgroup_conv.cu) are in sm_90a only. All GPUs of compute capability 9.0
+    # run it, and no others.
+    list(TRANSFORM CMAKE_CUDA_ARCHITECTURES REPLACE "^90(-real)?$" "90a-real")
     enable_language(CUDA)
     find_package(CUDAToolkit 12)
     if(CUDAToolkit_FOUND)

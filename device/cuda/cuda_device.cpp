@@ -76,6 +76,7 @@ class CudaDeviceImpl final : public CudaDevice, public MemoryExporter {
     limits_.multiprocessors = properties.multiProcessorCount;
     limits_.shared_bytes_per_block = properties.sharedMemPerBlockOptin;
     limits_.tf32 = properties.major >= 8;
+    limits_.warpgroup_products = properties.major == 9 && properties.minor == 0;
     limits_.shared_bytes_per_multiprocessor = properties.sharedMemPerMultiprocessor;
     int least = 0;
     setup(cudaDeviceGetStreamPriorityRange(&least, &greatest_priority_), "cudaDeviceGetStreamPriorityRange");

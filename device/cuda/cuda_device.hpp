@@ -43,7 +43,8 @@ struct CudaLimits {
   int multiprocessors = 0;
   std::size_t shared_bytes_per_block = 0;  // the most shared memory that a kernel's block may ask for
   std::size_t shared_bytes_per_multiprocessor = 0;
-  bool tf32 = false;  // tensor cores take f32 (sm_80 and later)
+  bool tf32 = false;                // tensor cores take f32 (sm_80 and later)
+  bool warpgroup_products = false;  // tensor cores read both matrices from shared memory by themselves (sm_90 alone)
 };
 
 class VulkanVideo;

@@ -322,6 +322,9 @@ class CudaEngineImpl final : public CudaEngine {
     plan.type = options.compute_type;
     plan.output_type = options.output_type;
     plan.shared_bytes = device.limits().shared_bytes_per_block;
+#if defined(CAMD_WARPGROUP_PRODUCTS)
+    plan.warpgroup_products = device.limits().warpgroup_products;
+#endif
     plan.products = !device.limits().tf32 ? 0 : options.tf32 ? 1 : 3;
     return plan;
   }

@@ -2,12 +2,18 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <cstring>
 #include <stdexcept>
+#include <string>
+#include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "infer/cuda/kernels/tiles.hpp"
+#include "infer/cuda/plan/fusion.hpp"
+#include "infer/cuda/plan/handles.hpp"
+#include "infer/cuda/plan/packing.hpp"
 #include "infer/cuda/plan/windows.hpp"
 #include "tests/infer/cuda_plans.hpp"
 
@@ -21,24 +27,36 @@ constexpr std::size_t kShared = std::size_t{227} * 1024;
 struct Layer {
   int kernel, stride, channels, outputs, height, width;
 };
+constexpr std::size_t kTooLittleForPrograms = std::size_t{64} * 1024;  // to keep the weights of the layers below
+
+cuda::PlanOptions options_with(bool warpgroups) {
+  cuda::PlanOptions options = test::options_of(DataType::kF16, kTooLittleForPrograms);
+  options.warpgroup_products = warpgroups;
+  return options;
+}
+cuda::ConvArguments& dense_step(cuda::Plan& plan) {
+  for (cuda::Step& step : plan.steps) {
+    if (auto* found = std::get_if<cuda::ConvArguments>(&step.arguments)) return *found;
+  }
+  throw std::logic_error("the plan has no dense convolution");
+}
+std::string words(const cuda::ConvShape& shape) {
+  return "tile " + std::to_string(shape.tile) + ", " + std::to_string(shape.ty) + " x " + std::to_string(shape.tx) +
+         " pixels, slices of " + std::to_string(shape.slice_steps) + " steps, " + std::to_string(shape.stages) +
+         " stages";
+}
+
 class DenseConvolution : public testing::TestWithParam<Layer> {
  protected:
-  // The layer alone; a block of 64 KiB is too small for a program of tiles to keep its weights.
   DenseConvolution() {
     const Layer& l = GetParam();
     graph_ = builder_.finish({builder_.conv(builder_.input(), l.outputs, l.kernel, l.stride)});
-    plan_ = cuda::make_plan(graph_, test::options_of(DataType::kF16, std::size_t{64} * 1024), "test");
-  }
-  [[nodiscard]] cuda::ConvArguments& step() {
-    for (cuda::Step& step : plan_.steps) {
-      if (auto* found = std::get_if<cuda::ConvArguments>(&step.arguments)) return *found;
-    }
-    throw std::logic_error("the plan has no dense convolution");
+    plan_ = cuda::make_plan(graph_, options_with(false), "test");
   }
   // With all pixels that the tile has and with fewer, with slices that come out even and others.
   [[nodiscard]] std::vector<cuda::ConvShape> shapes() {
     std::vector<cuda::ConvShape> all;
-    cuda::ConvArguments a = step();
+    cuda::ConvArguments a = dense_step(plan_);
     const int k_steps = (a.x.c + 15) / 16;
     for (int tile = 0; tile < cuda::kConvTileCount; ++tile) {
       const int pixels = cuda::kConvTiles[tile].pixels();
@@ -68,16 +86,133 @@ TEST_P(DenseConvolution, ComputesTheSameInEveryShape) {
   const std::vector<cuda::ConvShape> all = shapes();
   EXPECT_GE(all.size(), 16U);
   for (const cuda::ConvShape& shape : all) {
-    step().shape = shape;
+    dense_step(plan_).shape = shape;
     EXPECT_LE(test::relative_error(test::run_emulated(plan_, input)[0], want[0].f32), test::kF16Tolerance)
-        << "tile " << shape.tile << ", " << shape.ty << " x " << shape.tx << " pixels, slices of " << shape.slice_steps
-        << " steps, " << shape.stages << " stages";
+        << words(shape);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Layers, DenseConvolution,
-                         testing::Values(Layer{3, 1, 248, 72, 5, 7}, Layer{3, 2, 248, 40, 11, 9},
-                                         Layer{1, 1, 504, 104, 5, 6}, Layer{1, 2, 504, 104, 9, 9}));
+const auto kLayers = testing::Values(Layer{3, 1, 248, 72, 5, 7}, Layer{3, 2, 248, 40, 11, 9},
+                                     Layer{1, 1, 504, 104, 5, 6}, Layer{1, 2, 504, 104, 9, 9});
+INSTANTIATE_TEST_SUITE_P(Layers, DenseConvolution, kLayers);
+
+// ---- Products of warpgroups
+
+// Gives the plan's dense step this shape and weights that are packed for it. `convolutions`: the graph's ops that the
+// step computes.
+void take_shape(cuda::Plan& plan, const Graph& graph, const std::vector<int>& convolutions,
+                const cuda::ConvShape& shape) {
+  cuda::ConvArguments& step = dense_step(plan);
+  const int c = step.x.c, taps = step.kernel * step.kernel;
+  const auto weight = [&](int n, int tap, int channel) {
+    std::size_t which = convolutions.size() - 1;
+    while (n < step.sinks[which].first) --which;
+    n -= step.sinks[which].first;
+    const Op& op = graph.ops[static_cast<std::size_t>(convolutions[which])];
+    const int at = (n * c + channel) * taps + tap;
+    const std::vector<float>& all = graph.value(op.inputs[1]).constant->f32;
+    return n < graph.shape(op.output)[1] ? all[static_cast<std::size_t>(at)] : 0.0F;
+  };
+  const auto packed = cuda::pack_warpgroup_taps(step.n, c, taps, cuda::warpgroup_tile(shape).channels() / 16,
+                                                shape.slice_steps, weight);
+  const std::size_t at = plan.constants.size();
+  plan.constants.resize(at + cuda::aligned(packed.size() * sizeof(cuda::Half)));
+  std::memcpy(plan.constants.data() + at, packed.data(), packed.size() * sizeof(cuda::Half));
+  step.shape = shape;
+  step.weights = cuda::make_handle(cuda::kConstantsBuffer, at);
+}
+// Each tile with eight columns and with a run through the input's tile; with few slices and with many.
+std::vector<cuda::ConvShape> warpgroup_shapes(cuda::ConvArguments a) {
+  std::vector<cuda::ConvShape> all;
+  const int k_steps = (a.x.c + 15) / 16;
+  for (int tile = 0; tile < cuda::kWarpgroupTileCount; ++tile) {
+    const int many = 3 + tile % 3;  // stages
+    for (const auto& [ty, tx, steps, stages] :
+         {std::tuple{4, 8, 2, many}, {3, 5, 5, 3}, {5, 7, k_steps, 1}, {7, 8, 1, many}}) {
+      a.shape = {cuda::kConvTileCount + tile, ty, tx, steps, stages};
+      if (cuda::warpgroup_conv_memory(a).total() <= kShared) all.push_back(a.shape);
+    }
+  }
+  return all;
+}
+
+class WarpgroupConvolution : public testing::TestWithParam<Layer> {};
+TEST_P(WarpgroupConvolution, ComputesTheSameInEveryShape) {
+  const Layer& l = GetParam();
+  GraphBuilder builder({1, l.channels, l.height, l.width});
+  const Graph graph = builder.finish({builder.conv(builder.input(), l.outputs, l.kernel, l.stride)});
+  cuda::Plan plan = cuda::make_plan(graph, options_with(true), "test");
+  const std::vector<float> input = builder.random_input();
+  const std::vector<Constant> want = run_reference(graph, input);
+  const std::vector<cuda::ConvShape> all = warpgroup_shapes(dense_step(plan));
+  EXPECT_GE(all.size(), 12U);
+  for (const cuda::ConvShape& shape : all) {
+    take_shape(plan, graph, {0}, shape);
+    EXPECT_LE(test::relative_error(test::run_emulated(plan, input)[0], want[0].f32), test::kF16Tolerance)
+        << words(shape);
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Layers, WarpgroupConvolution, kLayers);
+
+// The other image is the result of op 0, as large or half as large; the dense convolution is the last op.
+class WarpgroupSum : public testing::TestWithParam<std::tuple<bool, bool>> {};
+TEST_P(WarpgroupSum, AddsAnotherImageBeforeOrBehindTheActivation) {
+  const auto [half, activation_first] = GetParam();
+  GraphBuilder builder({1, 248, 6, 8});
+  ValueId other = builder.conv(builder.input(), 72, 1, half ? 2 : 1);
+  if (half) other = builder.enlarge(other, 6, 8);
+  const Graph graph = builder.finish(
+      {builder.conv(builder.input(), 72, 3, 1, 1, Activation{Function::kSilu}, other, activation_first)});
+  cuda::Plan plan = cuda::make_plan(graph, options_with(true), "test");
+  const std::vector<float> input = builder.random_input();
+  const std::vector<Constant> want = run_reference(graph, input);
+  cuda::ConvArguments* sum = nullptr;
+  for (cuda::Step& step : plan.steps) {
+    auto* const found = std::get_if<cuda::ConvArguments>(&step.arguments);
+    if (found != nullptr && found->add.data != nullptr) sum = found;
+  }
+  ASSERT_NE(sum, nullptr);
+  ASSERT_EQ(sum, &dense_step(plan));
+  for (const cuda::ConvShape& shape : warpgroup_shapes(*sum)) {
+    take_shape(plan, graph, {static_cast<int>(graph.ops.size()) - 1}, shape);
+    EXPECT_LE(test::relative_error(test::run_emulated(plan, input)[0], want[0].f32), test::kF16Tolerance)
+        << words(shape);
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Images, WarpgroupSum, testing::Combine(testing::Bool(), testing::Bool()));
+
+TEST(WarpgroupLayers, WritesSeveralLayersOfOneImageWithTheSameActivation) {
+  GraphBuilder builder({1, 248, 6, 8});
+  const Activation leaky{Function::kLeakyRelu, 0.1F};
+  const Graph graph = builder.finish(
+      {builder.conv(builder.input(), 24, 3, 1, 1, leaky), builder.conv(builder.input(), 72, 3, 1, 1, leaky)});
+  cuda::Plan plan = cuda::make_plan(graph, options_with(true), "test");
+  ASSERT_EQ(dense_step(plan).sink_count, 2);
+  const std::vector<float> input = builder.random_input();
+  const std::vector<Constant> want = run_reference(graph, input);
+  for (const cuda::ConvShape& shape : warpgroup_shapes(dense_step(plan))) {
+    take_shape(plan, graph, {0, 1}, shape);
+    const auto got = test::run_emulated(plan, input);
+    EXPECT_LE(test::relative_error(got[0], want[0].f32), test::kF16Tolerance) << words(shape);
+    EXPECT_LE(test::relative_error(got[1], want[1].f32), test::kF16Tolerance) << words(shape);
+  }
+}
+
+// The sizes and the shape that two layers of a large image get together.
+cuda::ConvArguments two_large_layers(Function first, Function second) {
+  GraphBuilder builder({1, 256, 80, 80});
+  const Graph graph = builder.finish({builder.conv(builder.input(), 128, 3, 1, 1, Activation{first}),
+                                      builder.conv(builder.input(), 128, 3, 1, 1, Activation{second})});
+  cuda::PlanOptions options = options_with(true);
+  options.shared_bytes = kShared;
+  return cuda::conv_sizes(graph, {0, 1}, options);
+}
+TEST(WarpgroupLayers, IsNotTakenForLayersOfSeveralActivations) {
+  EXPECT_TRUE(cuda::is_warpgroup_shape(two_large_layers(Function::kSilu, Function::kSilu).shape));
+  const cuda::ConvArguments mixed = two_large_layers(Function::kSilu, Function::kRelu);
+  EXPECT_GE(mixed.shape.tile, 0);
+  EXPECT_FALSE(cuda::is_warpgroup_shape(mixed.shape));
+}
 
 cuda::ConvArguments small_image_of_many_channels() {
   cuda::ConvArguments a;
@@ -92,27 +227,35 @@ cuda::ConvArguments small_image_of_many_channels() {
 TEST(ConvShape, IsFoundForEveryLayerThatFitsAndForNoOther) {
   cuda::ConvArguments a = small_image_of_many_channels();
   for (const std::size_t shared : {std::size_t{48} * 1024, std::size_t{99} * 1024, kShared}) {
-    a.shape = cuda::choose_shape(a, shared);
+    a.shape = cuda::choose_shape(a, shared, false);
     ASSERT_GE(a.shape.tile, 0);
     EXPECT_LE(cuda::conv_memory(a).total(), shared);
     EXPECT_LE(a.shape.ty * a.shape.tx, cuda::kConvTiles[a.shape.tile].pixels());
   }
-  EXPECT_EQ(cuda::choose_shape(a, 4096).tile, -1);
+  EXPECT_EQ(cuda::choose_shape(a, 4096, false).tile, -1);
 }
 
 TEST(ConvShape, OfASmallImageWithManyChannelsGivesMostMultiprocessorsABlock) {
   cuda::ConvArguments a = small_image_of_many_channels();
-  a.shape = cuda::choose_shape(a, kShared);
+  a.shape = cuda::choose_shape(a, kShared, false);
   const int tiles = ((a.h + a.shape.ty - 1) / a.shape.ty) * ((a.w + a.shape.tx - 1) / a.shape.tx);
   const int channels = cuda::kConvTiles[a.shape.tile].channels();
   EXPECT_GE(tiles * ((a.n + channels - 1) / channels), 100);
   EXPECT_GT(cuda::kConvTiles[a.shape.tile].teams, 1);
 }
 
+TEST(ConvShape, IsOfWarpgroupsForALargeImageWithManyChannelsWhereTheGpuHasThem) {
+  cuda::ConvArguments a = small_image_of_many_channels();
+  a.h = a.w = 80;
+  a.x.c = a.n = 256;
+  EXPECT_TRUE(cuda::is_warpgroup_shape(cuda::choose_shape(a, kShared, true)));
+  EXPECT_FALSE(cuda::is_warpgroup_shape(cuda::choose_shape(a, kShared, false)));
+}
+
 TEST(ConvShape, KeepsAllWeightsOfASmallLayerSoThatTheyArriveBeforeItsInput) {
   cuda::ConvArguments a = small_image_of_many_channels();
   a.x.c = a.n = 128;
-  EXPECT_EQ(cuda::choose_shape(a, kShared).stages, 1);
+  EXPECT_EQ(cuda::choose_shape(a, kShared, false).stages, 1);
 }
 
 struct Window {

@@ -251,6 +251,7 @@ constexpr std::array<Run, sizeof...(kTiles)> table(std::integer_sequence<int, kT
 }  // namespace
 
 int conv(const ConvArguments& p, const LaunchContext& context) {
+  if (is_warpgroup_shape(p.shape)) return warpgroup_conv(p, context);
   static constexpr auto kRuns = table(std::make_integer_sequence<int, kConvTileCount>{});
   return kRuns[static_cast<std::size_t>(p.shape.tile)](p, context);
 }

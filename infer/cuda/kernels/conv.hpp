@@ -21,7 +21,7 @@ inline constexpr int kMaxSinks = 4;
 
 // What a block makes, and how it goes through its input.
 struct ConvShape {
-  int tile = -1;        // index into kConvTiles
+  int tile = -1;        // index into kConvTiles; behind them, those of kWarpgroupTiles
   int ty = 0, tx = 0;   // its pixels; no more than the tile's
   int slice_steps = 0;  // the input arrives in slices of so many steps of 16 channels
   int stages = 0;       // slices that shared memory holds at a time
@@ -45,6 +45,10 @@ struct ConvArguments {
   bool activation_first = false;
   ConvShape shape;
 };
+// Calls warpgroup_conv() where the shape is one of its.
 int conv(const ConvArguments& arguments, const LaunchContext& context);
+// The same by products of warpgroups, for a shape of kWarpgroupTiles. All sinks have the same activation. Weights are
+// packed by pack_warpgroup_taps(). Only on GPUs of compute capability 9.0, and in builds for sm_90a.
+int warpgroup_conv(const ConvArguments& arguments, const LaunchContext& context);
 
 }  // namespace camd::infer::cuda

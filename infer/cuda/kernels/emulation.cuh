@@ -62,6 +62,7 @@ struct Machine {
   const void* rows[1024] = {};
   float a[1024][8] = {};  // a lane's parts of the matrices, two halfs a word
   float b[1024][4] = {};
+  float wide[1024][8] = {};
   std::function<void()> body;
 };
 
@@ -212,6 +213,17 @@ class BulkCopies {
   void wait() const {}
 };
 
+class StageCopies {
+ public:
+  explicit StageCopies(void*) {}
+  [[nodiscard]] static constexpr int bytes(int stages) { return stages * 8; }
+  void begin(int) const {}
+  void copy(int, void* to, const void* from, int bytes) const {
+    std::memcpy(to, from, static_cast<std::size_t>(bytes));
+  }
+  void wait(int, int) const {}
+};
+
 // The value of the lane whose number differs in the bits of `mask`.
 inline float exchange_lanes(float value, int mask) {
   auto& m = emulation::machine();
@@ -288,6 +300,56 @@ inline void multiply_add(float (&c)[4], const unsigned (&a)[4], unsigned b0, uns
     c[i] = sum;
   }
   emulation::wait_at(emulation::Barrier::kWarp);
+}
+
+inline int of_first_lane(int value) { return value; }  // only for what all lanes have alike
+
+struct MatrixDescriptor {
+  SharedAddress first;
+  int next_columns, next_rows;
+};
+inline MatrixDescriptor describe_matrix(SharedAddress first, int next_columns, int next_rows) {
+  return {first, next_columns, next_rows};
+}
+inline MatrixDescriptor moved(MatrixDescriptor matrix, int bytes) {
+  return {matrix.first + bytes, matrix.next_columns, matrix.next_rows};
+}
+inline void publish_to_tensor_cores() {}
+inline void begin_products() {}
+inline void end_products() {}
+template <int kGroups>
+void wait_for_products() {}
+template <std::size_t kSums>
+void add_product(float (&sums)[kSums], MatrixDescriptor a, MatrixDescriptor b) {
+  auto& m = emulation::machine();
+  const unsigned self = emulation::thread_index().x;
+  const unsigned warp = self & ~31U, lane = self & 31U, g = lane / 4, t = lane % 4;
+  // Each lane of a warp reads half a row of the left matrix.
+  const auto row_of = [](const MatrixDescriptor& matrix, unsigned row, unsigned half) {
+    return matrix.first + static_cast<int>(row / 8) * matrix.next_rows + row % 8 * 16 +
+           static_cast<int>(half) * matrix.next_columns;
+  };
+  const auto read = [](float* to, SharedAddress from) {
+    for (unsigned i = 0; i < 4; ++i) {
+      unsigned bits;
+      std::memcpy(&bits, from + static_cast<std::size_t>(i) * 4, 4);
+      emulation::unpack(to + static_cast<std::size_t>(i) * 2, bits);
+    }
+  };
+  read(m.a[self], row_of(a, self % 128 / 32 * 16 + lane / 2, lane % 2));
+  for (unsigned n8 = 0; n8 < kSums / 4; ++n8) {
+    if (lane < 16) read(m.wide[self], row_of(b, n8 * 8 + lane / 2, lane % 2));
+    emulation::wait_at(emulation::Barrier::kWarp);
+    for (unsigned i = 0; i < 4; ++i) {
+      const unsigned row = g + (i >= 2 ? 8U : 0U), column = 2 * t + (i & 1U);
+      float sum = sums[n8 * 4 + i];
+      for (unsigned k = 0; k < 16; ++k) {
+        sum += m.a[warp + row * 2 + k / 8][k % 8] * m.wide[warp + column * 2 + k / 8][k % 8];
+      }
+      sums[n8 * 4 + i] = sum;
+    }
+    emulation::wait_at(emulation::Barrier::kWarp);
+  }
 }
 
 inline unsigned __float_as_uint(float value) {

@@ -149,11 +149,60 @@ class BulkCopies {
   SharedAddress barrier_;
 };
 
+// Fills stages of shared memory by the copy engine, again and again. Only on sm_90 and later.
+class StageCopies {
+ public:
+  // `barriers`: bytes(stages) of shared memory, aligned to 8.
+  CAMD_DEVICE explicit StageCopies(void* barriers) : barriers_(shared_address(barriers)) {}
+  [[nodiscard]] static constexpr int bytes(int stages) { return stages * 8; }
+
+  // Called by thread 0, first.
+  CAMD_DEVICE void begin(int stages) const {
+#if __CUDA_ARCH__ >= 900
+#pragma unroll 1
+    for (int stage = 0; stage < stages; ++stage) {
+      asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\n" ::"r"(barriers_ + stage * 8) : "memory");
+    }
+    asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
+#endif
+  }
+  // Called by thread 0, when nobody reads any more what the stage held. Addresses and `bytes` are multiples of 16.
+  CAMD_DEVICE void copy(int stage, void* to, const void* from, int bytes) const {
+#if __CUDA_ARCH__ >= 900
+    const SharedAddress barrier = barriers_ + stage * 8;
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(barrier), "r"(bytes) : "memory");
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];\n" ::"r"(
+                     shared_address(to)),
+                 "l"(from), "r"(bytes), "r"(barrier)
+                 : "memory");
+#endif
+  }
+  // Waits until the stage has been filled `round` + 1 times. Called after a block_sync() that follows begin().
+  CAMD_DEVICE void wait(int stage, int round) const {
+#if __CUDA_ARCH__ >= 900
+    asm volatile(
+        "{\n"
+        ".reg .pred there;\n"
+        "again: mbarrier.try_wait.parity.shared::cta.b64 there, [%0], %1;\n"
+        "@!there bra again;\n"
+        "}\n" ::"r"(barriers_ + stage * 8),
+        "r"(round & 1)
+        : "memory");
+#endif
+  }
+
+ private:
+  SharedAddress barriers_;
+};
+
 // Orders a warp's accesses to shared memory. All its lanes call it.
 CAMD_DEVICE void warp_sync() { __syncwarp(); }
 // The value of the lane whose number differs in the bits of `mask`. All lanes of the warp call it.
 CAMD_DEVICE float exchange_lanes(float value, int mask) { return __shfl_xor_sync(0xFFFFFFFFU, value, mask); }
 CAMD_DEVICE int exchange_lanes(int value, int mask) { return __shfl_xor_sync(0xFFFFFFFFU, value, mask); }
+
+// The value of the warp's first lane, so that the compiler knows that all lanes have the same.
+CAMD_DEVICE int of_first_lane(int value) { return __shfl_sync(0xFFFFFFFFU, value, 0); }
 
 // Changes a number in shared memory; count_up() returns what it was before.
 CAMD_DEVICE int count_up(int* counter, int value) { return atomicAdd(counter, value); }
@@ -196,6 +245,73 @@ CAMD_DEVICE void multiply_add(float (&c)[4], const unsigned (&a)[4], unsigned b0
                : "r"(a[2]), "r"(a[3]), "r"(b1));
 #endif
 }
+
+// A matrix of halfs in shared memory, as the tensor cores read it by themselves. It consists of pieces of 8 rows, each
+// of 8 halfs side by side, row behind row. `next_columns`: bytes to the piece with the next 8 columns; `next_rows`: to
+// the one with the next 8 rows. All are multiples of 16 below 2^18. Source: PTX ISA, "Asynchronous Warpgroup Level
+// Matrix Multiply-Accumulate", shared memory matrix layout, no swizzling.
+using MatrixDescriptor = std::uint64_t;
+CAMD_DEVICE MatrixDescriptor describe_matrix(SharedAddress first, int next_columns, int next_rows) {
+  return static_cast<std::uint64_t>(first >> 4) | static_cast<std::uint64_t>(next_columns >> 4) << 16 |
+         static_cast<std::uint64_t>(next_rows >> 4) << 32;
+}
+CAMD_DEVICE MatrixDescriptor moved(MatrixDescriptor matrix, int bytes) {
+  return matrix + static_cast<std::uint64_t>(bytes >> 4);
+}
+// Lets the tensor cores see what the calling thread has written to shared memory, its finished copies included.
+CAMD_DEVICE void publish_to_tensor_cores() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
+}
+
+// Products by a warpgroup: four warps whose first one has a number that is a multiple of 4. All of them call these
+// functions together. s += a * b with a 64x16, b as its transpose [n][16], n twice the number of sums. Warp w of the
+// group gets rows 16w to 16w + 15 of the sums, as multiply_add() leaves them: four for columns 0 to 7, and so on. Only
+// on sm_90.
+//   begin_products() ... add_product() ... end_products(): these run while the warps go on. wait_for_products<n>()
+//   waits for all but the last n groups of them. Until then nobody may touch the sums.
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define CAMD_WARPGROUP_ASM(...) asm volatile(__VA_ARGS__)
+#else
+#define CAMD_WARPGROUP_ASM(...) static_cast<void>(0)
+#endif
+#define CAMD_SUMS_4(i) "+f"(s[i]), "+f"(s[i + 1]), "+f"(s[i + 2]), "+f"(s[i + 3])
+#define CAMD_SUMS_16(i) CAMD_SUMS_4(i), CAMD_SUMS_4(i + 4), CAMD_SUMS_4(i + 8), CAMD_SUMS_4(i + 12)
+CAMD_DEVICE void begin_products() { CAMD_WARPGROUP_ASM("wgmma.fence.sync.aligned;" ::: "memory"); }
+CAMD_DEVICE void end_products() { CAMD_WARPGROUP_ASM("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int kGroups>
+CAMD_DEVICE void wait_for_products() {
+  CAMD_WARPGROUP_ASM("wgmma.wait_group.sync.aligned %0;" ::"n"(kGroups) : "memory");
+}
+CAMD_DEVICE void add_product(float (&s)[16], MatrixDescriptor a, MatrixDescriptor b) {
+  CAMD_WARPGROUP_ASM(
+      "{\n.reg .pred add;\nsetp.eq.u32 add, 0, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15}, "
+      "%16, %17, add, 1, 1, 0, 0;\n}"
+      : CAMD_SUMS_16(0)
+      : "l"(a), "l"(b));
+}
+CAMD_DEVICE void add_product(float (&s)[32], MatrixDescriptor a, MatrixDescriptor b) {
+  CAMD_WARPGROUP_ASM(
+      "{\n.reg .pred add;\nsetp.eq.u32 add, 0, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,"
+      "%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, %32, %33, add, 1, 1, 0, 0;\n}"
+      : CAMD_SUMS_16(0), CAMD_SUMS_16(16)
+      : "l"(a), "l"(b));
+}
+CAMD_DEVICE void add_product(float (&s)[64], MatrixDescriptor a, MatrixDescriptor b) {
+  CAMD_WARPGROUP_ASM(
+      "{\n.reg .pred add;\nsetp.eq.u32 add, 0, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,"
+      "%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,"
+      "%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}, %64, %65, add, 1, 1, 0, 0;\n}"
+      : CAMD_SUMS_16(0), CAMD_SUMS_16(16), CAMD_SUMS_16(32), CAMD_SUMS_16(48)
+      : "l"(a), "l"(b));
+}
+#undef CAMD_SUMS_16
+#undef CAMD_SUMS_4
+#undef CAMD_WARPGROUP_ASM
 
 // The nearest number of TF32, whose last 13 bits are zero.
 CAMD_DEVICE unsigned nearest_tf32(unsigned bits) {

@@ -240,14 +240,92 @@ struct ConvMemory {
   return m;
 }
 
+// The same for warpgroup_conv(), in warpgroups of four warps. Their numbers in ConvShape follow those of kConvTiles.
+struct WarpgroupTile {
+  int nt;       // groups of 8 output channels that a warpgroup makes of its 64 pixels
+  int rows;     // warpgroups that share the pixels
+  int columns;  // ... the output channels
+  int teams;    // ... as ConvTile's
+  [[nodiscard]] constexpr int pixels() const { return rows * 64; }
+  [[nodiscard]] constexpr int channels() const { return columns * nt * 8; }
+  [[nodiscard]] constexpr int threads() const { return rows * columns * teams * 128; }
+};
+inline constexpr WarpgroupTile kWarpgroupTiles[] = {
+    {16, 2, 1, 1}, {8, 2, 1, 1}, {8, 2, 1, 2}, {8, 1, 1, 2}, {4, 2, 1, 1}, {4, 1, 1, 4}, {8, 4, 1, 1}, {16, 1, 1, 2},
+};
+inline constexpr int kWarpgroupTileCount = static_cast<int>(sizeof(kWarpgroupTiles) / sizeof(kWarpgroupTiles[0]));
+inline constexpr int kMostWarpgroupStages = 5;
+
+struct WarpgroupConvMemory {
+  int taps;
+  int k_steps;  // of 16 input channels
+  int slices;   // of `slice_steps`; the last one may hold fewer
+  int slice_items;
+  int halo_x, halo_pixels;  // of the input tile
+  int part_x, part_pixels;  // of its part for even or odd rows and columns; of all of it with stride 1
+  int plane_bytes;          // 8 channels of all parts; an odd number of 16-byte words, so without bank conflicts
+  int pixels_bytes;         // of a slice of the input tile; a matrix may reach beyond its last plane
+  int stage_bytes;          // and the weights for it
+  int table_bytes;          // where each item of a slice finds its pixels, then barriers, then the bias
+  int stages_bytes;         // of all stages, or of the sums that are added afterwards in the same memory
+  // Pixel i of the tile is (i / period, i % period). Runs of 8 pixels begin at multiples of run_bytes.
+  int period, run_bytes;
+  int tiles_x;
+  Divider by_words;  // 16-byte words of a pixel
+  Divider by_halo_x, by_steps, by_period, by_tiles_x;
+  [[nodiscard]] constexpr std::size_t total() const {
+    return static_cast<std::size_t>(table_bytes) + static_cast<std::size_t>(stages_bytes);
+  }
+};
+[[nodiscard]] constexpr bool is_warpgroup_shape(const ConvShape& shape) { return shape.tile >= kConvTileCount; }
+[[nodiscard]] constexpr const WarpgroupTile& warpgroup_tile(const ConvShape& shape) {
+  return kWarpgroupTiles[shape.tile - kConvTileCount];
+}
+// The tile's width is 8, or its pixels are one run of (width of the input tile) * ty; either must be within pixels().
+[[nodiscard]] constexpr WarpgroupConvMemory warpgroup_conv_memory(const ConvArguments& a) {
+  const WarpgroupTile& tile = warpgroup_tile(a.shape);
+  const ConvShape& shape = a.shape;
+  WarpgroupConvMemory m{};
+  m.taps = a.kernel * a.kernel;
+  m.k_steps = (a.x.c + 15) / 16;
+  m.slices = (m.k_steps + shape.slice_steps - 1) / shape.slice_steps;
+  m.slice_items = m.taps * shape.slice_steps;
+  m.halo_x = (shape.tx - 1) * a.stride + a.kernel;
+  const int halo_y = (shape.ty - 1) * a.stride + a.kernel;
+  m.halo_pixels = halo_y * m.halo_x;
+  m.part_x = (m.halo_x + a.stride - 1) / a.stride;
+  m.part_pixels = (halo_y + a.stride - 1) / a.stride * m.part_x;
+  m.plane_bytes = (m.part_pixels * a.stride * a.stride / 8 * 8 + 9) * 16;
+  m.period = shape.tx == 8 ? 8 : m.part_x;
+  m.run_bytes = shape.tx == 8 ? m.part_x * 16 : 128;
+  // The farthest tap, of the last run, of the last plane.
+  const int farthest = (a.kernel - 1) / a.stride * (m.part_x + 1) + (a.stride * a.stride - 1) * m.part_pixels;
+  const int reach = (tile.pixels() / 8 - 1) * m.run_bytes + (farthest + 8) * 16;
+  const int planes = shape.slice_steps * 2;
+  m.pixels_bytes = (planes - 1) * m.plane_bytes + (reach > m.plane_bytes ? reach : m.plane_bytes);
+  m.pixels_bytes = (m.pixels_bytes + 127) / 128 * 128;
+  m.stage_bytes = m.pixels_bytes + m.slice_items * (tile.channels() / 16) * 512;
+  m.table_bytes =
+      ((m.slice_items * 4 + 15) / 16 * 16 + kMostWarpgroupStages * 8 + 8 + tile.channels() * 4 + 127) / 128 * 128;
+  const int sums_bytes = tile.teams == 1 ? 0 : tile.teams * tile.pixels() * tile.channels() * 4;
+  m.stages_bytes = shape.stages * m.stage_bytes > sums_bytes ? shape.stages * m.stage_bytes : sums_bytes;
+  m.by_words = make_divider(shape.slice_steps * 2);
+  m.by_halo_x = make_divider(m.halo_x);
+  m.by_steps = make_divider(shape.slice_steps);
+  m.by_period = make_divider(m.period);
+  m.tiles_x = (a.w + shape.tx - 1) / shape.tx;
+  m.by_tiles_x = make_divider(m.tiles_x);
+  return m;
+}
+
 // The index of the tile for a layer, in kSeparableTiles and kBottleneckTiles, or -1 when none fits `shared_bytes`; of a
 // bottleneck also where its layers had better have two kernels.
 [[nodiscard]] int choose_tile(const SeparableArguments& arguments, std::size_t shared_bytes);
 [[nodiscard]] int choose_tile(const BottleneckArguments& arguments, std::size_t shared_bytes);
 // The shape of which the least time is estimated. Its tile is -1 when none fits `shared_bytes`. Reads kernel, stride,
-// h, w, n and x.c.
-[[nodiscard]] ConvShape choose_shape(const ConvArguments& arguments, std::size_t shared_bytes);
-// The estimate, in cycles of an H100. Reads the shape too.
+// h, w, n and x.c. `warpgroups`: of warpgroup_conv() too.
+[[nodiscard]] ConvShape choose_shape(const ConvArguments& arguments, std::size_t shared_bytes, bool warpgroups);
+// The estimate, in cycles of an H100. Reads the shape too. One scale for both kernels.
 [[nodiscard]] double conv_cycles(const ConvArguments& arguments);
 
 }  // namespace camd::infer::cuda

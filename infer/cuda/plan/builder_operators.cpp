@@ -359,12 +359,16 @@ void PlanBuilder::emit_tensor_core_conv(const std::vector<int>& members) {
     a.n += round_up(channels, 16);
     origin += (m == 0 ? "" : " + ") + op.origin;
   }
-  a.shape = choose_shape(a, options_.shared_bytes);
-  a.weights = constant(pack_taps(a.n, c, taps, [&](int n, int tap, int ch) {
+  a.shape = conv_sizes(graph_, members, options_).shape;
+  const auto at = [&](int n, int tap, int ch) {
     const auto [m, row] = rows[static_cast<std::size_t>(n)];
     const int i = (row * c + ch) * taps + tap;
     return row < 0 ? 0.0F : weights[m][static_cast<std::size_t>(i)];
-  }));
+  };
+  a.weights =
+      constant(is_warpgroup_shape(a.shape)
+                   ? pack_warpgroup_taps(a.n, c, taps, warpgroup_tile(a.shape).channels() / 16, a.shape.slice_steps, at)
+                   : pack_taps(a.n, c, taps, at));
   a.bias = constant(bias);
   const ValueId residual = residual_of(first);
   if (residual != kNoValue) {

@@ -560,10 +560,7 @@ class Finder {
   }
 
   [[nodiscard]] bool fits(const std::vector<int>& members) const {
-    ConvArguments a = conv_sizes(graph_, op(members[0]));
-    a.n = 0;
-    for (const int j : members) a.n += round_up(static_cast<int>(graph_.shape(op(j).output)[1]), 16);
-    return choose_shape(a, options_.shared_bytes).tile >= 0;
+    return conv_sizes(graph_, members, options_).shape.tile >= 0;
   }
 
   Graph& graph_;
@@ -576,16 +573,23 @@ class Finder {
 
 }  // namespace
 
-ConvArguments conv_sizes(const Graph& graph, const Op& op) {
-  const auto& conv = std::get<Conv>(op.operation);
-  const Shape& out = graph.shape(op.output);
+ConvArguments conv_sizes(const Graph& graph, const std::vector<int>& ops, const PlanOptions& options) {
+  const Op& first = graph.ops[static_cast<std::size_t>(ops[0])];
+  const auto& conv = std::get<Conv>(first.operation);
+  const Shape& out = graph.shape(first.output);
   ConvArguments a;
-  a.x.c = static_cast<int>(graph.shape(op.inputs[0])[1]);
+  a.x.c = static_cast<int>(graph.shape(first.inputs[0])[1]);
   a.kernel = conv.kernel.y;
   a.stride = conv.stride.y;
-  a.n = round_up(static_cast<int>(out[1]), 16);
   a.h = static_cast<int>(out[2]);
   a.w = static_cast<int>(out[3]);
+  bool warpgroups = options.warpgroup_products;  // which apply one function to all that they make
+  for (const int i : ops) {
+    const Op& op = graph.ops[static_cast<std::size_t>(i)];
+    a.n += round_up(static_cast<int>(graph.shape(op.output)[1]), 16);
+    warpgroups = warpgroups && op.activation == first.activation;
+  }
+  a.shape = choose_shape(a, options.shared_bytes, warpgroups);
   return a;
 }
 

@@ -115,7 +115,8 @@ struct Fusion {
 // `graph` may be changed: activations move from behind a Concat to in front of it.
 [[nodiscard]] Fusion find_fusions(Graph& graph, const PlanOptions& options);
 
-// What choose_shape() reads of a dense convolution by itself; where several share a kernel, `n` is the sum of theirs.
-[[nodiscard]] ConvArguments conv_sizes(const Graph& graph, const Op& op);
+// Sizes and shape of the kernel that computes these dense convolutions, which read the same and differ in their weights
+// and outputs only. The shape's tile is -1 when none fits.
+[[nodiscard]] ConvArguments conv_sizes(const Graph& graph, const std::vector<int>& ops, const PlanOptions& options);
 
 }  // namespace camd::infer::cuda

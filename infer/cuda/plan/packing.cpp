@@ -76,6 +76,31 @@ std::vector<Half> pack_right(int n, int k, const WeightAt& at) {
   return packed;
 }
 
+std::vector<Half> pack_warpgroup_taps(int n, int c, int taps, int tile_n16, int slice_steps,
+                                      const std::function<float(int n, int tap, int c)>& at) {
+  const int tile_n = tile_n16 * 16, slice_c = slice_steps * 16;
+  std::vector<Half> packed;
+  packed.reserve(static_cast<std::size_t>(taps) * static_cast<std::size_t>(round_up(n, tile_n)) *
+                 static_cast<std::size_t>(round_up(c, slice_c)));
+  const auto block = [&](int n0, int c0, int tap) {
+    for (int i = 0; i < 256; ++i) {
+      const int e = i / 128, half = i / 64 % 2, column = i / 8 % 8;
+      const int channel = n0 + column / 2 * 4 + e * 2 + column % 2, from = c0 + half * 8 + i % 8;
+      packed.push_back(float_to_half(channel < n && from < c ? at(channel, tap, from) : 0.0F));
+    }
+  };
+  for (int tile = 0; tile < n; tile += tile_n) {
+    for (int slice = 0; slice < c; slice += slice_c) {
+      for (int tap = 0; tap < taps; ++tap) {
+        for (int c0 = slice; c0 < slice + slice_c; c0 += 16) {
+          for (int n0 = tile; n0 < tile + tile_n; n0 += 16) block(n0, c0, tap);
+        }
+      }
+    }
+  }
+  return packed;
+}
+
 std::vector<Half> pack_taps(int n, int c, int taps, const std::function<float(int n, int tap, int c)>& at) {
   std::vector<Half> packed;
   for (int tap = 0; tap < taps; ++tap) {

@@ -31,6 +31,11 @@ using WeightAt = std::function<float(int n, int k)>;
 // The same for a convolution: a matrix for each tap, one after the other.
 [[nodiscard]] std::vector<Half> pack_taps(int n, int c, int taps,
                                           const std::function<float(int n, int tap, int c)>& at);
+// For warpgroup_conv() in tiles of `tile_n16` blocks of 16 channels and slices of `slice_steps` blocks of 16 inputs, as
+// it fetches them: [tile][slice][tap][step][n / 16][e][c half][column][8] halfs, where column 2t + i of matrix e is
+// channel 4t + 2e + i.
+[[nodiscard]] std::vector<Half> pack_warpgroup_taps(int n, int c, int taps, int tile_n16, int slice_steps,
+                                                    const std::function<float(int n, int tap, int c)>& at);
 // For stem(): [n / 8][2][lane] of 4 halfs. A row of the window is 5 words of 2 halfs, which are kx * 3 + c in order. k
 // runs over the first four words of each of the three rows, then over the fifth words.
 [[nodiscard]] std::vector<Half> pack_stem(int n, const std::function<float(int n, int ky, int kx, int c)>& at);

@@ -48,6 +48,7 @@ struct PlanOptions {
   DataType type = DataType::kF16;                     // of activations; kF32: generic kernels only, for comparison
   DataType output_type = DataType::kF32;              // of the network's outputs: kF32 or kF16
   std::size_t shared_bytes = std::size_t{48} * 1024;  // shared memory that a block may have on this GPU
+  bool warpgroup_products = false;                    // the GPU has them: its compute capability is 9.0
   bool fuse = true;                                   // false: one step for each operator, generic kernels only
   // Mixed precision: for each of the graph's convolutions, in their order, whether generic kernels compute it in f32.
   // Other operators are computed in f32 where they hand what comes in f32 on to such a convolution or to an output.
