@@ -65,12 +65,8 @@ int even_rows(int size, int most) {
   return (size + tiles - 1) / tiles;
 }
 
-}  // namespace
-
-namespace {
-
-// The same for warpgroup_conv(). Fitted to 12,535 shapes of 28 layers on one H200; off by 14 % (root of the mean square
-// of the logarithm). For a layer it takes a shape that is 3 % slower than the best, in the mean.
+// The cycles of a block of warpgroup_conv(). Fitted to 12,535 shapes of 28 layers on one H200; off by 14 % (root of the
+// mean square of the logarithm). For a layer it takes a shape that is 3 % slower than the best, in the mean.
 double warpgroup_conv_cycles(const ConvArguments& a) {
   constexpr double kBlockStart = 700, kTurn = 3240;  // of the kernel, and of the blocks that run at a time
   constexpr double kProduct = 4.4;                   // of 64 x 8 x 16 by a multiprocessor's four tensor cores

@@ -168,9 +168,9 @@ CAMD_DEVICE void write_results(const ConvArguments& p, const WarpgroupConvMemory
     static_assert(T::kFinishers == 2);
     constexpr int kTeamThreads = T::kThreads / kTeams;
     const int in_team = static_cast<int>(threadIdx.x) % kTeamThreads;
-    auto* const given =
-        reinterpret_cast<float4*>(memory);  // [giver][finisher][group of 8 channels][thread of the team]
-    block_sync();                           // nobody reads this memory any more
+    // [giver][finisher][group of 8 channels][thread of the team]
+    auto* const given = reinterpret_cast<float4*>(memory);
+    block_sync();  // nobody reads this memory any more
 #pragma unroll
     for (int finisher = 0; finisher < 2; ++finisher) {
       if (finisher == team) continue;
