@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 #include <set>
 
@@ -45,6 +46,16 @@ void read_classes(JsonObject& in, Options& options) {
   if (value->is_string() && (*value == "coco" || *value == "coco91")) {
     options.classes = *value == "coco" ? coco_classes() : coco_classes_by_id();
     return;
+  }
+  // One word is one class, unless it is likely a list's name.
+  if (value->is_string()) {
+    auto word = value->get<std::string>();
+    std::string start = word.substr(0, 4);
+    std::transform(start.begin(), start.end(), start.begin(), [](unsigned char c) { return std::tolower(c); });
+    if (start == "coco") {
+      in.fail("classes", "'" + word + "' is no list of names; coco and coco91 are. Of one class: [" + word + "]");
+      return;
+    }
   }
   const auto names = in.texts("classes");
   if (!names) return;

@@ -352,6 +352,12 @@ TEST_F(Detections, RefusesClassNamesThatDoNotFitTheModel) {
   EXPECT_THAT(error_, HasSubstr("output [1,84,7]"));
 }
 
+TEST_F(Detections, RefusesAListOfNamesThatItDoesNotKnow) {
+  FakeModel model = yolox();
+  EXPECT_FALSE(start(model, R"({"layout":"yolox","classes":"COCO90"})"));
+  EXPECT_THAT(error_, HasSubstr("classes: 'COCO90' is no list of names; coco and coco91 are. Of one class: [COCO90]"));
+}
+
 TEST_F(Detections, NamesCocosClassesInTheOrderOfDetectorsOrByTheirIds) {
   for (const auto& [words, channels, person, tv, toothbrush] :
        {std::tuple{"coco", 80, 0, 62, 79}, std::tuple{"coco91", 91, 1, 72, 90}}) {
