@@ -252,6 +252,23 @@ TEST(ConvShape, IsOfWarpgroupsForALargeImageWithManyChannelsWhereTheGpuHasThem) 
   EXPECT_FALSE(cuda::is_warpgroup_shape(cuda::choose_shape(a, kShared, false)));
 }
 
+TEST(ConvShape, OfWarpgroupsIsNeverWiderThanItsTile) {
+  for (const Layer& l : {Layer{1, 1, 256, 768, 84, 100}, Layer{3, 1, 32, 64, 320, 320}, Layer{1, 1, 192, 192, 80, 80},
+                         Layer{1, 2, 64, 64, 30, 400}, Layer{3, 2, 96, 160, 9, 150}}) {
+    cuda::ConvArguments a;
+    a.x.c = l.channels;
+    a.n = l.outputs;
+    a.h = l.height;
+    a.w = l.width;
+    a.kernel = l.kernel;
+    a.stride = l.stride;
+    a.shape = cuda::choose_shape(a, kShared, true);
+    if (!cuda::is_warpgroup_shape(a.shape)) continue;
+    const int last = (a.shape.ty - 1) * cuda::warpgroup_conv_memory(a).period + a.shape.tx;
+    EXPECT_LE(last, cuda::warpgroup_tile(a.shape).pixels()) << words(a.shape) << " of " << l.width;
+  }
+}
+
 TEST(ConvShape, KeepsAllWeightsOfASmallLayerSoThatTheyArriveBeforeItsInput) {
   cuda::ConvArguments a = small_image_of_many_channels();
   a.x.c = a.n = 128;

@@ -192,7 +192,7 @@ ConvShape choose_shape(const ConvArguments& arguments, std::size_t shared_bytes,
     const int pixels = kWarpgroupTiles[tile].pixels();
     const auto rows_of = [&](int tx) {
       const int period = tx == 8 ? 8 : ((tx - 1) * a.stride + a.kernel + a.stride - 1) / a.stride;
-      return (pixels - tx) / period + 1;
+      return tx > pixels ? 0 : (pixels - tx) / period + 1;
     };
     for_each_tile(a, rows_of, [&](int ty, int tx) {
       for_each_slicing(k_steps, [&](int steps, int slices) {
