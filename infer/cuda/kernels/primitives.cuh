@@ -276,6 +276,10 @@ CAMD_DEVICE void publish_to_tensor_cores() {
 #else
 #define CAMD_WARPGROUP_ASM(...) static_cast<void>(0)
 #endif
+// Defined while code is made for other GPUs. Kernels of warpgroups are empty there, and nobody starts them.
+#if defined(__CUDA_ARCH__) && !defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define CAMD_NO_WARPGROUP_PRODUCTS
+#endif
 #define CAMD_SUMS_4(i) "+f"(s[i]), "+f"(s[i + 1]), "+f"(s[i + 2]), "+f"(s[i + 3])
 #define CAMD_SUMS_16(i) CAMD_SUMS_4(i), CAMD_SUMS_4(i + 4), CAMD_SUMS_4(i + 8), CAMD_SUMS_4(i + 12)
 CAMD_DEVICE void begin_products() { CAMD_WARPGROUP_ASM("wgmma.fence.sync.aligned;" ::: "memory"); }

@@ -249,6 +249,9 @@ struct WarpgroupTile {
   [[nodiscard]] constexpr int pixels() const { return rows * 64; }
   [[nodiscard]] constexpr int channels() const { return columns * nt * 8; }
   [[nodiscard]] constexpr int threads() const { return rows * columns * teams * 128; }
+  // So many teams finish the results, each for so many groups of 8 channels.
+  [[nodiscard]] constexpr int finishers() const { return teams < nt / 2 ? teams : nt / 2; }
+  [[nodiscard]] constexpr int finished() const { return nt / finishers(); }
 };
 inline constexpr WarpgroupTile kWarpgroupTiles[] = {
     {16, 2, 1, 1}, {8, 2, 1, 1}, {8, 2, 1, 2}, {8, 1, 1, 2}, {4, 2, 1, 1}, {4, 1, 1, 4}, {8, 4, 1, 1}, {16, 1, 1, 2},

@@ -24,7 +24,7 @@ namespace camd::infer::cuda {
 namespace {
 
 // A thread finds its first words of the input's tile before it waits for the kernel in front.
-constexpr int kKeptWords = 3;
+[[maybe_unused]] constexpr int kKeptWords = 3;
 struct Word {
   int from = -1;  // in words of the image, of the first slice; -1: beside it
   int to = 0;     // in bytes of a stage
@@ -38,9 +38,6 @@ struct Tile {
   static constexpr int kN16 = kShape.channels() / 16;
   // Blocks of a multiprocessor; they bound the registers.
   static constexpr int kBlocks = kThreads >= 512 ? 1 : kShape.nt >= 16 ? 2 : 4;
-  // So many teams finish the results, each for its share of the channels: kEach groups of 8.
-  static constexpr int kFinishers = kShape.teams < kShape.nt / 2 ? kShape.teams : kShape.nt / 2;
-  static constexpr int kEach = kShape.nt / kFinishers;
 };
 
 // A pixel of the output, or none.
@@ -49,7 +46,8 @@ struct Pixel {
   std::ptrdiff_t at = 0;     // in pixels
   std::ptrdiff_t added = 0;  // the same in the image that is added
 };
-CAMD_DEVICE Pixel pixel_of(const ConvArguments& p, const WarpgroupConvMemory& s, int y0, int x0, int number) {
+[[maybe_unused]] CAMD_DEVICE Pixel pixel_of(const ConvArguments& p, const WarpgroupConvMemory& s, int y0, int x0,
+                                            int number) {
   const int row = divide(number, s.by_period), column = number - row * s.period;
   const int y = y0 + row, x = x0 + column;
   Pixel pixel;
@@ -67,16 +65,16 @@ CAMD_DEVICE Pixel pixel_of(const ConvArguments& p, const WarpgroupConvMemory& s,
 // channels, [group of 8 channels] as multiply_add() leaves them.
 template <int kTile>
 CAMD_DEVICE void finish(const ConvArguments& p, const WarpgroupConvMemory& s, int y0, int x0, int team,
-                        float (&v)[Tile<kTile>::kEach * 4], const float4* biases) {
+                        float (&v)[Tile<kTile>::kShape.finished() * 4], const float4* biases) {
   using T = Tile<kTile>;
-  constexpr int kEach = T::kEach;
+  constexpr int kEach = T::kShape.finished();
   const int in_team = static_cast<int>(threadIdx.x) % (T::kThreads / T::kShape.teams);
   const int lane = lane_index();
   const int warps_before = in_team / 32;
   const int column = warps_before / (T::kShape.rows * 4);
   const int first_pixel = warps_before % (T::kShape.rows * 4) * 16 + (lane >> 2);
   const Pixel pixels[2] = {pixel_of(p, s, y0, x0, first_pixel), pixel_of(p, s, y0, x0, first_pixel + 8)};
-  const int first_group = column * (T::kShape.nt / 2) + (T::kFinishers == 2 ? team * (kEach / 2) : 0);
+  const int first_group = column * (T::kShape.nt / 2) + (T::kShape.finishers() == 2 ? team * (kEach / 2) : 0);
   const int first_channel = (static_cast<int>(blockIdx.y) * T::kN16 + first_group) * 16 + (lane & 3) * 4;
   // What is added is on its way while the rest is computed. Where there is something to add there is one sink.
   uint2 added[kEach / 2][2] = {};
@@ -161,11 +159,11 @@ template <int kTile>
 CAMD_DEVICE void write_results(const ConvArguments& p, const WarpgroupConvMemory& s, int y0, int x0, int team,
                                float (&sums)[Tile<kTile>::kShape.nt * 4], unsigned char* memory, const float4* biases) {
   using T = Tile<kTile>;
-  constexpr int kTeams = T::kShape.teams, kEach = T::kEach;
+  constexpr int kTeams = T::kShape.teams, kEach = T::kShape.finished();
   if constexpr (kTeams == 1) {
     finish<kTile>(p, s, y0, x0, team, sums, biases);
   } else {
-    static_assert(T::kFinishers == 2);
+    static_assert(T::kShape.finishers() == 2);
     constexpr int kTeamThreads = T::kThreads / kTeams;
     const int in_team = static_cast<int>(threadIdx.x) % kTeamThreads;
     // [giver][finisher][group of 8 channels][thread of the team]
@@ -205,6 +203,7 @@ CAMD_DEVICE void write_results(const ConvArguments& p, const WarpgroupConvMemory
 template <int kTile>
 CAMD_KERNEL(Tile<kTile>::kThreads, Tile<kTile>::kBlocks)
 warpgroup_conv_kernel(const CAMD_GRID_CONSTANT ConvArguments p, const CAMD_GRID_CONSTANT WarpgroupConvMemory s) {
+#if !defined(CAMD_NO_WARPGROUP_PRODUCTS)
   using T = Tile<kTile>;
   CAMD_SHARED(memory);
   auto* const offsets = reinterpret_cast<int*>(memory);  // of an item's pixels in a stage
@@ -339,6 +338,7 @@ warpgroup_conv_kernel(const CAMD_GRID_CONSTANT ConvArguments p, const CAMD_GRID_
   }
   wait_for_products<0>();
   write_results<kTile>(p, s, y0, x0, team, sums, stages, biases);
+#endif
 }
 
 template <int kTile>
