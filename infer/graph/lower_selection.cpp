@@ -271,8 +271,11 @@ void cumulative_sum(Lowering& l) {
 void one_hot(Lowering& l) {
   const Constant& given = known(l, 1);
   l.require(element_count(given.shape) == 1, "its depth is not one number");
-  const std::int64_t depth = given.type == DataType::kI64 ? given.i64[0] : static_cast<std::int64_t>(given.f32[0]);
-  l.require(depth > 0 && depth <= kMaxFoldedElements, "its depth is out of range");
+  const double wanted =
+      given.type == DataType::kI64 ? static_cast<double>(given.i64[0]) : static_cast<double>(given.f32[0]);
+  // Looked at before it becomes a whole number, which not every number can.
+  l.require(wanted >= 1 && wanted <= static_cast<double>(kMaxFoldedElements), "its depth is out of range");
+  const auto depth = static_cast<std::int64_t>(wanted);
   const ValueId indices = l.as_whole(l.input(0)), values = l.input(2);
   Shape to = l.shape(indices);
   const int axis = l.axis(l.integer("axis", -1), l.rank(indices) + 1);

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -280,6 +281,15 @@ TEST(Foreign, FilesForOneProcessorSayWhatToTakeInstead) {
   b.input("x", kIn).node("Conv", {"x"}, {"y"}).domain("com.microsoft.nchwc").output("y", {});
   EXPECT_THAT(refusal(b, kIn), HasSubstr("ONNX Runtime made this file for one machine's processor; take the model that "
                                          "it was made from"));
+}
+
+TEST(OneHot, OfADepthThatIsNoCountIsRefused) {
+  for (const float depth : {1.8e20F, -1.0F, 0.5F, std::nanf(""), std::numeric_limits<float>::infinity()}) {
+    OnnxBuilder b;
+    b.input("x", kIn).weight("depth", {1}, {depth}).weight("values", {2}, {0, 1}).integers("i", {2}, {0, 1});
+    b.node("OneHot", {"i", "depth", "values"}, {"y"}).output("y", {});
+    EXPECT_THAT(refusal(b, kIn), HasSubstr("its depth is out of range")) << depth;
+  }
 }
 
 TEST(Sequences, OfMorePartsThanAnybodyNeedsAreRefused) {
