@@ -1,6 +1,6 @@
-// The tiles that separable(), bottleneck(), stem_block() and conv() can make in a block, how each uses shared memory,
-// and which tile a layer gets. The planner uses it, which knows no CUDA, and so do the kernels, which are instantiated
-// from these tables.
+// The tiles that separable(), bottleneck(), stem_block(), conv() and warpgroup_conv() can make in a block, how each
+// uses shared memory, and which tile a layer gets. The planner uses it, which knows no CUDA, and so do the kernels,
+// which are instantiated from these tables.
 //
 // Threads: functions of their arguments, [any].
 #pragma once
@@ -260,9 +260,7 @@ inline constexpr int kWarpgroupTileCount = static_cast<int>(sizeof(kWarpgroupTil
 inline constexpr int kMostWarpgroupStages = 5;
 
 struct WarpgroupConvMemory {
-  int taps;
-  int k_steps;  // of 16 input channels
-  int slices;   // of `slice_steps`; the last one may hold fewer
+  int slices;  // of `slice_steps` steps of 16 input channels; the last one may hold fewer
   int slice_items;
   int halo_x, halo_pixels;  // of the input tile
   int part_x, part_pixels;  // of its part for even or odd rows and columns; of all of it with stride 1
@@ -270,7 +268,7 @@ struct WarpgroupConvMemory {
   int pixels_bytes;         // of a slice of the input tile; a matrix may reach beyond its last plane
   int stage_bytes;          // and the weights for it
   int table_bytes;          // where each item of a slice finds its pixels, then barriers, then the bias
-  int stages_bytes;         // of all stages, or of the sums that are added afterwards in the same memory
+  int stages_bytes;         // of all stages, or of the sums that teams hand over afterwards in the same memory
   // Pixel i of the tile is (i / period, i % period). Runs of 8 pixels begin at multiples of run_bytes.
   int period, run_bytes;
   int tiles_x;
@@ -289,10 +287,8 @@ struct WarpgroupConvMemory {
   const WarpgroupTile& tile = warpgroup_tile(a.shape);
   const ConvShape& shape = a.shape;
   WarpgroupConvMemory m{};
-  m.taps = a.kernel * a.kernel;
-  m.k_steps = (a.x.c + 15) / 16;
-  m.slices = (m.k_steps + shape.slice_steps - 1) / shape.slice_steps;
-  m.slice_items = m.taps * shape.slice_steps;
+  m.slices = ((a.x.c + 15) / 16 + shape.slice_steps - 1) / shape.slice_steps;
+  m.slice_items = a.kernel * a.kernel * shape.slice_steps;
   m.halo_x = (shape.tx - 1) * a.stride + a.kernel;
   const int halo_y = (shape.ty - 1) * a.stride + a.kernel;
   m.halo_pixels = halo_y * m.halo_x;

@@ -328,14 +328,10 @@ TileWeights PlanBuilder::emit_layer(const TileProgramPlan& program, std::size_t 
 void PlanBuilder::emit_tensor_core_conv(const std::vector<int>& members) {
   const Op& first = graph_.ops[static_cast<std::size_t>(members[0])];
   const auto& conv = std::get<Conv>(first.operation);
-  ConvArguments a;
+  ConvArguments a = conv_sizes(graph_, members, options_);
   a.x = image(first.inputs[0]);
-  a.kernel = conv.kernel.y;
-  a.stride = conv.stride.y;
   a.pad_top = conv.pads.top;
   a.pad_left = conv.pads.left;
-  a.h = static_cast<int>(shape(first.output)[2]);
-  a.w = static_cast<int>(shape(first.output)[3]);
   a.activation_first = conv.activation_first;
   const int c = a.x.c;
   const int taps = a.kernel * a.kernel;
@@ -349,17 +345,15 @@ void PlanBuilder::emit_tensor_core_conv(const std::vector<int>& members) {
     weights.push_back(round_keeping_sums(floats(op.inputs[1]), taps));
     const std::vector<float> own = floats(op.inputs[2]);
     Sink& sink = a.sinks[a.sink_count++];
-    sink.first = a.n;
+    sink.first = static_cast<int>(rows.size());
     sink.stored = round_up(channels, 8);
     sink.activation = op.activation;
     for (int n = 0; n < round_up(channels, 16); ++n) {
       rows.emplace_back(m, n < channels ? n : -1);
       bias.push_back(n < channels ? own[static_cast<std::size_t>(n)] : 0.0F);
     }
-    a.n += round_up(channels, 16);
     origin += (m == 0 ? "" : " + ") + op.origin;
   }
-  a.shape = conv_sizes(graph_, members, options_).shape;
   const auto at = [&](int n, int tap, int ch) {
     const auto [m, row] = rows[static_cast<std::size_t>(n)];
     const int i = (row * c + ch) * taps + tap;

@@ -104,7 +104,7 @@ class Grouper {
   // what they gained alone (docs/experiments.md).
   [[nodiscard]] bool better_by_conv(const Unit& unit) const {
     constexpr double kLong = 16000, kMuchFaster = 0.75;
-    constexpr double kLongForWarpgroups = 14000, kFasterByWarpgroups = 0.85;
+    constexpr double kLongForWarpgroups = 14000, kFasterByWarpgroups = 0.85;  // their estimate is the better one
     const int i = unit.ops[0];
     const auto* conv = std::get_if<Conv>(&op(i).operation);
     if (unit.ops.size() != 1 || conv == nullptr || conv->kernel.y != 3 || fusion_.head_of.count(i) != 0) return false;
@@ -112,8 +112,8 @@ class Grouper {
     const ConvArguments a = conv_sizes(graph_, {i}, options_);
     if (a.shape.tile < 0) return false;
     const bool warpgroups = is_warpgroup_shape(a.shape);
-    return unit.cycles >= (warpgroups ? kLongForWarpgroups : kLong) &&
-           conv_cycles(a) < (warpgroups ? kFasterByWarpgroups : kMuchFaster) * unit.cycles;
+    if (!warpgroups && unit.cycles < kLong) return false;
+    return conv_cycles(a) < (warpgroups ? kFasterByWarpgroups : kMuchFaster) * unit.cycles;
   }
 
   // ---- One group of operators as layers
