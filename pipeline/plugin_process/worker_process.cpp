@@ -118,7 +118,7 @@ WorkerProcess::WorkerProcess(const std::string& program, const std::vector<std::
 }
 
 WorkerProcess::~WorkerProcess() {
-  if (end_) return;
+  if (end()) return;
   kill();
   (void)wait(base::Duration::max());
 }
@@ -130,25 +130,23 @@ bool WorkerProcess::ended() const noexcept {
   return poll(&one, 1, 0) > 0;
 }
 
-namespace {
-
-ProcessEnd end_of(int waited, const siginfo_t& info) noexcept {
-  if (waited != 0) return {SIGKILL, 0};
-  if (info.si_code == CLD_EXITED) return {0, info.si_status};
-  return {info.si_status, 0};
-}
-
-}  // namespace
-
-std::optional<ProcessEnd> WorkerProcess::end() const noexcept {
-  if (!ended()) return std::nullopt;
+std::optional<ProcessEnd> WorkerProcess::end() noexcept {
+  const base::MutexLock lock(end_mutex_);
+  if (end_ || !ended()) return end_;
   siginfo_t info{};
-  const int waited = waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT);
-  return end_of(waited, info);
+  int waited = 0;
+  do {
+    waited = waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED);
+  } while (waited < 0 && errno == EINTR);
+  if (waited != 0) {
+    end_ = {SIGKILL, 0};  // somebody else has waited for it: only kill() is known
+  } else {
+    end_ = info.si_code == CLD_EXITED ? ProcessEnd{0, info.si_status} : ProcessEnd{info.si_status, 0};
+  }
+  return end_;
 }
 
-std::optional<ProcessEnd> WorkerProcess::wait(base::Duration patience) {
-  if (end_) return end_;
+std::optional<ProcessEnd> WorkerProcess::wait(base::Duration patience) noexcept {
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(patience).count();
   const int timeout = left > INT_MAX ? -1 : static_cast<int>(left);
   pollfd one{pidfd_.get(), POLLIN, 0};
@@ -156,14 +154,7 @@ std::optional<ProcessEnd> WorkerProcess::wait(base::Duration patience) {
   do {
     got = poll(&one, 1, timeout);
   } while (got < 0 && errno == EINTR);
-  if (got <= 0) return std::nullopt;
-  siginfo_t info{};
-  int waited = 0;
-  do {
-    waited = waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED);
-  } while (waited < 0 && errno == EINTR);
-  end_ = end_of(waited, info);
-  return end_;
+  return end();
 }
 
 std::optional<ProcessUse> WorkerProcess::use() const {

@@ -1,7 +1,7 @@
 // WorkerProcess: one child process, from its start until it is waited for.
 //
-// Threads: constructor, wait(), and reap() one thread, which must live as long as the process: the kernel ends the
-// process with the thread that has started it. kill(), ended(), fd() [any].
+// Threads: the constructor's thread must live as long as the process: the kernel ends the process with the thread that
+// has started it. All else [any].
 // Invariants: the process gets nothing of camd's but the descriptors that are named: no other descriptor, no secret in
 // its environment, no signal mask. It is a group of its own, so that Ctrl-C does not reach it.
 #pragma once
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "base/mutex.hpp"
 #include "pipeline/plugin_process/shared_memory.hpp"
 
 namespace camd::pipeline {
@@ -45,14 +46,14 @@ class WorkerProcess {
   [[nodiscard]] pid_t pid() const noexcept { return pid_; }
   // A descriptor that can be read once the process has ended.
   [[nodiscard]] int fd() const noexcept { return pidfd_.get(); }
-  // [any] Ends it at once.
+  // Ends it at once.
   void kill() const noexcept;
-  // [any] Whether it has ended, waited for or not. Does not block.
+  // Whether it has ended. Does not block.
   [[nodiscard]] bool ended() const noexcept;
-  // [any] How it has ended, where it has. Does not block.
-  [[nodiscard]] std::optional<ProcessEnd> end() const noexcept;
+  // How it has ended, where it has: the same for everybody who asks. Does not block.
+  [[nodiscard]] std::optional<ProcessEnd> end() noexcept;
   // [blocks] until it has ended, or `patience` is over: nothing then.
-  [[nodiscard]] std::optional<ProcessEnd> wait(base::Duration patience);
+  [[nodiscard]] std::optional<ProcessEnd> wait(base::Duration patience) noexcept;
   // Does not block. Nothing where that cannot be read.
   [[nodiscard]] std::optional<ProcessUse> use() const;
 
@@ -60,7 +61,8 @@ class WorkerProcess {
   pid_t pid_ = -1;
   Descriptor pidfd_;
   Descriptor stat_, statm_;  // of /proc/PID
-  std::optional<ProcessEnd> end_;
+  base::Mutex end_mutex_;    // The kernel tells only the first who waits for a process how it has ended.
+  std::optional<ProcessEnd> end_ CAMD_GUARDED_BY(end_mutex_);
 };
 
 // Where camd's own program lies, to find what is installed beside it. Throws Error(kPlugin).

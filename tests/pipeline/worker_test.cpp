@@ -2,7 +2,9 @@
 #include "pipeline/plugin_process/worker.hpp"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 
+#include "pipeline/plugin_process/descriptor_socket.hpp"
 #include "tests/support/paths.hpp"
 
 namespace camd::pipeline {
@@ -21,6 +23,15 @@ TEST(Worker, WhoSeesThatItHasEndedIsToldHow) {
     while (worker.state() == Worker::State::kRunning) ASSERT_EQ(worker.how_it_ended(), "was not wanted");
     ASSERT_EQ(worker.how_it_ended(), "was not wanted");
   }
+}
+
+TEST(WorkerProcess, HowItHasEndedIsTheSameForAllWhoAsk) {
+  auto [mine, theirs] = socket_pair();
+  WorkerProcess process("/bin/sh", {"-c", "kill -TERM $$"}, theirs.get());
+  ASSERT_TRUE(process.wait(base::Duration::max()));
+  // The kernel has told it once, and tells it no more.
+  EXPECT_EQ(process.end().value().signal, SIGTERM);
+  EXPECT_EQ(process.wait(base::Duration(0)).value().signal, SIGTERM);
 }
 
 }  // namespace CAMD_TEST_FILE
