@@ -170,7 +170,7 @@ std::optional<FillLease> FrameRing::begin() {
       return std::nullopt;
     }
     if (chosen < 0) {
-      observer_.dropped(options_.camera, RingDrop::kSuperseded);
+      supersede();
       chosen = oldest(SlotState::kReady);
       if (chosen < 0) return std::nullopt;  // it was this frame that was superseded
       if (options_.gate != nullptr) options_.gate->lost(at(chosen).frame.sequence);
@@ -185,7 +185,7 @@ std::optional<FillLease> FrameRing::begin() {
   return FillLease(*this, chosen);
 }
 
-std::optional<SlotLease> FrameRing::take() {
+std::optional<SlotLease> FrameRing::take(base::TimePoint now) {
   int chosen = -1;
   {
     const MutexLock lock(mutex_);
@@ -193,7 +193,9 @@ std::optional<SlotLease> FrameRing::take() {
     chosen = oldest(SlotState::kReady);
     if (chosen < 0) return std::nullopt;
     at(chosen).state = SlotState::kUploading;
-    while (options_.policy == RingPolicy::kNewestWins) {
+    const bool lossless = options_.policy == RingPolicy::kLossless;
+    const base::TimePoint young_since = lossless ? base::TimePoint::min() : now - period();
+    while (at(chosen).frame.arrived <= young_since) {
       const int newer = oldest(SlotState::kReady);
       if (newer < 0) break;
       at(newer).state = SlotState::kUploading;
@@ -202,7 +204,7 @@ std::optional<SlotLease> FrameRing::take() {
       set_free(chosen);
       superseded_.push_back(std::exchange(at(chosen).borrowed, {}));
       chosen = newer;
-      observer_.dropped(options_.camera, RingDrop::kSuperseded);
+      supersede();
     }
   }
   for (const BorrowedPixels& loan : superseded_) give_back(loan);
@@ -238,6 +240,7 @@ void FrameRing::reopen() {
   const MutexLock lock(mutex_);
   closed_ = false;
   keep_ready_ = true;
+  arrived_ = 0;
 }
 
 void FrameRing::close(bool keep_ready) noexcept {
@@ -322,6 +325,7 @@ void FrameRing::publish(int slot) noexcept {
   bool accepted = false;
   {
     const MutexLock lock(mutex_);
+    note_arrival(at(slot).frame.arrived);
     const bool open = !closed_ || keep_ready_;
     accepted = open && passes;
     if (accepted) {
@@ -372,6 +376,22 @@ void FrameRing::give_back(Slot& slot) noexcept {
 void FrameRing::set_free(int slot) noexcept {
   at(slot).state = SlotState::kFree;
   while (reach_ > in_use_ && at(reach_ - 1).state == SlotState::kFree) --reach_;
+}
+
+// Whoever loses frames gets more than is read of it. Then the newest is worth most, and no other one is young.
+void FrameRing::supersede() noexcept {
+  observer_.dropped(options_.camera, RingDrop::kSuperseded);
+  arrived_ = 0;
+}
+
+void FrameRing::note_arrival(base::TimePoint arrived) noexcept { arrivals_[arrived_++ % arrivals_.size()] = arrived; }
+
+// 0 before it is known.
+base::Duration FrameRing::period() const noexcept {
+  if (arrived_ < arrivals_.size()) return base::Duration(0);
+  const base::TimePoint first = arrivals_[arrived_ % arrivals_.size()];
+  const base::TimePoint last = arrivals_[(arrived_ - 1) % arrivals_.size()];
+  return std::min((last - first) / kGaps, kLongestPeriod);
 }
 
 FrameRing::Slot& FrameRing::at(int slot) noexcept { return slots_[static_cast<std::size_t>(slot)]; }

@@ -2,12 +2,15 @@
 //
 //   Free -> Filling -> Ready -> Uploading -> Free        a SlotLease is a move-only right to one slot
 //
-// A source begins a frame, fills the leased slot and publishes it. The dispatcher takes the newest Ready frame and
-// keeps the slot until the device has read it (or longer, when a postprocessor wants the picture).
-// Newest wins: when no slot is free, begin() takes the oldest Ready frame's slot and counts that frame as superseded;
-// when none is Ready either, the frame that has just arrived is the one that is counted. The source never waits.
-// Lossless (a file with realtime: false): begin() waits for a free slot, take() returns the oldest frame.
-// Where the ring has a gate, a filled frame that the gate holds back is Free again at once and was never Ready.
+// A source begins a frame, fills the leased slot and publishes it. The dispatcher takes a Ready frame and keeps the
+// slot until the device has read it (or longer, when a postprocessor wants the picture). Newest wins: take() returns
+// the newest Ready frame and supersedes the older ones, except those that are young: they have waited for less than a
+// period of their camera. So both of two frames are delivered that come at once because a decoder or a network had
+// stood still. A camera that has lost one of its last 17 frames has no young ones: more comes than can be read, and
+// then the newest is worth most. When no slot is free, begin() takes the oldest Ready frame's slot and counts that
+// frame as superseded; when none is Ready either, the frame that has just arrived is the one that is counted. The
+// source never waits. Lossless (a file with realtime: false): begin() waits for a free slot, take() returns the oldest
+// frame. Where the ring has a gate, a filled frame that the gate holds back is Free again at once and was never Ready.
 // Free slots are filled in turn, so that every slot has its memory after the first few frames.
 //
 // Threads: begin(), FillLease [source]; take(), SlotLease [dispatch] then [any] one thread at a time; close() [any];
@@ -20,7 +23,9 @@
 // any before (it grows) [no-alloc otherwise].
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -151,9 +156,9 @@ class FrameRing {
   // superseded or the ring is closed (then dropped as kClosed). Lossless rings [block] until a slot is free or
   // close().
   [[nodiscard]] std::optional<FillLease> begin();
-  // [dispatch] The newest (lossless: the oldest) Ready frame; older Ready ones are superseded. Empty when none is
-  // Ready.
-  [[nodiscard]] std::optional<SlotLease> take();
+  // [dispatch] The oldest Ready frame that is young at `now`, or the newest of all where none is; those before it are
+  // superseded. By default none is young. Lossless: the oldest Ready frame. Empty when none is Ready.
+  [[nodiscard]] std::optional<SlotLease> take(base::TimePoint now = base::TimePoint::max());
   // [any] No more frames: Ready frames are dropped as kClosed (unless `keep_ready`), begin() refuses, waiters wake.
   // May be called again, without `keep_ready`, to drop what nobody will take.
   void close(bool keep_ready) noexcept;
@@ -205,6 +210,14 @@ class FrameRing {
   [[nodiscard]] bool can_be_read(const Slot& slot) const noexcept;
   [[nodiscard]] int oldest(SlotState state) const CAMD_REQUIRES(mutex_);
   void set_free(int slot) noexcept CAMD_REQUIRES(mutex_);
+  void supersede() noexcept CAMD_REQUIRES(mutex_);
+  void note_arrival(base::TimePoint arrived) noexcept CAMD_REQUIRES(mutex_);
+  [[nodiscard]] base::Duration period() const noexcept CAMD_REQUIRES(mutex_);
+
+  // The period is the middle of so many gaps, in which a burst makes up for the pause before it.
+  static constexpr int kGaps = 16;
+  // A frame that has waited for longer is not young, however seldom the camera delivers.
+  static constexpr base::Duration kLongestPeriod = std::chrono::milliseconds(100);
 
   std::atomic<device::Device*> device_;
   std::atomic<device::HostMemory> memory_;
@@ -221,6 +234,8 @@ class FrameRing {
   // were there before set_slots() are gone.
   int reach_ CAMD_GUARDED_BY(mutex_);
   std::uint64_t next_sequence_ CAMD_GUARDED_BY(mutex_) = 0;
+  std::array<base::TimePoint, kGaps + 1> arrivals_ CAMD_GUARDED_BY(mutex_);  // of the last frames; a ring, too
+  std::uint64_t arrived_ CAMD_GUARDED_BY(mutex_) = 0;                        // since it began, or lost a frame
   bool closed_ CAMD_GUARDED_BY(mutex_) = false;
   bool keep_ready_ CAMD_GUARDED_BY(mutex_) = true;
 };

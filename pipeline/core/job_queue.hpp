@@ -15,7 +15,7 @@
 // Of the cameras that have a frame, the one whose last dispatch is the longest ago is dispatched first; those that had
 // none come before them, in the order in which they came. So where cameras ask for more than the device can do, each
 // gets the same number of frames, whatever its rate, its delay and the moment at which its pictures come, and what it
-// gets is its newest picture (docs/adr/0032-as-many-as-pay.md).
+// gets is its newest picture (docs/adr/0032-as-many-as-pay.md), or one that has hardly waited (capture::FrameRing).
 //
 // Whoever takes a job and leaves another behind wakes one sleeping worker: the one that fell asleep last, because its
 // stack and what the kernel keeps of its thread are most likely still in a cache. Frames in flight are reused in the

@@ -80,7 +80,7 @@ void Pipeline::dispatch(Crew& crew, Job& job) {
 
 // False: there is no frame, or it is too old.
 bool Pipeline::take_frame(Crew& crew, Camera& camera, InFlight& in_flight) {
-  std::optional<capture::SlotLease> lease = camera.ring->take();
+  std::optional<capture::SlotLease> lease = camera.ring->take(clock_.now());
   if (!lease) return false;
   in_flight.dispatched = clock_.now();
   in_flight.frame = lease->frame();

@@ -46,12 +46,24 @@ class FrameRingTest : public ::testing::Test {
     return *ring_;
   }
   // A frame of one byte that holds its sequence number.
-  bool produce() {
+  bool produce(base::TimePoint arrived = at_ms(2)) {
     auto lease = ring_->begin();
     if (!lease) return false;
     *lease->data(layout_) = static_cast<std::byte>(lease->sequence());
-    lease->publish(at_ms(1), at_ms(2));
+    lease->publish(at_ms(1), arrived);
     return true;
+  }
+  // So many frames at 0, period, 2 * period and so on, each taken at once.
+  void deliver_in_time(int frames, int period_ms) {
+    for (int i = 0; i < frames; ++i) {
+      ASSERT_TRUE(produce(at_ms(i * period_ms)));
+      ASSERT_TRUE(ring_->take(at_ms(i * period_ms)));
+    }
+  }
+  // Takes what is there at `now`: -1 where nothing is.
+  int take_at(int now_ms) {
+    const auto lease = ring_->take(at_ms(now_ms));
+    return lease ? static_cast<int>(lease->frame().sequence) : -1;
   }
   // Everything that was captured was taken or dropped, and nothing is in a slot.
   void expect_closed_account(int taken) {
@@ -180,6 +192,89 @@ TEST_F(FrameRingTest, TakesTheNewestAndSupersedesTheOlder) {
   }
   EXPECT_EQ(observer_.dropped(RingDrop::kSuperseded), 2);
   expect_closed_account(1);
+}
+
+TEST_F(FrameRingTest, TakesBothOfTwoFramesThatComeAtOnceWhileTheFirstHasWaitedForLessThanAPeriod) {
+  make(RingPolicy::kNewestWins);
+  deliver_in_time(20, 10);
+  ASSERT_TRUE(produce(at_ms(210)));
+  ASSERT_TRUE(produce(at_ms(211)));
+  EXPECT_EQ(take_at(219), 20);
+  EXPECT_EQ(take_at(219), 21);
+  EXPECT_EQ(take_at(219), -1);
+  EXPECT_EQ(observer_.dropped(), 0);
+}
+
+TEST_F(FrameRingTest, SupersedesAFrameThatHasWaitedForAPeriodWhereANewerOneIsThere) {
+  make(RingPolicy::kNewestWins);
+  deliver_in_time(20, 10);
+  ASSERT_TRUE(produce(at_ms(200)));
+  ASSERT_TRUE(produce(at_ms(210)));
+  EXPECT_EQ(take_at(210), 21);
+  EXPECT_EQ(observer_.dropped(RingDrop::kSuperseded), 1);
+  ASSERT_TRUE(produce(at_ms(220)));
+  EXPECT_EQ(take_at(500), 22);  // there is no newer one
+  expect_closed_account(22);
+}
+
+TEST_F(FrameRingTest, KnowsAPeriodByPausesAndBurstsTogether) {
+  make(RingPolicy::kNewestWins);
+  for (int i = 0; i < 20; i += 2) {  // two at once every 20 ms
+    ASSERT_TRUE(produce(at_ms(i * 10)));
+    ASSERT_TRUE(ring_->take());
+    ASSERT_TRUE(produce(at_ms(i * 10)));
+    ASSERT_TRUE(ring_->take());
+  }
+  ASSERT_TRUE(produce(at_ms(200)));
+  ASSERT_TRUE(produce(at_ms(200)));
+  EXPECT_EQ(take_at(209), 20);
+  EXPECT_EQ(take_at(209), 21);
+}
+
+TEST_F(FrameRingTest, TakesTheNewestBeforeAPeriodIsKnownAndAfterAnotherSourceHasBegun) {
+  make(RingPolicy::kNewestWins);
+  deliver_in_time(14, 10);
+  ASSERT_TRUE(produce(at_ms(140)));
+  ASSERT_TRUE(produce(at_ms(141)));
+  EXPECT_EQ(take_at(141), 15);
+  deliver_in_time(20, 10);
+  ring_->close(false);
+  ring_->reopen();
+  ASSERT_TRUE(produce(at_ms(210)));
+  ASSERT_TRUE(produce(at_ms(211)));
+  EXPECT_EQ(take_at(211), 37);
+}
+
+TEST_F(FrameRingTest, TakesTheNewestWhileACameraLosesFrames) {
+  make(RingPolicy::kNewestWins);
+  deliver_in_time(20, 10);
+  for (int i = 20; i < 22; ++i) ASSERT_TRUE(produce(at_ms(i * 10)));
+  EXPECT_EQ(take_at(215), 21);  // 20 has waited for more than a period
+  for (int i = 22; i < 38; ++i) {
+    ASSERT_TRUE(produce(at_ms(i * 10)));
+    EXPECT_EQ(take_at(i * 10), i);
+  }
+  ASSERT_TRUE(produce(at_ms(380)));
+  ASSERT_TRUE(produce(at_ms(381)));
+  EXPECT_EQ(take_at(382), 38);
+  EXPECT_EQ(take_at(382), 39);
+  ASSERT_TRUE(produce(at_ms(390)));
+  ASSERT_TRUE(produce(at_ms(400)));
+  EXPECT_EQ(take_at(405), 41);
+  ASSERT_TRUE(produce(at_ms(410)));
+  ASSERT_TRUE(produce(at_ms(411)));
+  EXPECT_EQ(take_at(412), 43);  // one was lost 17 frames ago or less
+  EXPECT_EQ(observer_.dropped(RingDrop::kSuperseded), 3);
+}
+
+TEST_F(FrameRingTest, NoFrameIsYoungAfterATenthOfASecondHoweverSeldomTheyCome) {
+  make(RingPolicy::kNewestWins);
+  deliver_in_time(20, 1000);
+  ASSERT_TRUE(produce(at_ms(20'000)));
+  ASSERT_TRUE(produce(at_ms(20'001)));
+  EXPECT_EQ(take_at(20'099), 20);
+  ASSERT_TRUE(produce(at_ms(20'100)));
+  EXPECT_EQ(take_at(20'101), 22);
 }
 
 TEST_F(FrameRingTest, SupersedesTheArrivingFrameWhenEverySlotIsBeingRead) {
