@@ -155,22 +155,26 @@ class TailEngine final : public Engine {
       Shape room = trials[0][o]->shape;
       const bool of_boxes = !boxes.empty() && !room.empty() && declared->shape.size() == room.size() &&
                             declared->shape[0] < 0 && rows_in(trials, o) == boxes;
-      // A row's width, which is as the trials have it even where the file leaves it open.
+      std::vector<bool> differs(room.size());
+      for (const Values& trial : trials) {
+        const Shape& shape = trial[o]->shape;
+        if (shape.size() != room.size())
+          throw Error(ErrorKind::kModel, fmt::format("{}: the rank of output '{}' depends on the picture", model_.path,
+                                                     printable(tail().makes()[o])));
+        for (std::size_t d = 0; d < room.size(); ++d) {
+          differs[d] = differs[d] || shape[d] == 0 || shape[d] != trials[0][o]->shape[d];
+          room[d] = std::max(room[d], shape[d]);
+        }
+      }
+      // A row's width, which is as the trials have it even where the file leaves it open. A single row may be all that
+      // made-up values give, so that a width of three dimensions has only ones before it.
       const auto first = static_cast<std::size_t>(
           std::find_if(room.begin(), room.end(), [](std::int64_t size) { return size != 1; }) - room.begin());
       for (std::size_t d = 0; d < room.size(); ++d) {
-        bool differs = room[d] == 0;
-        for (const Values& trial : trials) {
-          if (trial[o]->shape.size() != room.size())
-            throw Error(ErrorKind::kModel, fmt::format("{}: the rank of output '{}' depends on the picture",
-                                                       model_.path, printable(tail().makes()[o])));
-          differs = differs || trial[o]->shape[d] != trials[0][o]->shape[d];
-          room[d] = std::max(room[d], trial[o]->shape[d]);
-        }
-        const bool width = (d + 1 == room.size() && d > first) || (of_boxes && d > 0);
+        const bool width = (d + 1 == room.size() && (d > first || d > 1)) || (of_boxes && d > 0);
         const bool open = declared->shape.size() == room.size() && declared->shape[d] < 0 &&
                           (room[d] != 1 || (of_boxes && d == 0)) && !width;
-        if (differs || open) room[d] = std::max(room[d], kTailRows);
+        if (differs[d] || open) room[d] = std::max(room[d], kTailRows);
       }
       // A mask for each box is as large as the picture.
       if (of_boxes && element_count(room) > kMaxFoldedElements)

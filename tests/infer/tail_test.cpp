@@ -121,6 +121,21 @@ TEST_F(TailEngineTest, GivesRoomForMoreRowsButNotForWiderOnesWhereTheFileLeavesB
   EXPECT_EQ(to_string(engine(b)->outputs()[0].shape), "[1024,4]");
 }
 
+// As MMDeploy's exports, which put a row of zeros behind the chosen boxes, and have a first dimension of 1.
+TEST_F(TailEngineTest, GivesNoRoomForWiderRowsWhereAPictureWithNothingHasASingleOne) {
+  OnnxBuilder b;
+  b.input("x", {1, 3, 2, 4}).weight("half", {}, {0.5F}).integers("none", {1, 4}, {0, 0, 0, 0});
+  b.integers("first", {1}, {0}).integers("second", {1}, {1});
+  b.node("Greater", {"x", "half"}, {"bright"}).node("NonZero", {"bright"}, {"places"});
+  b.node("Transpose", {"places"}, {"chosen"}).ints("perm", {1, 0});
+  b.node("Concat", {"chosen", "none"}, {"padded"}).integer("axis", 0);
+  b.node("Unsqueeze", {"padded", "first"}, {"rows"}).output("rows", {-1, -1, -1});
+  b.node("ReduceSum", {"rows", "second"}, {"sum"}).output("sum", {-1, -1, -1});
+  const auto made = engine(b);
+  EXPECT_EQ(to_string(made->outputs()[0].shape), "[1,1024,4]");
+  EXPECT_EQ(to_string(made->outputs()[1].shape), "[1,1,4]");
+}
+
 // Boxes, scores, a choice among them, and the chosen ones.
 TEST_F(TailEngineTest, ChoosesBoxesAsTheGraphSays) {
   OnnxBuilder b;
