@@ -14,6 +14,7 @@ Metadata read_metadata(const std::string& path) {
   }
   for (const auto& weight : file.proto.graph().initializer()) metadata.names.push_back(weight.name());
   for (const auto& node : file.proto.graph().node()) metadata.names.push_back(node.name());
+  metadata.steps = picture_steps(file);
   return metadata;
 }
 

@@ -1,5 +1,5 @@
 // What an exporter wrote into a model file beside what is computed: metadata_props (names, task, imgsz, kpt_shape of
-// Ultralytics), and what it called the parts of the network.
+// Ultralytics), what it called the parts of the network, and what it put in front of the first layer.
 //
 // Threads: [any]; reads the file and [blocks].
 #pragma once
@@ -8,11 +8,14 @@
 #include <string>
 #include <vector>
 
+#include "infer/picture_steps.hpp"
+
 namespace camd::infer {
 
 struct Metadata {
   std::map<std::string, std::string> entries;  // at most 64; those longer than 64 KiB are left out
   std::vector<std::string> names;              // of weights and nodes
+  PictureSteps steps;
 };
 
 // Throws Error(kModel) where the file is no model.

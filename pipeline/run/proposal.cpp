@@ -95,10 +95,11 @@ struct Metadata {
   std::vector<int> size;  // height, width
   std::string input;      // how a picture is fed; empty: nobody says
   std::string layout;     // of the project whose network it is, where the names in it tell
+  infer::PictureSteps steps;
 };
 
 Metadata metadata_of(const std::string& path) {
-  const auto [written, names] = infer::read_metadata(path);
+  const auto [written, names, steps] = infer::read_metadata(path);
   const auto value = [&entries = written](const char* key) {
     const auto found = entries.find(key);
     return found == entries.end() ? std::string() : found->second;
@@ -109,7 +110,9 @@ Metadata metadata_of(const std::string& path) {
   if (!are_class_names(metadata.classes)) metadata.classes.clear();
   metadata.task = value("task");
   metadata.input = fed_as(written);
+  if (metadata.input.empty()) metadata.input = fed_as_project(names);
   metadata.layout = plugins::layout_of_project(names);
+  metadata.steps = steps;
   metadata.size = numbers_in(value("imgsz"));
   if (metadata.size.size() == 1) metadata.size.push_back(metadata.size[0]);
   if (const auto shape = numbers_in(value("kpt_shape")); shape.size() == 2) {
@@ -172,14 +175,18 @@ std::vector<std::string> boxes_alone(const std::vector<infer::TensorSpec>& outpu
   return names;
 }
 
-// How a detector of that kind is fed, where the graph takes bytes and scales them itself.
-std::string as_bytes(const std::string& keys) {
+// How a detector of that kind is fed, where the graph scales pixels itself, which are numbers from 0 to 255 or to 1, or
+// turns round their channels.
+std::string beside_steps(const std::string& keys, const infer::PictureSteps& steps, bool bytes) {
   std::string kept;
   std::istringstream lines(as_lines(keys));
   for (std::string line; std::getline(lines, line);) {
-    if (!line.starts_with("mean:") && !line.starts_with("scale:")) kept += line + ", ";
+    if (steps.reversed && line.starts_with("color:")) line = line == "color: rgb" ? "color: bgr" : "color: rgb";
+    const bool scale = line.starts_with("mean:") || line.starts_with("scale:");
+    if (!(scale && (bytes || steps.scaled))) kept += (kept.empty() ? "" : ", ") + line;
   }
-  return kept + "scale: 1";
+  if (bytes || steps.of_bytes) return kept + ", scale: 1";
+  return steps.scaled ? kept + ", scale: 0.00392157" : kept;
 }
 
 // The sizes that a YOLO's outputs have: `row` of the one list of rows, `maps` of the maps beside it that masks are made
@@ -253,6 +260,7 @@ Proposal propose_card(const config::Model& given) {
   const infer::ModelDescription description = infer::describe_model(path, model.cut_at);
   Metadata metadata = metadata_of(path);
   const std::string of_family = metadata.input;  // which holds whatever its classes are
+  const infer::PictureSteps steps = metadata.steps;
   Proposal proposal;
   const infer::Shape& declared = description.inputs.front().shape;
   if (declared.size() == 4) {
@@ -319,7 +327,9 @@ Proposal propose_card(const config::Model& given) {
   const bool bytes = description.inputs.front().type == infer::DataType::kU8;
   const std::string usual = fed_beside(description.size_inputs, layout.input);
   const std::string& fed = of_family.empty() ? usual : of_family;
-  const std::string input = bytes ? as_bytes(fed) : fed;
+  const std::string input = beside_steps(fed, steps, bytes);
+  if (steps.scaled) proposal.reasons.emplace_back("its graph scales the picture itself");
+  if (steps.reversed) proposal.reasons.emplace_back("its graph turns round the order of the picture's channels");
   proposal.reasons.push_back(fmt::format(
       "{} are fed with {}", of_family.empty() ? "such detectors" : "detectors of its exporter's family", input));
   proposal.card = as_lines(layout.config);

@@ -289,6 +289,15 @@ bool has_levels(const Decoder& decoder, const TensorSet& tensors) {
   return fits && last >= 1.0F && last < kMostLevels;
 }
 
+bool is_certain_of_objects(const Decoder& decoder, const TensorSet& tensors) {
+  bool certain = true;
+  for_each_anchor(decoder, [&](const Level& level, const Candidate& c) {
+    const Head& head = level.head(Role::kObj);
+    certain = certain && head.bound() && tensors.data(head.output)[head.at(c.cell, c.anchor)] == 1.0F;
+  });
+  return certain;
+}
+
 std::optional<std::string> objection(const Decoder& decoder, const Options& options, const camd_model& model,
                                      const TensorSet& tensors, float most) {
   const auto width = static_cast<float>(model.input.shape[3]), height = static_cast<float>(model.input.shape[2]);

@@ -49,4 +49,7 @@ enum class Background : std::uint8_t { kNone, kFirst, kLast };
 // that the box is from: 0 for the first rows, then 1 and so on.
 [[nodiscard]] bool has_levels(const Decoder& decoder, const TensorSet& tensors);
 
+// Whether the objectness of each box is exactly 1, as YOLOv6 writes it, so that its rows look as YOLOX' do.
+[[nodiscard]] bool is_certain_of_objects(const Decoder& decoder, const TensorSet& tensors);
+
 }  // namespace camd::plugins

@@ -51,6 +51,11 @@ inline constexpr const char* kPicodet = "heads of PicoDet";
 inline constexpr const char* kYolov8Heads = "heads of YOLOv8 to 12";
 inline constexpr const char* kGfl = "heads of MMDetection's GFL";
 
+// Decoded as YOLOX', with an objectness that is 1 everywhere.
+inline constexpr const char* kYolov6 = "yolov6";
+// Of the shapes of RTMDet's heads: the names of weights tell.
+inline constexpr const char* kMmyoloHeads = "mmyolo-heads";
+inline constexpr const char* kSuperGradients = "boxes that SuperGradients' graph has chosen";
 inline constexpr const char* kInsightface = "insightface-retinaface";
 // PyTorch's RetinaFaces, which put out one list of all strides.
 inline constexpr const char* kRetinafaceListInput = "color: bgr, mean: [104, 117, 123], scale: 1";

@@ -352,6 +352,8 @@ const std::vector<KnownLayout>& known_layouts() {
       // ultralytics/ultralytics, nn/modules/head.py (Detect): sixteen bins a side in front of the classes
       {"yolov8-heads", R"({"layout":"nanodet","scores":"logits","boxes_first":true})"},
       {"yolov6", R"({"layout":"yolox","decoded":true})"},
+      // open-mmlab/mmyolo, models/dense_heads/{yolov6,yolov8,ppyoloe}_head.py: distances from the middle of a cell
+      {"mmyolo-heads", R"({"layout":"scrfd","anchors_per_cell":1,"anchor_offset":0.5,"scores":"logits"})"},
       {"yolov8", kFree},
       {"yolov9", kFree},
       {"yolo11", kFree},

@@ -29,6 +29,8 @@ const std::vector<Sign>& signs() {
       {"mmdet-retinanet", {"retina_cls", "retina_reg"}},
       {"mmdet-atss", {"atss_cls", "atss_reg", "atss_centerness"}},
       {"mmdet-fcos", {"conv_cls", "conv_reg", "conv_centerness"}},
+      // open-mmlab/mmyolo, models/dense_heads
+      {"mmyolo-heads", {"head_module.cls_preds", "head_module.reg_preds"}},
       // facebookresearch/detectron2: modules, and how its code calls the outputs
       {"detectron2-retinanet", {"cls_subnet", "bbox_subnet"}, "ctrness"},
       {"detectron2-retinanet", {"pred_logits", "pred_anchor_deltas"}},

@@ -238,6 +238,18 @@ bool puts_y_first(const camd_model& model) {
   });
 }
 
+// Beside boxes that a graph has chosen it may put out how many there are: `num_dets` or `num_detections`.
+bool counts_boxes(const camd_model& model) {
+  return std::any_of(model.outputs, model.outputs + model.output_count, [](const camd_tensor_spec& output) {
+    return std::string_view(output.name).starts_with("num_det");
+  });
+}
+
+// SuperGradients' rows, which it names "graph2_flat_predictions". YOLOv7's have the same width.
+bool are_flat_predictions(const camd_model& model) {
+  return model.output_count == 1 && std::string_view(model.outputs[0].name).ends_with("flat_predictions");
+}
+
 // Drops what the one tensor of a model speaks against beside its length. Three rows for each cell have an objectness:
 // YOLOv5's kind. YOLOX and its kind export [1,N,5+C], YOLOv8 and its kind [1,4+C,N].
 // Most detectors know the eighty classes of COCO.
@@ -263,6 +275,11 @@ void drop_unlikely(std::vector<Fit>& fits, const camd_model& model, const Option
     return of_tensorflow == (fit.form->boxes == BoxForm::kCornersYx);
   };
   std::stable_partition(fits.begin(), fits.end(), in_usual_order);
+  if (are_flat_predictions(model)) {
+    std::stable_partition(fits.begin(), fits.end(), [](const Fit& fit) {
+      return fit.is_rows() && fit.form->of == std::string_view(kSuperGradients);
+    });
+  }
   const auto not_queries = [&](const Fit& fit) { return has_query_names(*fit.decoder, model) && !are_queries(fit); };
   fits.erase(std::remove_if(fits.begin(), fits.end(), not_queries), fits.end());
   const bool fastestv2 = std::any_of(fits.begin(), fits.end(), [](const Fit& fit) {
@@ -271,6 +288,7 @@ void drop_unlikely(std::vector<Fit>& fits, const camd_model& model, const Option
   const bool nine_anchors = std::any_of(fits.begin(), fits.end(), has_nine_anchors);
   const bool plus = std::any_of(fits.begin(), fits.end(), is_nanodet_plus);
   const bool keras = puts_y_first(model);
+  const bool mmyolo = whose(model, given) == kMmyoloHeads;
   // Tensors of four values are rather boxes than classes beside bins.
   const auto takes_boxes_for_classes = [&](const Fit& fit) {
     return std::any_of(fits.begin(), fits.end(), [&](const Fit& other) {
@@ -304,6 +322,8 @@ void drop_unlikely(std::vector<Fit>& fits, const camd_model& model, const Option
     if (plus && fit.fused() && fit.form->layout == Layout::kSsd && !with_values) return true;
     // Of five strides the values at a cell are not RTMDet's: TOOD's are corners, VFNet's are distances from elsewhere.
     if (five && fit.form->layout == Layout::kScrfd && fit.form->anchors_per_cell && !fit.form->told) return true;
+    if (fit.form->name == std::string_view(kMmyoloHeads)) return !mmyolo;
+    if (mmyolo && fit.form->layout == Layout::kScrfd && fit.form->anchors_per_cell == 1) return true;
     if (!fit.fused()) return false;
     constexpr int kCoco = 80;
     const int classes = fit.decoder->scores().classes();
@@ -327,7 +347,8 @@ bool is_usual(const Fit& fit, bool objectness, bool turned, bool queries) {
       if (!fit.fused() && form.boxes == BoxForm::kCorners) return queries || !form.relative;
       if (!fit.fused()) return queries || form.boxes == BoxForm::kCornersYx;
       return form.boxes == BoxForm::kCentre && form.relative == false && !(objectness && !fit.channels_first());
-    case Layout::kYolox: return !form.keypoints && (form.anchors_per_cell || !form.decoded);
+    case Layout::kYolox:
+      return !form.keypoints && (form.anchors_per_cell || !form.decoded) && form.name != std::string_view(kYolov6);
     case Layout::kRows: return form.row.size() != 6 && !form.relative;
     case Layout::kScrfd: return !form.decoded;
     case Layout::kAnchors:
@@ -436,6 +457,9 @@ std::vector<LayoutSuggestion> fitting_layouts(const camd_model& model, const Opt
       // An angle between the scores' bounds, everywhere, is one more class.
       if (fit.form->oriented && !options.oriented && !has_angles(*fit.decoder, *tensors)) continue;
       if (fit.is_fcos() && !(fit.fused() && has_levels(*fit.decoder, *tensors))) continue;
+      const bool yolov6 = fit.form->name == std::string_view(kYolov6);
+      const bool yolox = fit.form->layout == Layout::kYolox && fit.form->decoded && !fit.form->anchors_per_cell;
+      if ((yolov6 || yolox) && yolov6 != is_certain_of_objects(*fit.decoder, *tensors)) continue;
       Options tried = with(options, *fit.form);
       tried.scores = scores;
       // Boxes of some layouts hang on what the scores are.
@@ -458,7 +482,8 @@ std::vector<LayoutSuggestion> fitting_layouts(const camd_model& model, const Opt
       const bool yolo = fit.form->layout == Layout::kSsd && !fit.fused() && fit.form->boxes == BoxForm::kCorners &&
                         background == Background::kNone && more == ", background: false";
       if (yolo) input = fit.form->relative.has_value() ? input : kStretchedInput;
-      if (fit.is_rows() && fit.decoder->levels().front().cells() > kMostChosen) more += ", nms: 0.4";
+      if (fit.is_rows() && fit.decoder->levels().front().cells() > kMostChosen && !counts_boxes(model))
+        more += ", nms: 0.4";
       if (are_queries(fit) && scores == ScoreForm::kLogits) {
         more += ", nms: 1";
         // Facebook's count by COCO's ids, up to 90 with gaps, and some have a background behind them. RF-DETR is fed as

@@ -355,6 +355,39 @@ TEST_F(ProposedCard, FeedsPixelsAsTheyAreToAModelThatTakesBytes) {
   EXPECT_EQ(proposal->card, "layout: ssd\ninput: {color: rgb, resize: stretch, scale: 1}\n");
 }
 
+TEST_F(ProposedCard, FeedsWhatTheGraphScalesAndTurnsRoundWithThePixelsThatItTakes) {
+  OnnxBuilder model;
+  model.input("x", {1, 3, 64, 64}).weight("255", {}, {255}).integers("order", {3}, {2, 1, 0});
+  model.node("Gather", {"x", "order"}, {"bgr"}).integer("axis", 1).node("Div", {"bgr", "255"}, {"parts"});
+  model.weight("0", {}, {0}).node("ReduceMean", {"parts"}, {"m"}).integer("keepdims", 0);
+  model.node("Mul", {"m", "0"}, {"n"});
+  model.weight("c", {1, 3, 4}, {0.1F, 0.1F, 0.3F, 0.4F, 0.2F, 0.3F, 0.6F, 0.5F, 0.2F, 0.2F, 0.7F, 0.5F});
+  model.weight("s", {1, 3, 2}, {0.9F, 0.1F, 0.8F, 0.2F, 0.9F, 0.1F}).node("Add", {"n", "c"}, {"boxes"});
+  model.node("Add", {"n", "s"}, {"scores"}).output("boxes", {}).output("scores", {});
+  config::Config c = config(model, "", "");
+  const auto proposal = Proposer().complete(c);
+  ASSERT_TRUE(proposal);
+  EXPECT_EQ(proposal->card, "layout: ssd\ninput: {color: bgr, resize: stretch, scale: 1}\n");
+  EXPECT_THAT(proposal->reasons, Contains("its graph scales the picture itself"));
+  EXPECT_THAT(proposal->reasons, Contains("its graph turns round the order of the picture's channels"));
+}
+
+TEST_F(ProposedCard, FeedsPicturesAsTheProjectDoesThatCallsPartsOfItsNetworksSo) {
+  for (const auto& [name, input] :
+       {std::pair{"bbox_head.multi_level_conv_cls.0.weight", "color: bgr, scale: 1, position: top_left"},
+        {"bbox_head.retina_cls.weight",
+         "color: rgb, mean: [123.675, 116.28, 103.53], scale: [0.0171248, 0.0175070, 0.0174292], position: top_left"},
+        {"m.bbox_head.head_module.cls_preds.0.weight", "color: rgb, scale: 0.00392157"},
+        {"onnx::Conv_1", "color: rgb, scale: 0.00392157"}}) {
+    OnnxBuilder model = yolov8();
+    model.weight(name, {1}, {1});
+    config::Config c = config(model, "", "");
+    const auto proposal = Proposer().complete(c);
+    ASSERT_TRUE(proposal);
+    EXPECT_THAT(proposal->card, HasSubstr("input: {" + std::string(input) + "}\n"));
+  }
+}
+
 // LW-DETR counts as COCO does, to 91, and its exporter names the 80 that there are.
 TEST_F(ProposedCard, LeavesClassesOutThatDoNotFitTheOutputs) {
   config::Config c = config(with_names(yolov8(), "{0: 'cat', 1: 'dog'}"), "", "");

@@ -339,6 +339,32 @@ TEST(LayoutSuggestions, TellChosenRowsThatBeginWithTheNumberOfAPicture) {
   EXPECT_EQ(by_values(gradients).at(0), "layout: rows, row: [skip, x0, y0, x1, y1, score, class]");
 }
 
+TEST(LayoutSuggestions, TellRowsOfSuperGradientsByTheirNameWhereThePictureHoldsNothing) {
+  FakeModel model = model_of(64, {{"graph2_flat_predictions", {57, 7}, 0, 0}});
+  EXPECT_EQ(by_values(model).at(0), "layout: rows, row: [skip, x0, y0, x1, y1, score, class]");
+}
+
+TEST(LayoutSuggestions, TellYolov6ByAnObjectnessThatIsOneEverywhere) {
+  FakeModel model = decoded_yolox();
+  std::vector<float>& values = model.outputs.front().values;
+  const auto width = static_cast<std::size_t>(model.outputs.front().shape.back());
+  for (std::size_t i = 4; i < values.size(); i += width) values[i] = 1.0F;
+  EXPECT_EQ(by_values(model).at(0), "layout: yolov6");
+  values[4] = 0.5F;
+  EXPECT_EQ(by_values(model).at(0), "layout: yolox, decoded: true");
+}
+
+TEST(LayoutSuggestions, ChooseNoBoxesAgainWhereTheGraphCountsThoseThatItHasChosen) {
+  constexpr std::int64_t kRoom = 1500;
+  const std::vector<Filled> rows = {
+      {"det_boxes", {1, kRoom, 4}, 0, 0}, {"det_scores", {1, kRoom}, 0, 0}, {"det_classes", {1, kRoom}, 0, 0}};
+  std::vector<Filled> counted = rows;
+  counted.push_back({"num_dets", {1, 1}, 0, 0});
+  FakeModel some = model_of(64, rows), all = model_of(64, counted);
+  EXPECT_EQ(by_values(some).at(0), "layout: rows, nms: 0.4");
+  EXPECT_EQ(by_values(all).at(0), "layout: rows");
+}
+
 TEST(LayoutSuggestions, TellByTheirNameWhetherChosenBoxesBeginWithY) {
   const auto first_of = [](const char* boxes) {
     FakeModel model = list(Boxes::kCorners, 1, 0, 0.9F, 100);

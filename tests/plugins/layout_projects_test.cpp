@@ -135,6 +135,20 @@ TEST(LayoutSuggestions, AreToExportAnewWhereNoLayoutReadsSuchMaps) {
             "decoded, and camd knows no layout of such maps: export the model with its own decoding");
 }
 
+TEST(LayoutSuggestions, MeasureMmyolosHeadsFromTheMiddleOfACellAndRtmdetsFromItsCorner) {
+  const std::vector<std::string> yolov8 = {"bbox_head.head_module.cls_preds.0.2.weight",
+                                           "/bbox_head/head_module/reg_preds.1/Conv"};
+  EXPECT_EQ(layout_of_project(yolov8), "mmyolo-heads");
+  FakeModel model = model_of(64, {{"1", {1, 80, 8, 8}, -5, 1},
+                                  {"2", {1, 80, 4, 4}, -5, 1},
+                                  {"3", {1, 80, 2, 2}, -5, 1},
+                                  {"4", {1, 4, 8, 8}, 0, 3},
+                                  {"5", {1, 4, 4, 4}, 0, 3},
+                                  {"6", {1, 4, 2, 2}, 0, 3}});
+  EXPECT_EQ(by_values(model).at(0), "layout: scrfd, anchors_per_cell: 1, scores: logits");
+  EXPECT_THAT(by_values(model, R"({"layout":"mmyolo-heads"})"), ElementsAre("layout: mmyolo-heads"));
+}
+
 TEST(LayoutSuggestions, NameTheHeadsOfAYoloWhereItsLayersTellWhichItIs) {
   const std::vector<std::string> yolov5 = {"model.23.m.0.cv1.conv.weight", "model.24.m.0.weight"};
   const std::vector<std::string> yolov7 = {"model.24.conv.weight", "/model.105/m.0/Conv"};

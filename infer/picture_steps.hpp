@@ -1,0 +1,21 @@
+// What a graph does to the picture before its first layer: exporters may put there what is otherwise done outside.
+//
+// Threads: [any].
+#pragma once
+
+namespace camd::infer {
+
+struct OnnxFile;
+
+struct PictureSteps {
+  bool scaled = false;    // by constants
+  bool of_bytes = false;  // ... that are meant for pixels of 0 to 255, and not of 0 to 1
+  bool reversed = false;  // its three channels: RGB becomes BGR, or the other way round
+};
+
+// Follows the first input as long as one step after the other alone reads it: Cast, Identity, Transpose, Mul, Div, Add
+// and Sub with a number or one for each channel, Gather and Slice of the channels in reverse. Throws Error(kModel)
+// where the file is no model.
+[[nodiscard]] PictureSteps picture_steps(const OnnxFile& file);
+
+}  // namespace camd::infer

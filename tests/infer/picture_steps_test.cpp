@@ -1,0 +1,80 @@
+// What graphs do to a picture before their first layer.
+#include "infer/picture_steps.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+
+#include "onnx_builder.hpp"
+
+namespace camd::infer {
+namespace CAMD_TEST_FILE {
+
+using test::OnnxBuilder;
+
+class PictureStepsTest : public ::testing::Test {
+ protected:
+  // "scaled", "scaled, of bytes", "reversed" and so on, of a graph whose steps end in a value called "steps".
+  std::string steps_of(OnnxBuilder b) {
+    b.weight("kernel", {1, 3, 1, 1}, {1, 1, 1}).node("Conv", {"steps", "kernel"}, {"y"}).output("y", {});
+    const PictureSteps steps = picture_steps(b.file());
+    std::string text = steps.scaled ? "scaled" : "";
+    if (steps.of_bytes) text += ", of bytes";
+    if (steps.reversed) text += text.empty() ? "reversed" : ", reversed";
+    return text;
+  }
+  static OnnxBuilder picture(int type = onnx::TensorProto::FLOAT) {
+    OnnxBuilder b;
+    b.input("x", {1, 3, 4, 4}, type);
+    return b;
+  }
+};
+
+TEST_F(PictureStepsTest, AreNoneWhereAConvolutionComesFirst) {
+  OnnxBuilder b = picture();
+  b.node("Identity", {"x"}, {"steps"});
+  EXPECT_EQ(steps_of(std::move(b)), "");
+}
+
+TEST_F(PictureStepsTest, BringBytesDownByAFactorAlone) {
+  OnnxBuilder by_255 = picture(), to_one = picture();
+  by_255.weight("w", {}, {255}).node("Div", {"x", "w"}, {"steps"});
+  EXPECT_EQ(steps_of(std::move(by_255)), "scaled, of bytes");
+  to_one.weight("w", {}, {2}).weight("o", {}, {1}).node("Mul", {"x", "w"}, {"m"}).node("Sub", {"m", "o"}, {"steps"});
+  EXPECT_EQ(steps_of(std::move(to_one)), "scaled");
+}
+
+TEST_F(PictureStepsTest, AreOfTheRangeThatTheMeanLiesIn) {
+  OnnxBuilder bytes = picture(), parts = picture(), shifted = picture();
+  bytes.weight("m", {3, 1, 1}, {123.7F, 116.3F, 103.5F}).weight("s", {3, 1, 1}, {58.4F, 57.1F, 57.4F});
+  bytes.node("Sub", {"x", "m"}, {"d"}).node("Div", {"d", "s"}, {"steps"});
+  EXPECT_EQ(steps_of(std::move(bytes)), "scaled, of bytes");
+  parts.weight("m", {1, 3, 1, 1}, {0.485F, 0.456F, 0.406F}).weight("s", {1, 3, 1, 1}, {0.229F, 0.224F, 0.225F});
+  parts.node("Sub", {"x", "m"}, {"d"}).node("Div", {"d", "s"}, {"steps"});
+  EXPECT_EQ(steps_of(std::move(parts)), "scaled");
+  // Keras' Rescaling.
+  shifted.weight("s", {}, {1 / 127.5F}).weight("o", {}, {-1}).node("Mul", {"x", "s"}, {"m"});
+  shifted.node("Add", {"m", "o"}, {"steps"});
+  EXPECT_EQ(steps_of(std::move(shifted)), "scaled, of bytes");
+}
+
+TEST_F(PictureStepsTest, TurnRoundTheChannelsAsExportersWriteIt) {
+  OnnxBuilder gather = picture(onnx::TensorProto::UINT8), slice = picture();
+  gather.node("Cast", {"x"}, {"f"}).integer("to", 1).integers("order", {3}, {2, 1, 0});
+  gather.node("Gather", {"f", "order"}, {"steps"}).integer("axis", 1);
+  EXPECT_EQ(steps_of(std::move(gather)), "reversed");
+  slice.integers("from", {1}, {-1}).integers("to", {1}, {-9}).integers("axis", {1}, {1}).integers("step", {1}, {-1});
+  slice.node("Slice", {"x", "from", "to", "axis", "step"}, {"r"}).weight("w", {}, {1 / 255.0F});
+  slice.node("Mul", {"r", "w"}, {"steps"});
+  EXPECT_EQ(steps_of(std::move(slice)), "scaled, of bytes, reversed");
+}
+
+TEST_F(PictureStepsTest, EndWhereMoreThanOneReadsThePicture) {
+  OnnxBuilder b = picture();
+  b.weight("w", {}, {255}).node("Div", {"x", "w"}, {"d"}).node("Add", {"d", "x"}, {"steps"});
+  EXPECT_EQ(steps_of(std::move(b)), "");
+}
+
+}  // namespace CAMD_TEST_FILE
+}  // namespace camd::infer
