@@ -14,8 +14,7 @@ struct PictureSteps {
 };
 
 // Follows the first input as long as one step after the other alone reads it: Cast, Identity, Transpose, Mul, Div, Add
-// and Sub with a number or one for each channel, Gather and Slice of the channels in reverse. Throws Error(kModel)
-// where the file is no model.
+// and Sub with a number or one for each channel, Gather and Slice of the channels in reverse.
 [[nodiscard]] PictureSteps picture_steps(const OnnxFile& file);
 
 }  // namespace camd::infer

@@ -51,8 +51,8 @@ std::unique_ptr<Decoder> make_nanodet(const camd_model& model, const Options& op
   without_keypoints.background = false;
   HeadRules rules = usual_rules(without_keypoints, {1});
   // Four times the number of bins, two at least. One tensor does not tell where its classes end: without `classes`
-  // there are eight bins, as in NanoDet-m and NanoDet-Plus (reg_max: 7). YOLOv8 has sixteen.
-  rules.roles[1] = {Role::kBox, {}, 4, true, 8, {32, 64}};
+  // there are eight bins, as in NanoDet-m and NanoDet-Plus (reg_max: 7). YOLOv8 has sixteen, GFL seventeen.
+  rules.roles[1] = {Role::kBox, {}, 4, true, 8, {32, 64, 68}};
   rules.roles[0].most = true;              // Rockchip's exports of YOLOv8 have the classes' sum beside them
   rules.fused = {Role::kCls, Role::kBox};  // NanoDet-Plus
   if (options.boxes_first) {

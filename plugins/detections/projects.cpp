@@ -28,6 +28,7 @@ const std::vector<Sign>& signs() {
       // open-mmlab/mmdetection, models/dense_heads
       {"mmdet-retinanet", {"retina_cls", "retina_reg"}},
       {"mmdet-atss", {"atss_cls", "atss_reg", "atss_centerness"}},
+      {"gfl", {"bbox_head.gfl_cls", "bbox_head.gfl_reg"}},
       {"mmdet-fcos", {"conv_cls", "conv_reg", "conv_centerness"}},
       // open-mmlab/mmyolo, models/dense_heads
       {"mmyolo-heads", {"head_module.cls_preds", "head_module.reg_preds"}},

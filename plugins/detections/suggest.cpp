@@ -51,7 +51,8 @@ std::string config_text(const Form& form, ScoreForm scores) {
   return text;
 }
 
-constexpr float kFew = 0.05F;  // share of boxes that may look wrong in a layout that is suggested
+// Shares of boxes that may look wrong in a layout that is suggested.
+constexpr float kFew = 0.05F, kAny = 1.0F;
 
 // A form whose shapes fit.
 struct Fit {
@@ -245,6 +246,13 @@ bool counts_boxes(const camd_model& model) {
   });
 }
 
+// As MMDeploy calls what it has chosen. These names tell more than boxes of noise, which RTMDet was not trained to
+// make.
+bool are_called_dets(const camd_model& model) {
+  return model.output_count == 2 && std::string_view(model.outputs[0].name) == "dets" &&
+         std::string_view(model.outputs[1].name) == "labels";
+}
+
 // SuperGradients' rows, which it names "graph2_flat_predictions". YOLOv7's have the same width.
 bool are_flat_predictions(const camd_model& model) {
   return model.output_count == 1 && std::string_view(model.outputs[0].name).ends_with("flat_predictions");
@@ -296,6 +304,17 @@ void drop_unlikely(std::vector<Fit>& fits, const camd_model& model, const Option
                                                            fit.decoder->levels().front().head(Role::kCls).output;
     });
   };
+  // Maps of more strides than are read, as SSD has them.
+  const auto leaves_strides = [&](const Fit& fit) {
+    const std::vector<Level>& levels = fit.decoder->levels();
+    return std::any_of(model.outputs, model.outputs + model.output_count, [&](const camd_tensor_spec& output) {
+      const auto has_its_size = [&](const Level& level) {
+        return (level.height == output.shape[2] && level.width == output.shape[3]) ||
+               (level.height == output.shape[1] && level.width == output.shape[2]);
+      };
+      return output.ndim == 4 && std::none_of(levels.begin(), levels.end(), has_its_size);
+    });
+  };
   const auto unlikely = [&](const Fit& fit) {
     if (fit.form->maps) return false;
     const bool five = fit.decoder->levels().size() == 5;
@@ -314,6 +333,7 @@ void drop_unlikely(std::vector<Fit>& fits, const camd_model& model, const Option
     if (fastestv2 && (fit.form->layout == Layout::kYolox || fit.form->layout == Layout::kNanodet)) return true;
     if (nine_anchors && fit.form->layout == Layout::kNanodet) return true;
     if (fit.form->layout == Layout::kNanodet) {
+      if (fit.in_maps() && leaves_strides(fit)) return true;
       if (fit.form->of != whose_bins(fit) || (!fit.fused() && takes_boxes_for_classes(fit))) return true;
       // What has bins in the tensor of the classes has all strides in one, and is rather YOLOX', unless values tell.
       return fit.fused() && (fit.channels_first() || fit.in_maps() || (one && !plus && !with_values));
@@ -463,7 +483,8 @@ std::vector<LayoutSuggestion> fitting_layouts(const camd_model& model, const Opt
       Options tried = with(options, *fit.form);
       tried.scores = scores;
       // Boxes of some layouts hang on what the scores are.
-      if (objection(*make_decoder(fit.form->layout, model, tried), tried, model, *tensors, kFew)) continue;
+      const float most = fit.is_rows() && are_called_dets(model) ? kAny : kFew;
+      if (objection(*make_decoder(fit.form->layout, model, tried), tried, model, *tensors, most)) continue;
       const Background background = background_of(*fit.decoder, *tensors, scores);
       more = background_keys(fit, options, background);
       if (fit.form->layout == Layout::kAnchors && has_maps_with_background(fit)) {

@@ -220,6 +220,30 @@ TEST(LayoutSuggestions, NameBoxesThatMmdetectionHasChosen) {
   EXPECT_THAT(by_values(model), ElementsAre("layout: rtmdet"));
 }
 
+TEST(LayoutSuggestions, TrustMmdeploysNamesWhereBoxesOfNoiseEndBeforeTheyBegin) {
+  FakeModel model(64, 64);
+  std::vector<float> rows, labels;
+  for (int i = 0; i < 9; ++i) {
+    rows.insert(rows.end(), {40, 40, 20, 20, 0.3F});
+    labels.push_back(static_cast<float>(i % 3));
+  }
+  model.output("dets", {1, 9, 5}, rows);
+  model.output("labels", {1, 9}, labels);
+  EXPECT_THAT(by_values(model), ElementsAre("layout: rtmdet"));
+}
+
+TEST(LayoutSuggestions, TakeMapsOfSixStridesForNoNanodetOfThree) {
+  std::vector<Filled> maps;
+  const auto add = [&](std::int64_t channels, const char* name) {
+    for (const std::int64_t side : {38, 19, 10, 5, 3, 1})
+      maps.push_back({name + std::to_string(side), {1, channels, side, side}, -5, 1});
+  };
+  add(324, "c");
+  add(16, "b");
+  FakeModel ssd300 = model_of(300, maps);
+  EXPECT_THAT(by_values(ssd300), IsEmpty());
+}
+
 TEST(LayoutSuggestions, TellAnAngleFromAClassByItsValuesOrByTheExportersWord) {
   FakeModel model = detector(Rows::kAnchorsLast, 1, 3);
   EXPECT_THAT(by_values(model), ElementsAre("layout: ssd, boxes: centre, relative: false"));

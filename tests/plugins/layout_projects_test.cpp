@@ -289,6 +289,8 @@ TEST(LayoutSuggestions, TellRetinanetsApartByTheNamesThatTheirProjectsUse) {
   EXPECT_THAT(by_values(detectron2), ElementsAre("layout: detectron2-retinanet"));
   const std::vector<std::string> mmdetection = {"bbox_head.retina_cls.weight", "/bbox_head/retina_reg/Conv"};
   EXPECT_EQ(layout_of_project(mmdetection), "mmdet-retinanet");
+  const std::vector<std::string> gfl = {"bbox_head.gfl_cls.weight", "/bbox_head/gfl_reg/Conv"};
+  EXPECT_EQ(layout_of_project(gfl), "gfl");
   FakeModel maps = nine_anchors(-9, 1, "cls_score_", "bbox_pred_");
   EXPECT_THAT(by_values(maps, R"({"layout":"mmdet-retinanet"})"), ElementsAre("layout: mmdet-retinanet"));
 }
@@ -337,6 +339,9 @@ TEST(LayoutSuggestions, TellGflFromNanodetByItsFiveStrides) {
   for (const std::int64_t n : {16, 8, 4, 2, 1}) outputs.push_back({"reg" + std::to_string(n), {1, 68, n, n}, -1, 1});
   FakeModel model = model_of(128, outputs);
   EXPECT_THAT(by_values(model), ElementsAre("layout: gfl"));
+  for (std::size_t i = 0; i < outputs.size(); ++i) outputs[i].name = std::to_string(i);
+  FakeModel without_names = model_of(128, outputs);
+  EXPECT_THAT(by_values(without_names), ElementsAre("layout: gfl"));
 }
 
 TEST(LayoutSuggestions, AreNoneForDistancesOfFiveStridesWhoseMeaningIsOpen) {
