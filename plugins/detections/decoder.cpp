@@ -138,6 +138,7 @@ std::unique_ptr<Decoder> make_decoder(Layout layout, const camd_model& model, co
     case Layout::kYoloHeads: return make_yolo_heads(model, options);
     case Layout::kCenternet: return make_centernet(model, options);
     case Layout::kCenterface: return make_centerface(model, options);
+    case Layout::kDetectnet: return make_detectnet(model, options);
     case Layout::kFomo: return make_fomo(model, options);
     case Layout::kMediapipe: return make_mediapipe(model, options);
     case Layout::kRows: return make_rows(model, options);

@@ -184,6 +184,7 @@ class Decoder {
 [[nodiscard]] std::unique_ptr<Decoder> make_yolo_heads(const camd_model& model, const Options& options);
 [[nodiscard]] std::unique_ptr<Decoder> make_centernet(const camd_model& model, const Options& options);
 [[nodiscard]] std::unique_ptr<Decoder> make_centerface(const camd_model& model, const Options& options);
+[[nodiscard]] std::unique_ptr<Decoder> make_detectnet(const camd_model& model, const Options& options);
 [[nodiscard]] std::unique_ptr<Decoder> make_fomo(const camd_model& model, const Options& options);
 [[nodiscard]] std::unique_ptr<Decoder> make_mediapipe(const camd_model& model, const Options& options);
 [[nodiscard]] std::unique_ptr<Decoder> make_rows(const camd_model& model, const Options& options);

@@ -155,6 +155,7 @@ const std::vector<Form>& forms() {
       fed(with_keypoints({Layout::kMediapipe, "MediaPipe's faces"}, 6),
           "color: rgb, mean: [127.5, 127.5, 127.5], scale: 0.00784314"),
       with_keypoints({Layout::kMediapipe, "MediaPipe's palms"}, 7),
+      fed({Layout::kDetectnet, "DetectNet_v2 of NVIDIA's TAO"}, kStretchedInput),
       fed({Layout::kFomo, "FOMO"}, kStretchedInput),
   };
   return kForms;

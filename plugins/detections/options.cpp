@@ -312,8 +312,8 @@ void apply_known_layout(std::string_view name, Options& options) {  // NOLINT(mi
 
 const std::vector<std::string>& layout_kinds() {
   static const std::vector<std::string> kinds = {
-      "anchors",        "scrfd",      "yunet",     "ssd",        "yolox", "nanodet",   "fastestdet",
-      "yolo-fastestv2", "yolo-heads", "centernet", "centerface", "fomo",  "mediapipe", "rows"};
+      "anchors",    "scrfd",     "yunet",      "ssd",       "yolox", "nanodet",   "fastestdet", "yolo-fastestv2",
+      "yolo-heads", "centernet", "centerface", "detectnet", "fomo",  "mediapipe", "rows"};
   return kinds;
 }
 
@@ -465,6 +465,7 @@ std::string_view to_string(Layout layout) noexcept {
     case Layout::kYoloHeads: return "yolo-heads";
     case Layout::kCenternet: return "centernet";
     case Layout::kCenterface: return "centerface";
+    case Layout::kDetectnet: return "detectnet";
     case Layout::kFomo: return "fomo";
     case Layout::kMediapipe: return "mediapipe";
     case Layout::kRows: return "rows";
@@ -473,9 +474,10 @@ std::string_view to_string(Layout layout) noexcept {
 }
 
 Layout parse_layout(std::string_view name) noexcept {
-  for (const Layout layout : {Layout::kScrfd, Layout::kYunet, Layout::kSsd, Layout::kYolox, Layout::kNanodet,
-                              Layout::kFastestdet, Layout::kFastestv2, Layout::kYoloHeads, Layout::kCenternet,
-                              Layout::kCenterface, Layout::kFomo, Layout::kMediapipe, Layout::kRows}) {
+  for (const Layout layout :
+       {Layout::kScrfd, Layout::kYunet, Layout::kSsd, Layout::kYolox, Layout::kNanodet, Layout::kFastestdet,
+        Layout::kFastestv2, Layout::kYoloHeads, Layout::kCenternet, Layout::kCenterface, Layout::kDetectnet,
+        Layout::kFomo, Layout::kMediapipe, Layout::kRows}) {
     if (name == to_string(layout)) return layout;
   }
   return Layout::kAnchors;

@@ -28,6 +28,7 @@ enum class Layout : std::uint8_t {
   kYoloHeads,
   kCenternet,
   kCenterface,
+  kDetectnet,
   kFomo,
   kMediapipe,
   kRows

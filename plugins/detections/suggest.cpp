@@ -253,6 +253,15 @@ bool are_called_dets(const camd_model& model) {
          std::string_view(model.outputs[1].name) == "labels";
 }
 
+// As TAO names DetectNet_v2's maps: "output_cov/Sigmoid" and "output_bbox/BiasAdd".
+bool is_of_tao(const camd_model& model) {
+  const auto has = [&](std::string_view part) {
+    return std::any_of(model.outputs, model.outputs + model.output_count,
+                       [&](const auto& output) { return std::string_view(output.name).find(part) == 0; });
+  };
+  return has("output_cov") && has("output_bbox");
+}
+
 // SuperGradients' rows, which it names "graph2_flat_predictions". YOLOv7's have the same width.
 bool are_flat_predictions(const camd_model& model) {
   return model.output_count == 1 && std::string_view(model.outputs[0].name).ends_with("flat_predictions");
@@ -296,6 +305,8 @@ void drop_unlikely(std::vector<Fit>& fits, const camd_model& model, const Option
   const bool nine_anchors = std::any_of(fits.begin(), fits.end(), has_nine_anchors);
   const bool plus = std::any_of(fits.begin(), fits.end(), is_nanodet_plus);
   const bool keras = puts_y_first(model);
+  // Its shapes are those of many maps.
+  const bool tao = is_of_tao(model);
   const bool mmyolo = whose(model, given) == kMmyoloHeads;
   // Tensors of four values are rather boxes than classes beside bins.
   const auto takes_boxes_for_classes = [&](const Fit& fit) {
@@ -320,6 +331,7 @@ void drop_unlikely(std::vector<Fit>& fits, const camd_model& model, const Option
     const bool five = fit.decoder->levels().size() == 5;
     // Three boxes of a cell in maps of each stride are not decoded.
     if (fit.form->layout == Layout::kYolox && (five || (three && fit.in_maps()))) return true;
+    if ((fit.form->layout == Layout::kDetectnet) != tao) return true;
     if (fit.form->name == std::string_view(kInsightface)) return !has_maps_with_background(fit);
     const bool y_first = fit.form->boxes == BoxForm::kCornersYx;
     if (fit.form->layout == Layout::kSsd && y_first != (keras && !fit.fused())) return true;

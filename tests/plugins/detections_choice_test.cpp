@@ -412,7 +412,7 @@ TEST_F(Detections, NamesEveryWrongKeyBeforeItSeesAModel) {
   EXPECT_EQ(
       run_.error(),
       "config.layout: 'anchor' is none of anchors, scrfd, yunet, ssd, yolox, nanodet, fastestdet, yolo-fastestv2, "
-      "yolo-heads, centernet, centerface, fomo, mediapipe, rows, nor a "
+      "yolo-heads, centernet, centerface, detectnet, fomo, mediapipe, rows, nor a "
       "detector that camd knows (did you mean 'anchors'?); config.score: must be a number in 0..1, not 1.5; "
       "config.classes: 'a' stands there twice; "
       "config.anchors: must be one list per stride of sides or [width, height] in network pixels, e.g. "

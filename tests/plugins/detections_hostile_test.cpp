@@ -56,6 +56,7 @@ std::vector<Layout> layouts() {
       {R"({"layout":"centerface"})",
        64,
        {{"537", {1, 1, 16, 16}}, {"538", {1, 2, 16, 16}}, {"539", {1, 2, 16, 16}}, {"540", {1, 10, 16, 16}}}},
+      {R"({"layout":"detectnet"})", 96, {{"output_cov", {1, 3, 6, 6}}, {"output_bbox", {1, 12, 6, 6}}}},
       {R"({"layout":"fomo"})", 96, {{"output", {1, 12, 12, 4}}}},
       {R"({"layout":"fomo","scores":"logits"})", 96, {{"output", {1, 4, 12, 12}}}},
       {R"({"layout":"blazeface"})", 128, {{"regressors", {1, 896, 16}}, {"classificators", {1, 896, 1}}}},

@@ -503,7 +503,8 @@ TEST(LayoutSuggestions, SayOfOtherModelsThatNoLayoutReadsThem) {
   other.output("prob", {1, 1000});
   EXPECT_EQ(suggestion_text(other.model(), {}, nullptr),
             "the model's outputs, prob [1,1000], look like no layout that camd knows (anchors, scrfd, yunet, ssd, "
-            "yolox, nanodet, fastestdet, yolo-fastestv2, yolo-heads, centernet, centerface, fomo, mediapipe, rows)");
+            "yolox, nanodet, fastestdet, yolo-fastestv2, yolo-heads, centernet, centerface, detectnet, fomo, "
+            "mediapipe, rows)");
 }
 
 TEST(LayoutSuggestions, AskWhichOfTwoListsHoldsTheScores) {
