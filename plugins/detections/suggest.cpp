@@ -350,7 +350,9 @@ void drop_unlikely(std::vector<Fit>& fits, const camd_model& model, const Option
       // What has bins in the tensor of the classes has all strides in one, and is rather YOLOX', unless values tell.
       return fit.fused() && (fit.channels_first() || fit.in_maps() || (one && !plus && !with_values));
     }
-    if (plus && fit.fused() && fit.form->layout == Layout::kYolox) return true;
+    // YOLOv6's larger ones have four strides as well, and values tell them.
+    if (plus && fit.fused() && fit.form->layout == Layout::kYolox && fit.form->name != std::string_view(kYolov6))
+      return true;
     if (plus && fit.fused() && fit.form->layout == Layout::kSsd && !with_values) return true;
     // Of five strides the values at a cell are not RTMDet's: TOOD's are corners, VFNet's are distances from elsewhere.
     if (five && fit.form->layout == Layout::kScrfd && fit.form->anchors_per_cell && !fit.form->told) return true;

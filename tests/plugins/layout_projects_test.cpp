@@ -35,6 +35,25 @@ TEST(LayoutSuggestions, NameNanodetPlusWhichHasFourStridesWhereYoloxHasThree) {
   EXPECT_THAT(by_values(logits), ElementsAre("layout: nanodet, anchor_offset: 0, scores: logits"));
 }
 
+// As YOLOv6-N6, whose objectness is 1 everywhere.
+TEST(LayoutSuggestions, NameYolov6OfFourStridesBesideNanodetPlus) {
+  constexpr int kSide = 128, kClasses = 80;
+  std::vector<float> rows;
+  Random random;
+  for (const int stride : {8, 16, 32, 64}) {
+    for (int cell = 0; cell < kSide / stride * (kSide / stride); ++cell) {
+      const int columns = kSide / stride, x = cell % columns * stride, y = cell / columns * stride;
+      rows.insert(rows.end(), {static_cast<float>(x) + 0.5F * static_cast<float>(stride),
+                               static_cast<float>(y) + 0.5F * static_cast<float>(stride), 20, 30, 1});
+      for (int k = 0; k < kClasses; ++k) rows.push_back(random.from(0, 0.6F));
+    }
+  }
+  FakeModel model(kSide, kSide);
+  const auto count = static_cast<std::int64_t>(rows.size()) / (5 + kClasses);
+  model.output("outputs", {1, count, 5 + kClasses}, rows);
+  EXPECT_EQ(by_values(model).at(0), "layout: yolov6");
+}
+
 // Scores of eighty classes and four times eight bins, each in a tensor of its own, of 3 or 4 strides.
 FakeModel bins(int strides) {
   std::vector<Filled> outputs;
