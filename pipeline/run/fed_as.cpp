@@ -46,6 +46,7 @@ const std::vector<Sign>& projects() {
        {},
        "color: rgb, mean: [123.675, 116.28, 103.53], scale: 1, resize: stretch"},
       {{"_head._modules_list", "cls_preds", "obj_preds"}, {}, kBytesTopLeft},
+      {{"bbox_head.head_module.cls_stems", "bbox_head.head_module.cls_preds"}, {}, kStretched},  // PP-YOLOE
       {{"bbox_head.head_module.cls_preds"}, {}, kPlain},
       {{"gfl_cls.0.", "gfl_reg.0."}, "bbox_head", "color: rgb, scale: 1, position: top_left, pad: 0"},
   };

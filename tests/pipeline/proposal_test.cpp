@@ -373,14 +373,17 @@ TEST_F(ProposedCard, FeedsWhatTheGraphScalesAndTurnsRoundWithThePixelsThatItTake
 }
 
 TEST_F(ProposedCard, FeedsPicturesAsTheProjectDoesThatCallsPartsOfItsNetworksSo) {
-  for (const auto& [name, input] :
-       {std::pair{"bbox_head.multi_level_conv_cls.0.weight", "color: bgr, scale: 1, position: top_left"},
-        {"bbox_head.retina_cls.weight",
+  for (const auto& [name, other, input] :
+       {std::tuple{"bbox_head.multi_level_conv_cls.0.weight", "onnx::Conv_2",
+                   "color: bgr, scale: 1, position: top_left"},
+        {"bbox_head.retina_cls.weight", "onnx::Conv_2",
          "color: rgb, mean: [123.675, 116.28, 103.53], scale: [0.0171248, 0.0175070, 0.0174292], position: top_left"},
-        {"m.bbox_head.head_module.cls_preds.0.weight", "color: rgb, scale: 0.00392157"},
-        {"onnx::Conv_1", "color: rgb, scale: 0.00392157"}}) {
+        {"m.bbox_head.head_module.cls_preds.0.weight", "onnx::Conv_2", "color: rgb, scale: 0.00392157"},
+        {"m.bbox_head.head_module.cls_preds.0.weight", "/bbox_head/head_module/cls_stems.1/conv/conv/Conv",
+         "color: rgb, scale: 0.00392157, resize: stretch"},
+        {"onnx::Conv_1", "onnx::Conv_2", "color: rgb, scale: 0.00392157"}}) {
     OnnxBuilder model = yolov8();
-    model.weight(name, {1}, {1});
+    model.weight(name, {1}, {1}).weight(other, {1}, {1});
     config::Config c = config(model, "", "");
     const auto proposal = Proposer().complete(c);
     ASSERT_TRUE(proposal);
