@@ -59,6 +59,9 @@ struct LayoutSuggestion {
 // `names`: of weights and nodes. [any]
 [[nodiscard]] std::string_view layout_of_project(std::span<const std::string> names);
 
+// How that project feeds a picture to such a network, as keys of `model.input`; empty where nothing is known. [any]
+[[nodiscard]] std::string_view input_of_project(std::span<const std::string> names);
+
 // suggest_layouts() as a sentence without a stop; with no suggestion, what is known of such outputs. `values` as there.
 [[nodiscard]] std::string suggestion_text(const camd_model& model, const std::vector<LayoutSuggestion>& suggestions,
                                           const OutputValues* values);

@@ -1,7 +1,5 @@
 // Families of LibreYOLO (1.6, libreyolo/validation/preprocessors.py and the families' utils.py), and YOLOs of
-// Ultralytics. Projects whose graphs tell nothing but names: MMDetection 3 and MMYOLO (data_preprocessor in their
-// configurations), SuperGradients' YOLOX (training/processing/processing.py), DAMO-YOLO as modelscope feeds it
-// (preprocessors/image.py).
+// Ultralytics.
 #include "pipeline/run/fed_as.hpp"
 
 #include <algorithm>
@@ -26,32 +24,6 @@ constexpr std::string_view kCenternet =
     "color: bgr, mean: [104.04, 113.985, 119.85], scale: [0.0135696, 0.0143123, 0.0141064]";
 constexpr std::string_view kSsd = "color: rgb, mean: [123, 117, 104], scale: 1, resize: stretch";
 constexpr std::string_view kFomo = "color: rgb, mean: [127.5, 127.5, 127.5], scale: 0.00784314, resize: stretch";
-
-// All `parts` are found in names, and `without` in none.
-struct Sign {
-  std::vector<std::string_view> parts;
-  std::string_view without;
-  std::string_view input;
-};
-
-const std::vector<Sign>& projects() {
-  static const std::vector<Sign> kProjects = {
-      {{".rtm_cls"}, {}, kRtmdet},
-      {{"bbox_head.retina_cls"}, {}, kImagenetTopLeft},
-      {{"bbox_head.atss_cls"}, {}, kImagenetTopLeft},
-      {{"bbox_head.gfl_cls"}, {}, kImagenetTopLeft},
-      {{"bbox_head.multi_level_conv_cls"}, {}, kBytesTopLeft},
-      {{"bbox_head.convs_pred"}, {}, kPlainTopLeft},
-      {{"bbox_head.cls_convs.5.0.weight"},
-       {},
-       "color: rgb, mean: [123.675, 116.28, 103.53], scale: 1, resize: stretch"},
-      {{"_head._modules_list", "cls_preds", "obj_preds"}, {}, kBytesTopLeft},
-      {{"bbox_head.head_module.cls_stems", "bbox_head.head_module.cls_preds"}, {}, kStretched},  // PP-YOLOE
-      {{"bbox_head.head_module.cls_preds"}, {}, kPlain},
-      {{"gfl_cls.0.", "gfl_reg.0."}, "bbox_head", "color: rgb, scale: 1, position: top_left, pad: 0"},
-  };
-  return kProjects;
-}
 
 const std::map<std::string_view, std::string_view>& families() {
   static const std::map<std::string_view, std::string_view> kFamilies = {
@@ -114,20 +86,6 @@ std::string fed_as(const std::map<std::string, std::string>& metadata) {
   const auto pad = metadata.find("letterbox_pad");
   if (pad != metadata.end() && pad->second == "topleft" && known->second == kPlain) keys += ", position: top_left";
   return keys;
-}
-
-std::string fed_as_project(std::vector<std::string> names) {
-  // PyTorch calls a node "/bbox_head/retina_cls/Conv" and a weight "bbox_head.retina_cls.weight".
-  for (std::string& name : names) std::replace(name.begin(), name.end(), '/', '.');
-  const auto found = [&](std::string_view part) {
-    return std::any_of(names.begin(), names.end(),
-                       [&](const std::string& name) { return name.find(part) != std::string::npos; });
-  };
-  for (const Sign& sign : projects()) {
-    if (!std::all_of(sign.parts.begin(), sign.parts.end(), found)) continue;
-    if (sign.without.empty() || !found(sign.without)) return std::string(sign.input);
-  }
-  return {};
 }
 
 std::string fed_beside(const std::vector<infer::TensorSpec>& size_inputs, std::string usual) {

@@ -17,10 +17,6 @@ namespace camd::pipeline {
 // (`description`).
 [[nodiscard]] std::string fed_as(const std::map<std::string, std::string>& metadata);
 
-// The same by what a project calls the parts of its networks; empty where nothing is known. `names`: of weights and
-// nodes. MMDetection, MMYOLO and DAMO-YOLO write nothing else into a file that tells it.
-[[nodiscard]] std::string fed_as_project(std::vector<std::string> names);
-
 // The keys for a kind of detector that is usually fed with `usual`, where inputs beside the picture tell more. The
 // DETRs of Hugging Face alone take a mask of pixels, which they scale as ImageNet's. RT-DETR, D-FINE and DEIM, which
 // take sizes, and PaddleDetection's, which take a factor for each side, are trained on stretched pictures.

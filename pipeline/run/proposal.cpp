@@ -110,7 +110,7 @@ Metadata metadata_of(const std::string& path) {
   if (!are_class_names(metadata.classes)) metadata.classes.clear();
   metadata.task = value("task");
   metadata.input = fed_as(written);
-  if (metadata.input.empty()) metadata.input = fed_as_project(names);
+  if (metadata.input.empty()) metadata.input = plugins::input_of_project(names);
   metadata.layout = plugins::layout_of_project(names);
   metadata.steps = steps;
   metadata.size = numbers_in(value("imgsz"));

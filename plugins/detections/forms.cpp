@@ -8,13 +8,8 @@ namespace {
 
 constexpr const char* kEfficientdet = "efficientdet";
 constexpr const char* kBytes = "color: bgr, scale: 1";
-constexpr const char* kTopLeftBytes = "color: bgr, scale: 1, position: top_left";
 constexpr const char* kNanodetInput =
     "color: bgr, mean: [103.53, 116.28, 123.675], scale: [0.0174292, 0.0175070, 0.0171248], resize: stretch";
-constexpr const char* kRtmdetInput =
-    "color: bgr, mean: [103.53, 116.28, 123.675], scale: [0.0174292, 0.0175070, 0.0171248], position: top_left";
-constexpr const char* kEfficientdetInput =
-    "color: rgb, mean: [123.675, 116.28, 103.53], scale: [0.0171248, 0.0175070, 0.0174292], position: top_left";
 constexpr const char* kDetectron2Input = "color: bgr, mean: [103.53, 116.28, 123.675], scale: 1, position: top_left";
 constexpr const char* kFcosInput = "color: bgr, mean: [102.9801, 115.9465, 122.7717], scale: 1, position: top_left";
 constexpr const char* kCenternetInput =

@@ -13,6 +13,12 @@
 namespace camd::plugins {
 
 inline constexpr const char* kUnitInput = "color: rgb, scale: 0.00392157";  // bytes as numbers from 0 to 1
+inline constexpr const char* kStretchedInput = "color: rgb, scale: 0.00392157, resize: stretch";
+inline constexpr const char* kTopLeftBytes = "color: bgr, scale: 1, position: top_left";
+inline constexpr const char* kRtmdetInput =
+    "color: bgr, mean: [103.53, 116.28, 123.675], scale: [0.0174292, 0.0175070, 0.0171248], position: top_left";
+inline constexpr const char* kEfficientdetInput =
+    "color: rgb, mean: [123.675, 116.28, 103.53], scale: [0.0171248, 0.0175070, 0.0174292], position: top_left";
 
 // A way to read outputs that published detectors have.
 struct Form {
@@ -59,7 +65,6 @@ inline constexpr const char* kSuperGradients = "boxes that SuperGradients' graph
 inline constexpr const char* kInsightface = "insightface-retinaface";
 // PyTorch's RetinaFaces, which put out one list of all strides.
 inline constexpr const char* kRetinafaceListInput = "color: bgr, mean: [104, 117, 123], scale: 1";
-inline constexpr const char* kStretchedInput = "color: rgb, scale: 0.00392157, resize: stretch";
 
 // Facebook's DETR and what came of it: trained on pixels that are scaled as ImageNet's.
 inline constexpr const char* kImagenetInput =

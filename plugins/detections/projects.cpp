@@ -5,12 +5,14 @@
 #include <array>
 #include <vector>
 
+#include "plugins/detections/forms.hpp"
+
 namespace camd::plugins {
 namespace {
 
 // All `parts` are found in names, and `without` in none.
 struct Sign {
-  std::string_view layout;
+  std::string_view tells;  // a layout, or how a picture is fed
   std::vector<std::string_view> parts;
   std::string_view without{};
 };
@@ -53,9 +55,27 @@ const std::vector<Sign>& signs() {
   return kSigns;
 }
 
-}  // namespace
+// MMDetection 3 and MMYOLO (data_preprocessor in their configurations), SuperGradients' YOLOX
+// (training/processing/processing.py), DAMO-YOLO as modelscope feeds it (preprocessors/image.py).
+const std::vector<Sign>& inputs() {
+  static const std::vector<Sign> kInputs = {
+      {kRtmdetInput, {".rtm_cls"}},
+      {kEfficientdetInput, {"bbox_head.retina_cls"}},
+      {kEfficientdetInput, {"bbox_head.atss_cls"}},
+      {kEfficientdetInput, {"bbox_head.gfl_cls"}},
+      {kTopLeftBytes, {"bbox_head.multi_level_conv_cls"}},
+      {"color: rgb, scale: 0.00392157, position: top_left", {"bbox_head.convs_pred"}},
+      {"color: rgb, mean: [123.675, 116.28, 103.53], scale: 1, resize: stretch", {"bbox_head.cls_convs.5.0.weight"}},
+      {kUnitInput, {"head_module.cls_preds"}, "head_module.cls_stems"},
+      {kStretchedInput, {"head_module.cls_preds", "head_module.cls_stems"}},  // PP-YOLOE
+      {kTopLeftBytes, {"_head._modules_list", "cls_preds", "obj_preds"}},
+      {"color: rgb, scale: 1, position: top_left, pad: 0", {"gfl_cls.0.", "gfl_reg.0."}, "bbox_head"},
+  };
+  return kInputs;
+}
 
-std::string_view layout_by_names(std::span<const std::string> names) {
+// Of the sign that the names have; empty where they have none, or those of two things.
+std::string_view told_by(const std::vector<Sign>& all, std::span<const std::string> names) {
   // PyTorch calls a node "/head/cls_logits/Conv" and a weight "head.cls_logits.weight".
   std::vector<std::string> dotted(names.begin(), names.end());
   for (std::string& name : dotted) std::replace(name.begin(), name.end(), '/', '.');
@@ -63,14 +83,41 @@ std::string_view layout_by_names(std::span<const std::string> names) {
     return std::any_of(dotted.begin(), dotted.end(),
                        [&](const std::string& name) { return name.find(part) != std::string::npos; });
   };
-  std::string_view layout;
-  for (const Sign& sign : signs()) {
+  std::string_view told;
+  for (const Sign& sign : all) {
     if (!std::all_of(sign.parts.begin(), sign.parts.end(), found)) continue;
     if (!sign.without.empty() && found(sign.without)) continue;
-    if (!layout.empty() && layout != sign.layout) return {};
-    layout = sign.layout;
+    if (!told.empty() && told != sign.tells) return {};
+    told = sign.tells;
   }
-  return layout;
+  return told;
+}
+
+bool has_output(const camd_model& model, std::string_view beginning) {
+  return std::any_of(model.outputs, model.outputs + model.output_count, [&](const camd_tensor_spec& output) {
+    return std::string_view(output.name).starts_with(beginning);
+  });
+}
+
+}  // namespace
+
+std::string_view layout_by_names(std::span<const std::string> names) { return told_by(signs(), names); }
+
+std::string_view input_by_names(std::span<const std::string> names) { return told_by(inputs(), names); }
+
+bool puts_y_first(const camd_model& model) { return has_output(model, "yolonms_layer"); }
+
+bool counts_boxes(const camd_model& model) { return has_output(model, "num_det"); }
+
+bool is_of_tao(const camd_model& model) { return has_output(model, "output_cov") && has_output(model, "output_bbox"); }
+
+bool are_flat_predictions(const camd_model& model) {
+  return model.output_count == 1 && std::string_view(model.outputs[0].name).ends_with("flat_predictions");
+}
+
+bool are_called_dets(const camd_model& model) {
+  return model.output_count == 2 && std::string_view(model.outputs[0].name) == "dets" &&
+         std::string_view(model.outputs[1].name) == "labels";
 }
 
 }  // namespace camd::plugins

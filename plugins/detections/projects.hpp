@@ -8,10 +8,27 @@
 #include <string>
 #include <string_view>
 
+#include "plugins/camd_plugin.h"
+
 namespace camd::plugins {
 
 // The name of known_layouts() whose project calls its parts so; empty where no names tell, or those of two projects do.
 // `names`: of the outputs, or of weights and nodes.
 [[nodiscard]] std::string_view layout_by_names(std::span<const std::string> names);
+
+// How that project feeds a picture to such a network, as keys of `model.input`; empty as above.
+[[nodiscard]] std::string_view input_by_names(std::span<const std::string> names);
+
+// By the names of outputs:
+// - Keras' YOLOv3, as ONNX' collection has it (`yolov3-10.onnx`, `tiny-yolov3-11.onnx`): values do not tell x from y.
+[[nodiscard]] bool puts_y_first(const camd_model& model);
+// - How many boxes a graph has chosen stands beside them: `num_dets` or `num_detections`.
+[[nodiscard]] bool counts_boxes(const camd_model& model);
+// - DetectNet_v2's maps by NVIDIA's TAO: "output_cov/Sigmoid" and "output_bbox/BiasAdd".
+[[nodiscard]] bool is_of_tao(const camd_model& model);
+// - SuperGradients' rows, "graph2_flat_predictions". YOLOv7's have the same width.
+[[nodiscard]] bool are_flat_predictions(const camd_model& model);
+// - What MMDeploy has chosen. These names tell more than boxes of noise, which RTMDet was not trained to make.
+[[nodiscard]] bool are_called_dets(const camd_model& model);
 
 }  // namespace camd::plugins

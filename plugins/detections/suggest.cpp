@@ -232,41 +232,6 @@ std::string_view whose_bins(const Fit& fit) {
 // One tensor with the cells of four strides; YOLOX has three.
 bool is_nanodet_plus(const Fit& fit) { return fit.form->layout == Layout::kNanodet && whose_bins(fit) == kNanodetPlus; }
 
-// Keras' YOLOv3, as ONNX' collection has it (`yolov3-10.onnx`, `tiny-yolov3-11.onnx`): values do not tell x from y.
-bool puts_y_first(const camd_model& model) {
-  return std::any_of(model.outputs, model.outputs + model.output_count, [](const camd_tensor_spec& output) {
-    return std::string_view(output.name).starts_with("yolonms_layer");
-  });
-}
-
-// Beside boxes that a graph has chosen it may put out how many there are: `num_dets` or `num_detections`.
-bool counts_boxes(const camd_model& model) {
-  return std::any_of(model.outputs, model.outputs + model.output_count, [](const camd_tensor_spec& output) {
-    return std::string_view(output.name).starts_with("num_det");
-  });
-}
-
-// As MMDeploy calls what it has chosen. These names tell more than boxes of noise, which RTMDet was not trained to
-// make.
-bool are_called_dets(const camd_model& model) {
-  return model.output_count == 2 && std::string_view(model.outputs[0].name) == "dets" &&
-         std::string_view(model.outputs[1].name) == "labels";
-}
-
-// As TAO names DetectNet_v2's maps: "output_cov/Sigmoid" and "output_bbox/BiasAdd".
-bool is_of_tao(const camd_model& model) {
-  const auto has = [&](std::string_view part) {
-    return std::any_of(model.outputs, model.outputs + model.output_count,
-                       [&](const auto& output) { return std::string_view(output.name).find(part) == 0; });
-  };
-  return has("output_cov") && has("output_bbox");
-}
-
-// SuperGradients' rows, which it names "graph2_flat_predictions". YOLOv7's have the same width.
-bool are_flat_predictions(const camd_model& model) {
-  return model.output_count == 1 && std::string_view(model.outputs[0].name).ends_with("flat_predictions");
-}
-
 // Drops what the one tensor of a model speaks against beside its length. Three rows for each cell have an objectness:
 // YOLOv5's kind. YOLOX and its kind export [1,N,5+C], YOLOv8 and its kind [1,4+C,N].
 // Most detectors know the eighty classes of COCO.

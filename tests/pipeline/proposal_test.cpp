@@ -56,6 +56,14 @@ OnnxBuilder with_names(OnnxBuilder b, const char* names = "{0: 'cat', 1: \"dog's
   return with_metadata(std::move(b), {{"names", names}, {"task", "detect"}});
 }
 
+// Boxes in parts of the picture and scores of two classes, which the values of `pixels` do not change.
+void put_lists(OnnxBuilder& b, const char* pixels) {
+  b.weight("0", {}, {0}).node("ReduceMean", {pixels}, {"m"}).integer("keepdims", 0).node("Mul", {"m", "0"}, {"n"});
+  b.weight("c", {1, 3, 4}, {0.1F, 0.1F, 0.3F, 0.4F, 0.2F, 0.3F, 0.6F, 0.5F, 0.2F, 0.2F, 0.7F, 0.5F});
+  b.weight("s", {1, 3, 2}, {0.9F, 0.1F, 0.8F, 0.2F, 0.9F, 0.1F}).node("Add", {"n", "c"}, {"boxes"});
+  b.node("Add", {"n", "s"}, {"scores"}).output("boxes", {}).output("scores", {});
+}
+
 class ProposedCard : public ::testing::Test {
  protected:
   config::Config config(const OnnxBuilder& model, const std::string& keys, const std::string& detections) {
@@ -345,10 +353,7 @@ TEST_F(ProposedCard, TellsWhoseAnchorsAHeadHasByTheNamesOfItsWeights) {
 TEST_F(ProposedCard, FeedsPixelsAsTheyAreToAModelThatTakesBytes) {
   OnnxBuilder model;
   model.input("x", {1, 64, 64, 3}, onnx::TensorProto::UINT8).node("Cast", {"x"}, {"f"}).integer("to", 1);
-  model.weight("0", {}, {0}).node("ReduceMean", {"f"}, {"m"}).integer("keepdims", 0).node("Mul", {"m", "0"}, {"n"});
-  model.weight("c", {1, 3, 4}, {0.1F, 0.1F, 0.3F, 0.4F, 0.2F, 0.3F, 0.6F, 0.5F, 0.2F, 0.2F, 0.7F, 0.5F});
-  model.weight("s", {1, 3, 2}, {0.9F, 0.1F, 0.8F, 0.2F, 0.9F, 0.1F}).node("Add", {"n", "c"}, {"boxes"});
-  model.node("Add", {"n", "s"}, {"scores"}).output("boxes", {}).output("scores", {});
+  put_lists(model, "f");
   config::Config c = config(model, "", "");
   const auto proposal = Proposer().complete(c);
   ASSERT_TRUE(proposal);
@@ -359,11 +364,7 @@ TEST_F(ProposedCard, FeedsWhatTheGraphScalesAndTurnsRoundWithThePixelsThatItTake
   OnnxBuilder model;
   model.input("x", {1, 3, 64, 64}).weight("255", {}, {255}).integers("order", {3}, {2, 1, 0});
   model.node("Gather", {"x", "order"}, {"bgr"}).integer("axis", 1).node("Div", {"bgr", "255"}, {"parts"});
-  model.weight("0", {}, {0}).node("ReduceMean", {"parts"}, {"m"}).integer("keepdims", 0);
-  model.node("Mul", {"m", "0"}, {"n"});
-  model.weight("c", {1, 3, 4}, {0.1F, 0.1F, 0.3F, 0.4F, 0.2F, 0.3F, 0.6F, 0.5F, 0.2F, 0.2F, 0.7F, 0.5F});
-  model.weight("s", {1, 3, 2}, {0.9F, 0.1F, 0.8F, 0.2F, 0.9F, 0.1F}).node("Add", {"n", "c"}, {"boxes"});
-  model.node("Add", {"n", "s"}, {"scores"}).output("boxes", {}).output("scores", {});
+  put_lists(model, "parts");
   config::Config c = config(model, "", "");
   const auto proposal = Proposer().complete(c);
   ASSERT_TRUE(proposal);
