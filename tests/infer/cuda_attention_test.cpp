@@ -172,16 +172,15 @@ TEST(CudaAttention, AResidualThatTheConvolutionIsMadeOfStaysThere) {
 }
 
 TEST(CudaAttention, TakesAsFewRoundsAsItCanWithTheWarpsThatTheseNeed) {
-  const auto shares = [](int depth, int width, int keys, int blocks) {
-    const cuda::AttentionMemory memory = cuda::attention_memory(depth, width, keys, blocks);
-    return std::pair{memory.rounds, memory.warps};
+  const auto shares = [](int depth, int width, int keys) {
+    const cuda::AttentionShape shape = cuda::attention_shape(depth, width, keys);
+    return std::pair{shape.rounds, shape.warps};
   };
-  EXPECT_EQ(shares(32, 64, 16, 50), (std::pair{1, 4}));
-  EXPECT_EQ(shares(32, 64, 256, 50), (std::pair{1, 16}));
-  EXPECT_EQ(shares(32, 64, 300, 50), (std::pair{2, 10}));
-  EXPECT_EQ(shares(32, 64, 400, 50), (std::pair{2, 13}));
-  EXPECT_EQ(shares(32, 64, 400, 200), (std::pair{4, 7}));  // more warps would not all run at once
-  EXPECT_EQ(shares(65, 64, 400, 50), (std::pair{4, 7}));
+  EXPECT_EQ(shares(32, 64, 16), (std::pair{1, 1}));
+  EXPECT_EQ(shares(32, 64, 256), (std::pair{1, 4}));
+  EXPECT_EQ(shares(32, 64, 400), (std::pair{1, 7}));
+  EXPECT_EQ(shares(32, 64, 520), (std::pair{2, 5}));
+  EXPECT_EQ(shares(65, 64, 400), (std::pair{4, 7}));
 }
 
 TEST(CudaAttention, AddsABiasAndWritesTheHeadsSideBySide) {

@@ -10,7 +10,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "infer/cuda/kernels/divider.hpp"
 #include "infer/cuda/kernels/generic_tensor.hpp"
 #include "infer/cuda/kernels/launch.hpp"
 
@@ -39,52 +38,32 @@ struct AttentionArguments {
 inline constexpr int kMostAttentionDepth = 128;
 int attention(const AttentionArguments& arguments, const LaunchContext& context);
 
-inline constexpr int kAttentionQueries = 16;     // of a block
-inline constexpr int kFewestAttentionWarps = 4;  // which fetch and write together
-// Most warps of a block. Those of wide heads need many registers.
-[[nodiscard]] constexpr int most_attention_warps(int depth, int width) { return depth <= 64 && width <= 64 ? 16 : 8; }
-inline constexpr int kAttentionWarps = 8;  // at most, where blocks of more would not all run at once
-inline constexpr int kMostAttentionWarpsAtOnce = 132 * 16;
+inline constexpr int kAttentionQueries = 16;  // of a block
+inline constexpr int kMostAttentionWarps = 8;
 
-// Shared memory of a block, in bytes. A row ends with 16 bytes more than it needs: no bank conflicts.
-struct AttentionMemory {
-  int warps;                 // each takes 16 keys at a time
-  int rounds;                // of the block's warps over all keys
-  int depth_row, width_row;  // bytes of a row of q and k, and of v
-  int query_bytes;
-  int key_bytes, value_bytes;
-  Divider by_depth, by_width;  // pieces of 16 bytes in a row
-  Divider by_columns;          // of the result
-  int share_row, share_bytes;  // floats of a row of a warp's share of the result, and its bytes for all warps
-  [[nodiscard]] constexpr int keys() const { return warps * 16; }  // that the block holds at a time
-  [[nodiscard]] constexpr std::size_t total() const {
-    const int halves = rounds > 1 ? 2 : 1;  // one half is filled while the other is read
-    const int loop = halves * (key_bytes + value_bytes);
-    return static_cast<std::size_t>(query_bytes) + static_cast<std::size_t>(loop > share_bytes ? loop : share_bytes);
+// How the kernel divides the keys: each warp takes 16 * `tiles` of them at a time, `rounds` times.
+struct AttentionShape {
+  int width = 0;  // rounded up to what the kernel is made for
+  int tiles = 0;
+  int warps = 0;  // of a block
+  int rounds = 0;
+  int share_row = 0;  // floats of a row of a warp's share of the result
+  // Of shared memory: the shares, and of each row of them the largest score and the sum.
+  [[nodiscard]] constexpr std::size_t bytes() const {
+    return static_cast<std::size_t>(warps) * kAttentionQueries * static_cast<std::size_t>(share_row + 2) * 4;
   }
 };
-// `blocks`: all of the kernel.
-[[nodiscard]] constexpr AttentionMemory attention_memory(int depth, int width, int keys, std::int64_t blocks) {
-  AttentionMemory m{};
-  // As few rounds as can be, and in each as many warps as have something to do.
-  const int tiles = (keys + 15) / 16;
-  for (const int most : {most_attention_warps(depth, width), kAttentionWarps}) {
-    m.rounds = (tiles + most - 1) / most;
-    m.warps = (tiles + m.rounds - 1) / m.rounds;
-    if (m.warps < kFewestAttentionWarps) m.warps = kFewestAttentionWarps;
-    if (blocks * m.warps <= kMostAttentionWarpsAtOnce) break;
-  }
-  m.depth_row = (depth + 15) / 16 * 32 + 16;
-  m.width_row = (width + 15) / 16 * 32 + 16;
-  m.by_depth = make_divider((depth + 15) / 16 * 2);
-  m.by_width = make_divider((width + 15) / 16 * 2);
-  m.by_columns = make_divider(width);
-  m.query_bytes = kAttentionQueries * m.depth_row;
-  m.key_bytes = m.keys() * m.depth_row;
-  m.value_bytes = m.keys() * m.width_row;
-  m.share_row = (width + 15) / 16 * 16 + 2;  // behind the sums: the maximum, the sum of the probabilities
-  m.share_bytes = m.warps * kAttentionQueries * m.share_row * 4;
-  return m;
+[[nodiscard]] constexpr AttentionShape attention_shape(int depth, int width, int keys) {
+  AttentionShape s;
+  const int wider = depth > width ? depth : width;
+  s.width = wider <= 32 ? 32 : wider <= 64 ? 64 : 128;
+  s.tiles = wider <= 64 ? 4 : 1;  // as many as there are registers for
+  const int tiles = (keys + 15) / 16, at_once = kMostAttentionWarps * s.tiles;
+  s.rounds = (tiles + at_once - 1) / at_once;
+  s.warps = (tiles + s.rounds * s.tiles - 1) / (s.rounds * s.tiles);
+  // Rows side by side begin in other banks, so that the warps write them without conflicts.
+  s.share_row = s.width + (s.width == 32 ? 16 : 4);
+  return s;
 }
 
 }  // namespace camd::infer::cuda

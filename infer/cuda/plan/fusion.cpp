@@ -281,9 +281,8 @@ class Finder {
     constexpr std::int64_t kMostRows = 1 << 20, kMostBatch = 65535;  // of a grid
     if (depth < 1 || depth > kMostAttentionDepth || width < 1 || width > kMostAttentionDepth) return false;
     if (batch > kMostBatch || scores[rank - 2] > kMostRows || scores[rank - 1] > kMostRows) return false;
-    const std::int64_t blocks = batch * ((scores[rank - 2] + kAttentionQueries - 1) / kAttentionQueries);
-    return attention_memory(static_cast<int>(depth), static_cast<int>(width), static_cast<int>(scores.back()), blocks)
-               .total() <= options_.shared_bytes;
+    return attention_shape(static_cast<int>(depth), static_cast<int>(width), static_cast<int>(scores.back())).bytes() <=
+           options_.shared_bytes;
   }
 
   [[nodiscard]] bool in_f32(int i) const {
