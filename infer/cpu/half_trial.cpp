@@ -54,12 +54,12 @@ std::shared_ptr<const Program> make_half_program(const Graph& graph, const Input
     return build_program(built, kernels, threads.size(), path, precision);
   };
   const Outputs want = outputs_of(build(measured.graph, {}), picture, threads);
-  const std::vector<bool> scores = probabilities(measured.graph);
+  const std::vector<OutputKind> kinds = output_kinds(measured.graph);
   std::vector<Shape> shapes;
   for (const ValueId id : measured.graph.outputs) shapes.push_back(measured.graph.shape(id));
   const auto distance_of = [&](const std::vector<bool>& in_f32) {
     const float off =
-        distance(outputs_of(build(measured.graph, {&half, in_f32}), picture, threads), want, shapes, scores);
+        distance(outputs_of(build(measured.graph, {&half, in_f32}), picture, threads), want, shapes, kinds);
     base::log().debug("engine cpu: {}: {} convolutions in f32, off by {:.2g}", path,
                       std::count(in_f32.begin(), in_f32.end(), true), off);
     return off;

@@ -231,12 +231,12 @@ class Planner {
     f16.f32_convolutions = measured.unmeasured;
     const auto exact = load(measured.graph, f32);
     const Outputs want = trial.outputs_of(*exact);
-    const std::vector<bool> scores = probabilities(measured.graph);
+    const std::vector<OutputKind> kinds = output_kinds(measured.graph);
     std::vector<Shape> shapes;
     for (const cuda::PlannedOutput& output : exact->plan.outputs) shapes.push_back(output.spec.shape);
     const auto distance_of = [&](const std::vector<bool>& in_f32) {
       f16.f32_convolutions = in_f32;
-      const float off = distance(trial.outputs_of(*load(measured.graph, f16)), want, shapes, scores);
+      const float off = distance(trial.outputs_of(*load(measured.graph, f16)), want, shapes, kinds);
       base::log().debug("engine cuda: {}: {} convolutions in f32, off by {:.2g}", path_,
                         std::count(in_f32.begin(), in_f32.end(), true), off);
       return off;
@@ -255,7 +255,7 @@ class Planner {
     const std::int64_t work = multiply_adds(measured.graph) * convolutions;
     const auto group = static_cast<std::size_t>(work / kMostMultiplyAdds + 1);
     trial.each_alone({*exact, rounded}, group, [&](const std::vector<std::size_t>& members, const Outputs& got) {
-      const float off = distance(got, want, shapes, scores);
+      const float off = distance(got, want, shapes, kinds);
       for (const std::size_t step : members) steps[step] = off;
     });
     std::vector<bool> in_f32 = choose_f32_convolutions(cuda::of_convolutions(measured.graph, exact->plan, steps),

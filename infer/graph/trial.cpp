@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <random>
 
 namespace camd::infer {
@@ -148,6 +149,9 @@ TrialGraph trial_graph(const Graph& graph, bool repeats_top_k) {
   return trial;
 }
 
+namespace {
+
+// For each of the graph's values, whether a sigmoid or a Softmax made it.
 std::vector<bool> probabilities(const Graph& graph) {
   std::vector<bool> are(graph.values.size(), false);
   for (const Op& op : graph.ops) {
@@ -175,17 +179,63 @@ std::vector<bool> probabilities(const Graph& graph) {
     }
     are[static_cast<std::size_t>(op.output)] = is;
   }
-  std::vector<bool> outputs;
-  for (const ValueId id : graph.outputs) outputs.push_back(are[static_cast<std::size_t>(id)]);
-  return outputs;
+  return are;
+}
+
+// What readers of class scores make of them.
+std::vector<float> sigmoid_of(std::vector<float> scores) {
+  for (float& score : scores) score = 1.0F / (1.0F + std::exp(-score));
+  return scores;
+}
+std::vector<float> softmax_of(std::vector<float> scores, std::size_t classes) {
+  for (auto row = scores.begin(); row != scores.end(); row += static_cast<std::ptrdiff_t>(classes)) {
+    const auto end = row + static_cast<std::ptrdiff_t>(classes);
+    const float most = *std::max_element(row, end);
+    std::transform(row, end, row, [&](float score) { return std::exp(score - most); });
+    const float sum = std::accumulate(row, end, 0.0F);
+    std::transform(row, end, row, [&](float share) { return share / sum; });
+  }
+  return scores;
+}
+
+float distance_of_class_scores(const std::vector<float>& got, const std::vector<float>& want, const Shape& shape) {
+  if (std::isinf(distance(got, want, shape, 0.0F))) return std::numeric_limits<float>::infinity();
+  const auto classes = static_cast<std::size_t>(shape.back());
+  return std::max(distance(sigmoid_of(got), sigmoid_of(want), shape, kLeastProbability),
+                  distance(softmax_of(got, classes), softmax_of(want, classes), shape, kLeastProbability));
+}
+
+}  // namespace
+
+std::vector<OutputKind> output_kinds(const Graph& graph) {
+  const std::vector<bool> probable = probabilities(graph);
+  std::vector<OutputKind> kinds;
+  for (const ValueId id : graph.outputs)
+    kinds.push_back(probable[static_cast<std::size_t>(id)] ? OutputKind::kProbabilities : OutputKind::kValues);
+  const auto rows_of = [&](std::size_t output) {
+    const Shape& shape = graph.shape(graph.outputs[output]);
+    return shape.size() == 3 && shape[0] == 1 ? shape[1] : 0;
+  };
+  const auto has_boxes = [&](std::size_t output) { return graph.shape(graph.outputs[output])[2] == 4; };
+  for (std::size_t i = 0; i < kinds.size(); ++i) {
+    if (kinds[i] != OutputKind::kValues || rows_of(i) <= 1 || has_boxes(i)) continue;
+    std::vector<std::size_t> others;
+    for (std::size_t k = 0; k < kinds.size(); ++k) {
+      if (k != i && rows_of(k) == rows_of(i)) others.push_back(k);
+    }
+    if (others.size() == 1 && has_boxes(others[0])) kinds[i] = OutputKind::kClassScores;
+  }
+  return kinds;
 }
 
 float distance(const std::vector<std::vector<float>>& got, const std::vector<std::vector<float>>& want,
-               const std::vector<Shape>& shapes, const std::vector<bool>& probabilities) {
+               const std::vector<Shape>& shapes, const std::vector<OutputKind>& kinds) {
   float worst = 0;
   for (std::size_t i = 0; i < want.size(); ++i) {
-    const bool is_probability = i < probabilities.size() && probabilities[i];
-    worst = std::max(worst, distance(got[i], want[i], shapes[i], is_probability ? kLeastProbability : 0.0F));
+    const OutputKind kind = i < kinds.size() ? kinds[i] : OutputKind::kValues;
+    const float least = kind == OutputKind::kProbabilities ? kLeastProbability : 0.0F;
+    worst = std::max(worst, kind == OutputKind::kClassScores ? distance_of_class_scores(got[i], want[i], shapes[i])
+                                                             : distance(got[i], want[i], shapes[i], least));
   }
   return worst;
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <vector>
 
@@ -29,16 +30,26 @@ struct TrialGraph {
 };
 [[nodiscard]] TrialGraph trial_graph(const Graph& graph, bool repeats_top_k);
 
+// What an output's values are.
+enum class OutputKind : std::uint8_t {
+  kValues,
+  kProbabilities,  // a sigmoid or a Softmax made them
+  kClassScores,    // whoever reads them makes probabilities of them, by a sigmoid or a Softmax over the last dimension
+};
+// For each of the graph's outputs. Class scores are known by the boxes beside them: [1, n, 4] and [1, n, classes], as
+// networks of the DETR family end, with no other output of n rows.
+[[nodiscard]] std::vector<OutputKind> output_kinds(const Graph& graph);
+
 // The largest difference of an element, as a share of the largest wanted value of its channel, infinite where only one
 // of both is a number. Channels are the second of four dimensions, else the shortest one of more than one. So scores
 // count as much as the pixels of boxes that lie in one output with them. A channel whose values stay below 1 counts as
 // if it reached 1, or what its output reaches where that is less: f16 is not asked for more of scores than of others.
-[[nodiscard]] float distance(const std::vector<std::vector<float>>& got, const std::vector<std::vector<float>>& want,
-                             const std::vector<Shape>& shapes, const std::vector<bool>& probabilities = {});
-// For each of the graph's outputs, whether a sigmoid or a Softmax made its values. They count as if they reached
-// kLeastProbability, however empty the picture: kToleratedDistance is then 0.01 of a score.
+// Probabilities count as if they reached kLeastProbability, however empty the picture: kToleratedDistance is then 0.01
+// of a score. Class scores are compared as the probabilities that are made of them, in both ways. All outputs are
+// values where `kinds` is empty.
 inline constexpr float kLeastProbability = 0.25F;
-[[nodiscard]] std::vector<bool> probabilities(const Graph& graph);
+[[nodiscard]] float distance(const std::vector<std::vector<float>>& got, const std::vector<std::vector<float>>& want,
+                             const std::vector<Shape>& shapes, const std::vector<OutputKind>& kinds = {});
 
 // Up to kToleratedDistance the network is computed in f16 alone. Beyond, convolutions in f32 must bring the distance
 // down to kWantedDistance. Frames of cameras were at most 1.4 times as far off as this picture: 0.02 is promised.

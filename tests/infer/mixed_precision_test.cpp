@@ -254,9 +254,44 @@ TEST(MixedPrecision, ScoresOfAnEmptyPictureCountAsScores) {
   const ValueId best =
       g.op(Reduce{Reduce::Kind::kMax, {1}}, {g.binary(Binary::Kind::kMul, score, score)}, {1, 1, 8, 8});
   const ValueId box = g.conv(g.input(), 4, 1, 1, 1, {});
-  EXPECT_EQ(probabilities(g.finish({score, best, box})), (std::vector<bool>{true, true, false}));
-  EXPECT_EQ(distance({{0.0F, 0.01F}}, {{0.0F, 0.02F}}, {{2}}, {true}), 0.01F / kLeastProbability);
-  EXPECT_EQ(distance({{0.0F, 0.01F}}, {{0.0F, 0.02F}}, {{2}}, {false}), 0.5F);
+  EXPECT_EQ(output_kinds(g.finish({score, best, box})),
+            (std::vector{OutputKind::kProbabilities, OutputKind::kProbabilities, OutputKind::kValues}));
+  EXPECT_EQ(distance({{0.0F, 0.01F}}, {{0.0F, 0.02F}}, {{2}}, {OutputKind::kProbabilities}), 0.01F / kLeastProbability);
+  EXPECT_EQ(distance({{0.0F, 0.01F}}, {{0.0F, 0.02F}}, {{2}}, {OutputKind::kValues}), 0.5F);
+}
+
+// A network that ends in [1, 64, columns] for each of `columns`; a sigmoid makes those that are negative here.
+Graph with_rows(const std::vector<int>& columns) {
+  GraphBuilder g({1, 3, 8, 8});
+  std::vector<ValueId> outputs;
+  for (const int c : columns) {
+    const Activation last{c < 0 ? Function::kSigmoid : Function::kNone};
+    const ValueId picture = g.conv(g.input(), std::abs(c), 1, 1, 1, last);
+    const ValueId rows = g.op(Reshape{}, {picture}, {1, std::abs(c), 64});
+    outputs.push_back(g.op(Transpose{{0, 2, 1}}, {rows}, {1, 64, std::abs(c)}));
+  }
+  return g.finish(outputs);
+}
+
+TEST(MixedPrecision, WhatStandsBesideBoxesAloneAreClassScores) {
+  constexpr OutputKind kValues = OutputKind::kValues, kProbabilities = OutputKind::kProbabilities;
+  EXPECT_EQ(output_kinds(with_rows({80, -4})), (std::vector{OutputKind::kClassScores, kProbabilities}));
+  EXPECT_EQ(output_kinds(with_rows({4, 3})), (std::vector{kValues, OutputKind::kClassScores}));
+  EXPECT_EQ(output_kinds(with_rows({4, -3})), (std::vector{kValues, kProbabilities}));
+  EXPECT_EQ(output_kinds(with_rows({4, -2, 10})), (std::vector{kValues, kProbabilities, kValues})) << "landmarks";
+  EXPECT_EQ(output_kinds(with_rows({4, 4})), (std::vector{kValues, kValues}));
+  EXPECT_EQ(output_kinds(with_rows({80})), (std::vector{kValues}));
+}
+
+TEST(MixedPrecision, ClassScoresAreComparedAsWhatASigmoidOrASoftmaxMakesOfThem) {
+  const auto off = [](const std::vector<float>& got, const std::vector<float>& want) {
+    return distance({got}, {want}, {{1, 1, 2}}, {OutputKind::kClassScores});
+  };
+  EXPECT_EQ(off({-90, -95}, {-90, -95}), 0.0F);
+  const float low = 1 / (1 + std::exp(1.0F)), high = 1 - low;
+  EXPECT_NEAR(off({-90, -90}, {-90, -91}), (high - 0.5F) / high, 1e-5F) << "the sigmoids are 0 in both";
+  EXPECT_NEAR(off({0, 0}, {-1, -1}), (0.5F - low) / low, 1e-5F) << "the Softmax is 1/2 in both";
+  EXPECT_EQ(off({-90, std::numeric_limits<float>::infinity()}, {-90, 90}), std::numeric_limits<float>::infinity());
 }
 
 TEST(MixedPrecision, AChannelOfScoresCountsBesideOneOfPixels) {
