@@ -154,20 +154,19 @@ class NvdecDecoder final : public VideoDecoder {
     CUVIDSOURCEDATAPACKET packet{};
     packet.payload = reinterpret_cast<const unsigned char*>(unit.data());
     packet.payload_size = static_cast<tcu_ulong>(unit.size());
+    // Not CUVID_PKT_DISCONTINUITY, where another stream begins: that picture would be decoded and never shown.
     packet.flags = one_picture_a_unit(options_.codec) ? CUVID_PKT_ENDOFPICTURE : 0;
     if (time_ns) {
       packet.flags |= CUVID_PKT_TIMESTAMP;
       packet.timestamp = *time_ns;
     }
     timed_ = time_ns.has_value();
-    if (std::exchange(begins_, false)) packet.flags |= CUVID_PKT_DISCONTINUITY;
     return parse(packet);
   }
 
   Status drain() override {
     CUVIDSOURCEDATAPACKET packet{};
-    packet.flags = CUVID_PKT_ENDOFSTREAM;
-    begins_ = true;
+    packet.flags = CUVID_PKT_ENDOFSTREAM;  // the next unit begins a stream
     return parse(packet);
   }
 
@@ -475,7 +474,6 @@ class NvdecDecoder final : public VideoDecoder {
   CUvideoparser parser_ = nullptr;
   std::shared_ptr<Session> session_;
   std::string refusal_;  // for good
-  bool begins_ = false;  // the next unit begins a stream
   bool timed_ = false;   // the units say when their pictures are shown
   bool wanted_ = true;   // by the taker, in this call
   bool forgetting_ = false;

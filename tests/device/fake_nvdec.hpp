@@ -239,6 +239,8 @@ class FakeNvdec {
     picture.nNumSlices = 1;
     picture.pSliceDataOffsets = &kWholeUnit;
     if (parser.parameters.pfnDecodePicture(parser.parameters.pUserData, &picture) == 0) return false;
+    // As the driver does (580.159, H200): the picture of a unit with this flag is decoded and never shown.
+    if ((packet.flags & CUVID_PKT_DISCONTINUITY) != 0) return true;
     parser.kept.push_back({picture.CurrPicIdx, packet.timestamp});
     return true;
   }
