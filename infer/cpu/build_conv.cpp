@@ -171,7 +171,8 @@ void build_conv(Builder& builder, const Op& op, const Conv& conv, const Kernels&
   }
   if (suits_winograd(conv, builder.shape(op.inputs[0]), builder.shape(op.output))) {
     // In f32 always: its transforms amplify what half precision rounds, to hundredths of a layer's largest value.
-    a.weights = builder.keep(pack_winograd(weight));
+    a.weights = builder.keep_packed(op.inputs[1], "winograd",
+                                    [&](const Constant& own) { return builder.keep(pack_winograd(own)); });
     add_conv(builder, op, ConvForm::kWinograd, a, {0, 0, out_blocks}, builder.kernels());
     return;
   }
@@ -179,7 +180,12 @@ void build_conv(Builder& builder, const Op& op, const Conv& conv, const Kernels&
   const bool planar = !builder.prefers_blocked(op.inputs[0]) && channels <= 4;
   // What reads the picture is in f32 always. It is little work, and all layers behind it amplify what it rounds.
   const Kernels& used = planar ? builder.kernels() : kernels;
-  a.weights = keep_dense(builder, used, conv.groups > 1 ? ungrouped(weight, conv.groups) : weight);
+  if (conv.groups > 1) {
+    a.weights = keep_dense(builder, used, ungrouped(weight, conv.groups));
+  } else {
+    a.weights = builder.keep_packed(op.inputs[1], used.half ? "half" : "dense",
+                                    [&](const Constant& own) { return keep_dense(builder, used, own); });
+  }
   add_conv(builder, op, planar ? ConvForm::kPlanar : ConvForm::kDense, a, {0, 0, out_blocks}, used);
 }
 

@@ -7,8 +7,10 @@
 // their places.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -70,6 +72,14 @@ class Builder {
     program_->weight_bytes += kept->size() * sizeof(T);
     return kept->data();
   }
+  // The same for what `pack` makes of a constant of the graph, once for all layers that have this constant. `packing`
+  // names what it makes.
+  template <typename Pack>
+  [[nodiscard]] const void* keep_packed(ValueId constant, std::string_view packing, const Pack& pack) {
+    const void*& kept = packed_[{graph_.value(constant).constant.get(), packing}];
+    if (kept == nullptr) kept = pack(*graph_.value(constant).constant);
+    return kept;
+  }
 
   // After the last op: writes the graph's outputs, plans the arena and hands the Program out.
   [[nodiscard]] std::shared_ptr<const Program> finish();
@@ -124,6 +134,7 @@ class Builder {
   std::vector<int> group_output_;   // per group: a graph output in it, or -1
   std::vector<Buffer> buffers_;
   std::vector<std::pair<Place*, int>> patches_;  // arena places and their buffers
+  std::map<std::pair<const Constant*, std::string_view>, const void*> packed_;
 };
 
 // Strides in floats of a plain tensor.

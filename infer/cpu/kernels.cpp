@@ -41,13 +41,18 @@ bool has_avx512() {
 }
 #endif
 
-// Weights of a dense convolution in whole blocks of both sides, see pack_dense(); read(m, c, tap) is one of them.
-template <typename Number, typename Read>
-std::vector<Number> pack_blocks(const Shape& s, int together, Read read) {
+// Numbers of a dense convolution's weights in whole blocks of both sides.
+std::size_t blocks_size(const Shape& s) {
+  const std::int64_t out_blocks = (s[0] + kLanes - 1) / kLanes, in_blocks = (s[1] + kLanes - 1) / kLanes;
+  return at(out_blocks * in_blocks * s[2] * s[3] * kLanes * kLanes);
+}
+
+// Calls visit(to, m, c, tap) for each weight, in the order in which they lie in the blocks, see pack_dense().
+template <typename Visit>
+void visit_blocks(const Shape& s, int together, Visit visit) {
   const std::int64_t out_blocks = (s[0] + kLanes - 1) / kLanes;
   const std::int64_t in_blocks = (s[1] + kLanes - 1) / kLanes;
   const std::int64_t taps = s[2] * s[3];
-  std::vector<Number> packed(at(out_blocks * in_blocks * taps * kLanes * kLanes), Number{});
   std::size_t to = 0;
   for (std::int64_t first = 0; first < out_blocks; first += 2) {
     const std::int64_t count = std::min<std::int64_t>(2, out_blocks - first);
@@ -58,13 +63,21 @@ std::vector<Number> pack_blocks(const Shape& s, int together, Read read) {
             for (std::int64_t i = 0; i < together; ++i, ++to) {
               const std::int64_t m = first * kLanes + o;
               const std::int64_t c = c8 * kLanes + part + i;
-              if (m < s[0] && c < s[1]) packed[to] = read(m, c, tap);
+              if (m < s[0] && c < s[1]) visit(to, m, c, tap);
             }
           }
         }
       }
     }
   }
+}
+
+template <typename Number, typename Read>
+std::vector<Number> pack_blocks(const Shape& s, int together, Read read) {
+  std::vector<Number> packed(blocks_size(s), Number{});
+  visit_blocks(s, together, [&](std::size_t to, std::int64_t m, std::int64_t c, std::int64_t tap) {
+    packed[to] = read(m, c, tap);
+  });
   return packed;
 }
 
@@ -173,23 +186,26 @@ std::vector<float> pack_winograd(const Constant& weight) {
                                {1.0 / 24, 1.0 / 12, 1.0 / 6},
                                {1.0 / 24, -1.0 / 12, 1.0 / 6},
                                {0, 0, 1}};
-  const Shape& s = weight.shape;
-  std::vector<float> packed;
-  Constant one{DataType::kF32, {s[0], s[1], 1, 1}, std::vector<float>(at(s[0] * s[1])), {}};
-  for (const auto& row : kG) {
-    for (const auto& column : kG) {
-      for (std::size_t i = 0; i < one.f32.size(); ++i) {
-        double sum = 0;
-        for (std::size_t y = 0; y < 3; ++y) {
-          for (std::size_t x = 0; x < 3; ++x)
-            sum += row[y] * column[x] * static_cast<double>(weight.f32[i * 9 + y * 3 + x]);
-        }
-        one.f32[i] = static_cast<float>(sum);
+  const Shape one{weight.shape[0], weight.shape[1], 1, 1};
+  const std::size_t size = blocks_size(one);
+  std::vector<float> packed(36 * size, 0.0F);
+  // Each filter is read once, and its rows are transformed before its columns.
+  visit_blocks(one, 1, [&](std::size_t to, std::int64_t m, std::int64_t c, std::int64_t) {
+    const float* const filter = &weight.f32[at((m * one[1] + c) * 9)];
+    double rows[6][3];
+    for (std::size_t v = 0; v < 6; ++v) {
+      for (std::size_t x = 0; x < 3; ++x) {
+        rows[v][x] = kG[v][0] * static_cast<double>(filter[x]) + kG[v][1] * static_cast<double>(filter[3 + x]) +
+                     kG[v][2] * static_cast<double>(filter[6 + x]);
       }
-      const std::vector<float> frequency = pack_dense(one);
-      packed.insert(packed.end(), frequency.begin(), frequency.end());
     }
-  }
+    for (std::size_t v = 0; v < 6; ++v) {
+      for (std::size_t u = 0; u < 6; ++u) {
+        const double sum = rows[v][0] * kG[u][0] + rows[v][1] * kG[u][1] + rows[v][2] * kG[u][2];
+        packed[(v * 6 + u) * size + to] = static_cast<float>(sum);
+      }
+    }
+  });
   return packed;
 }
 

@@ -13,10 +13,12 @@ namespace {
 
 float rounded(float value) { return half_to_float(float_to_half(value)); }
 
-// The distance between neighbouring halfs at `value`.
+// The distance between neighbouring halfs at `value`: its power of two, ten binary places below.
 float spacing(float value) {
-  constexpr float kLeastNormal = 6.103515625e-05F;
-  return std::ldexp(1.0F, std::ilogb(std::max(std::abs(value), kLeastNormal)) - 10);
+  constexpr float kLeastNormal = 6.103515625e-05F, kLastPlace = 1.0F / 1024;
+  constexpr std::uint32_t kExponent = 0x7F800000U;
+  const auto bits = std::bit_cast<std::uint32_t>(std::max(std::abs(value), kLeastNormal));
+  return std::bit_cast<float>(bits & kExponent) * kLastPlace;
 }
 
 float nearest_tf32(float value) {
@@ -42,13 +44,18 @@ std::vector<float> round_keeping_sums(std::vector<float> weights, int taps) {
     }
     if (n == 1 || !std::isfinite(missing)) continue;
     // From the coarsest tap to the finest: each takes what it can in one step of its own, the finest all that is left.
-    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-      return std::abs(filter[a]) != std::abs(filter[b]) ? std::abs(filter[a]) > std::abs(filter[b]) : a < b;
-    });
+    // Filters have few taps, so that they are put in order by insertion.
+    for (std::size_t i = 1; i < n; ++i) {
+      const std::size_t tap = order[i];
+      std::size_t to = i;
+      for (; to > 0 && std::abs(filter[order[to - 1]]) < std::abs(filter[tap]); --to) order[to] = order[to - 1];
+      order[to] = tap;
+    }
     for (const std::size_t i : order) {
       const double step = spacing(filter[i]);
       double steps = std::nearbyint(missing / step);
       if (i != order.back()) steps = std::clamp(steps, -1.0, 1.0);
+      if (steps == 0) continue;
       const float moved = rounded(static_cast<float>(filter[i] + steps * step));
       missing -= static_cast<double>(moved) - static_cast<double>(filter[i]);
       filter[i] = moved;
