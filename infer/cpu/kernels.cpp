@@ -75,9 +75,8 @@ void visit_blocks(const Shape& s, int together, Visit visit) {
 template <typename Number, typename Read>
 std::vector<Number> pack_blocks(const Shape& s, int together, Read read) {
   std::vector<Number> packed(blocks_size(s), Number{});
-  visit_blocks(s, together, [&](std::size_t to, std::int64_t m, std::int64_t c, std::int64_t tap) {
-    packed[to] = read(m, c, tap);
-  });
+  visit_blocks(s, together,
+               [&](std::size_t to, std::int64_t m, std::int64_t c, std::int64_t tap) { packed[to] = read(m, c, tap); });
   return packed;
 }
 

@@ -11,8 +11,8 @@
 #include "base/error.hpp"
 #include "infer/graph/lower_model.hpp"
 #include "infer/model.hpp"
-#include "infer/onnx/grey.hpp"
 #include "infer/onnx/input.hpp"
+#include "infer/onnx/picture_forms.hpp"
 
 namespace camd::infer {
 namespace {
@@ -114,6 +114,7 @@ void take_single_pictures(OnnxFile& file, const InputOptions& options) {
 }
 
 void take_camera_pictures(OnnxFile& file, const InputOptions& options) {
+  take_pictures_without_batch(file);
   take_grey_pictures(file, options.color);
   take_single_pictures(file, options);
 }

@@ -14,8 +14,8 @@ namespace camd::infer {
 // times smaller, the pictures of a batch do not mix, and the first one's outputs are what the model gives for it alone.
 // Throws Error(kModel) saying so where that is not the case. `options` gives the size that the model leaves open.
 void take_single_pictures(OnnxFile& file, const InputOptions& options);
-// The same, and before it take_grey_pictures(): afterwards the model takes one picture as camd feeds it, or
-// resolve_input() refuses it.
+// The same, and before it take_pictures_without_batch() and take_grey_pictures(): afterwards the model takes one
+// picture as camd feeds it, or resolve_input() refuses it.
 void take_camera_pictures(OnnxFile& file, const InputOptions& options);
 
 }  // namespace camd::infer

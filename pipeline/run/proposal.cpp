@@ -262,7 +262,8 @@ Proposal propose_card(const config::Model& given) {
   const std::string of_family = metadata.input;  // which holds whatever its classes are
   const infer::PictureSteps steps = metadata.steps;
   Proposal proposal;
-  const infer::Shape& declared = description.inputs.front().shape;
+  infer::Shape declared = description.inputs.front().shape;
+  if (declared.size() == 3) declared.insert(declared.begin(), 1);  // a picture without a batch
   if (declared.size() == 4) {
     const bool last = infer::takes_pixels_last(declared);
     const auto side = [&](std::size_t dimension, std::optional<int>& written, std::size_t said, int& decided) {

@@ -323,8 +323,9 @@ int run(const AttentionArguments& p, const AttentionShape& shape, const LaunchCo
                       (p.y.element != 1 || in_pieces(p.y, p.rank, p.width));
   const dim3 grid(static_cast<unsigned>((p.queries + kQueries - 1) / kQueries),
                   static_cast<unsigned>(count_of(p.shape, p.rank)), 1);
-  return launch(pieces ? attention_kernel<kDepth, kWidth, kTiles, true> : attention_kernel<kDepth, kWidth, kTiles, false>,
-                grid, shape.warps * 32, shape.bytes(), context, p, shape);
+  return launch(
+      pieces ? attention_kernel<kDepth, kWidth, kTiles, true> : attention_kernel<kDepth, kWidth, kTiles, false>, grid,
+      shape.warps * 32, shape.bytes(), context, p, shape);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
-// A convolution in front of the graph.
-#include "infer/onnx/grey.hpp"
+// Nodes in front of the graph.
+#include "infer/onnx/picture_forms.hpp"
 
+#include <algorithm>
 #include <functional>
 #include <initializer_list>
 #include <string>
@@ -26,11 +27,12 @@ void for_each_read(onnx::GraphProto& graph, const std::function<void(std::string
   }
 }
 
-// The beginning of names that nothing in the graph has. What nobody reads does not matter.
-std::string unused_prefix(onnx::GraphProto& graph, std::string prefix) {
+// The beginning of names that nothing in the graph has: `prefix` with `end` behind it as often as it takes. What nobody
+// reads does not matter.
+std::string unused_prefix(onnx::GraphProto& graph, std::string prefix, const char* end) {
   bool used = true;
   while (used) {
-    prefix += "/grey";
+    prefix += end;
     used = false;
     for_each_read(graph, [&](const std::string& name) { used = used || name.starts_with(prefix); });
     for (const auto& node : graph.node()) {
@@ -56,7 +58,52 @@ onnx::NodeProto with(onnx::NodeProto made, const char* name, std::initializer_li
   return made;
 }
 
+// The input's readers read `instead`.
+void rename_reads(onnx::GraphProto& graph, const std::string& input, const std::string& instead) {
+  for_each_read(graph, [&](std::string& name) {
+    if (name == input) name = instead;
+  });
+}
+
+onnx::TensorShapeProto& shape_of_input(onnx::GraphProto& graph, const std::string& input) {
+  const auto found = std::find_if(graph.mutable_input()->begin(), graph.mutable_input()->end(),
+                                  [&](const onnx::ValueInfoProto& value) { return value.name() == input; });
+  return *found->mutable_type()->mutable_tensor_type()->mutable_shape();
+}
+
+void put_in_front(onnx::GraphProto& graph, std::vector<onnx::NodeProto> first) {
+  for (auto& behind : *graph.mutable_node()) first.push_back(std::move(behind));
+  graph.mutable_node()->Assign(first.begin(), first.end());
+}
+
 }  // namespace
+
+void take_pictures_without_batch(OnnxFile& file) {
+  const ModelDescription model = describe_model(file);
+  if (model.inputs.size() != 1 || model.inputs[0].shape.size() != 3) return;
+  const Shape& declared = model.inputs[0].shape;
+  const auto channels = [](std::int64_t count) { return count == 1 || count == kChannels; };
+  if (!channels(declared.front()) && !channels(declared.back())) return;
+  const std::string& input = model.inputs[0].name;
+  auto& graph = *file.proto.mutable_graph();
+  const std::string picture = unused_prefix(graph, input, "/picture"), axes = picture + "/axes";
+  rename_reads(graph, input, picture);
+  onnx::TensorShapeProto with_batch;
+  with_batch.add_dim()->set_dim_value(1);
+  with_batch.MergeFrom(shape_of_input(graph, input));
+  shape_of_input(graph, input) = with_batch;
+  constexpr int kAxesAreAnInput = 13;
+  if (file.opset() < kAxesAreAnInput) {
+    put_in_front(graph, {with(node("Squeeze", {input}, picture), "axes", {0})});
+    return;
+  }
+  auto& tensor = *graph.add_initializer();
+  tensor.set_name(axes);
+  tensor.set_data_type(onnx::TensorProto::INT64);
+  tensor.add_dims(1);
+  tensor.add_int64_data(0);
+  put_in_front(graph, {node("Squeeze", {input, axes}, picture)});
+}
 
 void take_grey_pictures(OnnxFile& file, ColorOrder color) {
   const ModelDescription model = describe_model(file);
@@ -67,14 +114,9 @@ void take_grey_pictures(OnnxFile& file, ColorOrder color) {
   if (declared[static_cast<std::size_t>(channels)] != 1) return;
   const std::string& input = model.inputs[0].name;
   auto& graph = *file.proto.mutable_graph();
-  const std::string grey = unused_prefix(graph, input), weights = grey + "/weights";
-  for_each_read(graph, [&](std::string& name) {
-    if (name == input) name = grey;
-  });
-  for (auto& value : *graph.mutable_input()) {
-    if (value.name() != input) continue;
-    value.mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim(channels)->set_dim_value(kChannels);
-  }
+  const std::string grey = unused_prefix(graph, input, "/grey"), weights = grey + "/weights";
+  rename_reads(graph, input, grey);
+  shape_of_input(graph, input).mutable_dim(channels)->set_dim_value(kChannels);
   auto& tensor = *graph.add_initializer();
   tensor.set_name(weights);
   tensor.set_data_type(onnx::TensorProto::FLOAT);
@@ -93,8 +135,7 @@ void take_grey_pictures(OnnxFile& file, ColorOrder color) {
   } else {
     first.push_back(mix(input, grey));
   }
-  for (auto& behind : *graph.mutable_node()) first.push_back(std::move(behind));
-  graph.mutable_node()->Assign(first.begin(), first.end());
+  put_in_front(graph, std::move(first));
 }
 
 }  // namespace camd::infer

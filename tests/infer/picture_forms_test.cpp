@@ -1,5 +1,5 @@
-// Models that take grey pictures.
-#include "infer/onnx/grey.hpp"
+// Models that take pictures in another form than camd feeds them.
+#include "infer/onnx/picture_forms.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,6 +10,7 @@
 #include "base/clock.hpp"
 #include "device/host_device.hpp"
 #include "infer/engine.hpp"
+#include "infer/model.hpp"
 #include "onnx_builder.hpp"
 
 namespace camd::infer {
@@ -18,6 +19,7 @@ namespace CAMD_TEST_FILE {
 using test::OnnxBuilder;
 using test::TemporaryFolder;
 using ::testing::Each;
+using ::testing::ElementsAre;
 using ::testing::FloatNear;
 
 class Grey : public ::testing::TestWithParam<EngineKind> {
@@ -73,6 +75,44 @@ TEST_P(GreyOnCpu, PicturesMayHaveTheirChannelLast) {
 }
 
 INSTANTIATE_TEST_SUITE_P(CpuEngine, GreyOnCpu, ::testing::Values(EngineKind::kCpu));
+
+class WithoutBatch : public GreyOnCpu {};
+
+TEST_P(WithoutBatch, PicturesComeAsTheModelTakesThem) {
+  for (const Shape& shape : {Shape{3, 8, 8}, Shape{8, 8, 3}, Shape{1, 8, 8}, Shape{8, 8, 1}}) {
+    OnnxBuilder model;
+    model.input("x", shape).node("ReduceMax", {"x"}, {"y"}, "largest").output("y", {1, 1, 1});
+    const float largest = shape.front() == 1 || shape.back() == 1 ? kExpected : 30.0F;
+    EXPECT_THAT(result(model, ColorOrder::kRgb), ElementsAre(FloatNear(largest, 1e-4F))) << to_string(shape);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(CpuEngine, WithoutBatch, ::testing::Values(EngineKind::kCpu));
+
+TEST(TakePicturesWithoutBatch, TakesTheBatchAwayAsTheOperatorSetWritesIt) {
+  for (const int opset : {12, 13}) {
+    OnnxBuilder model;
+    model.input("x", {3, 8, 8}).node("Relu", {"x"}, {"y"}, "relu").output("y", {3, 8, 8});
+    OnnxFile file = model.file();
+    file.proto.mutable_opset_import(0)->set_version(opset);
+    take_pictures_without_batch(file);
+    EXPECT_EQ(describe_model(file).inputs.at(0).shape, (Shape{1, 3, 8, 8}));
+    ASSERT_EQ(file.proto.graph().node_size(), 2);
+    EXPECT_EQ(file.proto.graph().node(0).op_type(), "Squeeze");
+    EXPECT_EQ(file.proto.graph().node(0).input_size(), opset < 13 ? 1 : 2);
+    EXPECT_EQ(file.proto.graph().node(0).attribute_size(), opset < 13 ? 1 : 0);
+  }
+}
+
+TEST(TakePicturesWithoutBatch, LeavesWhatIsNoPictureAlone) {
+  for (const Shape& shape : {Shape{2, 8, 8}, Shape{3, 8}, Shape{1, 3, 8, 8}}) {
+    OnnxBuilder model;
+    model.input("x", shape).node("Relu", {"x"}, {"y"}, "relu").output("y", shape);
+    OnnxFile file = model.file();
+    take_pictures_without_batch(file);
+    EXPECT_EQ(file.proto.SerializeAsString(), model.file().proto.SerializeAsString());
+  }
+}
 
 TEST(TakeGreyPictures, GivesNamesThatNothingElseHas) {
   OnnxBuilder model;
