@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/model_format.hpp"
 #include "base/secrets.hpp"
 #include "config/check.hpp"
 #include "config/json.hpp"
@@ -361,7 +362,10 @@ Config whole(Reading reading) {
 
 Reading read(const std::filesystem::path& path, Overrides overrides, const LoadOptions& options) {
   std::error_code unknown;
-  if (path.extension() == ".onnx" && std::filesystem::is_regular_file(path, unknown)) {
+  // One of another format is refused where its file is read, which says how to mend it.
+  const bool is_model =
+      path.extension() == ".onnx" || !base::foreign_model_format(path.extension().string()).empty();
+  if (is_model && std::filesystem::is_regular_file(path, unknown)) {
     return Loader(path.string(), options).run(around_model(path), overrides);
   }
   std::vector<Problem> problems;

@@ -12,6 +12,7 @@
 #include <unordered_set>
 
 #include "base/error.hpp"
+#include "base/model_format.hpp"
 #include "base/sha256.hpp"
 #include "infer/onnx/cut.hpp"
 #include "infer/onnx/functions.hpp"
@@ -240,6 +241,11 @@ OnnxFile parse_onnx(std::string_view bytes, const std::string& path, const std::
 }
 
 OnnxFile read_onnx_file(const std::string& path, const std::vector<std::string>& cut_at) {
+  const std::string_view format = base::foreign_model_format(std::filesystem::path(path).extension().string());
+  if (!format.empty()) {
+    refuse(path, fmt::format("a model of {}, and camd reads ONNX: export it to a file that ends in .onnx{}", format,
+                             format == "PyTorch" ? " (one of Ultralytics: yolo export format=onnx model=FILE)" : ""));
+  }
   return parse_onnx(read_bytes(path), path, cut_at);
 }
 

@@ -88,6 +88,14 @@ TEST(Model, TextIsNotAModel) {
   EXPECT_THAT(refusal(folder.write("m.onnx", "cameras:\n  - name: door\n")), HasSubstr("not an ONNX"));
 }
 
+TEST(Model, AModelOfAnotherFormatIsNamedAndIsToBeExported) {
+  const TemporaryFolder folder;
+  const std::string torch = folder.write("best.pt", tiny_conv().bytes());
+  EXPECT_EQ(refusal(torch), torch + ": a model of PyTorch, and camd reads ONNX: export it to a file that ends in .onnx "
+                                    "(one of Ultralytics: yolo export format=onnx model=FILE)");
+  EXPECT_THAT(refusal(folder.write("best.tflite", "x")), HasSubstr("a model of TensorFlow Lite, and camd reads ONNX"));
+}
+
 TEST(Model, EveryTruncationIsRefusedInOneLine) {
   const std::string bytes = tiny_conv().bytes();
   for (std::size_t n = 1; n < bytes.size(); ++n) {
