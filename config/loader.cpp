@@ -363,8 +363,7 @@ Config whole(Reading reading) {
 Reading read(const std::filesystem::path& path, Overrides overrides, const LoadOptions& options) {
   std::error_code unknown;
   // One of another format is refused where its file is read, which says how to mend it.
-  const bool is_model =
-      path.extension() == ".onnx" || !base::foreign_model_format(path.extension().string()).empty();
+  const bool is_model = path.extension() == ".onnx" || !base::foreign_model_format(path.extension().string()).empty();
   if (is_model && std::filesystem::is_regular_file(path, unknown)) {
     return Loader(path.string(), options).run(around_model(path), overrides);
   }

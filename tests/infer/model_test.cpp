@@ -91,8 +91,9 @@ TEST(Model, TextIsNotAModel) {
 TEST(Model, AModelOfAnotherFormatIsNamedAndIsToBeExported) {
   const TemporaryFolder folder;
   const std::string torch = folder.write("best.pt", tiny_conv().bytes());
-  EXPECT_EQ(refusal(torch), torch + ": a model of PyTorch, and camd reads ONNX: export it to a file that ends in .onnx "
-                                    "(one of Ultralytics: yolo export format=onnx model=FILE)");
+  EXPECT_EQ(refusal(torch), torch +
+                                ": a model of PyTorch, and camd reads ONNX: export it to a file that ends in .onnx "
+                                "(one of Ultralytics: yolo export format=onnx model=FILE)");
   EXPECT_THAT(refusal(folder.write("best.tflite", "x")), HasSubstr("a model of TensorFlow Lite, and camd reads ONNX"));
 }
 

@@ -45,12 +45,12 @@ class Finder {
     part_residuals(graph_);
     index();
     fusion_.f32_ops = f32_ops(graph_, options_.f32_convolutions);
+    find_attentions();  // before sums: the sum with positions is no step of its own
     find_enlarged_residuals();
     find_sums();
     find_expectations();
     find_layer_norms(graph_, fusion_);
     find_deformables(graph_, fusion_);
-    find_attentions();
     find_max_pools();
     find_squeezes(graph_, options_, fusion_);
     find_stem();
@@ -199,6 +199,7 @@ class Finder {
         std::optional<Attention> found = attention_before(i, v_first, between);
         if (!found) continue;
         for (const int side : {0, 1}) take_factor(*found, side, between);
+        if (v_first) take_positions(*found, i, between);
         fusion_.attention_of[i] = *found;
         fusion_.absorbed.insert(between.begin(), between.end());
         break;
@@ -222,6 +223,56 @@ class Finder {
     op(reader).inputs[static_cast<std::size_t>(input)] = op(at).inputs[0];
     between.push_back(at);
     index();
+  }
+  // The product as a picture, plus a convolution of v as the same picture: the sum becomes what the product's Reshape
+  // makes, and the convolution is left to the attention.
+  void take_positions(Attention& found, int product, std::vector<int>& between) {
+    const ValueId v = op(product).inputs[0];
+    const Shape& out = graph_.shape(op(product).output);
+    const int picture = only_reader(op(product).output);
+    if (picture < 0 || !is_plain_reshape(picture) || out.size() != 4 || out[0] != 1) return;
+    const Shape shape = graph_.shape(op(picture).output);
+    if (shape.size() != 4 || shape[0] != 1 || shape[1] != out[1] * out[2] || shape[2] * shape[3] != out[3]) return;
+    const int reader = only_reader(op(picture).output);
+    if (reader < 0) return;
+    const bool sums = is_sum(reader);
+    const auto& terms = op(reader).inputs;
+    const int positions = sums ? only_for(terms[0] == op(picture).output ? terms[1] : terms[0]) : reader;
+    if (positions < 0 || !convolves_around(positions, v, shape)) return;
+    if (!sums && residual(positions) != op(picture).output) return;
+    if (sums && residual(positions) != kNoValue) return;
+    found.positions = positions;
+    between.push_back(positions);
+    between.push_back(maker(op(positions).inputs[0]));
+    if (sums) between.push_back(reader);
+    // Nobody reads what these would make.
+    graph_.values.push_back(Value{"positions", shape, nullptr});
+    const auto unread = static_cast<ValueId>(graph_.values.size()) - 1;
+    op(picture).output = std::exchange(op(reader).output, unread);
+    if (sums) op(reader).inputs = {op(positions).output, op(positions).output};
+    op(positions).inputs.resize(3);
+    index();
+  }
+  [[nodiscard]] int only_reader(ValueId id) const {
+    return uses(id) == 1 && !is_output(id) ? readers_[static_cast<std::size_t>(id)].front() : -1;
+  }
+  [[nodiscard]] bool is_plain_reshape(int i) const {
+    return std::holds_alternative<Reshape>(op(i).operation) && op(i).activation.function == Function::kNone;
+  }
+  [[nodiscard]] bool is_sum(int i) const {
+    const auto* binary = std::get_if<Binary>(&op(i).operation);
+    return binary != nullptr && binary->kind == Binary::Kind::kAdd && !in_f32(i) &&
+           op(i).activation.function == Function::kNone && op(i).inputs[0] != op(i).inputs[1];
+  }
+  // A depthwise convolution of v as a picture of this shape, as AttentionPositions says.
+  [[nodiscard]] bool convolves_around(int i, ValueId v, const Shape& shape) const {
+    const Conv* c = conv(i);
+    if (c == nullptr || in_f32(i) || op(i).activation.function != Function::kNone) return false;
+    const bool fits = c->groups == shape[1] && c->kernel == Pair2{3, 3} && c->stride == Pair2{1, 1} &&
+                      c->dilation == Pair2{1, 1} && c->pads == Pads{1, 1, 1, 1};
+    if (!fits || graph_.shape(op(i).output) != shape || graph_.shape(op(i).inputs[0]) != shape) return false;
+    const int make = only_for(op(i).inputs[0]);
+    return make >= 0 && is_plain_reshape(make) && op(make).inputs[0] == v;
   }
   [[nodiscard]] std::optional<Attention> attention_before(int product, bool v_first, std::vector<int>& between) const {
     Attention found;
