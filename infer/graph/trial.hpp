@@ -45,8 +45,9 @@ enum class OutputKind : std::uint8_t {
 // count as much as the pixels of boxes that lie in one output with them. A channel whose values stay below 1 counts as
 // if it reached 1, or what its output reaches where that is less: f16 is not asked for more of scores than of others.
 // Probabilities count as if they reached kLeastProbability, however empty the picture: kToleratedDistance is then 0.01
-// of a score. Class scores are compared as the probabilities that are made of them, in both ways. All outputs are
-// values where `kinds` is empty.
+// of a score. Class scores are compared as the probabilities that are made of them, in both ways, and the worst
+// hundredth of their rows is left out: a query between two places goes to either of them by what is rounded last, in f32
+// as well. All outputs are values where `kinds` is empty.
 inline constexpr float kLeastProbability = 0.25F;
 [[nodiscard]] float distance(const std::vector<std::vector<float>>& got, const std::vector<std::vector<float>>& want,
                              const std::vector<Shape>& shapes, const std::vector<OutputKind>& kinds = {});

@@ -288,10 +288,21 @@ TEST(MixedPrecision, ClassScoresAreComparedAsWhatASigmoidOrASoftmaxMakesOfThem) 
     return distance({got}, {want}, {{1, 1, 2}}, {OutputKind::kClassScores});
   };
   EXPECT_EQ(off({-90, -95}, {-90, -95}), 0.0F);
-  const float low = 1 / (1 + std::exp(1.0F)), high = 1 - low;
-  EXPECT_NEAR(off({-90, -90}, {-90, -91}), (high - 0.5F) / high, 1e-5F) << "the sigmoids are 0 in both";
+  const float low = 1 / (1 + std::exp(1.0F));
+  // The class that loses most counts for what it reached, or for kLeastProbability.
+  EXPECT_NEAR(off({-90, -90}, {-90, -91}), (0.5F - low) / low, 1e-5F) << "the sigmoids are 0 in both";
   EXPECT_NEAR(off({0, 0}, {-1, -1}), (0.5F - low) / low, 1e-5F) << "the Softmax is 1/2 in both";
   EXPECT_EQ(off({-90, std::numeric_limits<float>::infinity()}, {-90, 90}), std::numeric_limits<float>::infinity());
+}
+
+TEST(MixedPrecision, OneRowOfClassScoresInAHundredMayBeOff) {
+  const std::vector<float> want(200, -90.0F);
+  std::vector<float> got = want;
+  const auto off = [&] { return distance({got}, {want}, {{1, 100, 2}}, {OutputKind::kClassScores}); };
+  got[7] = 90;
+  EXPECT_EQ(off(), 0.0F);
+  got[8] = 90;
+  EXPECT_EQ(off(), 1 / kLeastProbability);
 }
 
 TEST(MixedPrecision, AChannelOfScoresCountsBesideOneOfPixels) {
