@@ -258,10 +258,11 @@ class Planner {
       const float off = distance(got, want, shapes, kinds);
       for (const std::size_t step : members) steps[step] = off;
     });
+    const F32Choice choice = f32_choice(measured.graph, kinds, alone);
     std::vector<bool> in_f32 = choose_f32_convolutions(cuda::of_convolutions(measured.graph, exact->plan, steps),
-                                                       measured.unmeasured, distance_of);
+                                                       measured.unmeasured, distance_of, choice);
     const std::vector<bool> together = cuda::with_fewer_conversions(graph_, in_f32);
-    if (together != in_f32 && distance_of(together) <= kWantedDistance) in_f32 = together;
+    if (together != in_f32 && distance_of(together) <= choice.wanted) in_f32 = together;
     const auto count = std::count(in_f32.begin(), in_f32.end(), true);
     base::log().info(
         "engine cuda: {}: f16 alone would be off by {:.2g} of an output's largest value, so {} of {} convolutions are "

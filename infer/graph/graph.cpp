@@ -11,20 +11,22 @@ std::string_view kind_name(const Operation& operation) noexcept {
   return kNames[operation.index()];
 }
 
+std::int64_t multiply_adds(const Graph& graph, const Op& op) noexcept {
+  const std::int64_t outputs = element_count(graph.shape(op.output));
+  if (std::holds_alternative<Conv>(op.operation)) {
+    const Shape& w = graph.shape(op.inputs[1]);
+    return outputs * w[1] * w[2] * w[3];
+  }
+  if (std::holds_alternative<ConvTranspose>(op.operation)) {
+    const Shape& w = graph.shape(op.inputs[1]);
+    return element_count(graph.shape(op.inputs[0])) * w[1] * w[2] * w[3];
+  }
+  return std::holds_alternative<MatMul>(op.operation) ? outputs * graph.shape(op.inputs[0]).back() : 0;
+}
+
 std::int64_t multiply_adds(const Graph& graph) noexcept {
   std::int64_t sum = 0;
-  for (const Op& op : graph.ops) {
-    const std::int64_t outputs = element_count(graph.shape(op.output));
-    if (std::holds_alternative<Conv>(op.operation)) {
-      const Shape& w = graph.shape(op.inputs[1]);
-      sum += outputs * w[1] * w[2] * w[3];
-    } else if (std::holds_alternative<ConvTranspose>(op.operation)) {
-      const Shape& w = graph.shape(op.inputs[1]);
-      sum += element_count(graph.shape(op.inputs[0])) * w[1] * w[2] * w[3];
-    } else if (std::holds_alternative<MatMul>(op.operation)) {
-      sum += outputs * graph.shape(op.inputs[0]).back();
-    }
-  }
+  for (const Op& op : graph.ops) sum += multiply_adds(graph, op);
   return sum;
 }
 

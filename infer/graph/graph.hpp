@@ -295,7 +295,8 @@ struct Graph {
   [[nodiscard]] bool is_constant(ValueId id) const { return value(id).constant != nullptr; }
 };
 
-// Multiplications and additions of one run, for reports.
+// Multiplications, each with its addition, of convolutions and matrix products in one run.
+[[nodiscard]] std::int64_t multiply_adds(const Graph& graph, const Op& op) noexcept;
 [[nodiscard]] std::int64_t multiply_adds(const Graph& graph) noexcept;
 
 // Number of ops that read each value, plus one for each time that it is a graph output.

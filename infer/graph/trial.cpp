@@ -254,23 +254,42 @@ float distance(const std::vector<std::vector<float>>& got, const std::vector<std
   return worst;
 }
 
+F32Choice f32_choice(const Graph& graph, const std::vector<OutputKind>& kinds, float together) {
+  F32Choice choice;
+  if (std::find(kinds.begin(), kinds.end(), OutputKind::kClassScores) == kinds.end()) return choice;
+  choice.wanted = kWantedOfClassScores;
+  choice.together = together;
+  for (const Op& op : graph.ops) {
+    if (std::holds_alternative<Conv>(op.operation))
+      choice.costs.push_back(static_cast<double>(multiply_adds(graph, op)));
+  }
+  return choice;
+}
+
 std::vector<bool> choose_f32_convolutions(const std::vector<float>& alone, const std::vector<bool>& given,
-                                          const std::function<float(const std::vector<bool>& in_f32)>& distance_of) {
+                                          const std::function<float(const std::vector<bool>& in_f32)>& distance_of,
+                                          const F32Choice& choice) {
   const std::size_t count = alone.size();
+  const auto harm = [&](std::size_t i) {
+    const double own = static_cast<double>(alone[i]);
+    return choice.costs.empty() ? own : own * own / std::max(choice.costs[i], 1.0);
+  };
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < count; ++i) {
     if (!given[i]) order.push_back(i);
   }
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return alone[a] > alone[b]; });
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return harm(a) > harm(b); });
   // What is left of independent errors, if the first n of the order are taken away.
   std::vector<double> left(order.size() + 1, 0.0);
   for (std::size_t n = order.size(); n-- > 0;) left[n] = std::hypot(left[n + 1], static_cast<double>(alone[order[n]]));
+  const auto together = static_cast<double>(choice.together);
+  const double scale = together > 0 && std::isfinite(left[0]) && left[0] > together ? together / left[0] : 1.0;
   std::size_t n = 1;
-  while (n < order.size() && left[n] > static_cast<double>(kWantedDistance)) ++n;
+  while (n < order.size() && left[n] * scale > static_cast<double>(choice.wanted)) ++n;
   for (int tries = 0; tries < kMostTries && n < order.size(); ++tries) {
     std::vector<bool> in_f32 = given;
     for (std::size_t i = 0; i < n; ++i) in_f32[order[i]] = true;
-    if (distance_of(in_f32) <= kWantedDistance) return in_f32;
+    if (distance_of(in_f32) <= choice.wanted) return in_f32;
     n += std::max<std::size_t>(1, n / 4);
   }
   return std::vector<bool>(count, true);

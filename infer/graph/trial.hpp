@@ -56,6 +56,19 @@ inline constexpr float kLeastProbability = 0.25F;
 // down to kWantedDistance. Frames of cameras were at most 1.4 times as far off as this picture: 0.02 is promised.
 inline constexpr float kToleratedDistance = 0.04F;
 inline constexpr float kWantedDistance = 0.01F;
+// Of class scores it is known what a distance means: frames 1.4 times as far off keep 0.01 of a score.
+inline constexpr float kWantedOfClassScores = kToleratedDistance / 1.4F;
+
+// What the choice of convolutions in f32 is to reach, and at which price.
+struct F32Choice {
+  float wanted = kWantedDistance;
+  // For each convolution, what it costs in f32. Those come first that do most harm for their cost; empty: most harm.
+  std::vector<double> costs;
+  // How far off the network is with what is given alone. The errors of single convolutions, added as squares, may say
+  // more; they are then taken for as much less. 0: not known.
+  float together = 0.0F;
+};
+[[nodiscard]] F32Choice f32_choice(const Graph& graph, const std::vector<OutputKind>& kinds, float together);
 
 // For each convolution, whether it is computed in f32. `alone`: how far the network is off if this convolution alone is
 // computed in half precision. `given` are in f32 anyway. `distance_of` tells how far the network is off with these in
@@ -64,6 +77,6 @@ inline constexpr float kWantedDistance = 0.01F;
 inline constexpr int kMostTries = 7;
 [[nodiscard]] std::vector<bool> choose_f32_convolutions(
     const std::vector<float>& alone, const std::vector<bool>& given,
-    const std::function<float(const std::vector<bool>& in_f32)>& distance_of);
+    const std::function<float(const std::vector<bool>& in_f32)>& distance_of, const F32Choice& choice = {});
 
 }  // namespace camd::infer

@@ -191,6 +191,23 @@ TEST(MixedPrecision, TakesMoreUntilTheNetworkComesClose) {
   EXPECT_EQ(asked, (std::vector<std::ptrdiff_t>{8, 10, 12}));
 }
 
+TEST(MixedPrecision, TakesTheCheapOnesFirstWhereItIsToldTheirCosts) {
+  int asked = 0;
+  const auto distance_of = [&](const std::vector<bool>&) {
+    ++asked;
+    return kWantedOfClassScores;
+  };
+  F32Choice choice;
+  choice.wanted = kWantedOfClassScores;
+  choice.costs = {100, 1, 1, 100};
+  // Added as squares they are off by 0.1, and by 0.06 without the two in the middle; half of that is known to come
+  // about.
+  choice.together = 0.05F;
+  EXPECT_EQ(choose_f32_convolutions({0.045F, 0.057F, 0.057F, 0.04F}, chosen(4, {}), distance_of, choice),
+            chosen(4, {0, 1, 2}));
+  EXPECT_EQ(asked, 1);
+}
+
 TEST(MixedPrecision, TakesAllConvolutionsWhereNoFewerDo) {
   int asked = 0;
   const auto distance_of = [&](const std::vector<bool>&) {
@@ -281,6 +298,14 @@ TEST(MixedPrecision, WhatStandsBesideBoxesAloneAreClassScores) {
   EXPECT_EQ(output_kinds(with_rows({4, -2, 10})), (std::vector{kValues, kProbabilities, kValues})) << "landmarks";
   EXPECT_EQ(output_kinds(with_rows({4, 4})), (std::vector{kValues, kValues}));
   EXPECT_EQ(output_kinds(with_rows({80})), (std::vector{kValues}));
+}
+
+TEST(MixedPrecision, NetworksWithClassScoresGetAChoiceByCosts) {
+  const Graph graph = with_rows({80, -4});
+  const F32Choice choice = f32_choice(graph, output_kinds(graph), 0.05F);
+  EXPECT_EQ(choice.wanted, kWantedOfClassScores);
+  EXPECT_EQ(choice.costs, (std::vector<double>{80 * 3 * 64, 4 * 3 * 64}));
+  EXPECT_EQ(f32_choice(graph, {}, 0.05F).wanted, kWantedDistance);
 }
 
 TEST(MixedPrecision, ClassScoresAreComparedAsWhatASigmoidOrASoftmaxMakesOfThem) {
