@@ -189,29 +189,45 @@ std::string beside_steps(const std::string& keys, const infer::PictureSteps& ste
   return steps.scaled ? kept + ", scale: 0.00392157" : kept;
 }
 
-// The sizes that a YOLO's outputs have: `row` of the one list of rows, `maps` of the maps beside it that masks are made
-// of. 0: there is none, or more than one.
+// The sizes that a YOLO's outputs have: `row` of the one list of rows, `count` of them, `maps` of the maps beside it
+// that masks are made of. 0: there is none, or more than one.
 struct RowSizes {
-  std::int64_t row = 0, maps = 0;
+  std::int64_t row = 0, count = 0, maps = 0;
 };
 RowSizes row_sizes(const std::vector<infer::TensorSpec>& outputs) {
   RowSizes sizes;
   if (outputs.size() > 2) return sizes;
   for (const infer::TensorSpec& output : outputs) {
-    if (output.shape.size() == 3) sizes.row = sizes.row == 0 ? std::min(output.shape[1], output.shape[2]) : -1;
+    if (output.shape.size() == 3) {
+      sizes.count = std::max(output.shape[1], output.shape[2]);
+      sizes.row = sizes.row == 0 ? std::min(output.shape[1], output.shape[2]) : -1;
+    }
     if (output.shape.size() == 4) sizes.maps = output.shape[1];
   }
   const bool fits = sizes.row > 0 && outputs.size() == (sizes.maps > 0 ? 2U : 1U);
   return fits ? sizes : RowSizes{};
 }
 
+// Whether there are three rows for each cell of the strides 8, 16 and 32, or to 64: YOLOv5's, with an objectness.
+bool are_three_a_cell(std::int64_t rows, const infer::Shape& picture) {
+  std::int64_t cells = 0;
+  for (const std::int64_t stride : {8, 16, 32, 64}) {
+    cells += ((picture[2] + stride - 1) / stride) * ((picture[3] + stride - 1) / stride);
+    if (stride >= 32 && rows == 3 * cells) return true;
+  }
+  return false;
+}
+
 // Keys of `detections` to try, those first that most speaks for. `known`: what the exporter wrote, which need not fit.
-// Where it wrote no classes, the outputs' sizes tell what stands behind the scores of YOLO's masks and poses.
-std::vector<nlohmann::json> keys_to_try(const nlohmann::json& known, const std::vector<infer::TensorSpec>& outputs) {
+// The outputs' sizes tell what stands behind the scores of YOLO's masks, and of poses where it wrote no classes.
+// `picture`: the shape of the input.
+std::vector<nlohmann::json> keys_to_try(const nlohmann::json& known, const infer::Shape& picture,
+                                        const std::vector<infer::TensorSpec>& outputs) {
   constexpr std::int64_t kBox = 4, kChosen = 6, kPointValues = 3;
   std::vector<nlohmann::json> all;
   const RowSizes sizes = row_sizes(outputs);
-  const std::int64_t classes = sizes.row - sizes.maps - kBox;
+  const std::int64_t objectness = sizes.maps > 0 && are_three_a_cell(sizes.count, picture) ? 1 : 0;
+  const std::int64_t classes = sizes.row - sizes.maps - kBox - objectness;
   const bool untold = !known.contains("classes");
   if (untold && sizes.maps > 0 && sizes.row == kChosen + sizes.maps) {
     all.push_back({{"keypoints", 0}});
@@ -219,6 +235,12 @@ std::vector<nlohmann::json> keys_to_try(const nlohmann::json& known, const std::
     nlohmann::json names = nlohmann::json::array();
     for (std::int64_t i = 0; i < classes; ++i) names.push_back(fmt::format("class{}", i));
     all.push_back({{"keypoints", 0}, {"classes", names}});
+  }
+  // YOLOv5's exporter writes the classes, but not that there are masks.
+  if (!untold && sizes.maps > 0 && !known.contains("keypoints") &&
+      classes == static_cast<std::int64_t>(known["classes"].size())) {
+    all.push_back(known);
+    all.back()["keypoints"] = 0;
   }
   all.push_back(known);
   if (!known.empty()) all.push_back(nlohmann::json::object());
@@ -303,10 +325,19 @@ Proposal propose_card(const config::Model& given) {
     const std::vector<std::string> no_cameras;
     const std::string no_card = "{}";  // the model keeps pointers to these
     const PlainModel plain(engine->input(), engine->outputs(), path, no_card, no_cameras);
-    for (const nlohmann::json& keys : keys_to_try(known, engine->outputs())) {
+    for (const nlohmann::json& keys : keys_to_try(known, engine->input().shape, engine->outputs())) {
       layouts = plugins::suggest_layouts(plain.model(), text_of(keys), &values);
       if (layouts.empty()) continue;
-      if (keys != known && !metadata.classes.empty()) {
+      if (!metadata.classes.empty() && (!keys.contains("classes") || keys["classes"] != known["classes"])) {
+        // What reads all outputs and has other classes is a network whose names are wrong. What reads a part of them
+        // fits by chance.
+        if (layouts.front().outputs.size() < engine->outputs().size()) {
+          proposal.refused = fmt::format(
+              "{}: its exporter names {} classes, which no layout finds in the model's outputs; {{{}}} ({}) would read "
+              "a part of them, with other classes: set `layout` and `classes`",
+              path, metadata.classes.size(), layouts.front().config, layouts.front().of);
+          break;
+        }
         proposal.reasons.push_back(
             fmt::format("its exporter names {} classes, which do not fit its outputs", metadata.classes.size()));
         metadata = {};
@@ -314,7 +345,7 @@ Proposal propose_card(const config::Model& given) {
       known = keys;
       break;
     }
-    if (layouts.empty()) {
+    if (layouts.empty() && proposal.refused.empty()) {
       proposal.refused = fmt::format("{}: {}", path, plugins::suggestion_text(plain.model(), layouts, &values));
     }
   } catch (const base::Error& error) {

@@ -2,10 +2,12 @@
 //   score = obj * best class   cx = (column + offset + d0) * stride   w = exp(d2) * stride
 // With `decoded: true` the four values are centre and size in network pixels already; so do YOLOv5 and its kind, with
 // three anchors per cell.
+// Behind the classes of a row may stand what is not read: YOLOv5's masks have their coefficients there.
 #include <cmath>
 #include <optional>
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 #include "plugins/detections/decoder.hpp"
 
@@ -61,7 +63,18 @@ std::unique_ptr<Decoder> make_yolox(const camd_model& model, const Options& opti
   rules.roles.push_back({Role::kObj, {1}, 1, true, 1});
   rules.fused = {Role::kBox, Role::kObj, Role::kCls};
   if (keypoints > 0) rules.fused = {Role::kBox, Role::kObj, Role::kKps, Role::kCls};
-  auto levels = bind_heads(model, options, rules);
+  // With named classes and `keypoints: 0` something else may follow, such as a mask's coefficients.
+  const bool more = options.decoded && options.keypoints == 0 && !options.classes.empty();
+  std::vector<Level> levels;
+  try {
+    levels = bind_heads(model, options, rules);
+  } catch (const std::invalid_argument&) {
+    if (!more) throw;
+    rules.roles.push_back({Role::kKps, {}, 1, true, 1});
+    rules.fused.push_back(Role::kKps);
+    levels = bind_heads(model, options, rules);
+    for (Level& level : levels) level.head(Role::kKps) = Head{};
+  }
   if (levels.size() == 1 && options.strides.empty()) {
     throw std::invalid_argument("YOLOX has several strides, these outputs have one");
   }

@@ -297,6 +297,9 @@ void drop_unlikely(std::vector<Fit>& fits, const camd_model& model, const Option
     // Three boxes of a cell in maps of each stride are not decoded.
     if (fit.form->layout == Layout::kYolox && (five || (three && fit.in_maps()))) return true;
     if ((fit.form->layout == Layout::kDetectnet) != tao) return true;
+    // It has nothing beside its map, whose shape is also that of the maps that masks are made of.
+    if (fit.form->layout == Layout::kFastestdet && static_cast<int>(fit.outputs.size()) != model.output_count)
+      return true;
     if (fit.form->name == std::string_view(kInsightface)) return !has_maps_with_background(fit);
     const bool y_first = fit.form->boxes == BoxForm::kCornersYx;
     if (fit.form->layout == Layout::kSsd && y_first != (keras && !fit.fused())) return true;

@@ -265,6 +265,56 @@ TEST_F(ProposedCard, FindsMasksBehindTheScoresByTheMapsBesideThem) {
             "input: {color: rgb, scale: 0.00392157}\n");
 }
 
+// Three rows for each cell of 64x64: a box, an objectness, the scores of `classes` and the coefficients of two masks,
+// beside the masks' maps.
+OnnxBuilder yolov5_with_masks(int classes) {
+  const std::int64_t rows = 3 * (64 + 16 + 4), values = 4 + 1 + classes + 2;
+  std::vector<float> all;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    const auto cell = static_cast<int>(i % 64);
+    all.insert(all.end(), {static_cast<float>(cell % 8 * 8 + 4), static_cast<float>(cell / 8 * 8 + 4), 10, 12});
+    for (int k = 0; k < 1 + classes; ++k) all.push_back(0.01F * static_cast<float>((i + k) % 50));
+    all.insert(all.end(), {-1.5F + 0.01F * static_cast<float>(i), 0.7F});
+  }
+  OnnxBuilder b;
+  b.input("x", {1, 3, 64, 64}).weight("0", {}, {0}).node("ReduceMean", {"x"}, {"m"}).integer("keepdims", 0);
+  b.node("Mul", {"m", "0"}, {"nothing"})
+      .weight("all", {1, rows, values}, all)
+      .node("Add", {"nothing", "all"}, {"rows"});
+  b.weight("w", {2, 3, 4, 4}, std::vector<float>(96, 0.1F)).node("Conv", {"x", "w"}, {"maps"}).ints("strides", {4, 4});
+  return b.output("rows", {}).output("maps", {});
+}
+
+TEST_F(ProposedCard, LeavesTheCoefficientsOfYolov5sMasksUnread) {
+  for (const bool named : {true, false}) {
+    const OnnxBuilder model = yolov5_with_masks(3);
+    config::Config c =
+        config(named ? with_metadata(model, {{"names", "{0: 'cat', 1: 'dog', 2: 'cow'}"}}) : model, "", "");
+    const auto proposal = Proposer().complete(c);
+    ASSERT_TRUE(proposal);
+    EXPECT_EQ(proposal->card,
+              std::string("layout: yolox\ndecoded: true\nanchors_per_cell: 3\nkeypoints: 0\nclasses: ") +
+                  (named ? R"(["cat","dog","cow"])" : R"(["class0","class1","class2"])") +
+                  "\ninput: {color: rgb, scale: 0.00392157}\n");
+  }
+}
+
+TEST_F(ProposedCard, IsNoneWhereNamedClassesFitNoLayoutAndAnotherReadsAPartOfTheOutputs) {
+  OnnxBuilder b = yolov8({64, 64, 20, 20, 1, 1, 1, 1, 1, 1});
+  b.weight("m", {2, 3, 4, 4}, std::vector<float>(96, 0.1F)).node("Conv", {"x", "m"}, {"maps"}).ints("strides", {4, 4});
+  (void)folder_.write("m.onnx", with_names(b.output("maps", {1, 2, 16, 16})).bytes());
+  config::Model model;
+  model.path = folder_.path() / "m.onnx";
+  const Proposal proposal = propose_card(model);
+  EXPECT_EQ(proposal.card, "");
+  EXPECT_EQ(
+      proposal.refused,
+      model.path.string() +
+          ": its exporter names 3 classes, which no layout finds in the model's outputs; {layout: ssd, boxes: centre, "
+          "relative: false} (YOLOv8 to 26) would read a part of "
+          "them, with other classes: set `layout` and `classes`");
+}
+
 TEST_F(ProposedCard, FindsKeyPointsBehindOneScoreWhereNothingElseFits) {
   config::Config c = config(yolov8({64, 64, 20, 20, 1, 300, 300, 1, 300, 300, 1}), "", "");
   const auto proposal = Proposer().complete(c);

@@ -122,6 +122,14 @@ TEST(LayoutSuggestions, TellTheSumOfScoresFromTheScores) {
   }
 }
 
+// As the maps that masks are made of stand beside rows whose values no layout reads.
+TEST(LayoutSuggestions, AreNoFastestdetWhereAnythingStandsBesideItsMap) {
+  FakeModel alone = model_of(64, {{"maps", {1, 32, 16, 16}, 0, 1}});
+  FakeModel beside = model_of(64, {{"rows", {1, 100, 40}, -900, 900}, {"maps", {1, 32, 16, 16}, 0, 1}});
+  EXPECT_THAT(by_values(alone), ElementsAre("layout: fastestdet"));
+  EXPECT_THAT(by_values(beside), IsEmpty());
+}
+
 // [1,k,h,w] of three strides.
 FakeModel maps(std::int64_t values, float low, float high) {
   return model_of(
