@@ -56,7 +56,9 @@ const std::vector<Sign>& signs() {
 }
 
 // MMDetection 3 and MMYOLO (data_preprocessor in their configurations), SuperGradients' YOLOX
-// (training/processing/processing.py), DAMO-YOLO as modelscope feeds it (preprocessors/image.py).
+// (training/processing/processing.py), DAMO-YOLO as modelscope feeds it (preprocessors/image.py). DETRs of Hugging Face
+// (models/*/image_processing_*.py) are fed as ImageNet's pictures are, and so are those of the authors. RT-DETR and
+// what came of it, which is fed otherwise, has none of these parts.
 const std::vector<Sign>& inputs() {
   static const std::vector<Sign> kInputs = {
       {kRtmdetInput, {".rtm_cls"}},
@@ -69,6 +71,10 @@ const std::vector<Sign>& inputs() {
       {kUnitInput, {"head_module.cls_preds"}, "head_module.cls_stems"},
       {kStretchedInput, {"head_module.cls_preds", "head_module.cls_stems"}},  // PP-YOLOE
       {kTopLeftBytes, {"_head._modules_list", "cls_preds", "obj_preds"}},
+      {kImagenetInput, {"class_labels_classifier"}},                                   // DETR, Conditional DETR
+      {kImagenetInput, {"encoder.layers.0.self_attn.sampling_offsets"}, "bbox_head"},  // Deformable DETR
+      {kImagenetInput, {"ref_anchor_head"}},                                           // DAB-DETR
+      {kImagenetInput, {"enc_out_class_embed"}},                                       // RF-DETR, LW-DETR
       {"color: rgb, scale: 1, position: top_left, pad: 0", {"gfl_cls.0.", "gfl_reg.0."}, "bbox_head"},
   };
   return kInputs;

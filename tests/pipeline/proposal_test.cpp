@@ -432,6 +432,16 @@ TEST_F(ProposedCard, FeedsPicturesAsTheProjectDoesThatCallsPartsOfItsNetworksSo)
         {"m.bbox_head.head_module.cls_preds.0.weight", "onnx::Conv_2", "color: rgb, scale: 0.00392157"},
         {"m.bbox_head.head_module.cls_preds.0.weight", "/bbox_head/head_module/cls_stems.1/conv/conv/Conv",
          "color: rgb, scale: 0.00392157, resize: stretch"},
+        {"m.class_labels_classifier.bias", "onnx::Conv_2",
+         "color: rgb, mean: [123.675, 116.28, 103.53], scale: [0.0171248, 0.0175070, 0.0174292], resize: stretch"},
+        {"m.model.encoder.layers.0.self_attn.sampling_offsets.bias", "onnx::Conv_2",
+         "color: rgb, mean: [123.675, 116.28, 103.53], scale: [0.0171248, 0.0175070, 0.0174292], resize: stretch"},
+        {"m.model.decoder.ref_anchor_head.layers.0.bias", "onnx::Conv_2",
+         "color: rgb, mean: [123.675, 116.28, 103.53], scale: [0.0171248, 0.0175070, 0.0174292], resize: stretch"},
+        {"m.model.enc_out_class_embed.0.bias", "onnx::Conv_2",
+         "color: rgb, mean: [123.675, 116.28, 103.53], scale: [0.0171248, 0.0175070, 0.0174292], resize: stretch"},
+        {"m.model.enc_score_head.bias", "m.model.decoder.layers.0.encoder_attn.sampling_offsets.bias",
+         "color: rgb, scale: 0.00392157"},
         {"onnx::Conv_1", "onnx::Conv_2", "color: rgb, scale: 0.00392157"}}) {
     OnnxBuilder model = yolov8();
     model.weight(name, {1}, {1}).weight(other, {1}, {1});
