@@ -13,7 +13,12 @@ Metadata read_metadata(const std::string& path) {
     if (entry.key().size() + entry.value().size() <= kMostBytes) metadata.entries.emplace(entry.key(), entry.value());
   }
   for (const auto& weight : file.proto.graph().initializer()) metadata.names.push_back(weight.name());
-  for (const auto& node : file.proto.graph().node()) metadata.names.push_back(node.name());
+  metadata.graph = file.proto.graph().name();
+  for (const auto& node : file.proto.graph().node()) {
+    metadata.names.push_back(node.name());
+    const bool chooses = node.op_type() == "NonMaxSuppression" && node.input_size() > 0;
+    if (chooses && metadata.boxes.empty()) metadata.boxes = node.input(0);
+  }
   metadata.steps = picture_steps(file);
   return metadata;
 }

@@ -15,6 +15,8 @@ namespace camd::infer {
 struct Metadata {
   std::map<std::string, std::string> entries;  // at most 64; those longer than 64 KiB are left out
   std::vector<std::string> names;              // of weights and nodes
+  std::string graph;                           // its name
+  std::string boxes;  // the tensor that the graph's first NonMaxSuppression chooses from; empty: it has none
   PictureSteps steps;
 };
 

@@ -1,10 +1,11 @@
-// Families of LibreYOLO (1.6, libreyolo/validation/preprocessors.py and the families' utils.py), and YOLOs of
-// Ultralytics.
+// Families of LibreYOLO (1.6, libreyolo/validation/preprocessors.py and the families' utils.py), YOLOs of Ultralytics,
+// and networks of PaddleDetection (configs/*/_base_/*_reader.yml).
 #include "pipeline/run/fed_as.hpp"
 
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <utility>
 
 namespace camd::pipeline {
 namespace {
@@ -65,6 +66,14 @@ const std::map<std::string_view, std::string_view>& families() {
   return kFamilies;
 }
 
+bool takes(const std::vector<infer::TensorSpec>& inputs, std::string_view name) {
+  return std::any_of(inputs.begin(), inputs.end(), [&](const auto& input) { return input.name == name; });
+}
+
+std::string stretched(std::string keys) {
+  return keys.find("resize") == std::string::npos ? keys + ", resize: stretch" : keys;
+}
+
 }  // namespace
 
 std::string fed_as(const std::map<std::string, std::string>& metadata) {
@@ -89,13 +98,19 @@ std::string fed_as(const std::map<std::string, std::string>& metadata) {
 }
 
 std::string fed_beside(const std::vector<infer::TensorSpec>& size_inputs, std::string usual) {
-  const auto takes = [&](std::string_view name) {
-    return std::any_of(size_inputs.begin(), size_inputs.end(), [&](const auto& input) { return input.name == name; });
-  };
-  if (takes("pixel_mask")) return std::string(kImagenetStretched);
-  const bool stretched = takes("orig_target_sizes") || takes("scale_factor");
-  if (stretched && usual.find("resize") == std::string::npos) usual += ", resize: stretch";
-  return usual;
+  if (takes(size_inputs, "pixel_mask")) return std::string(kImagenetStretched);
+  return takes(size_inputs, "orig_target_sizes") ? stretched(std::move(usual)) : usual;
+}
+
+bool is_of_paddle(const std::string& graph, const std::vector<infer::TensorSpec>& size_inputs) {
+  return graph.find("PaddlePaddle") != std::string::npos || takes(size_inputs, "scale_factor");
+}
+
+std::string fed_by_paddle(std::int64_t boxes, const infer::Shape& picture, std::string usual) {
+  std::int64_t cells = 0;
+  for (const std::int64_t stride : {8, 16, 32, 64})
+    cells += ((picture[2] + stride - 1) / stride) * ((picture[3] + stride - 1) / stride);
+  return boxes == cells ? std::string(kImagenetStretched) : stretched(std::move(usual));
 }
 
 }  // namespace camd::pipeline

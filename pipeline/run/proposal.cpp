@@ -95,11 +95,13 @@ struct Metadata {
   std::vector<int> size;  // height, width
   std::string input;      // how a picture is fed; empty: nobody says
   std::string layout;     // of the project whose network it is, where the names in it tell
+  std::string graph;      // its name
+  std::string boxes;      // the tensor that the graph chooses boxes from; empty: it chooses none
   infer::PictureSteps steps;
 };
 
 Metadata metadata_of(const std::string& path) {
-  const auto [written, names, steps] = infer::read_metadata(path);
+  const auto [written, names, graph, boxes, steps] = infer::read_metadata(path);
   const auto value = [&entries = written](const char* key) {
     const auto found = entries.find(key);
     return found == entries.end() ? std::string() : found->second;
@@ -112,6 +114,8 @@ Metadata metadata_of(const std::string& path) {
   metadata.input = fed_as(written);
   if (metadata.input.empty()) metadata.input = plugins::input_of_project(names);
   metadata.layout = plugins::layout_of_project(names);
+  metadata.graph = graph;
+  metadata.boxes = boxes;
   metadata.steps = steps;
   metadata.size = numbers_in(value("imgsz"));
   if (metadata.size.size() == 1) metadata.size.push_back(metadata.size[0]);
@@ -274,6 +278,24 @@ std::unique_ptr<infer::Engine> engine_for(config::Model& model, const nlohmann::
   return make();
 }
 
+// How many boxes there are before the graph chooses among them: those that NonMaxSuppression reads from `tensor`, or,
+// where it chooses none, those that `outputs` begin with. 0: not known.
+std::int64_t boxes_before_choice(const config::Model& model, const std::string& tensor,
+                                 const std::vector<infer::TensorSpec>& outputs, device::Device& host) {
+  const auto count = [](const infer::Shape& shape) {
+    return shape.size() == 3 && shape[0] == 1 ? std::max(shape[1], shape[2]) : std::int64_t{0};
+  };
+  if (tensor.empty()) return count(outputs.front().shape);
+  try {
+    infer::EngineOptions options = engine_options(model);
+    options.kind = infer::EngineKind::kAuto;
+    options.cut_at = {tensor};
+    return count(infer::make_engine(model.path.string(), options, host)->outputs().front().shape);
+  } catch (const base::Error&) {
+    return 0;
+  }
+}
+
 }  // namespace
 
 Proposal propose_card(const config::Model& given) {
@@ -282,6 +304,8 @@ Proposal propose_card(const config::Model& given) {
   const infer::ModelDescription description = infer::describe_model(path, model.cut_at);
   Metadata metadata = metadata_of(path);
   const std::string of_family = metadata.input;  // which holds whatever its classes are
+  const bool paddle = is_of_paddle(metadata.graph, description.size_inputs);
+  const std::string chosen_from = metadata.boxes;
   const infer::PictureSteps steps = metadata.steps;
   Proposal proposal;
   infer::Shape declared = description.inputs.front().shape;
@@ -309,6 +333,8 @@ Proposal propose_card(const config::Model& given) {
   // Objects without a size, as LibreYOLO calls what its FOMO finds.
   if (metadata.task == "point") known["layout"] = "fomo";
   if (!metadata.layout.empty()) known["layout"] = metadata.layout;
+  // As multiclass_nms writes what it has chosen. Where a picture of noise holds nothing, no value tells.
+  if (paddle) known["row"] = {"class", "score", "x0", "y0", "x1", "y1"};
   if (const auto roles = lists_by_type(description.outputs); !roles.is_null()) {
     known["outputs"] = roles;
     if (model.cut_at.empty()) model.cut_at = boxes_alone(description.outputs);
@@ -316,11 +342,15 @@ Proposal propose_card(const config::Model& given) {
   const auto host = device::make_host_device(base::system_clock());
   std::vector<plugins::LayoutSuggestion> layouts;
   bool unsupported = false;
+  infer::Shape picture;
+  std::int64_t boxes = 0;  // of PaddleDetection's networks
   try {
     const std::vector<std::string> read = model.cut_at;
     const auto engine = engine_for(model, known, *host);
     unsupported = model.cut_at != read;
     if (unsupported) known.erase("outputs");
+    picture = engine->input().shape;
+    if (paddle) boxes = boxes_before_choice(model, chosen_from, engine->outputs(), *host);
     const plugins::OutputValues values = outputs_of_noise(*host, *engine);
     const std::vector<std::string> no_cameras;
     const std::string no_card = "{}";  // the model keeps pointers to these
@@ -357,13 +387,19 @@ Proposal propose_card(const config::Model& given) {
   const plugins::LayoutSuggestion& layout = layouts.front();
   proposal.reasons.push_back(fmt::format("its outputs look like {}: {}", layout.of, layout.config));
   const bool bytes = description.inputs.front().type == infer::DataType::kU8;
-  const std::string usual = fed_beside(description.size_inputs, layout.input);
+  std::string usual = fed_beside(description.size_inputs, layout.input);
+  if (paddle) usual = fed_by_paddle(boxes, picture, usual);
   const std::string& fed = of_family.empty() ? usual : of_family;
   const std::string input = beside_steps(fed, steps, bytes);
   if (steps.scaled) proposal.reasons.emplace_back("its graph scales the picture itself");
   if (steps.reversed) proposal.reasons.emplace_back("its graph turns round the order of the picture's channels");
   proposal.reasons.push_back(fmt::format(
       "{} are fed with {}", of_family.empty() ? "such detectors" : "detectors of its exporter's family", input));
+  if (paddle && input.find("mean") == std::string::npos) {
+    proposal.reasons.emplace_back(
+        "so are PP-YOLOE+ and RT-DETR of PaddleDetection; PP-YOLOE and others of its networks, which nothing in the "
+        "file tells from these, take mean: [123.675, 116.28, 103.53], scale: [0.0171248, 0.0175070, 0.0174292]");
+  }
   proposal.card = as_lines(layout.config);
   if (known.contains("keypoints") && layout.config.find("keypoints") == std::string::npos) {
     proposal.card += fmt::format("keypoints: {}\n", known["keypoints"].get<int>());

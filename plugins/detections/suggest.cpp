@@ -6,6 +6,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <span>
 
@@ -13,6 +14,7 @@
 #include "plugins/detections/evidence.hpp"
 #include "plugins/detections/forms.hpp"
 #include "plugins/detections/projects.hpp"
+#include "plugins/detections/unread.hpp"
 #include "plugins/json_object.hpp"
 
 namespace camd::plugins {
@@ -393,40 +395,38 @@ std::unique_ptr<TensorSet> tensor_set(const camd_model& model, const Decoder& de
   return tensors;
 }
 
-// What to write for chosen boxes [N,4] beside two lists [N] whose names do not tell scores from classes, as
-// torchvision's exports have them; empty for other models.
-std::string lists_without_names(const camd_model& model) {
-  std::vector<const camd_tensor_spec*> lists;
-  const camd_tensor_spec* boxes = nullptr;
-  for (int i = 0; i < model.output_count; ++i) {
-    const camd_tensor_spec& output = model.outputs[i];
-    const bool batch = output.ndim > 1 && output.shape[0] == 1;
-    const int rank = output.ndim - (batch ? 1 : 0);
-    if (rank == 2 && output.shape[output.ndim - 1] == 4) boxes = &output;
-    if (rank == 1) lists.push_back(&output);
-  }
-  const auto rows = [](const camd_tensor_spec& output, int behind) { return output.shape[output.ndim - 1 - behind]; };
-  if (boxes == nullptr || model.output_count != 3 || lists.size() != 2) return "";
-  if (rows(*lists[0], 0) != rows(*boxes, 1) || rows(*lists[1], 0) != rows(*boxes, 1)) return "";
-  const std::string a = lists[0]->name, b = lists[1]->name;
-  return "the model's outputs look like boxes that the graph has chosen, but their names do not tell scores from "
-         "classes: set "
-         "{layout: rows, outputs: {obj: \"" +
-         a + "\", cls: \"" + b + "\"}} where \"" + a + "\" holds the scores, or the other way round";
+// Whether the outputs that are read hold no box that a graph has chosen: all is 0, as exporters fill up, or -1, as
+// camd.
+bool holds_nothing(std::span<const int> outputs, const OutputValues& values) {
+  return std::all_of(outputs.begin(), outputs.end(), [&](int i) {
+    const std::vector<float>& of_output = values[static_cast<std::size_t>(i)];
+    return std::all_of(of_output.begin(), of_output.end(), [](float value) { return value == 0.0F || value == -1.0F; });
+  });
 }
 
-// Maps of several strides with as many values a cell each: [1,k,h,w], [1,h,w,k] or, of several boxes a cell,
-// [1,a,h,w,k].
-bool are_whole_maps(const camd_model& model) {
-  constexpr std::int64_t kLeast = 6;  // box, objectness and a class
-  const auto same = [&](int ndim, int axis) {
-    const std::int64_t values =
-        model.output_count < 2 || model.outputs[0].ndim != ndim ? 0 : model.outputs[0].shape[axis];
-    return values >= kLeast && std::all_of(model.outputs, model.outputs + model.output_count, [&](const auto& output) {
-             return output.ndim == ndim && output.shape[0] == 1 && output.shape[axis] == values;
-           });
-  };
-  return same(4, 1) || same(4, 3) || same(5, 4);
+// What to write where a picture of noise leaves the outputs empty, and they would do for boxes that the graph has
+// chosen.
+std::string chosen_without_values(const camd_model& model, const OutputValues& values) {
+  std::vector<int> all(static_cast<std::size_t>(model.output_count));
+  std::iota(all.begin(), all.end(), 0);
+  if (!holds_nothing(all, values)) return "";
+  std::vector<std::string> words;
+  for (const Form& form : forms()) {
+    if (form.layout != Layout::kRows || form.name[0] != '\0' || (form.row.empty() && form.relative)) continue;
+    try {
+      const auto decoder = make_decoder(form.layout, model, with(Options{}, form));
+      const int points = form.turned() ? 0 : decoder->keypoint_count();
+      words.push_back("{" + config_text(form, ScoreForm::kProbability) +
+                      (points > 0 ? ", keypoints: " + std::to_string(points) : "") + "} (" + form.of + ")");
+    } catch (const std::exception&) {
+      continue;  // does not fit
+    }
+  }
+  if (words.empty()) return "";
+  return "the model's outputs, " + describe_outputs(model) +
+         ", hold nothing on a picture of noise, so no value tells how they are to be read: where the graph has chosen "
+         "boxes, set one of " +
+         joined(words);
 }
 
 }  // namespace
@@ -452,6 +452,10 @@ std::vector<LayoutSuggestion> fitting_layouts(const camd_model& model, const Opt
     if (values == nullptr) {
       if (!is_usual(fit, objectness, options.oriented, has_query_names(*fit.decoder, model))) continue;
     } else {
+      // Only a graph that chooses boxes may find none. Of those rows the ones that are known to be this model's count.
+      const bool nothing = holds_nothing(fit.outputs, *values);
+      if (nothing && !(fit.is_rows() && (options.row.empty() || !fit.fused() || fit.form->row == options.row)))
+        continue;
       const auto tensors = tensor_set(model, *fit.decoder, *values);
       const std::optional<ScoreForm> seen = score_form(*fit.decoder, *tensors);
       if (!seen || !has_right_scores(fit, *seen)) continue;
@@ -522,6 +526,9 @@ std::string suggestion_text(const camd_model& model, const std::vector<LayoutSug
     words.reserve(suggestions.size());
     for (const LayoutSuggestion& s : suggestions) words.push_back("{" + s.config + "} (" + s.of + ")");
     return "the model's outputs look like " + joined(words);
+  }
+  if (values != nullptr) {
+    if (std::string text = chosen_without_values(model, *values); !text.empty()) return text;
   }
   if (const Untold open = untold(model, Options{}); !open.forms.empty()) {
     return "the model's outputs, " + describe_outputs(model) +

@@ -474,6 +474,31 @@ TEST_F(ProposedCard, StretchesPicturesForModelsThatTakeTheSizeAsRtDetrAndPaddleD
   }
 }
 
+// As Paddle2ONNX writes PaddleDetection's networks: the graph chooses among boxes for the cells of `cells`, none here.
+OnnxBuilder chosen_by_paddle(std::int64_t cells) {
+  OnnxBuilder b;
+  b.proto().mutable_graph()->set_name("PaddlePaddle Graph in PIR mode");
+  b.input("x", {1, 3, 64, 64}).weight("0", {}, {0}).node("ReduceMean", {"x"}, {"m"}).integer("keepdims", 0);
+  b.node("Mul", {"m", "0"}, {"nothing"}).weight("b", {1, cells, 4}, std::vector<float>(std::size_t(cells) * 4, 1));
+  b.weight("s", {1, 2, cells}, std::vector<float>(std::size_t(cells) * 2, 0)).node("Add", {"nothing", "b"}, {"boxes"});
+  b.node("NonMaxSuppression", {"boxes", "s"}, {"indices"});
+  b.weight("r", {10, 6}, std::vector<float>(60, -1)).node("Add", {"nothing", "r"}, {"rows"});
+  return b.output("rows", {10, 6});
+}
+
+TEST_F(ProposedCard, ReadsRowsAsPaddleDetectionWritesThemWhereNoValueTells) {
+  for (const auto& [cells, input] :
+       {std::pair{64 + 16 + 4, "color: rgb, scale: 0.00392157, resize: stretch"},
+        {64 + 16 + 4 + 1,
+         "color: rgb, mean: [123.675, 116.28, 103.53], scale: [0.0171248, 0.0175070, 0.0174292], resize: stretch"}}) {
+    config::Config c = config(chosen_by_paddle(cells), "", "");
+    const auto proposal = Proposer().complete(c);
+    ASSERT_TRUE(proposal);
+    EXPECT_EQ(proposal->card,
+              std::string("layout: rows\nrow: [class, score, x0, y0, x1, y1]\ninput: {") + input + "}\n");
+  }
+}
+
 TEST_F(ProposedCard, FeedsModelsThatTakeAMaskOfPixelsAsDetrIsFed) {
   OnnxBuilder model = yolov8();
   model.input("pixel_mask", {1, 64, 64}, onnx::TensorProto::INT64);

@@ -61,5 +61,25 @@ TEST(WholeNumbers, InFrontOfScoresThatDoNotFollowTheRowsAreNoLevels) {
   EXPECT_THAT(by_values(model), IsEmpty());
 }
 
+TEST(NoNumbers, MakeNoDetectorOfRowsThatHoldNothing) {
+  FakeModel model(64, 64);
+  model.output("output0", {1, 300, 14});
+  const OutputValues values = values_of(model);
+  EXPECT_THAT(by_values(model), IsEmpty());
+  EXPECT_EQ(suggestion_text(model.model(), {}, &values),
+            "the model's outputs, output0 [1,300,14], hold nothing on a picture of noise, so no value tells how they "
+            "are to be read: where the graph has chosen boxes, set one of {layout: rows, keypoints: 4} (boxes that the "
+            "graph has chosen, as YOLOv10's and YOLO26's), {layout: rows, row: [class, score, x0, y0, x1, y1], "
+            "keypoints: 4} (boxes that PaddleDetection's graph has chosen), {layout: rows, row: [cx, cy, w, h, score, "
+            "class], relative: true, keypoints: 4} (boxes that the graph of Ultralytics' RT-DETR has chosen)");
+}
+
+TEST(NoNumbers, LeaveTheRowThatTheModelIsKnownToHave) {
+  FakeModel model(64, 64);
+  model.output("output0", {1, 300, 6});
+  EXPECT_THAT(by_values(model, R"({"row":["class","score","x0","y0","x1","y1"]})"),
+              ElementsAre("layout: rows, row: [class, score, x0, y0, x1, y1]"));
+}
+
 }  // namespace CAMD_TEST_FILE
 }  // namespace camd::plugins::testing

@@ -1,0 +1,31 @@
+// How networks of PaddleDetection are fed.
+#include "pipeline/run/fed_as.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace camd::pipeline {
+namespace CAMD_TEST_FILE {
+
+TEST(PaddleDetection, IsToldByTheNameOfTheGraphOrByTheFactorsThatItTakes) {
+  const std::vector<infer::TensorSpec> factors = {{"scale_factor", {1, 2}, infer::DataType::kF32}};
+  EXPECT_TRUE(is_of_paddle("PaddlePaddle Graph in PIR mode", {}));
+  EXPECT_TRUE(is_of_paddle("Model from PaddlePaddle.", {}));
+  EXPECT_TRUE(is_of_paddle("main_graph", factors));
+  EXPECT_FALSE(is_of_paddle("main_graph", {{"orig_target_sizes", {1, 2}, infer::DataType::kI64}}));
+}
+
+TEST(PaddleDetection, FeedsPicodetAsImagenetWhichAloneHasABoxForEachCellOfFourStrides) {
+  const infer::Shape picture = {1, 3, 320, 320};
+  EXPECT_EQ(fed_by_paddle(2125, picture, "color: rgb, scale: 0.00392157"),
+            "color: rgb, mean: [123.675, 116.28, 103.53], scale: [0.0171248, 0.0175070, 0.0174292], resize: stretch");
+  EXPECT_EQ(fed_by_paddle(2100, picture, "color: rgb, scale: 0.00392157"),
+            "color: rgb, scale: 0.00392157, resize: stretch");
+  EXPECT_EQ(fed_by_paddle(0, picture, "color: rgb, scale: 1, resize: stretch"),
+            "color: rgb, scale: 1, resize: stretch");
+}
+
+}  // namespace CAMD_TEST_FILE
+}  // namespace camd::pipeline
