@@ -113,6 +113,8 @@ std::string_view input_by_names(std::span<const std::string> names) { return tol
 
 bool puts_y_first(const camd_model& model) { return has_output(model, "yolonms_layer"); }
 
+bool are_raw_detections(const camd_model& model) { return has_output(model, "raw_detection_boxes"); }
+
 bool counts_boxes(const camd_model& model) { return has_output(model, "num_det"); }
 
 bool is_of_tao(const camd_model& model) { return has_output(model, "output_cov") && has_output(model, "output_bbox"); }

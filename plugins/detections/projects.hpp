@@ -22,6 +22,9 @@ namespace camd::plugins {
 // By the names of outputs:
 // - Keras' YOLOv3, as ONNX' collection has it (`yolov3-10.onnx`, `tiny-yolov3-11.onnx`): values do not tell x from y.
 [[nodiscard]] bool puts_y_first(const camd_model& model);
+// - Boxes and scores in front of the choice in TensorFlow's Object Detection, where y stands first as well:
+//   "raw_detection_boxes".
+[[nodiscard]] bool are_raw_detections(const camd_model& model);
 // - How many boxes a graph has chosen stands beside them: `num_dets` or `num_detections`.
 [[nodiscard]] bool counts_boxes(const camd_model& model);
 // - DetectNet_v2's maps by NVIDIA's TAO: "output_cov/Sigmoid" and "output_bbox/BiasAdd".

@@ -271,7 +271,7 @@ void drop_unlikely(std::vector<Fit>& fits, const camd_model& model, const Option
   });
   const bool nine_anchors = std::any_of(fits.begin(), fits.end(), has_nine_anchors);
   const bool plus = std::any_of(fits.begin(), fits.end(), is_nanodet_plus);
-  const bool keras = puts_y_first(model);
+  const bool keras = puts_y_first(model), tensorflow = are_raw_detections(model);
   // Its shapes are those of many maps.
   const bool tao = is_of_tao(model);
   const bool mmyolo = whose(model, given) == kMmyoloHeads;
@@ -304,7 +304,8 @@ void drop_unlikely(std::vector<Fit>& fits, const camd_model& model, const Option
       return true;
     if (fit.form->name == std::string_view(kInsightface)) return !has_maps_with_background(fit);
     const bool y_first = fit.form->boxes == BoxForm::kCornersYx;
-    if (fit.form->layout == Layout::kSsd && y_first != (keras && !fit.fused())) return true;
+    if (fit.form->layout == Layout::kSsd && y_first != ((keras || tensorflow) && !fit.fused())) return true;
+    if (fit.form->layout == Layout::kSsd && y_first && fit.form->relative.value_or(true) != tensorflow) return true;
     // MMDetection's choice is in two tensors, and no other is.
     if (fit.is_rows() && given.oriented && !fit.form->turned()) return true;
     if (fit.is_rows() && given.keypoints && fit.form->turned()) return true;

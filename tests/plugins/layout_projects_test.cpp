@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "layout_advice.hpp"
@@ -120,6 +121,20 @@ TEST(LayoutSuggestions, TellTheSumOfScoresFromTheScores) {
     EXPECT_THAT(by_shape(model), ElementsAre("layout: nanodet"));
     EXPECT_THAT(by_values(model), ElementsAre("layout: nanodet"));
   }
+}
+
+TEST(LayoutSuggestions, PutYFirstInTensorflowsBoxesAmongWhichNothingWasChosen) {
+  FakeModel model(64, 64);
+  FakeTensor& boxes = model.output("raw_detection_boxes", {1, 100, 4});
+  FakeTensor& scores = model.output("raw_detection_scores", {1, 100, 3});
+  Random random;
+  for (std::int64_t i = 0; i < 100; ++i) {
+    const float y = random.from(0, 0.5F), x = random.from(0, 0.5F);
+    for (const auto& [k, value] : {std::pair{0, y}, {1, x}, {2, y + 0.2F}, {3, x + 0.3F}}) at(boxes, i, k) = value;
+    for (std::int64_t k = 0; k < 3; ++k) at(scores, i, k) = random.from(0, 0.3F);
+  }
+  EXPECT_THAT(by_shape(model), ElementsAre("layout: ssd, boxes: corners_yx"));
+  EXPECT_THAT(by_values(model), ElementsAre("layout: ssd, boxes: corners_yx, background: false"));
 }
 
 // As the maps that masks are made of stand beside rows whose values no layout reads.
