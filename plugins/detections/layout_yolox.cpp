@@ -2,7 +2,9 @@
 //   score = obj * best class   cx = (column + offset + d0) * stride   w = exp(d2) * stride
 // With `decoded: true` the four values are centre and size in network pixels already; so do YOLOv5 and its kind, with
 // three anchors per cell.
-// Behind the classes of a row may stand what is not read: YOLOv5's masks have their coefficients there.
+// Keypoints stand in front of the classes with two values each (YOLOv5-face), or behind them with three (YOLOv7's
+// poses). Behind the classes may also stand what is not read: YOLOv5's masks have their coefficients there.
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <stdexcept>
@@ -14,12 +16,19 @@
 namespace camd::plugins {
 namespace {
 
+constexpr int kMostFacePoints = 5;
+
 class Yolox final : public Decoder {
  public:
   Yolox(std::vector<Level> levels, Scores scores, const Options& options)
       : Decoder(std::move(levels), std::move(scores)),
         decoded_(options.decoded),
-        offset_(options.anchor_offset.value_or(0.0F)) {}
+        offset_(options.anchor_offset.value_or(0.0F)) {
+    const Head& kps = levels_.front().head(Role::kKps);
+    if (!kps.bound()) return;
+    keypoint_count_ = options.keypoints.value_or(0);
+    point_values_ = kps.channels / std::max(keypoint_count_, 1);
+  }
 
   [[nodiscard]] std::optional<First> looks_first() const override { return objectness_first(); }
   void scan(const TensorSet& tensors, Candidates& candidates) override { scan_objects(tensors, false, candidates); }
@@ -37,7 +46,7 @@ class Yolox final : public Decoder {
 
   void keypoints(const TensorSet& tensors, const Candidate& c, Point* points) const override {
     const Values l = values(tensors, Role::kKps, c);
-    for (int k = 0; k < keypoint_count(); ++k) points[k] = {l[2 * k], l[2 * k + 1]};
+    for (int k = 0; k < keypoint_count(); ++k) points[k] = {l[point_values_ * k], l[point_values_ * k + 1]};
   }
 
  private:
@@ -62,17 +71,33 @@ std::unique_ptr<Decoder> make_yolox(const camd_model& model, const Options& opti
   HeadRules rules = usual_rules(without_background, {per_cell});
   rules.roles.push_back({Role::kObj, {1}, 1, true, 1});
   rules.fused = {Role::kBox, Role::kObj, Role::kCls};
-  if (keypoints > 0) rules.fused = {Role::kBox, Role::kObj, Role::kKps, Role::kCls};
-  // With named classes and `keypoints: 0` something else may follow, such as a mask's coefficients.
-  const bool more = options.decoded && options.keypoints == 0 && !options.classes.empty();
-  std::vector<Level> levels;
-  try {
-    levels = bind_heads(model, options, rules);
-  } catch (const std::invalid_argument&) {
-    if (!more) throw;
-    rules.roles.push_back({Role::kKps, {}, 1, true, 1});
-    rules.fused.push_back(Role::kKps);
-    levels = bind_heads(model, options, rules);
+  HeadRules behind = rules;
+  behind.fused.push_back(Role::kKps);
+  bool may_follow = false, likelier = false;
+  if (keypoints > 0) {
+    rules.fused = {Role::kBox, Role::kObj, Role::kKps, Role::kCls};
+    // Without names, what has more points than a face is a person's, the only class.
+    may_follow = options.decoded && !options.classes.empty();
+    likelier = options.decoded && options.classes.empty() && keypoints > kMostFacePoints;
+    for (RoleRule& rule : behind.roles) {
+      if (rule.role == Role::kKps) rule.channels = {3 * keypoints};
+      if (rule.role == Role::kCls && options.classes.empty()) rule.channels = {1};
+    }
+  } else if (options.decoded && options.keypoints == 0 && !options.classes.empty()) {
+    may_follow = true;
+    behind.roles.push_back({Role::kKps, {}, 1, true, 1});
+  }
+  const auto first_that_fits = [&](const HeadRules& one, const HeadRules& other) {
+    try {
+      return bind_heads(model, options, one);
+    } catch (const std::invalid_argument&) {
+      return bind_heads(model, options, other);
+    }
+  };
+  auto levels = likelier     ? first_that_fits(behind, rules)
+                : may_follow ? first_that_fits(rules, behind)
+                             : bind_heads(model, options, rules);
+  if (keypoints == 0) {
     for (Level& level : levels) level.head(Role::kKps) = Head{};
   }
   if (levels.size() == 1 && options.strides.empty()) {

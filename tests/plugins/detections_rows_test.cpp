@@ -338,6 +338,33 @@ TEST_F(Detections, ReadsKeypointsBeforeTheClassesOfYolov5Face) {
   EXPECT_FLOAT_EQ(found[0].keypoints[2][0], 20);
 }
 
+// Box, objectness, classes, and three values for each point.
+TEST_F(Detections, ReadsKeypointsBehindTheClassesOfYolov7sPoses) {
+  FakeModel model(64, 64);
+  FakeTensor& t = model.output("output", {1, 252 + 3, 4 + 1 + 2 + 9});
+  set_row(t, 5, {16, 16, 8, 8, 0.9F, 0.1F, 1.0F, 12, 13, 0.9F, 14, 15, 0.9F, 18, 19, 0.2F});
+  ASSERT_TRUE(start(model, R"({"layout":"yolov7","keypoints":3,"classes":["one","two"]})")) << error_;
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_STREQ(found[0].class_name, "two");
+  ASSERT_EQ(found[0].keypoint_count, 3);
+  EXPECT_FLOAT_EQ(found[0].keypoints[1][0], 14);
+  EXPECT_FLOAT_EQ(found[0].keypoints[2][1], 19);
+}
+
+// Box, objectness, classes, and the coefficients of a mask.
+TEST_F(Detections, LeavesWhatStandsBehindTheClassesOfYolov5Unread) {
+  FakeModel model(64, 64);
+  FakeTensor& t = model.output("output", {1, 252, 4 + 1 + 2 + 3});
+  set_row(t, 5, {16, 16, 8, 8, 0.9F, 0.1F, 1.0F, 9, 9, 9});
+  ASSERT_TRUE(start(model, R"({"layout":"yolov5","keypoints":0,"classes":["one","two"]})")) << error_;
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_STREQ(found[0].class_name, "two");
+  EXPECT_FLOAT_EQ(found[0].score, 0.9F);
+  EXPECT_EQ(found[0].keypoint_count, 0);
+}
+
 TEST_F(Detections, TakesTheLastClassOfDetrForTheBackground) {
   FakeModel model(64, 64);
   FakeTensor& logits = model.output("logits", {1, 2, 3});

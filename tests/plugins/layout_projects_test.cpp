@@ -145,6 +145,25 @@ TEST(LayoutSuggestions, AreNoFastestdetWhereAnythingStandsBesideItsMap) {
   EXPECT_THAT(by_values(beside), IsEmpty());
 }
 
+// Three rows for each cell of four strides: a box, an objectness, one score, and three values for each of 17 points.
+TEST(LayoutSuggestions, NameYolov7sPosesByTheirWidthAndTheirValues) {
+  FakeModel model(128, 128);
+  FakeTensor& rows = model.output("output", {1, 1020, 57});
+  Random random;
+  std::int64_t row = 0;
+  for (const int stride : {8, 16, 32, 64}) {
+    for (int i = 0, columns = 128 / stride; i < 3 * columns * columns; ++i, ++row) {
+      at(rows, row, 0) = (static_cast<float>(i % columns) + 0.5F) * static_cast<float>(stride);
+      at(rows, row, 1) = (static_cast<float>(i / columns % columns) + 0.5F) * static_cast<float>(stride);
+      at(rows, row, 2) = at(rows, row, 3) = 12;
+      at(rows, row, 4) = random.from(0, 0.2F);
+      at(rows, row, 5) = random.from(0, 0.9F);
+      for (std::int64_t k = 6; k < 57; ++k) at(rows, row, k) = k % 3 == 2 ? random.from(0, 1) : random.from(-9, 70);
+    }
+  }
+  EXPECT_THAT(by_values(model), ElementsAre("layout: yolox, decoded: true, anchors_per_cell: 3, keypoints: 17"));
+}
+
 // [1,k,h,w] of three strides.
 FakeModel maps(std::int64_t values, float low, float high) {
   return model_of(
