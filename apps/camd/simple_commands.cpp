@@ -35,7 +35,8 @@ config::Reading read_shard(const std::string& path, const std::vector<std::strin
 int check_command(const std::string& config, const std::vector<std::string>& overrides, const config::Shard& shard) {
   base::set_log_level("error");  // what the rooms log while they are looked at is in the findings
   config::Reading reading = read_shard(config, overrides, shard);
-  const std::optional<pipeline::Proposal> decided = pipeline::Proposer().complete(reading.config);
+  pipeline::Proposer proposer;
+  const std::optional<pipeline::Proposal> decided = proposer.complete(reading.config);
   pipeline::Mistakes mistakes(reading.config.file.file);
   const std::vector<pipeline::LoadedPlugin> loaded = pipeline::check_config(reading, {}, mistakes);
   std::vector<pipeline::Finding> findings;
@@ -50,7 +51,9 @@ int check_command(const std::string& config, const std::vector<std::string>& ove
     const bool of_limits = finding.name == "memory";
     const char* const key = of_plugin ? "postprocess" : of_limits ? "cameras" : "model.path";
     mistakes.add(of_limits ? base::ErrorKind::kConfig : base::ErrorKind::kModel,
-                 {reading.config.place_of(key), key, finding.detail});
+                 {reading.config.place_of(key), key,
+                  // The plug-in knows shapes alone, and what it names may be what the values speak against.
+                  of_plugin && !proposer.refused().empty() ? proposer.refused() : finding.detail});
   }
   mistakes.raise();
   std::string of_shard;

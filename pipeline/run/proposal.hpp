@@ -31,6 +31,8 @@ class Proposer {
   // Keys that the user has written stay as they are. Returns what was decided; nothing where there is no card. A size
   // that the model leaves open is decided all the same, so that what is said of the model is not that. [setup]
   std::optional<Proposal> complete(config::Config& config);
+  // Why there was no card at the last complete(), as Proposal::refused; empty where none was asked for. [setup]
+  [[nodiscard]] std::string refused() const { return proposal_ ? proposal_->refused : ""; }
 
  private:
   config::Model model_;  // as it was given

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "tests/daemon/run_camd.hpp"
 #include "tests/infer/onnx_builder.hpp"
@@ -54,6 +55,18 @@ TEST_F(CardOfAModel, IsDecidedWithoutAConfigurationWhenTheModelStandsInItsPlace)
             "--set model.engine: expected one of auto, cuda, cpu, opencv, found none\n");
   const Finished ran = run_camd({"run", odd, "--set", "device=host", "--frames", "2", "--metrics", "off"});
   EXPECT_EQ(ran.code, 0) << ran.err;
+}
+
+TEST_F(CardOfAModel, IsRefusedByCheckForTheReasonThatConfigGives) {
+  infer::test::OnnxBuilder b;
+  b.input("x", {1, 3, 64, 64}).weight("0", {}, {0}).node("ReduceMean", {"x"}, {"m"}).integer("keepdims", 0);
+  b.weight("rows", {1, 300, 14}, std::vector<float>(std::size_t{300} * 14, 0)).node("Mul", {"m", "0"}, {"none"});
+  (void)folder_.write("m.onnx", b.node("Add", {"none", "rows"}, {"y"}).output("y", {1, 300, 14}).bytes());
+  const Finished printed = run_camd({"config", "--for", model_});
+  EXPECT_THAT(printed.err, HasSubstr("hold nothing on a picture of noise"));
+  const Finished checked = check();
+  EXPECT_NE(checked.code, 0);
+  EXPECT_THAT(checked.err, HasSubstr(printed.err));
 }
 
 // The picture that decides it is tried on the host, whatever the device is.

@@ -546,9 +546,11 @@ TEST_F(ProposedCard, IsNoneWhereNoLayoutReadsTheOutputs) {
   OnnxBuilder b;
   b.input("x", {1, 3, 8, 8}).node("Relu", {"x"}, {"y"}).output("y", {});
   config::Config c = config(b, "", "");
-  EXPECT_FALSE(Proposer().complete(c));
+  Proposer proposer;
+  EXPECT_FALSE(proposer.complete(c));
   const Proposal proposal = propose_card(c.model);
   EXPECT_EQ(proposal.card, "");
+  EXPECT_EQ(proposer.refused(), proposal.refused);
   EXPECT_THAT(proposal.refused, ::testing::MatchesRegex(".*/m.onnx: the model's outputs, y .1,3,8,8., look like no "
                                                         "layout that camd knows .*"));
 }
