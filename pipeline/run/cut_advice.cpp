@@ -51,8 +51,10 @@ std::vector<Subset> subsets_of(const std::vector<infer::TensorSpec>& tensors) {
   return some;
 }
 
-bool needs_logits(const plugins::LayoutSuggestion& suggestion) {
-  return suggestion.config.find("scores: logits") != std::string::npos;
+// Numbers from the middle of a network would do for logits, and any map for FastestDet, all of whose graph camd runs.
+bool fits_by_chance(const plugins::LayoutSuggestion& suggestion) {
+  return suggestion.config.find("scores: logits") != std::string::npos ||
+         suggestion.config.starts_with("layout: fastestdet");
 }
 
 std::string config_of_detections(const config::Config& config) {
@@ -110,8 +112,7 @@ std::optional<Cut> search(const config::Model& model, const std::string& detecti
       const auto engine = infer::make_engine(path, options, *host);
       const auto values = outputs_of_noise(*host, *engine);
       auto reading = layouts_of(model, detections, engine->input(), engine->outputs(), &values);
-      // Numbers from the middle of a network would do for logits.
-      reading.erase(std::remove_if(reading.begin(), reading.end(), needs_logits), reading.end());
+      reading.erase(std::remove_if(reading.begin(), reading.end(), fits_by_chance), reading.end());
       if (!reading.empty()) return Cut{names, reading.front().config};
     } catch (const base::Error&) {
       continue;  // that part cannot be run either

@@ -341,6 +341,19 @@ TEST_F(ProposedCard, LeavesOutWhatNoEngineRunsBehindBoxesAndScores) {
               Contains("camd has not all its operators: what lies behind boxes and scores is left out"));
 }
 
+TEST_F(ProposedCard, IsNoneWhereWhatNoEngineRunsReadsAMapWhichWouldDoForFastestdet) {
+  OnnxBuilder b;
+  b.input("x", {1, 3, 64, 64}).weight("w", {8, 3, 16, 16}, std::vector<float>(std::size_t{8} * 768, 0.001F));
+  b.node("Conv", {"x", "w"}, {"c"}).ints("strides", {16, 16}).node("Sigmoid", {"c"}, {"map"});
+  b.node("ChooseBest", {"map"}, {"y"}, "choose").output("y", {});
+  (void)folder_.write("m.onnx", b.bytes());
+  config::Model model;
+  model.path = folder_.path() / "m.onnx";
+  const Proposal proposal = propose_card(model);
+  EXPECT_EQ(proposal.card, "");
+  EXPECT_THAT(proposal.refused, HasSubstr("ChooseBest (node 'choose')"));
+}
+
 // As Qualcomm's AI Hub exports YOLOs: each box with its best class, and nothing chosen.
 TEST_F(ProposedCard, ChoosesAmongBoxesOfWhichTheGraphGivesTheBestClass) {
   constexpr int kBoxes = 1100;
