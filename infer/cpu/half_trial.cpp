@@ -87,8 +87,8 @@ std::shared_ptr<const Program> make_half_program(const Graph& graph, const Input
     const float harm = distance_of(others);
     for (const std::size_t i : members) alone[i] = harm;
   }
-  const std::vector<bool> in_f32 = choose_f32_convolutions(
-      alone, given, distance_of, f32_choice(measured.graph, kinds, off));
+  const std::vector<bool> in_f32 =
+      choose_f32_convolutions(alone, given, distance_of, f32_choice(measured.graph, kinds, off));
   const auto left = std::count_if(able.begin(), able.end(), [&](std::size_t i) { return in_f32[i]; });
   base::log().info(
       "engine cpu: {}: {} alone would be off by {:.2g} of an output's largest value, so {} of {} dense convolutions "

@@ -46,8 +46,8 @@ enum class OutputKind : std::uint8_t {
 // if it reached 1, or what its output reaches where that is less: f16 is not asked for more of scores than of others.
 // Probabilities count as if they reached kLeastProbability, however empty the picture: kToleratedDistance is then 0.01
 // of a score. Class scores are compared as the probabilities that are made of them, in both ways, and the worst
-// hundredth of their rows is left out: a query between two places goes to either of them by what is rounded last, in f32
-// as well. All outputs are values where `kinds` is empty.
+// hundredth of their rows is left out: a query between two places goes to either of them by what is rounded last, in
+// f32 as well. All outputs are values where `kinds` is empty.
 inline constexpr float kLeastProbability = 0.25F;
 [[nodiscard]] float distance(const std::vector<std::vector<float>>& got, const std::vector<std::vector<float>>& want,
                              const std::vector<Shape>& shapes, const std::vector<OutputKind>& kinds = {});

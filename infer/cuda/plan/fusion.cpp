@@ -2,11 +2,11 @@
 #include "infer/cuda/plan/fusion.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <optional>
 
 #include "infer/cuda/kernels/activation.hpp"
 #include "infer/cuda/kernels/tiles.hpp"
+#include "infer/cuda/plan/attentions.hpp"
 #include "infer/cuda/plan/deformables.hpp"
 #include "infer/cuda/plan/elementwise.hpp"
 #include "infer/cuda/plan/flattened_heads.hpp"
@@ -45,7 +45,8 @@ class Finder {
     part_residuals(graph_);
     index();
     fusion_.f32_ops = f32_ops(graph_, options_.f32_convolutions);
-    find_attentions();  // before sums: the sum with positions is no step of its own
+    find_attentions(graph_, options_.shared_bytes, fusion_);  // before sums: one with positions is no step of its own
+    index();
     find_enlarged_residuals();
     find_sums();
     find_expectations();
@@ -171,169 +172,6 @@ class Finder {
       all.ops = ops;
       for (const int i : ops) all.radius.push_back(found.at(i).radius);
     }
-  }
-
-  // What makes the value, where nothing else reads it and the operator does no more than its kind says.
-  [[nodiscard]] int only_for(ValueId id) const {
-    const int make = maker(id);
-    if (make < 0 || uses(id) != 1 || is_output(id) || in_f32(make)) return -1;
-    return op(make).activation.function == Function::kNone ? make : -1;
-  }
-  [[nodiscard]] bool plain_product(int i) const {
-    const Op& o = op(i);
-    return std::holds_alternative<MatMul>(o.operation) && (o.inputs.size() < 3 || o.inputs[2] == kNoValue) &&
-           o.activation.function == Function::kNone && !in_f32(i);
-  }
-  [[nodiscard]] std::optional<float> number(ValueId id) const {
-    if (!graph_.is_constant(id) || element_count(graph_.shape(id)) != 1) return {};
-    const Constant& c = *graph_.value(id).constant;
-    if (c.type != DataType::kF32) return {};
-    return c.f32[0];
-  }
-
-  void find_attentions() {
-    for (int i = 0; i < static_cast<int>(graph_.ops.size()); ++i) {
-      if (!plain_product(i)) continue;
-      for (const bool v_first : {false, true}) {
-        std::vector<int> between;  // the operators from the probabilities back to the scores
-        std::optional<Attention> found = attention_before(i, v_first, between);
-        if (!found) continue;
-        for (const int side : {0, 1}) take_factor(*found, side, between);
-        if (v_first) take_positions(*found, i, between);
-        fusion_.attention_of[i] = *found;
-        fusion_.absorbed.insert(between.begin(), between.end());
-        break;
-      }
-    }
-  }
-  // A factor in front of the scores' product is a factor of the scores.
-  void take_factor(Attention& found, int side, std::vector<int>& between) {
-    int reader = found.scores, input = side;
-    int at = only_for(op(reader).inputs[static_cast<std::size_t>(input)]);
-    if (at >= 0 && std::holds_alternative<Transpose>(op(at).operation)) {
-      reader = at;
-      input = 0;
-      at = only_for(op(at).inputs[0]);
-    }
-    const auto* binary = at < 0 ? nullptr : std::get_if<Binary>(&op(at).operation);
-    if (binary == nullptr || graph_.shape(op(at).inputs[0]) != graph_.shape(op(at).output)) return;
-    const std::optional<float> factor = number(op(at).inputs[1]);
-    if (!factor || (binary->kind != Binary::Kind::kMul && binary->kind != Binary::Kind::kDiv)) return;
-    found.scale = binary->kind == Binary::Kind::kMul ? found.scale * *factor : found.scale / *factor;
-    op(reader).inputs[static_cast<std::size_t>(input)] = op(at).inputs[0];
-    between.push_back(at);
-    index();
-  }
-  // The product as a picture, plus a convolution of v as the same picture: the sum becomes what the product's Reshape
-  // makes, and the convolution is left to the attention.
-  void take_positions(Attention& found, int product, std::vector<int>& between) {
-    const ValueId v = op(product).inputs[0];
-    const Shape& out = graph_.shape(op(product).output);
-    const int picture = only_reader(op(product).output);
-    if (picture < 0 || !is_plain_reshape(picture) || out.size() != 4 || out[0] != 1) return;
-    const Shape shape = graph_.shape(op(picture).output);
-    if (shape.size() != 4 || shape[0] != 1 || shape[1] != out[1] * out[2] || shape[2] * shape[3] != out[3]) return;
-    const int reader = only_reader(op(picture).output);
-    if (reader < 0) return;
-    const bool sums = is_sum(reader);
-    const auto& terms = op(reader).inputs;
-    const int positions = sums ? only_for(terms[0] == op(picture).output ? terms[1] : terms[0]) : reader;
-    if (positions < 0 || !convolves_around(positions, v, shape)) return;
-    if (!sums && residual(positions) != op(picture).output) return;
-    if (sums && residual(positions) != kNoValue) return;
-    found.positions = positions;
-    between.push_back(positions);
-    between.push_back(maker(op(positions).inputs[0]));
-    if (sums) between.push_back(reader);
-    // Nobody reads what these would make.
-    graph_.values.push_back(Value{"positions", shape, nullptr});
-    const auto unread = static_cast<ValueId>(graph_.values.size()) - 1;
-    op(picture).output = std::exchange(op(reader).output, unread);
-    if (sums) op(reader).inputs = {op(positions).output, op(positions).output};
-    op(positions).inputs.resize(3);
-    index();
-  }
-  [[nodiscard]] int only_reader(ValueId id) const {
-    return uses(id) == 1 && !is_output(id) ? readers_[static_cast<std::size_t>(id)].front() : -1;
-  }
-  [[nodiscard]] bool is_plain_reshape(int i) const {
-    return std::holds_alternative<Reshape>(op(i).operation) && op(i).activation.function == Function::kNone;
-  }
-  [[nodiscard]] bool is_sum(int i) const {
-    const auto* binary = std::get_if<Binary>(&op(i).operation);
-    return binary != nullptr && binary->kind == Binary::Kind::kAdd && !in_f32(i) &&
-           op(i).activation.function == Function::kNone && op(i).inputs[0] != op(i).inputs[1];
-  }
-  // A depthwise convolution of v as a picture of this shape, as AttentionPositions says.
-  [[nodiscard]] bool convolves_around(int i, ValueId v, const Shape& shape) const {
-    const Conv* c = conv(i);
-    if (c == nullptr || in_f32(i) || op(i).activation.function != Function::kNone) return false;
-    const bool fits = c->groups == shape[1] && c->kernel == Pair2{3, 3} && c->stride == Pair2{1, 1} &&
-                      c->dilation == Pair2{1, 1} && c->pads == Pads{1, 1, 1, 1};
-    if (!fits || graph_.shape(op(i).output) != shape || graph_.shape(op(i).inputs[0]) != shape) return false;
-    const int make = only_for(op(i).inputs[0]);
-    return make >= 0 && is_plain_reshape(make) && op(make).inputs[0] == v;
-  }
-  [[nodiscard]] std::optional<Attention> attention_before(int product, bool v_first, std::vector<int>& between) const {
-    Attention found;
-    found.v_first = v_first;
-    int at = only_for(op(product).inputs[v_first ? 1 : 0]);
-    if (at < 0) return {};
-    const auto rank = graph_.shape(op(at).output).size();
-    if (rank < 2) return {};
-    if (v_first) {
-      const auto* transpose = std::get_if<Transpose>(&op(at).operation);
-      if (transpose == nullptr) return {};
-      std::vector<int> swapped(rank);
-      std::iota(swapped.begin(), swapped.end(), 0);
-      std::swap(swapped[rank - 2], swapped[rank - 1]);
-      if (transpose->permutation != swapped) return {};
-      between.push_back(at);
-      at = only_for(op(at).inputs[0]);
-    }
-    const auto* softmax = at < 0 ? nullptr : std::get_if<Softmax>(&op(at).operation);
-    if (softmax == nullptr || softmax->log || softmax->axis != static_cast<int>(rank) - 1) return {};
-    between.push_back(at);
-    at = only_for(op(at).inputs[0]);
-    // Behind the product a scale, behind that a bias; either may be missing.
-    bool scaled = false;
-    for (; at >= 0 && !std::holds_alternative<MatMul>(op(at).operation); at = only_for(op(at).inputs[0])) {
-      const auto* binary = std::get_if<Binary>(&op(at).operation);
-      if (binary == nullptr || scaled || graph_.shape(op(at).inputs[0]) != graph_.shape(op(at).output)) return {};
-      const ValueId other = op(at).inputs[1];
-      const std::optional<float> factor = number(other);
-      if (binary->kind == Binary::Kind::kMul && factor) {
-        found.scale = *factor;
-        scaled = true;
-      } else if (binary->kind == Binary::Kind::kDiv && factor) {
-        found.scale = 1.0F / *factor;
-        scaled = true;
-      } else if (binary->kind == Binary::Kind::kAdd && found.bias == kNoValue) {
-        found.bias = other;
-      } else {
-        return {};
-      }
-      between.push_back(at);
-    }
-    if (at < 0 || !plain_product(at)) return {};
-    between.push_back(at);
-    found.scores = at;
-    return fits(product, found) ? std::optional(found) : std::nullopt;
-  }
-  [[nodiscard]] bool fits(int product, const Attention& found) const {
-    const Shape& out = graph_.shape(op(product).output);
-    const Shape& scores = graph_.shape(op(found.scores).output);
-    const std::size_t rank = scores.size();
-    if (out.size() != rank || rank > kMaxRank || !std::equal(out.begin(), out.end() - 2, scores.begin())) return false;
-    const std::int64_t depth = graph_.shape(op(found.scores).inputs[0]).back();
-    const std::int64_t width = out[rank - (found.v_first ? 2 : 1)];
-    std::int64_t batch = 1;
-    for (std::size_t d = 0; d + 2 < rank; ++d) batch *= scores[d];
-    constexpr std::int64_t kMostRows = 1 << 20, kMostBatch = 65535;  // of a grid
-    if (depth < 1 || depth > kMostAttentionDepth || width < 1 || width > kMostAttentionDepth) return false;
-    if (batch > kMostBatch || scores[rank - 2] > kMostRows || scores[rank - 1] > kMostRows) return false;
-    return attention_shape(static_cast<int>(depth), static_cast<int>(width), static_cast<int>(scores.back())).bytes() <=
-           options_.shared_bytes;
   }
 
   [[nodiscard]] bool in_f32(int i) const {
