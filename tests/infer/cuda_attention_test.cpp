@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <utility>
 
 #include "infer/cuda/plan/plan.hpp"
@@ -59,11 +58,9 @@ ValueId scaled(GraphBuilder& g, ValueId x, float factor) {
   return g.op(Binary{Binary::Kind::kMul}, {x, number}, g.shape(x));
 }
 
-// As YOLO11 writes it: q, k and v are channels of a picture, and the result is one again. `beside`: what is added to
-// that picture is made of v as a picture and of the result.
+// As YOLO11 writes it: q, k and v are channels of a picture, and the result is one again.
 Graph of_a_picture(GraphBuilder& g, std::int64_t heads, std::int64_t depth, std::int64_t width,
-                   bool scaled_queries = false,
-                   const std::function<ValueId(ValueId v, ValueId picture)>& beside = nullptr) {
+                   bool scaled_queries = false) {
   const ValueId x = g.conv(g.input(), 16, 3, 2);
   const std::int64_t all = heads * (2 * depth + width);
   const ValueId qkv = g.conv(x, static_cast<int>(all), 1, 1, 1, {});
@@ -74,8 +71,7 @@ Graph of_a_picture(GraphBuilder& g, std::int64_t heads, std::int64_t depth, std:
   const ValueId scores = g.op(MatMul{}, {queries, k}, {1, heads, n, n});
   const ValueId softmax = g.op(Softmax{3}, {scaled_queries ? scores : scaled(g, scores, 0.3F)}, {1, heads, n, n});
   const ValueId out = g.op(MatMul{}, {v, transpose(g, softmax, {0, 1, 3, 2})}, {1, heads, width, n});
-  ValueId picture = reshape(g, out, {1, heads * width, h, w});
-  if (beside) picture = beside(reshape(g, v, {1, heads * width, h, w}), picture);
+  const ValueId picture = reshape(g, out, {1, heads * width, h, w});
   return g.finish({g.conv(picture, 8, 1, 1, 1, {})});
 }
 
@@ -162,49 +158,6 @@ TEST(CudaAttention, PositionsOfItsValuesAreMadeBesideItAndAddedWhereTheSumIsRead
   EXPECT_EQ(depthwise->residual.data, nullptr);
   EXPECT_EQ(count<cuda::ElementwiseArguments>(plan), 0);
   expect_like_reference(g, graph, f16(), 2e-2F);
-}
-
-void expect_positions_taken(std::int64_t heads, std::int64_t depth, std::int64_t width, bool as_residual) {
-  GraphBuilder g({1, 3, 30, 26});
-  const auto channels = static_cast<int>(heads * width);
-  const Graph graph = of_a_picture(g, heads, depth, width, false, [&](ValueId v, ValueId picture) {
-    if (as_residual) return g.conv(v, channels, 3, 1, channels, {}, picture);
-    const ValueId positions = g.conv(v, channels, 3, 1, channels, {});
-    return g.op(Binary{Binary::Kind::kAdd}, {picture, positions}, g.shape(picture));
-  });
-  const Plan plan = cuda::make_plan(graph, f16(), "test");
-  EXPECT_EQ(count<cuda::AttentionArguments>(plan), 1);
-  EXPECT_EQ(depthwise_of(plan), nullptr);
-  EXPECT_EQ(count<cuda::MoveArguments>(plan), 0);
-  EXPECT_EQ(count<cuda::ElementwiseArguments>(plan), 0);
-  expect_like_reference(g, graph, f16(), 1e-2F);
-}
-
-TEST(CudaAttention, AddsThePositionsOfItsValuesItself) {
-  expect_positions_taken(2, 32, 64, true);
-  expect_positions_taken(2, 32, 64, false);
-  expect_positions_taken(4, 16, 32, true);
-  expect_positions_taken(1, 64, 128, true);
-}
-
-TEST(CudaAttention, AddsPositionsWhereItsRowsAreNoPiecesOf16Bytes) { expect_positions_taken(2, 10, 12, true); }
-
-TEST(CudaAttention, LeavesOtherConvolutionsOfItsValuesAlone) {
-  const auto left = [](int kernel, int groups, Activation last) {
-    GraphBuilder g({1, 3, 30, 26});
-    const Graph graph = of_a_picture(g, 2, 32, 64, false, [&](ValueId v, ValueId picture) {
-      return g.conv(v, 128, kernel, 1, groups, last, picture);
-    });
-    const Plan plan = cuda::make_plan(graph, f16(), "test");
-    expect_like_reference(g, graph, f16(), 1e-2F);
-    for (const cuda::Step& step : plan.steps) {
-      const auto* attention = std::get_if<cuda::AttentionArguments>(&step.arguments);
-      EXPECT_TRUE(attention == nullptr || attention->positions.weights == nullptr);
-    }
-  };
-  left(5, 128, {});
-  left(3, 64, {});
-  left(3, 128, {Function::kRelu});
 }
 
 TEST(CudaAttention, AResidualThatTheConvolutionIsMadeOfStaysThere) {

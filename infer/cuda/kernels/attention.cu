@@ -90,44 +90,6 @@ CAMD_DEVICE void load_columns(unsigned (&to)[kWords], const StridedMatrices& fro
   }
 }
 
-constexpr int kTaps = 9;
-
-// The values around a query, and what they are multiplied by: eight columns of each, as f16. `channel`: of the first
-// column. Loaded before a barrier and added up behind it, so that the way there takes no time of its own.
-template <bool kPieces>
-struct Neighbors {
-  unsigned values[kTaps][4], weights[kTaps][4];
-
-  CAMD_DEVICE void load_around(const AttentionArguments& p, std::int64_t v0, int query, int column, int channel) {
-    const AttentionPositions& picture = p.positions;
-    const int y = query / picture.width, x = query - y * picture.width;
-    const int channels = static_cast<int>(gridDim.y) * p.width;
-    const StridedMatrices weight{{const_cast<void*>(picture.weights), DataType::kF16, {}}, channels, 1};
-#pragma unroll
-    for (int tap = 0; tap < kTaps; ++tap) {
-      const int at_y = y + tap / 3 - 1, at_x = x + tap % 3 - 1;
-      const bool inside = within(at_y, picture.height) && within(at_x, picture.width) && query < p.queries;
-      const int key = inside ? at_y * picture.width + at_x : 0;
-      load_columns<kPieces>(values[tap], p.v, part_of(p.v, v0, key, column), 0, p.keys, 0, p.width);
-      load_columns<kPieces>(weights[tap], weight, part_of(weight, channel - column, tap, column), 0, kTaps, 0, p.width);
-#pragma unroll
-      for (unsigned& word : weights[tap]) word = inside ? word : 0U;
-    }
-  }
-  CAMD_DEVICE void add_to(float (&result)[8]) const {
-#pragma unroll
-    for (int tap = 0; tap < kTaps; ++tap) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const float2 value = __half22float2(*reinterpret_cast<const __half2*>(&values[tap][i]));
-        const float2 weight = __half22float2(*reinterpret_cast<const __half2*>(&weights[tap][i]));
-        result[i * 2] = fmaf(value.x, weight.x, result[i * 2]);
-        result[i * 2 + 1] = fmaf(value.y, weight.y, result[i * 2 + 1]);
-      }
-    }
-  }
-};
-
 // kDepth and kWidth: of the heads, rounded up. kTiles: of 16 keys that a warp takes at a time.
 template <int kDepth, int kWidth, int kTiles, bool kPieces>
 CAMD_KERNEL(kMostAttentionWarps * 32, kWidth == 32 ? 2 : 1)
@@ -299,24 +261,14 @@ attention_kernel(CAMD_GRID_CONSTANT const AttentionArguments p, const AttentionS
     total[half] += exchange_lanes(total[half], 2);
     if (t == 0) said[row] = make_float2(largest[half], total[half]);
   }
+  block_sync();
   constexpr int kEights = kWidth / 8;
   const bool along = p.y.element <= p.y.row;
   const bool by_eights = kPieces && p.y.element == 1;
-  const bool has_positions = p.positions.weights != nullptr;
-  const auto query_of = [&](int item) { return along ? item / kEights : item % kQueries; };
-  const auto column_of = [&](int item) { return (along ? item % kEights : item / kQueries) * 8; };
-  const auto is_item = [&](int item) { return item < kQueries * kEights && column_of(item) < p.width; };
-  Neighbors<kPieces> neighbors;
-  const auto load_neighbors = [&](int item) {
-    if (!has_positions || !is_item(item)) return;
-    const int column = column_of(item);
-    neighbors.load_around(p, v0, query0 + query_of(item), column, static_cast<int>(blockIdx.y) * p.width + column);
-  };
-  load_neighbors(static_cast<int>(threadIdx.x));
-  block_sync();
 #pragma unroll 1
   for (int i = static_cast<int>(threadIdx.x); i < kQueries * kEights; i += static_cast<int>(blockDim.x)) {
-    const int query = query_of(i), column = column_of(i);
+    const int query = along ? i / kEights : i % kQueries;
+    const int column = (along ? i % kEights : i / kQueries) * 8;
     // Without branches, so that all is on its way together.
     const auto row_of = [&](int w) { return (w < s.warps ? w : 0) * kQueries + query; };
     float weights[kMostAttentionWarps], most = -INFINITY, all = 0.0F, result[8] = {};
@@ -340,13 +292,6 @@ attention_kernel(CAMD_GRID_CONSTANT const AttentionArguments p, const AttentionS
     const float factor = __fdividef(1.0F, all);
 #pragma unroll
     for (float& value : result) value *= factor;
-    if (has_positions && column < p.width) {
-      const float* const bias = p.positions.bias + static_cast<int>(blockIdx.y) * p.width + column;
-#pragma unroll
-      for (int c = 0; c < 8; ++c) result[c] += column + c < p.width ? bias[c] : 0.0F;
-      neighbors.add_to(result);
-      load_neighbors(i + static_cast<int>(blockDim.x));
-    }
     if (query0 + query >= p.queries || column >= p.width) continue;
     const std::int64_t at = y0 + (query0 + query) * p.y.row + column * p.y.element;
     if (by_eights) {

@@ -21,14 +21,6 @@ struct StridedMatrices {
   std::int64_t row = 0, element = 0;  // distances between neighbours, in elements
 };
 
-// What is added to the result where keys are the pixels of a picture, row by row: a depthwise convolution of the
-// values, 3x3 with zeros around the picture. YOLO10 to YOLO26 tell the places of values so.
-struct AttentionPositions {
-  const void* weights = nullptr;  // f16 [9][channels], the heads' columns one after the other; null: nothing is added
-  const float* bias = nullptr;    // [channels]
-  int height = 0, width = 0;      // of the picture
-};
-
 // Products take f16 and sum in f32. The scores, their maximum and their sum are f32; the probabilities are rounded to
 // f16 where they are multiplied.
 struct AttentionArguments {
@@ -42,7 +34,6 @@ struct AttentionArguments {
   int queries = 0, keys = 0;
   int depth = 0, width = 0;  // at most kMostAttentionDepth
   float scale = 1.0F;
-  AttentionPositions positions;
 };
 inline constexpr int kMostAttentionDepth = 128;
 int attention(const AttentionArguments& arguments, const LaunchContext& context);

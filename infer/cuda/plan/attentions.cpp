@@ -1,10 +1,9 @@
-// Finds the operators that make up attention, and what is added to its result.
+// Finds the operators that make up attention.
 #include "infer/cuda/plan/attentions.hpp"
 
 #include <algorithm>
 #include <numeric>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "infer/cuda/kernels/attention.hpp"
@@ -28,7 +27,6 @@ class AttentionFinder {
         std::optional<Attention> found = attention_before(i, v_first, between);
         if (!found) continue;
         for (const int side : {0, 1}) take_factor(*found, side, between);
-        if (v_first) take_positions(*found, i, between);
         fusion_.attention_of[i] = *found;
         fusion_.absorbed.insert(between.begin(), between.end());
         break;
@@ -40,12 +38,6 @@ class AttentionFinder {
   void index() {
     uses_ = use_counts(graph_);
     maker_ = producers(graph_);
-    readers_.assign(graph_.values.size(), {});
-    for (int i = 0; i < static_cast<int>(graph_.ops.size()); ++i) {
-      for (const ValueId in : op(i).inputs) {
-        if (in != kNoValue) readers_[at(in)].push_back(i);
-      }
-    }
   }
   [[nodiscard]] const Op& op(int i) const { return graph_.ops[at(i)]; }
   [[nodiscard]] Op& op(int i) { return graph_.ops[at(i)]; }
@@ -91,56 +83,6 @@ class AttentionFinder {
     op(reader).inputs[static_cast<std::size_t>(input)] = op(at).inputs[0];
     between.push_back(at);
     index();
-  }
-  // The product as a picture, plus a convolution of v as the same picture: the sum becomes what the product's Reshape
-  // makes, and the convolution is left to the attention.
-  void take_positions(Attention& found, int product, std::vector<int>& between) {
-    const ValueId v = op(product).inputs[0];
-    const Shape& out = graph_.shape(op(product).output);
-    const int picture = only_reader(op(product).output);
-    if (picture < 0 || !is_plain_reshape(picture) || out.size() != 4 || out[0] != 1) return;
-    const Shape shape = graph_.shape(op(picture).output);
-    if (shape.size() != 4 || shape[0] != 1 || shape[1] != out[1] * out[2] || shape[2] * shape[3] != out[3]) return;
-    const int reader = only_reader(op(picture).output);
-    if (reader < 0) return;
-    const bool sums = is_sum(reader);
-    const auto& terms = op(reader).inputs;
-    const int positions = sums ? only_for(terms[0] == op(picture).output ? terms[1] : terms[0]) : reader;
-    if (positions < 0 || !convolves_around(positions, v, shape)) return;
-    if (!sums && residual_of(op(positions)) != op(picture).output) return;
-    if (sums && residual_of(op(positions)) != kNoValue) return;
-    found.positions = positions;
-    between.push_back(positions);
-    between.push_back(maker(op(positions).inputs[0]));
-    if (sums) between.push_back(reader);
-    // Nobody reads what these would make.
-    graph_.values.push_back(Value{"positions", shape, nullptr});
-    const auto unread = static_cast<ValueId>(graph_.values.size()) - 1;
-    op(picture).output = std::exchange(op(reader).output, unread);
-    if (sums) op(reader).inputs = {op(positions).output, op(positions).output};
-    op(positions).inputs.resize(3);
-    index();
-  }
-  [[nodiscard]] int only_reader(ValueId id) const {
-    return uses(id) == 1 && !is_output(id) ? readers_[at(id)].front() : -1;
-  }
-  [[nodiscard]] bool is_plain_reshape(int i) const {
-    return std::holds_alternative<Reshape>(op(i).operation) && op(i).activation.function == Function::kNone;
-  }
-  [[nodiscard]] bool is_sum(int i) const {
-    const auto* binary = std::get_if<Binary>(&op(i).operation);
-    return binary != nullptr && binary->kind == Binary::Kind::kAdd && !in_f32(i) &&
-           op(i).activation.function == Function::kNone && op(i).inputs[0] != op(i).inputs[1];
-  }
-  // A depthwise convolution of v as a picture of this shape, as AttentionPositions says.
-  [[nodiscard]] bool convolves_around(int i, ValueId v, const Shape& shape) const {
-    const auto* c = std::get_if<Conv>(&op(i).operation);
-    if (c == nullptr || in_f32(i) || op(i).activation.function != Function::kNone) return false;
-    const bool fits = c->groups == shape[1] && c->kernel == Pair2{3, 3} && c->stride == Pair2{1, 1} &&
-                      c->dilation == Pair2{1, 1} && c->pads == Pads{1, 1, 1, 1};
-    if (!fits || graph_.shape(op(i).output) != shape || graph_.shape(op(i).inputs[0]) != shape) return false;
-    const int make = only_for(op(i).inputs[0]);
-    return make >= 0 && is_plain_reshape(make) && op(make).inputs[0] == v;
   }
   [[nodiscard]] std::optional<Attention> attention_before(int product, bool v_first, std::vector<int>& between) const {
     Attention found;
@@ -208,7 +150,6 @@ class AttentionFinder {
   const std::size_t shared_bytes_;
   Fusion& fusion_;
   std::vector<int> uses_, maker_;
-  std::vector<std::vector<int>> readers_;
 };
 
 }  // namespace

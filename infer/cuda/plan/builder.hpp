@@ -100,7 +100,6 @@ class PlanBuilder {
   // `product`: of the pool's image and what `second` makes; null where that alone is made.
   void emit_squeeze(const Op& pool, const Op& first, const Op& second, const Op* product);
   void emit_attention(const Op& op, const Attention& attention);
-  [[nodiscard]] AttentionPositions attention_positions(const Op& conv);  // but the picture's size
   // A Binary or a Unary.
   void emit_elementwise(const Op& op);
   [[nodiscard]] PickArguments pick_arguments(const Op& op);

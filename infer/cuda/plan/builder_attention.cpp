@@ -4,9 +4,7 @@
 
 #include "infer/cuda/plan/builder.hpp"
 #include "infer/cuda/plan/handles.hpp"
-#include "infer/cuda/plan/packing.hpp"
 #include "infer/graph/rewriting.hpp"
-#include "infer/half.hpp"
 
 namespace camd::infer::cuda {
 namespace {
@@ -51,33 +49,9 @@ void PlanBuilder::emit_attention(const Op& op, const Attention& attention) {
   a.depth = static_cast<int>(depth);
   a.width = static_cast<int>(width);
   a.scale = attention.scale;
-  std::string origin = product.origin + " + " + op.origin;
-  if (attention.positions >= 0) {
-    const Op& positions = graph_.ops[static_cast<std::size_t>(attention.positions)];
-    const Shape& picture = shape(positions.output);
-    a.positions = attention_positions(positions);
-    a.positions.height = static_cast<int>(picture[2]);
-    a.positions.width = static_cast<int>(picture[3]);
-    origin += " + " + positions.origin;
-  }
-  add_step(a, origin);
-  constexpr double kUsualSteps = 2.5;  // some hundred keys take 5 us, where other small steps take 3
+  add_step(a, product.origin + " + " + op.origin);
+  constexpr double kUsualSteps = 2.5;  // some hundred keys take 5 us where other small steps take 3; less was slower
   plan_.steps.back().cycles = kUsualSteps * kUsualCycles;
-}
-
-AttentionPositions PlanBuilder::attention_positions(const Op& conv) {
-  constexpr std::size_t kTaps = 9;
-  const std::vector<float> of_channels = round_keeping_sums(floats(conv.inputs[1]), static_cast<int>(kTaps));
-  const std::size_t channels = of_channels.size() / kTaps;
-  std::vector<Half> weights(of_channels.size());
-  for (std::size_t channel = 0; channel < channels; ++channel) {
-    for (std::size_t tap = 0; tap < kTaps; ++tap)
-      weights[tap * channels + channel] = float_to_half(of_channels[channel * kTaps + tap]);
-  }
-  AttentionPositions made;
-  made.weights = constant(weights);
-  made.bias = constant(floats(conv.inputs[2]));
-  return made;
 }
 
 void PlanBuilder::emit_layer_norm(const Op& op, const LayerNorm& norm) {

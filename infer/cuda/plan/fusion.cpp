@@ -45,13 +45,13 @@ class Finder {
     part_residuals(graph_);
     index();
     fusion_.f32_ops = f32_ops(graph_, options_.f32_convolutions);
-    find_attentions(graph_, options_.shared_bytes, fusion_);  // before sums: one with positions is no step of its own
-    index();
     find_enlarged_residuals();
     find_sums();
     find_expectations();
     find_layer_norms(graph_, fusion_);
     find_deformables(graph_, fusion_);
+    find_attentions(graph_, options_.shared_bytes, fusion_);
+    index();
     find_max_pools();
     find_squeezes(graph_, options_, fusion_);
     find_stem();

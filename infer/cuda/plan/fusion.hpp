@@ -37,7 +37,6 @@ struct Attention {
   ValueId bias = kNoValue;
   float scale = 1.0F;
   bool v_first = false;  // the second MatMul is v times the transposed probabilities
-  int positions = -1;    // the convolution of v that is added (AttentionPositions)
 };
 
 // (v - mean) / sqrt(variance + epsilon) * gain + offset along one axis, with v = sum_activation(x + added).

@@ -103,7 +103,7 @@ class PointerVisitor {
     writes(a.y.data);
   }
   void operator()(AttentionArguments& a) {
-    reads(a.q.at.data, a.k.at.data, a.v.at.data, a.bias.at.data, a.positions.weights, a.positions.bias);
+    reads(a.q.at.data, a.k.at.data, a.v.at.data, a.bias.at.data);
     writes(a.y.at.data);
   }
   void operator()(TopKArguments& a) {
