@@ -106,7 +106,7 @@ TEST_F(OpenCvEngineTest, InputsThatDoNotFitAreRefusedWithTheCause) {
               HasSubstr("model.input.width is 640, but the model's input 'x' is [1,3,8,8]"));
   EXPECT_THAT(refusal(tiny_conv({1, 3, -1, -1}), 640, 0), HasSubstr("set model.input.height"));
   EXPECT_THAT(refusal(tiny_conv({1, 4, 8, 8})), HasSubstr("camd feeds three channels or a grey one"));
-  EXPECT_THAT(refusal(tiny_conv({3, 8, 8})), HasSubstr("[1,3,height,width]"));
+  EXPECT_THAT(refusal(tiny_conv({2, 8, 8})), HasSubstr("[1,3,height,width]"));
   EXPECT_THAT(refusal(tiny_conv().input("mask", {1})), HasSubstr("2 inputs ('x', 'mask')"));
   EXPECT_THAT(refusal(tiny_conv({1, 3, -1, -1}), 1 << 20, 8), HasSubstr("more than 16384"));
   OnnxBuilder half;
