@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
-#include <utility>
 
 namespace camd::pipeline {
 namespace {
@@ -70,7 +69,7 @@ bool takes(const std::vector<infer::TensorSpec>& inputs, std::string_view name) 
   return std::any_of(inputs.begin(), inputs.end(), [&](const auto& input) { return input.name == name; });
 }
 
-std::string stretched(std::string keys) {
+std::string stretched(const std::string& keys) {
   return keys.find("resize") == std::string::npos ? keys + ", resize: stretch" : keys;
 }
 
@@ -97,20 +96,24 @@ std::string fed_as(const std::map<std::string, std::string>& metadata) {
   return keys;
 }
 
-std::string fed_beside(const std::vector<infer::TensorSpec>& size_inputs, std::string usual) {
+std::string fed_beside(const std::vector<infer::TensorSpec>& size_inputs, const std::string& usual) {
   if (takes(size_inputs, "pixel_mask")) return std::string(kImagenetStretched);
-  return takes(size_inputs, "orig_target_sizes") ? stretched(std::move(usual)) : usual;
+  return takes(size_inputs, "orig_target_sizes") ? stretched(usual) : usual;
 }
 
 bool is_of_paddle(const std::string& graph, const std::vector<infer::TensorSpec>& size_inputs) {
   return graph.find("PaddlePaddle") != std::string::npos || takes(size_inputs, "scale_factor");
 }
 
-std::string fed_by_paddle(std::int64_t boxes, const infer::Shape& picture, std::string usual) {
+std::int64_t cells_up_to(std::int64_t last_stride, const infer::Shape& picture) {
   std::int64_t cells = 0;
-  for (const std::int64_t stride : {8, 16, 32, 64})
+  for (std::int64_t stride = 8; stride <= last_stride; stride *= 2)
     cells += ((picture[2] + stride - 1) / stride) * ((picture[3] + stride - 1) / stride);
-  return boxes == cells ? std::string(kImagenetStretched) : stretched(std::move(usual));
+  return cells;
+}
+
+std::string fed_by_paddle(std::int64_t boxes, const infer::Shape& picture, const std::string& usual) {
+  return boxes == cells_up_to(64, picture) ? std::string(kImagenetStretched) : stretched(usual);
 }
 
 }  // namespace camd::pipeline

@@ -21,14 +21,17 @@ namespace camd::pipeline {
 // The keys for a kind of detector that is usually fed with `usual`, where inputs beside the picture tell more. The
 // DETRs of Hugging Face alone take a mask of pixels, which they scale as ImageNet's. RT-DETR, D-FINE and DEIM, which
 // take sizes, are trained on stretched pictures.
-[[nodiscard]] std::string fed_beside(const std::vector<infer::TensorSpec>& size_inputs, std::string usual);
+[[nodiscard]] std::string fed_beside(const std::vector<infer::TensorSpec>& size_inputs, const std::string& usual);
 
 // Whether Paddle2ONNX has written the model, by the name of its graph, or PaddleDetection's networks take a factor for
 // each side.
 [[nodiscard]] bool is_of_paddle(const std::string& graph, const std::vector<infer::TensorSpec>& size_inputs);
 
+// How many cells a picture [1,3,h,w] has at the strides 8, 16 and so on up to `last_stride`, all together.
+[[nodiscard]] std::int64_t cells_up_to(std::int64_t last_stride, const infer::Shape& picture);
+
 // The keys for a network of PaddleDetection, all of which are trained on stretched pictures. `boxes`: how many there
 // are before any is chosen, or 0. Only PicoDet has one for each cell of four strides.
-[[nodiscard]] std::string fed_by_paddle(std::int64_t boxes, const infer::Shape& picture, std::string usual);
+[[nodiscard]] std::string fed_by_paddle(std::int64_t boxes, const infer::Shape& picture, const std::string& usual);
 
 }  // namespace camd::pipeline

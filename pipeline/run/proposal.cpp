@@ -214,12 +214,7 @@ RowSizes row_sizes(const std::vector<infer::TensorSpec>& outputs) {
 
 // Whether there are three rows for each cell of the strides 8, 16 and 32, or to 64: YOLOv5's, with an objectness.
 bool are_three_a_cell(std::int64_t rows, const infer::Shape& picture) {
-  std::int64_t cells = 0;
-  for (const std::int64_t stride : {8, 16, 32, 64}) {
-    cells += ((picture[2] + stride - 1) / stride) * ((picture[3] + stride - 1) / stride);
-    if (stride >= 32 && rows == 3 * cells) return true;
-  }
-  return false;
+  return rows == 3 * cells_up_to(32, picture) || rows == 3 * cells_up_to(64, picture);
 }
 
 // Keys of `detections` to try, those first that most speaks for. `known`: what the exporter wrote, which need not fit.

@@ -5,6 +5,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
+#include <string>
+
 #include "base/sha256.hpp"
 #include "tests/config/helpers.hpp"
 
@@ -76,6 +80,18 @@ metrics: {period: 250ms}
   EXPECT_EQ(config.postprocess[1].plugin, "plugins/mine.so");
   EXPECT_EQ(config.postprocess[1].config_json, "{}");
   EXPECT_EQ(config.metrics.period, 250ms);
+}
+
+TEST(Config, AModelStandsForAConfigurationWhateverItsFormat) {
+  const auto folder = std::filesystem::temp_directory_path() / ("camd_models_" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  for (const char* name : {"best.onnx", "best.pt", "best.tflite"}) {
+    std::ofstream(folder / name) << '\x03';
+    const Reading reading = read(folder / name, {}, {.check_files = false, .card_keys = card_keys()});
+    EXPECT_TRUE(reading.problems.empty()) << name;
+    EXPECT_EQ(reading.config.model.path, folder / name);
+  }
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Config, AGateIsAWordOrAMapAndWhatIsNotSaidHasItsDefault) {
