@@ -58,7 +58,7 @@ class Measuring {
         break;
       }
     }
-    choice.in_flight = fewest_that_pay(rates);
+    choice.in_flight = frames_in_flight(rates, choice.options.goal);
     choice.frames_per_second = rates[static_cast<std::size_t>(choice.in_flight) - 1];
     std::string figures;
     for (std::size_t i = 0; i < rates.size(); ++i) {
@@ -158,6 +158,13 @@ int fewest_that_pay(std::span<const double> rates) noexcept {
   const auto enough =
       std::find_if(rates.begin(), rates.end(), [best](double rate) { return rate * (1 + kWorthIt) >= best; });
   return static_cast<int>(enough - rates.begin()) + 1;
+}
+
+int frames_in_flight(std::span<const double> rates, infer::Goal goal) noexcept {
+  constexpr int kBesideDecoders = 2;
+  const int fewest = fewest_that_pay(rates);
+  if (goal != infer::Goal::kThroughput) return fewest;
+  return std::min(fewest + kBesideDecoders, static_cast<int>(rates.size()));
 }
 
 std::string to_string(const Way& way) {

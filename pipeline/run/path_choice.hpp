@@ -24,7 +24,7 @@ struct PathChoice {
 // capture graphs, StreamStrategy::kSplit becomes one graph for each frame in flight. It orders upload, network and
 // downloads as the three streams would. Throws Error(kDevice | kModel).
 //
-// How many frames a device that works by itself has at once is measured as well, see fewest_that_pay(). Where memory
+// How many frames a device that works by itself has at once is measured as well, see frames_in_flight(). Where memory
 // for one more cannot be had, there are enough. On the host it is not measured: there whoever waits for a frame
 // computes it, and a second one would only wait.
 [[nodiscard]] PathChoice choose_path(const base::Clock& clock, device::Device& device, infer::Engine& engine,
@@ -36,6 +36,10 @@ struct PathChoice {
 // The fewest frames in flight with which the rate comes within 3 % of the best. Each keeps memory of the device, so one
 // that brings less than that is one too many. `rates` as above; not empty.
 [[nodiscard]] int fewest_that_pay(std::span<const double> rates) noexcept;
+
+// How many frames a lane has on the device: the fewest that pay. Where many frames come, two more of those that were
+// measured: decoders work beside the frames then, which the measurement does not see.
+[[nodiscard]] int frames_in_flight(std::span<const double> rates, infer::Goal goal) noexcept;
 
 // A way for frames through the device, as it was measured.
 struct Way {

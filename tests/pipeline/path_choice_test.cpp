@@ -140,6 +140,13 @@ TEST(FramesInFlight, AreTheFewestThatComeWithinThreePercentOfTheBest) {
   EXPECT_EQ(fewest_that_pay(std::vector<double>{50}), 1);
 }
 
+TEST(FramesInFlight, AreTwoMoreForThroughputWhereSoManyWereMeasured) {
+  const std::vector<double> rates{6700, 11000, 14500, 16900, 18000, 18400, 18600, 18400};
+  EXPECT_EQ(frames_in_flight(rates, infer::Goal::kLatency), 6);
+  EXPECT_EQ(frames_in_flight(rates, infer::Goal::kThroughput), 8);
+  EXPECT_EQ(frames_in_flight(std::span(rates).first(6), infer::Goal::kThroughput), 6);
+}
+
 TEST(ExpectedTime, IsThatOfAFrameAloneAndItsWait) {
   const Way way{Transfer::kPinned, 200, 10000};  // 100 us each
   EXPECT_DOUBLE_EQ(expected_us(way, 0), 200);

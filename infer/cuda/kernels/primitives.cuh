@@ -381,14 +381,17 @@ CAMD_DEVICE uint4 pack_halfs(const float (&v)[8]) {
   return make_uint4(pack_halfs(v[0], v[1]), pack_halfs(v[2], v[3]), pack_halfs(v[4], v[5]), pack_halfs(v[6], v[7]));
 }
 
-// The difference that rounding to f16 takes away.
-CAMD_DEVICE float rest_of_half(float value) { return value - __half2float(__float2half_rn(value)); }
+// Two numbers as f16, and the differences that rounding took from them.
+struct SplitHalfs {
+  unsigned values, rests;
+};
+CAMD_DEVICE SplitHalfs split_halfs(float low, float high) {
+  const unsigned values = pack_halfs(low, high);
+  const float2 kept = __half22float2(*reinterpret_cast<const __half2*>(&values));
+  return {values, pack_halfs(low - kept.x, high - kept.y)};
+}
 
 CAMD_DEVICE uint2 pack_halfs(const float (&v)[4]) { return make_uint2(pack_halfs(v[0], v[1]), pack_halfs(v[2], v[3])); }
-CAMD_DEVICE uint2 pack_rests_of_halfs(const float (&v)[4]) {
-  return make_uint2(pack_halfs(rest_of_half(v[0]), rest_of_half(v[1])),
-                    pack_halfs(rest_of_half(v[2]), rest_of_half(v[3])));
-}
 
 CAMD_DEVICE float to_float(float value) { return value; }
 CAMD_DEVICE float to_float(__half value) { return __half2float(value); }

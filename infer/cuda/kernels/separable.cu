@@ -87,44 +87,49 @@ separable_kernel(const SeparableArguments p, const SeparableMemory s) {
   compute_here(offset_two);
   compute_here(offset_third);
 
-  // Where the first pieces of the input's tile come from and go to.
+  // Where a thread's words of the input's tile come from and go to: they lie one below the other, so that only their
+  // rows differ. Where a row has fewer words than the block has threads, these copy several rows at a time.
   const int y0 = static_cast<int>(blockIdx.y) * kTy;
   const int x0 = static_cast<int>(blockIdx.x) * kTx;
   const int in_y0 = y0 * kStride - p.pad_top;
   const int in_x0 = x0 * kStride - p.pad_left;
+  const int across = T::kHaloX * halo_groups;  // words of a row
+  const int line = p.x.w * p.x.pitch;
+  const int first_row = divide(thread, s.by_across);
+  const int start = first_row < s.rows_at_once ? first_row : T::kHaloY;
   const auto* const input =
-      static_cast<const __half*>(p.x.data) + (static_cast<std::ptrdiff_t>(in_y0) * p.x.w + in_x0) * p.x.pitch;
-  const auto locate = [&](int i, int& from, int& to) {
-    const int pixel = divide(i, by_halo_groups);
-    const int group = i - pixel * halo_groups;
-    const int row = pixel / T::kHaloX, column = pixel % T::kHaloX;
-    const bool inside = within(in_y0 + row, p.x.h) && within(in_x0 + column, p.x.w);
-    from = inside ? (row * p.x.w + column) * p.x.pitch + group * 8 : -1;
-    to = pixel * halo_groups + (group ^ s.exchange(column));
+      static_cast<const __half*>(p.x.data) + static_cast<std::ptrdiff_t>(in_y0 * p.x.w + in_x0) * p.x.pitch;
+  struct Column {
+    int from, to;  // of the word in row `start`
+    int height;    // rows of the image that have it
   };
-  const int pieces = T::kHaloY * T::kHaloX * halo_groups;
-  // Nothing hides this where blocks for the whole image fill the GPU.
-  constexpr int kAhead = T::kShape.blocks > 2 ? 0 : 4;
-  int from[kAhead + 1], to[kAhead + 1];  // no array is empty
-#pragma unroll
-  for (int u = 0; u < kAhead; ++u) {
-    locate(thread + u * kThreads, from[u], to[u]);
-    if (thread + u * kThreads >= pieces) to[u] = -1;
-    compute_here(from[u]);
-    compute_here(to[u]);
-  }
+  const auto locate = [&](int word) {
+    const int column = divide(word, by_halo_groups);
+    const int group = word - column * halo_groups;
+    return Column{start * line + column * p.x.pitch + group * 8,
+                  (start * T::kHaloX + column) * halo_groups + (group ^ s.exchange(column)),
+                  within(in_x0 + column, p.x.w) ? p.x.h : 0};
+  };
+  int word = thread - first_row * across;
+  Column at = locate(word);
+  compute_here(at.from);
+  compute_here(at.to);
+  compute_here(at.height);
 
   wait_for_previous_kernel();
   let_next_kernel_start();
 
-#pragma unroll
-  for (int u = 0; u < kAhead; ++u) {
-    if (to[u] >= 0) copy16_async(&halo[to[u]], input + max(from[u], 0), from[u] >= 0);
-  }
-  for (int i = thread + kAhead * kThreads; i < pieces; i += kThreads) {
-    int from_here, to_here;
-    locate(i, from_here, to_here);
-    copy16_async(&halo[to_here], input + max(from_here, 0), from_here >= 0);
+#pragma unroll 1
+  while (true) {
+#pragma unroll 2
+    for (int row = start; row < T::kHaloY; row += s.rows_at_once) {
+      copy16_async(&halo[at.to], input + at.from, within(in_y0 + row, at.height));
+      at.from += s.rows_at_once * line;
+      at.to += s.rows_at_once * across;
+    }
+    word += kThreads;
+    if (word >= across) break;
+    at = locate(word);
   }
   copy_wait_all();
   block_sync();
@@ -161,9 +166,9 @@ separable_kernel(const SeparableArguments p, const SeparableMemory s) {
         float values[2] = {sums[m][half * 2], sums[m][half * 2 + 1]};
         if (kPairs && left_steps != s.k_steps) {
           activate_all<kSpecial>(p.depthwise_activation, deep_bounds, values);
-          *reinterpret_cast<unsigned*>(pixel) = pack_halfs(values[0], values[1]);
-          *reinterpret_cast<unsigned*>(pixel + s.k_steps * 32) =
-              pack_halfs(rest_of_half(values[0]), rest_of_half(values[1]));
+          const SplitHalfs both = split_halfs(values[0], values[1]);
+          *reinterpret_cast<unsigned*>(pixel) = both.values;
+          *reinterpret_cast<unsigned*>(pixel + s.k_steps * 32) = both.rests;
         } else {
           if (kSpecial && deep_bounds.special) activate_specials(p.depthwise_activation, values);
           *reinterpret_cast<unsigned*>(pixel) = clamp_halfs(pack_halfs(values[0], values[1]), deep_half_bounds);
@@ -182,7 +187,17 @@ separable_kernel(const SeparableArguments p, const SeparableMemory s) {
 
   // 1x1: each warp makes kMt times 16 pixels of kNt * 8 channels.
   constexpr int kMt = T::kShape.mt();
-  float sums[kMt][kNt][4] = {};
+  float sums[kMt][kNt][4];
+#pragma unroll
+  for (int m = 0; m < kMt; ++m) {
+#pragma unroll
+    for (int q = 0; q < kNt / 2; ++q) {
+      sums[m][2 * q][0] = sums[m][2 * q][2] = point_bias[q].x;
+      sums[m][2 * q][1] = sums[m][2 * q][3] = point_bias[q].y;
+      sums[m][2 * q + 1][0] = sums[m][2 * q + 1][2] = point_bias[q].z;
+      sums[m][2 * q + 1][1] = sums[m][2 * q + 1][3] = point_bias[q].w;
+    }
+  }
   const SharedAddress a_row =
       shared_address(left) + ((warp_row * kMt * 16 + (lane & 15)) * left_pitch + (lane >> 4) * 16);
   const uint4* const b_row = right + warp_column * (kNt / 2) * 32 + lane;
@@ -206,8 +221,7 @@ separable_kernel(const SeparableArguments p, const SeparableMemory s) {
   // A lane holds 4 neighbouring channels of 2 pixels for every 16 channels (packing.hpp).
   const int stored = (p.y.c + 7) / 8 * 8;
   const int channel = (n16_first + warp_column * (kNt / 2)) * 16 + (lane & 3) * 4;
-  __half* const y =
-      static_cast<__half*>(p.y.data) + (static_cast<std::ptrdiff_t>(y0) * p.y.w + x0) * p.y.pitch + channel;
+  __half* const y = static_cast<__half*>(p.y.data) + static_cast<std::ptrdiff_t>(y0 * p.y.w + x0) * p.y.pitch + channel;
 #pragma unroll
   for (int m = 0; m < kMt; ++m) {
 #pragma unroll
@@ -219,13 +233,13 @@ separable_kernel(const SeparableArguments p, const SeparableMemory s) {
 #pragma unroll
       for (int q = 0; q < kNt / 2; ++q) {
         if (channel + q * 16 >= stored) continue;
-        const float4 bias = point_bias[q];
-        float values[4] = {sums[m][2 * q][half * 2] + bias.x, sums[m][2 * q][half * 2 + 1] + bias.y,
-                           sums[m][2 * q + 1][half * 2] + bias.z, sums[m][2 * q + 1][half * 2 + 1] + bias.w};
+        float values[4] = {sums[m][2 * q][half * 2], sums[m][2 * q][half * 2 + 1], sums[m][2 * q + 1][half * 2],
+                           sums[m][2 * q + 1][half * 2 + 1]};
         if (kPairs && p.y_pairs) {
           activate_all<kSpecial>(p.activation, bounds, values);
-          *reinterpret_cast<uint2*>(to + q * 16) = pack_halfs(values);
-          *reinterpret_cast<uint2*>(to + stored + q * 16) = pack_rests_of_halfs(values);
+          const SplitHalfs low = split_halfs(values[0], values[1]), high = split_halfs(values[2], values[3]);
+          *reinterpret_cast<uint2*>(to + q * 16) = make_uint2(low.values, high.values);
+          *reinterpret_cast<uint2*>(to + stored + q * 16) = make_uint2(low.rests, high.rests);
         } else {
           if (kSpecial && bounds.special) activate_specials(p.activation, values);
           *reinterpret_cast<uint2*>(to + q * 16) = clamp_halfs(pack_halfs(values), half_bounds_of_y);

@@ -16,7 +16,7 @@ constexpr std::size_t kBytes = Tile::kBytes + stem_picture_bytes(kTy * 2 + 1, kT
 
 template <Source kSource>
 CAMD_KERNEL(kThreads, 2)
-stem_kernel(const StemArguments p) {
+stem_kernel(const StemArguments p, const BiplanarColors colors) {
   CAMD_SHARED(memory);
   wait_for_previous_kernel();
   let_next_kernel_start();
@@ -24,7 +24,7 @@ stem_kernel(const StemArguments p) {
   const int tiles_x = (p.y.w + kTx - 1) / kTx;
   const int y0 = (static_cast<int>(blockIdx.x) / tiles_x) * kTy;
   const int x0 = (static_cast<int>(blockIdx.x) % tiles_x) * kTx;
-  Tile::fetch<kSource>(p, y0 * 2 - p.pad_top, x0 * 2 - p.pad_left, memory, memory + Tile::kBytes,
+  Tile::fetch<kSource>(p, colors, y0 * 2 - p.pad_top, x0 * 2 - p.pad_left, memory, memory + Tile::kBytes,
                        static_cast<int>(threadIdx.x), kThreads);
   block_sync();
 
@@ -65,8 +65,9 @@ int stem(const StemArguments& p, const LaunchContext& context) {
   if (p.block.depthwise != nullptr) return stem_block(p, context);
   const int tiles = ((p.y.w + kTx - 1) / kTx) * ((p.y.h + kTy - 1) / kTy);
   const dim3 grid(static_cast<unsigned>(tiles), 1, 1);
-  return with_source(
-      p, [&]<Source kSource>() { return launch(stem_kernel<kSource>, grid, kThreads, kBytes, context, p); });
+  return with_source(p, [&]<Source kSource>() {
+    return launch(stem_kernel<kSource>, grid, kThreads, kBytes, context, p, biplanar_colors(p.plan));
+  });
 }
 
 }  // namespace camd::infer::cuda

@@ -23,7 +23,7 @@ CAMD_DEVICE bool inside(const StemArguments& p, int y, int x) { return y >= 0 &&
 // kGroups: groups of 8 channels of the first convolution.
 template <Source kSource, int kGroups, bool kSpecial>
 CAMD_KERNEL(kThreads, 4)
-stem_block_kernel(const StemArguments p, const StemBlockMemory s) {
+stem_block_kernel(const StemArguments p, const BiplanarColors colors, const StemBlockMemory s) {
   constexpr int kTy = stem_block_rows(kGroups);
   constexpr int kHaloY = kTy + 2;
   constexpr int kHalo = kHaloY * kHaloX;
@@ -63,78 +63,94 @@ stem_block_kernel(const StemArguments p, const StemBlockMemory s) {
 
   const int y0 = static_cast<int>(blockIdx.y) * kTy;
   const int x0 = static_cast<int>(blockIdx.x) * kTx;
-  Tile::template fetch<kSource>(p, (y0 - 1) * 2 - p.pad_top, (x0 - 1) * 2 - p.pad_left, memory, halo, thread, kThreads);
+  Tile::template fetch<kSource>(p, colors, (y0 - 1) * 2 - p.pad_top, (x0 - 1) * 2 - p.pad_left, memory, halo, thread,
+                                kThreads);
   copy_wait_all();
   block_sync();
 
-  // The first convolution: a warp makes 16 pixels of the border's tile at a time.
+  // The first convolution: a warp makes 16 pixels of the border's tile at a time, and in the next round those that lie
+  // kRound pixels behind them.
+  constexpr int kRound = kThreads / 32 * 16;
+  constexpr int kNextRow = 2 * Tile::kRowWords;  // words from a pixel's window to that of the one below
+  constexpr int kBreak = kNextRow - 3 * kHaloX;  // ... more to the next one, where a row ends
+  constexpr int kLast = (kHaloY - 1) * kNextRow + (kHaloX - 1) * 3;  // where the last window begins
   const bool whole = inside(p, y0 - 1, x0 - 1) && inside(p, y0 + kTy, x0 + kTx);
   const Bounds bounds = bounds_of(p.activation);
+  int pixel = warp_index() * 16 + (lane >> 2);  // the first one of this lane; the second one is 8 behind it
+  int column = pixel % kHaloX;
+  int word = pixel / kHaloX * kNextRow + column * 3;
+  auto* const results = reinterpret_cast<float2*>(halo) + ((lane & 3) >> 1) * (kHalo * 2) + (lane & 1);
   for (int m = warp_index(); m * 16 < kHalo; m += kThreads / 32) {
-    int halo_pixel[2], word[2];
-    bool there[2];
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      halo_pixel[half] = m * 16 + (lane >> 2) + half * 8;
-      const int pixel = halo_pixel[half] < kHalo ? halo_pixel[half] : 0;
-      const int y = pixel / kHaloX;
-      const int x = pixel % kHaloX;
-      word[half] = y * 2 * Tile::kRowWords + x * 3;
-      there[half] = whole || inside(p, y0 - 1 + y, x0 - 1 + x);
-    }
     StemWindows windows;
-    load_windows<Tile>(windows, memory, word[0], word[1]);
+    // Behind the last pixel the last one is read again, and its results are not written.
+    load_windows<Tile>(windows, memory, min(word, kLast),
+                       min(word + 8 * 3 + (column + 8 >= kHaloX ? kBreak : 0), kLast));
 #pragma unroll
     for (int n8 = 0; n8 < kGroups; ++n8) {
       float sums[4];
       stem_product(first[n8], windows, sums);
       activate_all<kSpecial>(p.activation, bounds, sums);
-      float4* const channels = halo + (n8 * 2 + ((lane & 3) >> 1)) * kHalo;
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        if (halo_pixel[half] >= kHalo) continue;
-        const float2 out = there[half] ? make_float2(sums[half * 2], sums[half * 2 + 1]) : make_float2(0.0F, 0.0F);
-        reinterpret_cast<float2*>(channels + halo_pixel[half])[lane & 1] = out;
-      }
+      float2* const to = results + n8 * (kHalo * 4) + pixel * 2;
+      if (pixel < kHalo) to[0] = make_float2(sums[0], sums[1]);
+      if (pixel + 8 < kHalo) to[8 * 2] = make_float2(sums[2], sums[3]);
+    }
+    pixel += kRound;
+    column += kRound % kHaloX;
+    word += kRound / kHaloX * kNextRow + kRound % kHaloX * 3;
+    if (column >= kHaloX) {
+      column -= kHaloX;
+      word += kBreak;
     }
   }
   block_sync();
+  if (!whole) {
+#pragma unroll 1
+    for (int i = thread; i < kHalo; i += kThreads) {
+      if (inside(p, y0 - 1 + i / kHaloX, x0 - 1 + i % kHaloX)) continue;
+      for (int quad = 0; quad < 2 * kGroups; ++quad) halo[quad * kHalo + i] = make_float4(0.0F, 0.0F, 0.0F, 0.0F);
+    }
+    block_sync();
+  }
 
-  // Depthwise: a thread makes 4 channels of two pixels, one below the other: their windows share two rows.
-  const Bounds deep_bounds = bounds_of(p.block.depthwise_activation);
-  constexpr int kPairs = kTy / 2 * kTx;
-  for (int i = thread; i < kPairs * 2 * kGroups; i += kThreads) {
-    const int quad = i / kPairs;  // of channels
-    const int ty = i % kPairs / kTx * 2;
-    const int tx = i % kTx;
+  // Depthwise: a thread makes 4 channels of four pixels, one below the other: their windows share rows. Neighbouring
+  // threads make the two halves of 8 channels, which then lie side by side.
+  static_assert(kTy / 4 * kTx * 2 * kGroups == kThreads);
+  {
+    const Bounds deep_bounds = bounds_of(p.block.depthwise_activation);
+    const int quad = (thread & 1) + thread / (kThreads / kGroups) * 2;  // of channels
+    const int tx = thread / 2 % kTx, ty = thread / (2 * kTx) % (kTy / 4) * 4;
     const float4* const window = halo + quad * kHalo + ty * kHaloX + tx;
     const float4* const weights = taps + quad;
-    float4 sums[2];
-    sums[0] = sums[1] = weights[9 * 2 * kGroups];
+    float4 sums[4];
+    sums[0] = sums[1] = sums[2] = sums[3] = weights[9 * 2 * kGroups];
 #pragma unroll
-    for (int row = 0; row < 4; ++row) {
+    for (int kx = 0; kx < 3; ++kx) {
+      float4 w[3];
 #pragma unroll
-      for (int kx = 0; kx < 3; ++kx) {
+      for (int ky = 0; ky < 3; ++ky) w[ky] = weights[(ky * 3 + kx) * 2 * kGroups];
+#pragma unroll
+      for (int row = 0; row < 6; ++row) {
         const float4 x = window[row * kHaloX + kx];
 #pragma unroll
-        for (int u = 0; u < 2; ++u) {
+        for (int u = 0; u < 4; ++u) {
           const int ky = row - u;
           if (ky < 0 || ky > 2) continue;
-          const float4 w = weights[(ky * 3 + kx) * 2 * kGroups];
-          sums[u].x += x.x * w.x;
-          sums[u].y += x.y * w.y;
-          sums[u].z += x.z * w.z;
-          sums[u].w += x.w * w.w;
+          sums[u].x += x.x * w[ky].x;
+          sums[u].y += x.y * w[ky].y;
+          sums[u].z += x.z * w[ky].z;
+          sums[u].w += x.w * w[ky].w;
         }
       }
     }
+    unsigned char* const to = left + (ty * kTx + tx) * kLeftPitch + quad * 8;
 #pragma unroll
-    for (int u = 0; u < 2; ++u) {
+    for (int u = 0; u < 4; ++u) {
       float values[4] = {sums[u].x, sums[u].y, sums[u].z, sums[u].w};
       activate_all<kSpecial>(p.block.depthwise_activation, deep_bounds, values);
-      unsigned char* const to = left + ((ty + u) * kTx + tx) * kLeftPitch + quad * 8;
-      *reinterpret_cast<uint2*>(to) = pack_halfs(values);
-      *reinterpret_cast<uint2*>(to + kGroups * 16) = pack_rests_of_halfs(values);
+      const SplitHalfs low = split_halfs(values[0], values[1]), high = split_halfs(values[2], values[3]);
+      auto* const pixel_of_left = to + u * kTx * kLeftPitch;
+      *reinterpret_cast<uint2*>(pixel_of_left) = make_uint2(low.values, high.values);
+      *reinterpret_cast<uint2*>(pixel_of_left + kGroups * 16) = make_uint2(low.rests, high.rests);
     }
   }
   block_sync();
@@ -145,6 +161,7 @@ stem_block_kernel(const StemArguments p, const StemBlockMemory s) {
   const int stored = (p.y.c + 7) / 8 * 8;
   const int eight = 8 * p.y.pitch;                         // pixels of the output, in elements
   const int columns_from_here = p.y.w - x0 - (lane >> 2);  // and how many there are
+#pragma unroll 1
   for (int i = warp_index(); i < kTy * s.n16; i += kThreads / 32) {
     const int row = i % kTy;
     const int q = i / kTy;
@@ -153,7 +170,14 @@ stem_block_kernel(const StemArguments p, const StemBlockMemory s) {
     const SharedAddress a_row = shared_address(left) + ((row * kTx + (lane & 15)) * kLeftPitch + (lane >> 4) * 16);
     const float4 bias = taps[10 * 2 * kGroups + q * 4 + (lane & 3)];
     const uint4 weights[2] = {right[q * 32 + lane], right[(s.n16 + q) * 32 + lane]};
-    float sums[2][2][4] = {};
+    float sums[2][2][4];
+#pragma unroll
+    for (int m = 0; m < 2; ++m) {
+      sums[m][0][0] = sums[m][0][2] = bias.x;
+      sums[m][0][1] = sums[m][0][3] = bias.y;
+      sums[m][1][0] = sums[m][1][2] = bias.z;
+      sums[m][1][1] = sums[m][1][3] = bias.w;
+    }
 #pragma unroll
     for (int k = 0; k < kGroups; ++k) {
 #pragma unroll
@@ -171,13 +195,12 @@ stem_block_kernel(const StemArguments p, const StemBlockMemory s) {
     const int channel = q * 16 + (lane & 3) * 4;
     if (channel >= stored) continue;
     __half* to = static_cast<__half*>(p.y.data) +
-                 (static_cast<std::ptrdiff_t>(oy) * p.y.w + x0 + (lane >> 2)) * p.y.pitch + channel;
+                 static_cast<std::ptrdiff_t>(oy * p.y.w + x0 + (lane >> 2)) * p.y.pitch + channel;
 #pragma unroll
     for (int i = 0; i < 4; ++i, to += eight) {
       if (i * 8 >= columns_from_here) break;
       const float(&low)[4] = sums[i / 2][0], (&high)[4] = sums[i / 2][1];
-      float values[4] = {low[i % 2 * 2] + bias.x, low[i % 2 * 2 + 1] + bias.y, high[i % 2 * 2] + bias.z,
-                         high[i % 2 * 2 + 1] + bias.w};
+      float values[4] = {low[i % 2 * 2], low[i % 2 * 2 + 1], high[i % 2 * 2], high[i % 2 * 2 + 1]};
       if (kSpecial && point_bounds.special) activate_specials(p.block.activation, values);
       *reinterpret_cast<uint2*>(to) = clamp_halfs(pack_halfs(values), point_half_bounds);
     }
@@ -198,7 +221,8 @@ int run(const StemArguments& p, const LaunchContext& context) {
     }
   }
   return with_source(p, [&]<Source kSource>() {
-    return launch(stem_block_kernel<kSource, kGroups, kSpecial>, grid, kThreads, memory.total(), context, p, memory);
+    return launch(stem_block_kernel<kSource, kGroups, kSpecial>, grid, kThreads, memory.total(), context, p,
+                  biplanar_colors(p.plan), memory);
   });
 }
 

@@ -28,6 +28,11 @@ inline bool halved(const SampleAxis& axis, int first) {
   return axis.step == 0.5F && axis.taps == 1 && axis.origin == -0.5F * static_cast<float>(first);
 }
 
+// Red does not depend on Cb, nor blue on Cr, and the network reads one of them first and the other one last.
+inline bool red_and_blue_at_the_ends(const float (&matrix)[3][4]) {
+  return (matrix[0][1] == 0.0F && matrix[2][2] == 0.0F) || (matrix[0][2] == 0.0F && matrix[2][1] == 0.0F);
+}
+
 inline Source source_of(const StemArguments& p) {
   if (p.picture.data == nullptr && p.picture.at == nullptr) return Source::kPlanes;
   const SamplePlan& plan = p.plan;
@@ -36,9 +41,10 @@ inline Source source_of(const StemArguments& p) {
   if (plan.color == SampleColor::kDirect && first.step_bytes == 3) return Source::kPacked;
   const SampleComponent& cb = plan.components[1];
   const SampleComponent& cr = plan.components[2];
-  const bool pairs = plan.color == SampleColor::kYcc && cb.plane == 1 && cr.plane == 1 && cb.step_bytes == 2 &&
-                     cr.step_bytes == 2 && cb.offset_bytes == 0 && cr.offset_bytes == 1 && first.step_bytes == 1 &&
-                     first.offset_bytes == 0 && halved(cb.x, plan.x0) && halved(cb.y, plan.y0);
+  const bool pairs = plan.color == SampleColor::kYcc && red_and_blue_at_the_ends(plan.matrix) && cb.plane == 1 &&
+                     cr.plane == 1 && cb.step_bytes == 2 && cr.step_bytes == 2 && cb.offset_bytes == 0 &&
+                     cr.offset_bytes == 1 && first.step_bytes == 1 && first.offset_bytes == 0 &&
+                     halved(cb.x, plan.x0) && halved(cb.y, plan.y0);
   // Rows are fetched in pieces of 16 bytes.
   const auto in_pieces = [&](const SamplePlane& plane) {
     // What is not known here is a multiple of 16.
@@ -102,6 +108,32 @@ CAMD_DEVICE void read_pixels(const StemArguments& p, int x, int y, float (&out)[
   }
 }
 
+// What a picture of Source::kBiplanar is multiplied by, so that 1 is the brightest value. Of the network's first and
+// last channel, which are red and blue, each depends on one of Cb and Cr: `u` is that of the first, `v` that of the
+// last. The middle one depends on both.
+struct BiplanarColors {
+  float luma[3], u[2], v[2], base[3];  // u of channels 0 and 1, v of channels 1 and 2
+  float gain[3];                       // from 0..1 to what the network reads, without the bias
+  unsigned first_pair, second_pair;    // u and v in a word of two samples, for __byte_perm()
+};
+inline BiplanarColors biplanar_colors(const SamplePlan& plan) {
+  const bool swapped = plan.matrix[0][1] == 0.0F;  // the first channel is red
+  const int u = swapped ? 2 : 1, v = swapped ? 1 : 2;
+  BiplanarColors colors{};
+  for (int c = 0; c < 3; ++c) {
+    const float* const row = plan.matrix[c];
+    colors.luma[c] = row[0] / 255.0F;
+    colors.base[c] = (row[3] + 128.0F * (row[1] + row[2])) / 255.0F;
+    colors.gain[c] = plan.gain[c] * 255.0F;
+  }
+  for (int c = 0; c < 2; ++c) {
+    colors.u[c] = plan.matrix[c][u] / 255.0F;
+    colors.v[c] = plan.matrix[c + 1][v] / 255.0F;
+  }
+  colors.first_pair = swapped ? 0x4041U : 0x4140U;
+  colors.second_pair = swapped ? 0x4243U : 0x4342U;
+  return colors;
+}
 // Two rows of four pixels of a picture in which a chroma sample stands for four pixels. The patch begins at an odd row
 // and an odd column of the picture: pixels 2k + 1 and 2k + 2 lie at a quarter and at three quarters of the way from
 // sample k to sample k + 1.
@@ -109,9 +141,9 @@ struct BiplanarPatch {
   uint2 luma[2], chroma[2];  // of two rows each: 8 bytes that begin with the first sample
 };
 // Of this patch's three samples, `before` lie in front of the picture's first column and `behind` lie behind its last
-// one. They are replaced by the sample of that column.
-CAMD_DEVICE void read_biplanar(const SamplePlan& plan, const BiplanarPatch& patch, int before, int behind,
-                               float (&out)[2][4][3]) {
+// one. They are replaced by the sample of that column. `edges`: the block has patches where that may be so.
+CAMD_DEVICE void read_biplanar(const BiplanarColors& colors, const float (&bias)[3], const BiplanarPatch& patch,
+                               bool edges, int before, int behind, float (&out)[2][4][3]) {
   // A byte becomes a half as the low bits of 1024. Cb and Cr lie together and are taken as differences from 128, so
   // that quarters and sixteenths of them are exact.
   const __half2 quarter = __float2half2_rn(0.25F), three_quarters = __float2half2_rn(0.75F);
@@ -122,25 +154,26 @@ CAMD_DEVICE void read_biplanar(const SamplePlan& plan, const BiplanarPatch& patc
   __half2 rows[2][3];  // interpolated vertically
 #pragma unroll
   for (int i = 0; i < 3; ++i) {
-    const unsigned which = i == 1 ? 0x4342U : 0x4140U;
+    const unsigned which = i == 1 ? colors.second_pair : colors.first_pair;
     const __half2 top = halfs(i < 2 ? patch.chroma[0].x : patch.chroma[0].y, which, 128.0F);
     const __half2 bottom = halfs(i < 2 ? patch.chroma[1].x : patch.chroma[1].y, which, 128.0F);
     const __half2 change = __hsub2(bottom, top);
     rows[0][i] = __hfma2(change, quarter, top);
     rows[1][i] = __hfma2(change, three_quarters, top);
   }
-  float base[3], gain[3];
-  for (int c = 0; c < 3; ++c) {
-    base[c] = plan.matrix[c][3] + 128.0F * (plan.matrix[c][1] + plan.matrix[c][2]);
-    gain[c] = plan.gain[c] * 255.0F;
+  if (edges) {
+#pragma unroll
+    for (int v = 0; v < 2; ++v) {
+      __half2(&samples)[3] = rows[v];
+      if (before >= 2) samples[1] = samples[2];
+      if (before >= 1) samples[0] = samples[1];
+      if (behind >= 2) samples[1] = samples[0];
+      if (behind >= 1) samples[2] = samples[1];
+    }
   }
 #pragma unroll
   for (int v = 0; v < 2; ++v) {
-    __half2(&samples)[3] = rows[v];
-    if (before >= 2) samples[1] = samples[2];
-    if (before >= 1) samples[0] = samples[1];
-    if (behind >= 2) samples[1] = samples[0];
-    if (behind >= 1) samples[2] = samples[1];
+    const __half2(&samples)[3] = rows[v];
     const __half2 luma[2] = {halfs(patch.luma[v].x, 0x4140U, 0.0F), halfs(patch.luma[v].x, 0x4342U, 0.0F)};
 #pragma unroll
     for (int u = 0; u < 4; ++u) {
@@ -148,12 +181,13 @@ CAMD_DEVICE void read_biplanar(const SamplePlan& plan, const BiplanarPatch& patc
       const float2 color = __half22float2(__hfma2(change, u % 2 == 0 ? quarter : three_quarters, left));
       const float2 both = __half22float2(luma[u / 2]);
       const float y = u % 2 == 0 ? both.x : both.y;
+      const float colored[3] = {colors.u[0] * color.x + colors.base[0],
+                                colors.u[1] * color.x + (colors.v[0] * color.y + colors.base[1]),
+                                colors.v[1] * color.y + colors.base[2]};
 #pragma unroll
       for (int c = 0; c < 3; ++c) {
-        const float value =
-            plan.matrix[c][0] * y + (plan.matrix[c][1] * color.x + (plan.matrix[c][2] * color.y + base[c]));
         // Saturation to 0..1 costs no instruction.
-        out[v][u][c] = __saturatef(value * (1.0F / 255.0F)) * gain[c] + plan.bias[c];
+        out[v][u][c] = __saturatef(colors.luma[c] * y + colored[c]) * colors.gain[c] + bias[c];
       }
     }
   }
@@ -170,10 +204,10 @@ struct StemTile {
   // Called by all threads of the block. Fetches the picture from pixel (y0, x0) of the network's input on; zero
   // outside. `bytes`: room for stem_picture_bytes().
   template <Source kSource>
-  static CAMD_DEVICE void fetch(const StemArguments& p, int y0, int x0, void* memory, void* bytes, int thread,
-                                int threads) {
+  static CAMD_DEVICE void fetch(const StemArguments& p, const BiplanarColors& colors, int y0, int x0, void* memory,
+                                void* bytes, int thread, int threads) {
     if constexpr (kSource == Source::kBiplanar) {
-      fetch_biplanar(p, y0, x0, memory, static_cast<unsigned char*>(bytes), thread, threads);
+      fetch_biplanar(p, colors, y0, x0, memory, static_cast<unsigned char*>(bytes), thread, threads);
       return;
     }
     constexpr int kAcross = (kColumns + 1) / 2;
@@ -199,8 +233,8 @@ struct StemTile {
   static constexpr int kPieces = stem_picture_pieces(kColumns);
 
   // Copies the tile's bytes as they are, in pieces of 16 that are all under way at once, then converts their colours.
-  static CAMD_DEVICE void fetch_biplanar(const StemArguments& p, int y0, int x0, void* memory, unsigned char* bytes,
-                                         int thread, int threads) {
+  static CAMD_DEVICE void fetch_biplanar(const StemArguments& p, const BiplanarColors& colors, int y0, int x0,
+                                         void* memory, unsigned char* bytes, int thread, int threads) {
     const SamplePlan& plan = p.plan;
     const std::uint8_t* const picture = bytes_of(p.picture);
     // Patches begin at odd rows and columns of the picture.
@@ -221,6 +255,8 @@ struct StemTile {
     }
     copy_wait_all();
     block_sync();
+    const bool edges = !in_picture(plan, x0 - back_x, y0 - back_y) ||
+                       !in_picture(plan, x0 - back_x + kAcross * 4 - 1, y0 - back_y + kDown * 2 - 1);
     const int into = left - first - 1;  // the byte of the first chroma sample, an even one; luma begins one byte later
     for (int i = thread; i < kDown * kAcross; i += threads) {
       const int row = i / kAcross * 2 - back_y, column = i % kAcross * 4 - back_x;
@@ -240,14 +276,13 @@ struct StemTile {
       const int x = x0 + column, y = y0 + row;
       const int sample = (left >> 1) + i % kAcross * 2, samples = plan.components[1].x.size;
       float pixels[2][4][3];
-      read_biplanar(plan, patch, -sample, sample + 3 - samples, pixels);
-      const bool whole = in_picture(plan, x, y) && in_picture(plan, x + 3, y + 1);
+      read_biplanar(colors, plan.bias, patch, edges, -sample, sample + 3 - samples, pixels);
 #pragma unroll
       for (int v = 0; v < 2; ++v) {
-        if (!whole) {
+        if (edges) {
           for (int u = 0; u < 4; ++u) mask_pixel(p, x + u, y + v, pixels[v][u]);
         }
-        if (row + v >= 0 && row + v < kRows) put_four(memory, row + v, column, pixels[v]);
+        if (within(row + v, kRows)) put_four(memory, row + v, column, pixels[v]);
       }
     }
   }
@@ -266,9 +301,10 @@ struct StemTile {
       auto* const to = reinterpret_cast<uint2*>(static_cast<unsigned*>(memory) + row * kRowWords + column / 2 * 3);
 #pragma unroll
       for (int i = 0; i < 3; ++i) {
-        const float four[4] = {values[i * 4], values[i * 4 + 1], values[i * 4 + 2], values[i * 4 + 3]};
-        to[i] = pack_halfs(four);
-        to[kWords / 2 + i] = pack_rests_of_halfs(four);
+        const SplitHalfs low = split_halfs(values[i * 4], values[i * 4 + 1]);
+        const SplitHalfs high = split_halfs(values[i * 4 + 2], values[i * 4 + 3]);
+        to[i] = make_uint2(low.values, high.values);
+        to[kWords / 2 + i] = make_uint2(low.rests, high.rests);
       }
       return;
     }
@@ -280,10 +316,9 @@ struct StemTile {
     }
   }
   static CAMD_DEVICE void put_pair(unsigned* to, float low, float high) {
-    const unsigned values = pack_halfs(low, high);
-    const float2 kept = __half22float2(*reinterpret_cast<const __half2*>(&values));
-    to[0] = values;
-    to[kWords] = pack_halfs(low - kept.x, high - kept.y);
+    const SplitHalfs both = split_halfs(low, high);
+    to[0] = both.values;
+    to[kWords] = both.rests;
   }
   static CAMD_DEVICE void put_one(__half* to, float v) {
     const __half value = __float2half_rn(v);

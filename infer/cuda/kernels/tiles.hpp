@@ -43,6 +43,8 @@ struct SeparableMemory {
   int right_bytes;  // the packed 1x1 weights
   int taps_bytes;   // the depthwise weights, then their bias, then a barrier
   Divider by_groups, by_halo_groups;
+  Divider by_across;  // 16-byte words of a row of the input tile
+  int rows_at_once;   // that the block's threads copy
   // Eight pixels side by side must not lie in the same banks. So the groups of a pixel are permuted: group g lies where
   // group g ^ exchange(column) would.
   int exchange_shift, exchange_mask;
@@ -65,6 +67,9 @@ struct SeparableMemory {
   m.taps_bytes = 11 * m.groups * 16 + 16;
   m.by_groups = make_divider(m.groups);
   m.by_halo_groups = make_divider(m.halo_groups);
+  const int across = ((tile.tx - 1) * stride + 3) * m.halo_groups;
+  m.by_across = make_divider(across);
+  m.rows_at_once = across < SeparableTile::kThreads ? SeparableTile::kThreads / across : 1;
   const int together = m.halo_groups & -m.halo_groups;  // the largest power of two that divides halo_groups
   m.exchange_mask = (together < 8 ? together : 8) - 1;
   m.exchange_shift = together == 1 ? 0 : together == 2 ? 2 : together == 4 ? 1 : stride - 1;

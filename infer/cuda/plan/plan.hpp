@@ -42,7 +42,7 @@ namespace camd::infer::cuda {
 // The weight of how long a plan would keep the whole GPU busy, beside how long it takes: for one frame alone, and for
 // many that share the GPU.
 inline constexpr double kWorkForLatency = 0.5;
-inline constexpr double kWorkForThroughput = 8;
+inline constexpr double kWorkForThroughput = 16;
 
 struct PlanOptions {
   DataType type = DataType::kF16;                     // of activations; kF32: generic kernels only, for comparison
