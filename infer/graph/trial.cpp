@@ -7,6 +7,8 @@
 #include <numeric>
 #include <random>
 
+#include "infer/graph/rewriting.hpp"
+
 namespace camd::infer {
 namespace {
 
@@ -219,6 +221,54 @@ float distance_of_class_scores(const std::vector<float>& got, const std::vector<
                   distance_of_most_rows(softmax_of(got, classes), softmax_of(want, classes), classes));
 }
 
+// What each convolution costs in f32, in products of one. Measured on an H200: products of two values that are made at
+// run time, as attention has them, take longer in f32 by so much, and values that cross from one type to the other cost
+// kernels.
+std::vector<double> f32_costs(const Graph& graph) {
+  constexpr double kCrossing = 40e6, kOfTwoValues = 17;
+  const std::vector<int> makers = producers(graph);
+  const auto is_convolution = [&](int op) { return std::holds_alternative<Conv>(graph.ops[at(op)].operation); };
+  std::vector<std::vector<int>> in_front(graph.ops.size()), behind(graph.ops.size());  // of each op
+  std::vector<double> costs(graph.ops.size(), 0.0);
+  for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+    costs[i] = kCrossing + static_cast<double>(multiply_adds(graph, graph.ops[i]));
+    for (const ValueId in : graph.ops[i].inputs) {
+      if (in == kNoValue || makers[at(in)] < 0) continue;
+      in_front[i].push_back(makers[at(in)]);
+      behind[at(makers[at(in)])].push_back(static_cast<int>(i));
+    }
+  }
+  // Such a product is computed in f32 where the convolutions next to it are.
+  const auto charge = [&](std::size_t product, const std::vector<std::vector<int>>& neighbours) {
+    const double cost = kOfTwoValues * static_cast<double>(multiply_adds(graph, graph.ops[product]));
+    std::vector<bool> seen(graph.ops.size(), false);
+    std::vector<int> next{static_cast<int>(product)};
+    while (!next.empty()) {
+      const int op = next.back();
+      next.pop_back();
+      if (seen[at(op)]) continue;
+      seen[at(op)] = true;
+      if (is_convolution(op)) {
+        costs[at(op)] += cost;
+      } else {
+        next.insert(next.end(), neighbours[at(op)].begin(), neighbours[at(op)].end());
+      }
+    }
+  };
+  for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+    const Op& op = graph.ops[i];
+    if (!std::holds_alternative<MatMul>(op.operation)) continue;
+    if (graph.is_constant(op.inputs[0]) || graph.is_constant(op.inputs[1])) continue;
+    charge(i, in_front);
+    charge(i, behind);
+  }
+  std::vector<double> of_convolutions;
+  for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+    if (is_convolution(static_cast<int>(i))) of_convolutions.push_back(costs[i]);
+  }
+  return of_convolutions;
+}
+
 }  // namespace
 
 std::vector<OutputKind> output_kinds(const Graph& graph) {
@@ -259,10 +309,7 @@ F32Choice f32_choice(const Graph& graph, const std::vector<OutputKind>& kinds, f
   if (std::find(kinds.begin(), kinds.end(), OutputKind::kClassScores) == kinds.end()) return choice;
   choice.wanted = kWantedOfClassScores;
   choice.together = together;
-  for (const Op& op : graph.ops) {
-    if (std::holds_alternative<Conv>(op.operation))
-      choice.costs.push_back(static_cast<double>(multiply_adds(graph, op)));
-  }
+  choice.costs = f32_costs(graph);
   return choice;
 }
 

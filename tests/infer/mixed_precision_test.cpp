@@ -304,8 +304,29 @@ TEST(MixedPrecision, NetworksWithClassScoresGetAChoiceByCosts) {
   const Graph graph = with_rows({80, -4});
   const F32Choice choice = f32_choice(graph, output_kinds(graph), 0.05F);
   EXPECT_EQ(choice.wanted, kWantedOfClassScores);
-  EXPECT_EQ(choice.costs, (std::vector<double>{80 * 3 * 64, 4 * 3 * 64}));
+  EXPECT_EQ(choice.costs, (std::vector<double>{40e6 + 80 * 3 * 64, 40e6 + 4 * 3 * 64}));
   EXPECT_EQ(f32_choice(graph, {}, 0.05F).wanted, kWantedDistance);
+}
+
+TEST(MixedPrecision, ConvolutionsAroundAttentionCostWhatItsProductsTakeInF32) {
+  GraphBuilder g({1, 3, 8, 8});
+  const ValueId x = g.conv(g.input(), 16, 1);  // not beside them
+  const auto rows = [&](ValueId picture) { return g.op(Reshape{}, {picture}, {16, 64}); };
+  const ValueId queries = rows(g.conv(x, 16, 1)), keys = rows(g.conv(x, 16, 1)), values = rows(g.conv(x, 16, 1));
+  const ValueId by_key = g.op(Transpose{{1, 0}}, {queries}, {64, 16});
+  const ValueId scores = g.op(MatMul{}, {by_key, keys}, {64, 64});
+  const ValueId shares = g.op(Softmax{}, {scores}, {64, 64});
+  const ValueId found = g.op(MatMul{}, {values, shares}, {16, 64});
+  const ValueId end = g.conv(g.op(Reshape{}, {found}, {1, 16, 8, 8}), 80, 1);
+  const ValueId box = g.conv(x, 4, 1);
+  const auto detections = [&](ValueId picture, int columns) {
+    return g.op(Transpose{{0, 2, 1}}, {g.op(Reshape{}, {picture}, {1, columns, 64})}, {1, 64, columns});
+  };
+  const Graph graph = g.finish({detections(end, 80), detections(box, 4)});
+  constexpr double kScores = 17.0 * 64 * 64 * 16, kFound = 17.0 * 16 * 64 * 64, kOwn = 40e6 + 16 * 16 * 64;
+  EXPECT_EQ(f32_choice(graph, output_kinds(graph), 0.05F).costs,
+            (std::vector<double>{40e6 + 16 * 3 * 64, kOwn + kScores + kFound, kOwn + kScores + kFound, kOwn + kFound,
+                                 40e6 + 80 * 16 * 64 + kScores + kFound, 40e6 + 4 * 16 * 64}));
 }
 
 TEST(MixedPrecision, ClassScoresAreComparedAsWhatASigmoidOrASoftmaxMakesOfThem) {
