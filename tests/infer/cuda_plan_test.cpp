@@ -341,6 +341,18 @@ TEST(CudaEmulated, FirstBlocksWithOtherActivationsEqualTheReference) {
   }
 }
 
+TEST(CudaEmulated, SigmoidsOfNumbersFarFromZeroEqualTheReference) {
+  for (const Function function : {Function::kSigmoid, Function::kSilu}) {
+    GraphBuilder g({1, 3, 16, 16});
+    const ValueId x = g.conv(g.input(), 16, 3, 1, 1, {});
+    Conv one_pixel;
+    one_pixel.kernel = {1, 1};
+    const ValueId far = g.op(one_pixel, {x, g.constant({24, 16, 1, 1}, 60.0F), g.constant({24}), kNoValue},
+                             {1, 24, 16, 16}, {function});
+    test::expect_reference(g.finish({far}), g.random_input());
+  }
+}
+
 // A layout whose rows begin at multiples of `bytes`. At multiples of 16, as where a picture's width is one, NV12's rows
 // are fetched in pieces.
 base::PictureLayout rows_at_multiples_of(int bytes, base::PictureLayout layout) {

@@ -79,6 +79,37 @@ CAMD_DEVICE Bounds bounds_of(const Activation& activation) {
                  : -INFINITY,
           clip ? activation.b : INFINITY, !clip && !relu && activation.function != Function::kNone};
 }
+// 1 / (1 + exp(-x)). Exponentials and reciprocals take longest: a multiprocessor makes 16 of them in a cycle, and 128
+// products. The reciprocal of a product gives those of its factors by products, so that four numbers share one. A
+// sigmoid below 2^-30 comes out as 2^-30, which keeps that product within f32; in f16 both are 0.
+CAMD_DEVICE float one_and_exp(float x) {
+  constexpr float kLog2E = 1.44269504F, kMostExponent = 30.0F;
+  return 1.0F + quick_exp2(fminf(x * -kLog2E, kMostExponent));
+}
+CAMD_DEVICE void four_sigmoids(const float (&x)[4], float (&s)[4]) {
+  const float a = one_and_exp(x[0]), b = one_and_exp(x[1]), c = one_and_exp(x[2]), d = one_and_exp(x[3]);
+  const float ab = a * b, cd = c * d, all = quick_reciprocal(ab * cd);
+  const float by_ab = all * cd, by_cd = all * ab;
+  s[0] = by_ab * b;
+  s[1] = by_ab * a;
+  s[2] = by_cd * d;
+  s[3] = by_cd * c;
+}
+// Calls use(value, its sigmoid) for each.
+template <int kCount, typename Use>
+CAMD_DEVICE void with_sigmoids(float (&v)[kCount], Use use) {
+#pragma unroll
+  for (int i = 0; i + 4 <= kCount; i += 4) {
+    const float x[4] = {v[i], v[i + 1], v[i + 2], v[i + 3]};
+    float s[4];
+    four_sigmoids(x, s);
+#pragma unroll
+    for (int k = 0; k < 4; ++k) use(v[i + k], s[k]);
+  }
+#pragma unroll
+  for (int i = kCount / 4 * 4; i < kCount; ++i) use(v[i], quick_reciprocal(one_and_exp(v[i])));
+}
+
 // The function is chosen once for all values: to choose it for each would cost more than the function itself.
 template <int kCount>
 CAMD_DEVICE void activate_specials(const Activation& activation, float (&v)[kCount]) {
@@ -88,8 +119,8 @@ CAMD_DEVICE void activate_specials(const Activation& activation, float (&v)[kCou
   };
   switch (activation.function) {
     case Function::kLeakyRelu: all([&](float x) { return x < 0.0F ? x * activation.a : x; }); break;
-    case Function::kSigmoid: all([](float x) { return __fdividef(1.0F, 1.0F + __expf(-x)); }); break;
-    case Function::kSilu: all([](float x) { return __fdividef(x, 1.0F + __expf(-x)); }); break;
+    case Function::kSigmoid: with_sigmoids(v, [](float& x, float s) { x = s; }); break;
+    case Function::kSilu: with_sigmoids(v, [](float& x, float s) { x *= s; }); break;
     case Function::kHardSwish:
       all([](float x) { return x * fminf(fmaxf(x * (1.0F / 6.0F) + 0.5F, 0.0F), 1.0F); });
       break;

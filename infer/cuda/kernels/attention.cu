@@ -190,7 +190,7 @@ attention_kernel(CAMD_GRID_CONSTANT const AttentionArguments p, const AttentionS
       most = fmaxf(most, exchange_lanes(most, 1));
       most = fmaxf(most, exchange_lanes(most, 2));
       const float base = most == -INFINITY ? 0.0F : most;  // every key so far is masked
-      const float shrink = __expf(largest[half] - base);
+      const float shrink = quick_exp(largest[half] - base);
       largest[half] = most;
       float sum = 0.0F;
 #pragma unroll
@@ -198,7 +198,7 @@ attention_kernel(CAMD_GRID_CONSTANT const AttentionArguments p, const AttentionS
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
           float& score = of_eight[half * 2 + i];
-          score = __expf(score - base);
+          score = quick_exp(score - base);
           sum += score;
         }
       }
@@ -279,7 +279,7 @@ attention_kernel(CAMD_GRID_CONSTANT const AttentionArguments p, const AttentionS
     }
 #pragma unroll
     for (int w = 0; w < kMostAttentionWarps; ++w) {
-      weights[w] = weights[w] == -INFINITY ? 0.0F : __expf(weights[w] - most);
+      weights[w] = weights[w] == -INFINITY ? 0.0F : quick_exp(weights[w] - most);
       all = fmaf(weights[w], said[row_of(w)].y, all);
     }
 #pragma unroll
@@ -289,7 +289,7 @@ attention_kernel(CAMD_GRID_CONSTANT const AttentionArguments p, const AttentionS
 #pragma unroll
       for (int c = 0; c < 8; ++c) result[c] = fmaf(weights[w], share[c], result[c]);
     }
-    const float factor = __fdividef(1.0F, all);
+    const float factor = quick_reciprocal(all);
 #pragma unroll
     for (float& value : result) value *= factor;
     if (query0 + query >= p.queries || column >= p.width) continue;

@@ -44,7 +44,7 @@ CAMD_KERNEL(kThreads, 1) deformable_kernel(const CAMD_GRID_CONSTANT DeformableAr
     largest = over_warp(largest, true);
     total = 0.0F;
     for (int i = lane; i < points; i += kLanes)
-      total += __expf(load(p.weights, weights + i * p.weights.strides[2]) - largest);
+      total += quick_exp(load(p.weights, weights + i * p.weights.strides[2]) - largest);
     total = over_warp(total, false);
   }
   for (int channel = lane; channel < p.channels; channel += kLanes) {
@@ -75,7 +75,7 @@ CAMD_KERNEL(kThreads, 1) deformable_kernel(const CAMD_GRID_CONSTANT DeformableAr
         const float c = below && left ? load(level.x, at + next_row) : 0.0F;
         const float d = below && right ? load(level.x, at + next_row + next_column) : 0.0F;
         float weight = load(p.weights, weight_at);
-        if (p.softmax) weight = __expf(weight - largest);
+        if (p.softmax) weight = quick_exp(weight - largest);
         const bool somewhere = (left || right) && (above || below);
         const float tx = somewhere ? px - x0 : 0.0F, ty = somewhere ? py - y0 : 0.0F;
         sum = fmaf(selection::between(tx, ty, a, b, c, d), weight, sum);
@@ -150,7 +150,7 @@ deformable_eights_kernel(CAMD_GRID_CONSTANT const DeformableArguments p, const i
   float weight = has_point ? value_of(found_weight, word_weight) : 0.0F;
   if (p.softmax) {
     const float largest = over_warp(has_point ? weight : -INFINITY, true);
-    weight = has_point ? __expf(weight - largest) : 0.0F;
+    weight = has_point ? quick_exp(weight - largest) : 0.0F;
     weight /= over_warp(weight, false);
   }
   const __half* const base = static_cast<const __half*>(p.levels[0].x.data);

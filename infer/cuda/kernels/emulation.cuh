@@ -388,7 +388,8 @@ inline void multiply_add_tf32(float (&c)[4], const unsigned (&a)[4], unsigned b0
   emulation::wait_at(emulation::Barrier::kWarp);
 }
 
+inline float quick_exp2(float x) { return exp2f(x); }
+inline float quick_reciprocal(float x) { return 1.0F / x; }
+
 }  // namespace camd::infer::cuda
 
-#define __expf expf
-#define __fdividef(a, b) ((a) / (b))

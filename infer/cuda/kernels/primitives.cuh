@@ -66,6 +66,18 @@ CAMD_DEVICE void wait_for_previous_kernel() {
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
+// 2^x and 1/x within two units of the last place. Results below 2^-126 are 0, and so are numbers below that.
+CAMD_DEVICE float quick_exp2(float x) {
+  float y = 0.0F;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+CAMD_DEVICE float quick_reciprocal(float x) {
+  float y = 0.0F;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 // Makes the compiler compute `value` here, before a wait that follows, and not where it is used.
 CAMD_DEVICE void compute_here(int& value) { asm volatile("" : "+r"(value)); }
 CAMD_DEVICE void compute_here(float& value) { asm volatile("" : "+f"(value)); }
@@ -345,6 +357,8 @@ CAMD_DEVICE void multiply_add_tf32(float (&c)[4], const unsigned (&a)[4], unsign
 #endif
 
 namespace camd::infer::cuda {
+
+CAMD_DEVICE float quick_exp(float x) { return quick_exp2(x * 1.44269504F); }
 
 CAMD_DEVICE int lane_index() { return static_cast<int>(threadIdx.x) & 31; }
 CAMD_DEVICE int warp_index() { return static_cast<int>(threadIdx.x) >> 5; }

@@ -354,6 +354,8 @@ CAMD_DEVICE void dense(const TileStage& s, void* written, const BlockPosition& a
   unsigned char* const target = at.memory + s.to + (lane & 3) * 8;
   const unsigned char* const add = at.memory + s.add_at + column * n16 * 32 + (lane & 3) * 8;
   const int add_pixel = s.add_pixel;
+  const Activation activation = s.activation;
+  const bool special = s.special;
   auto* const image = static_cast<__half*>(written) + (y0 * image_w + x0) * pitch + column * n16 * 16 + (lane & 3) * 4;
   int row_unit, n_first;
   SharedAddress left[kMt];
@@ -390,31 +392,45 @@ CAMD_DEVICE void dense(const TileStage& s, void* written, const BlockPosition& a
     const auto finish = [&](auto adding) {
       constexpr bool kAdds = decltype(adding)::value;
       const bool bounded_before = kAdds && first;
-      const HalfBounds bounds =
-          half_bounds({bounded_before ? -INFINITY : s.low, bounded_before ? INFINITY : s.high, s.special});
+      const bool specially = kSpecial && special && !bounded_before;
+      const Bounds bounds{s.low, s.high, special};
+      const HalfBounds bounds_after = half_bounds(bounded_before ? Bounds{-INFINITY, INFINITY, false} : bounds);
 #pragma unroll
       for (int m = 0; m < kMt; ++m) {
+        int index[2];
+        float v[2 * kNt][4];  // [pixel][group of 16 channels]
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-          const int index = (row_unit * kMt + m) * 16 + (lane >> 2) + half * 8;
-          const int row = divide(index, by_w), left_of = index - row * width;
-          const bool exists = index < pixels;
+          index[half] = (row_unit * kMt + m) * 16 + (lane >> 2) + half * 8;
+#pragma unroll
+          for (int q = 0; q < kNt; ++q) {
+            float(&to)[4] = v[half * kNt + q];
+            to[0] = sums[m][2 * q][half * 2] + bias[q].x;
+            to[1] = sums[m][2 * q][half * 2 + 1] + bias[q].y;
+            to[2] = sums[m][2 * q + 1][half * 2] + bias[q].z;
+            to[3] = sums[m][2 * q + 1][half * 2 + 1] + bias[q].w;
+          }
+        }
+        float(&all)[2 * kNt * 4] = reinterpret_cast<float(&)[2 * kNt * 4]>(v);
+        if constexpr (kAdds) {
+          if (first) activate_all<kSpecial>(activation, bounds, all);
+#pragma unroll
+          for (int i = 0; i < 2 * kNt; ++i)
+            add_halfs(v[i], add + min(index[i / kNt], pixels - 1) * add_pixel + (n_first + i % kNt) * 32);
+        }
+        if (specially) activate_specials(activation, all);
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          const int row = divide(index[half], by_w), left_of = index[half] - row * width;
+          const bool exists = index[half] < pixels;
           const bool inside = exists && within(y0 + row, image_h) && within(x0 + left_of, image_w);
           const bool own = leaves && inside && within(row - back_y, step_y) && within(left_of - back_x, step_x);
           unsigned char* const to = target + row * to_row + left_of * to_pixel + n_first * 32;
           __half* const out = image + (row * image_w + left_of) * pitch + n_first * 16;
 #pragma unroll
           for (int q = 0; q < kNt; ++q) {
-            float v[4] = {sums[m][2 * q][half * 2] + bias[q].x, sums[m][2 * q][half * 2 + 1] + bias[q].y,
-                          sums[m][2 * q + 1][half * 2] + bias[q].z, sums[m][2 * q + 1][half * 2 + 1] + bias[q].w};
-            if constexpr (kAdds) {
-              if (first) activate_all<kSpecial>(s.activation, Bounds{s.low, s.high, s.special}, v);
-              add_halfs(v, add + min(index, pixels - 1) * add_pixel + (n_first + q) * 32);
-            }
-            if constexpr (kSpecial) {
-              if (s.special && !bounded_before) activate_specials(s.activation, v);
-            }
-            const uint2 packed = clamp_halfs(pack_halfs(v), bounds);
+            uint2 packed = pack_halfs(v[half * kNt + q]);
+            if (!specially) packed = clamp_halfs(packed, bounds_after);
             const uint2 masked = make_uint2(inside ? packed.x : 0, inside ? packed.y : 0);
             if (stays && exists && channel + q * 16 < stored) *reinterpret_cast<uint2*>(to + q * 32) = masked;
             if (own && channel + q * 16 < channels) *reinterpret_cast<uint2*>(out + q * 16) = packed;
