@@ -75,6 +75,7 @@ class Walk {
     PictureSteps steps;
     steps.scaled = factor_ != 1.0 || offset_ != 0.0;
     steps.reversed = reversed_;
+    steps.red_first = red_first_;
     // A mean tells the range that it lies in; without one the factor does, which brings bytes down.
     constexpr double kLeastOfBytes = 2.0, kMostForBytes = 0.1;
     const double mean = -offset_ / factor_;
@@ -111,16 +112,27 @@ class Walk {
     if (node.output_size() != 1 || node.input_size() < 1) return false;
     const std::string& type = node.op_type();
     if (type == "Cast" || type == "Identity" || type == "Transpose") return true;
+    if (type == "Unsqueeze" && node.input(0) == at) return true;
     if (type == "Gather" && node.input_size() == 2 && node.input(0) == at) return reverse(constant(node, 1));
     if (type == "Slice" && node.input(0) == at) return slice(node);
     if (node.input_size() != 2) return false;
     const bool first = node.input(0) == at;
     const std::vector<double> by = constant(node, first ? 1 : 0);
     if (by.empty()) return false;
+    if (type == "Add" || (type == "Sub" && first)) look_at_mean(by);
     double sum = 0.0;
     for (const double value : by) sum += value;
     const double mean = sum / static_cast<double>(by.size());
     return calculate(type, mean, first);
+  }
+
+  // Means of ImageNet differ in their rounding and in what they are scaled by; red's is some 1.2 of blue's in all.
+  void look_at_mean(const std::vector<double>& mean) {
+    constexpr double kLeast = 1.1, kMost = 1.35;
+    if (mean.size() != 3 || mean[0] == 0.0 || mean[2] == 0.0 || red_first_) return;
+    const auto is_red = [&](double one, double other) { return one / other > kLeast && one / other < kMost; };
+    const bool first = is_red(mean[0], mean[2]);
+    if (first || is_red(mean[2], mean[0])) red_first_ = first != reversed_;
   }
 
   // One number stands for those of all channels, which are alike.
@@ -158,6 +170,7 @@ class Walk {
   std::map<std::string, std::vector<const onnx::NodeProto*>> readers_;
   double factor_ = 1.0, offset_ = 0.0;
   bool reversed_ = false;
+  std::optional<bool> red_first_;
 };
 
 }  // namespace

@@ -22,6 +22,7 @@ class PictureStepsTest : public ::testing::Test {
     std::string text = steps.scaled ? "scaled" : "";
     if (steps.of_bytes) text += ", of bytes";
     if (steps.reversed) text += text.empty() ? "reversed" : ", reversed";
+    if (steps.red_first) text += *steps.red_first ? ", red first" : ", blue first";
     return text;
   }
   static OnnxBuilder picture(int type = onnx::TensorProto::FLOAT) {
@@ -49,14 +50,27 @@ TEST_F(PictureStepsTest, AreOfTheRangeThatTheMeanLiesIn) {
   OnnxBuilder bytes = picture(), parts = picture(), shifted = picture();
   bytes.weight("m", {3, 1, 1}, {123.7F, 116.3F, 103.5F}).weight("s", {3, 1, 1}, {58.4F, 57.1F, 57.4F});
   bytes.node("Sub", {"x", "m"}, {"d"}).node("Div", {"d", "s"}, {"steps"});
-  EXPECT_EQ(steps_of(std::move(bytes)), "scaled, of bytes");
+  EXPECT_EQ(steps_of(std::move(bytes)), "scaled, of bytes, red first");
   parts.weight("m", {1, 3, 1, 1}, {0.485F, 0.456F, 0.406F}).weight("s", {1, 3, 1, 1}, {0.229F, 0.224F, 0.225F});
   parts.node("Sub", {"x", "m"}, {"d"}).node("Div", {"d", "s"}, {"steps"});
-  EXPECT_EQ(steps_of(std::move(parts)), "scaled");
+  EXPECT_EQ(steps_of(std::move(parts)), "scaled, red first");
   // Keras' Rescaling.
   shifted.weight("s", {}, {1 / 127.5F}).weight("o", {}, {-1}).node("Mul", {"x", "s"}, {"m"});
   shifted.node("Add", {"m", "o"}, {"steps"});
   EXPECT_EQ(steps_of(std::move(shifted)), "scaled, of bytes");
+}
+
+// As detectron2's, which takes a picture without a batch, and one that turns round the channels before that.
+TEST_F(PictureStepsTest, TellByImagenetsMeanWhetherThePictureBeginsWithRedOrBlue) {
+  OnnxBuilder blue, turned = picture(), grey = picture();
+  blue.input("x", {3, 4, 4}).weight("m", {3, 1, 1}, {103.53F, 116.28F, 123.675F}).integers("axes", {1}, {0});
+  blue.node("Unsqueeze", {"x", "axes"}, {"b"}).node("Sub", {"b", "m"}, {"steps"});
+  EXPECT_EQ(steps_of(std::move(blue)), "scaled, of bytes, blue first");
+  turned.integers("order", {3}, {2, 1, 0}).node("Gather", {"x", "order"}, {"r"}).integer("axis", 1);
+  turned.weight("m", {3, 1, 1}, {-0.485F, -0.456F, -0.406F}).node("Add", {"r", "m"}, {"steps"});
+  EXPECT_EQ(steps_of(std::move(turned)), "scaled, reversed, blue first");
+  grey.weight("m", {3, 1, 1}, {127, 127, 127}).node("Sub", {"x", "m"}, {"steps"});
+  EXPECT_EQ(steps_of(std::move(grey)), "scaled, of bytes");
 }
 
 TEST_F(PictureStepsTest, TurnRoundTheChannelsAsExportersWriteIt) {
