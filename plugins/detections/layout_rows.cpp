@@ -1,8 +1,8 @@
 // Layout `rows`: boxes that the graph has chosen already, a row for each: [1,N,6] or [N,6] (YOLOv10, YOLO26 and exports
 // with their own suppression), [N,7] (YOLOv7), with keypoints behind; `row` says what the values are. Or three tensors:
-// boxes [N,4], scores [N] and numbers of classes [N] (torchvision, TensorFlow). Or two: [N,5] and numbers of classes
-// [N] (MMDetection). A row with an angle is a box that is turned (YOLO26's oriented boxes). Rows with a score below 0
-// are empty.
+// boxes [N,4], scores [N] and numbers of classes [N] (torchvision, TensorFlow). Or two: rows without a class, [N,5]
+// (MMDetection) or what `row` says (MMRotate), and numbers of classes [N]. A row with an angle is a box that is turned
+// (YOLO26's oriented boxes). Rows with a score below 0 are empty.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -115,32 +115,19 @@ Shape shape_of(const camd_tensor_spec& spec, int rank) {
   return static_cast<int>(s.size()) == rank ? s : Shape{};
 }
 
-// The table in the rows of output `i`; nothing when it does not fit.
-std::optional<Table> in_one(const camd_model& model, int i, const Options& options) {
-  std::vector<RowValue> row = options.row;
-  if (row.empty()) {
-    row = {RowValue::kX0, RowValue::kY0, RowValue::kX1, RowValue::kY1, RowValue::kScore, RowValue::kClass};
-  }
-  const Shape s = shape_of(model.outputs[i], 2);
-  const auto width = static_cast<std::int64_t>(row.size());
-  if (s.empty() || s[1] < width) return std::nullopt;
+constexpr const char* kWantsScore = "`row` must name score and class, unless the class has a tensor of its own";
+
+bool has_class(const std::vector<RowValue>& row) {
+  return std::find(row.begin(), row.end(), RowValue::kClass) != row.end();
+}
+
+// Where the values of a `row` stand in output `i`, `step` values a row.
+Table table_of(const std::vector<RowValue>& row, int i, std::int64_t step) {
   Table table;
-  table.rows = s[0];
-  const std::int64_t rest = s[1] - width;
-  const int wanted =
-      options.keypoints.value_or(rest % 3 == 0 ? static_cast<int>(rest / 3) : static_cast<int>(rest / 2));
-  if (wanted > CAMD_MAX_KEYPOINTS) return std::nullopt;  // such as [84,8400], whose rows are no boxes
-  // With `keypoints: 0` what follows is something else, such as a mask's coefficients.
-  if (wanted == 0 ? rest != 0 && !options.keypoints
-                  : rest != std::int64_t{2} * wanted && rest != std::int64_t{3} * wanted)
-    return std::nullopt;
-  table.keypoints = wanted;
-  table.point_values = wanted == 0 ? 2 : static_cast<int>(rest / wanted);
-  table.points = {i, width, s[1]};
   const auto column = [&](RowValue value) -> std::optional<Column> {
     const auto found = std::find(row.begin(), row.end(), value);
     if (found == row.end()) return std::nullopt;
-    return Column{i, found - row.begin(), s[1]};
+    return Column{i, found - row.begin(), step};
   };
   const auto box = [&](BoxForm form, const std::array<RowValue, 4>& values) {
     for (std::size_t k = 0; k < values.size(); ++k) {
@@ -155,11 +142,37 @@ std::optional<Table> in_one(const camd_model& model, int i, const Options& optio
       !box(BoxForm::kCentre, {RowValue::kCentreX, RowValue::kCentreY, RowValue::kWidth, RowValue::kHeight})) {
     throw std::invalid_argument("`row` names neither x0, y0, x1 and y1 nor cx, cy, w and h");
   }
-  const auto score = column(RowValue::kScore), number = column(RowValue::kClass);
-  if (!score || !number) throw std::invalid_argument("`row` must name score and class");
+  const auto score = column(RowValue::kScore);
+  if (!score) throw std::invalid_argument(kWantsScore);
   table.score = *score;
-  table.class_id = *number;
+  if (const auto number = column(RowValue::kClass)) table.class_id = *number;
   table.angle = column(RowValue::kAngle);
+  return table;
+}
+
+// The table in the rows of output `i`; nothing when it does not fit.
+std::optional<Table> in_one(const camd_model& model, int i, const Options& options) {
+  std::vector<RowValue> row = options.row;
+  if (row.empty()) {
+    row = {RowValue::kX0, RowValue::kY0, RowValue::kX1, RowValue::kY1, RowValue::kScore, RowValue::kClass};
+  }
+  const Shape s = shape_of(model.outputs[i], 2);
+  const auto width = static_cast<std::int64_t>(row.size());
+  if (s.empty() || s[1] < width) return std::nullopt;
+  const std::int64_t rest = s[1] - width;
+  const int wanted =
+      options.keypoints.value_or(rest % 3 == 0 ? static_cast<int>(rest / 3) : static_cast<int>(rest / 2));
+  if (wanted > CAMD_MAX_KEYPOINTS) return std::nullopt;  // such as [84,8400], whose rows are no boxes
+  // With `keypoints: 0` what follows is something else, such as a mask's coefficients.
+  if (wanted == 0 ? rest != 0 && !options.keypoints
+                  : rest != std::int64_t{2} * wanted && rest != std::int64_t{3} * wanted)
+    return std::nullopt;
+  Table table = table_of(row, i, s[1]);
+  if (!has_class(row)) throw std::invalid_argument(kWantsScore);
+  table.rows = s[0];
+  table.keypoints = wanted;
+  table.point_values = wanted == 0 ? 2 : static_cast<int>(rest / wanted);
+  table.points = {i, width, s[1]};
   if (table.angle && (table.form != BoxForm::kCentre || table.keypoints > 0)) {
     throw std::invalid_argument(
         "`angle` in `row` needs cx, cy, w and h, and no keypoints: those are the box's corners");
@@ -167,19 +180,21 @@ std::optional<Table> in_one(const camd_model& model, int i, const Options& optio
   return table;
 }
 
-// Corners and score in one tensor, classes in another (MMDetection's exports: dets [1,N,5], labels [1,N]).
+// Boxes and scores in one tensor, classes in another (MMDetection's exports: dets [1,N,5], labels [1,N]).
 std::optional<Table> in_two(const camd_model& model, const Options& options) {
+  std::vector<RowValue> row = options.row;
+  if (row.empty()) row = {RowValue::kX0, RowValue::kY0, RowValue::kX1, RowValue::kY1, RowValue::kScore};
+  if (has_class(row)) return std::nullopt;
+  const auto width = static_cast<std::int64_t>(row.size());
   const auto& names = options.outputs[static_cast<std::size_t>(Role::kCls)];
   for (int b = 0; b < model.output_count; ++b) {
     const Shape boxes = shape_of(model.outputs[b], 2);
-    if (boxes.empty() || boxes[1] != 5 || boxes[0] < 2) continue;
+    if (boxes.empty() || boxes[1] != width || boxes[0] < 2) continue;
     for (int i = 0; i < model.output_count; ++i) {
       const Shape s = shape_of(model.outputs[i], 1);
       if (s.empty() || s[0] != boxes[0] || (!names.empty() && names.front() != model.outputs[i].name)) continue;
-      Table table;
+      Table table = table_of(row, b, width);
       table.rows = boxes[0];
-      for (std::size_t k = 0; k < 4; ++k) table.box[k] = {b, static_cast<std::int64_t>(k), 5};
-      table.score = {b, 4, 5};
       table.class_id = {i, 0, 1};
       return table;
     }
@@ -234,10 +249,8 @@ Head head_of(const Column& column, int channels) {
 
 std::unique_ptr<Decoder> make_rows(const camd_model& model, const Options& options) {
   std::optional<Table> table;
-  if (options.row.empty()) {
-    table = in_three(model, options);
-    if (!table) table = in_two(model, options);
-  }
+  if (options.row.empty()) table = in_three(model, options);
+  if (!table) table = in_two(model, options);
   for (int i = 0; i < model.output_count && !table; ++i) table = in_one(model, i, options);
   if (!table || table->rows > INT32_MAX) {
     const std::size_t width = options.row.empty() ? 6 : options.row.size();

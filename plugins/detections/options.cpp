@@ -377,6 +377,8 @@ const std::vector<KnownLayout>& known_layouts() {
       {"deim", kQueries},
       {"rfdetr", kQueries},
       {"rtmdet", R"({"layout":"rows"})"},
+      // open-mmlab/mmrotate, as MMDeploy puts out its boxes: classes have a tensor of their own
+      {"mmrotate", R"({"layout":"rows","row":["cx","cy","w","h","angle","score"]})"},
       // Tan et al., "EfficientDet", 2020; google/automl, efficientdet/tf2/anchors.py
       {"efficientdet", nine_anchors({.shapes = {{{1.0, 1.0}, {1.4, 0.7}, {0.7, 1.4}}}},
                                     {{"boxes", "priors_yx"}, {"variances", {1, 1}}, {"scores", "logits"}})},

@@ -74,6 +74,18 @@ TEST_F(Detections, ReadsOrientedBoxesThatTheGraphHasChosen) {
   expect_corners(found[0], {{37, 22}, {37, 42}, {27, 42}, {27, 22}});
 }
 
+// The classes have a tensor of their own, and no score is in front of the angle.
+TEST_F(Detections, ReadsOrientedBoxesOfMmrotate) {
+  FakeModel model(64, 64);
+  model.output("dets", {1, 2, 6}, {32, 24, 20, 10, 1.5707964F, 0.9F, 0, 0, 0, 0, 0, 0});
+  model.output("labels", {1, 2}, {1, 0});
+  ASSERT_TRUE(start(model, R"({"layout":"mmrotate","classes":["plane","ship"]})")) << error_;
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  expect_box(found[0], 27, 14, 10, 20);
+  EXPECT_STREQ(found[0].class_name, "ship");
+}
+
 TEST_F(Detections, RefusesOrientedBoxesWithKeypointsOrAMean) {
   FakeModel model(64, 64);
   model.output("output0", {1, 6, 84});
