@@ -2,8 +2,10 @@
 // of where in the cell the centre lies.
 //   centernet (Zhou et al., "Objects as Points", 2019): a cell counts where none of its eight neighbours scores higher
 //     cx = (column + offset0) * stride   w = size0 * stride
+//   Of four sizes each is the distance to one side (Zhang et al., "FairMOT", 2021; ifzhang/FairMOT, lib/models/decode.py).
 //   centerface (Xu et al., "CenterFace", 2019; Star-Clouds/CenterFace, prj-python/centerface.py): height and y first
 //     cy = (row + 0.5 + offset0) * stride   h = exp(size0) * stride   keypoint y = top + k0 * h
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <stdexcept>
@@ -14,6 +16,8 @@
 
 namespace camd::plugins {
 namespace {
+
+constexpr int kSides = 4;
 
 class Centernet final : public Decoder {
  public:
@@ -46,6 +50,9 @@ class Centernet final : public Decoder {
       within = {offset[0], offset[1]};
     }
     const float x = (at.column + within.x) * stride, y = (at.row + within.y) * stride;
+    if (at.level.head(Role::kBox).channels == kSides) {
+      return {x - size[0] * stride, y - size[1] * stride, x + size[2] * stride, y + size[3] * stride};
+    }
     const float half_width = 0.5F * size[0] * stride, half_height = 0.5F * size[1] * stride;
     return {x - half_width, y - half_height, x + half_width, y + half_height};
   }
@@ -111,7 +118,7 @@ std::vector<Level> bind_maps(const camd_model& model, const Options& options, co
   std::vector<bool> taken(static_cast<std::size_t>(model.output_count), false);
   const auto take = [&](const Wanted& wanted, auto&& fits) {
     for (int i = 0; i < model.output_count && !level.head(wanted.role).bound(); ++i) {
-      if (taken[static_cast<std::size_t>(i)]) continue;
+      if (taken[static_cast<std::size_t>(i)] || model.outputs[i].ndim != 4) continue;
       const auto head = head_of_level(model, i, level);
       if (!head || (wanted.channels != 0 && head->channels != wanted.channels)) continue;
       if (!fits(std::string(model.outputs[i].name))) continue;
@@ -148,10 +155,17 @@ Scores scores_of(const Options& options, const std::vector<Level>& levels) {
 }  // namespace
 
 std::unique_ptr<Decoder> make_centernet(const camd_model& model, const Options& options) {
-  auto levels = bind_maps(model, options,
-                          {{Role::kCls, static_cast<int>(options.classes.size()), true, {"hm", "heat", "cls"}},
-                           {Role::kBox, 2, true, {"wh", "size", ""}},
-                           {Role::kOffset, 2, false, {"reg", "off", ""}}});
+  const auto maps = [&](int sizes) {
+    return bind_maps(model, options,
+                     {{Role::kCls, static_cast<int>(options.classes.size()), true, {"hm", "heat", "cls"}},
+                      {Role::kBox, sizes, true, {"wh", "size", ""}},
+                      {Role::kOffset, 2, false, {"reg", "off", ""}}});
+  };
+  const bool sides = std::any_of(model.outputs, model.outputs + model.output_count, [](const auto& output) {
+    return output.ndim == 4 && output.shape[1] == kSides &&
+           is_named(output.name, {Role::kBox, 0, true, {"wh", "size", ""}});
+  });
+  auto levels = maps(sides ? kSides : 2);
   Scores scores = scores_of(options, levels);
   return std::make_unique<Centernet>(std::move(levels), std::move(scores));
 }

@@ -3,7 +3,8 @@
 //   point p = (cell + offset) * stride   distance = stride * sum_i i * softmax(bins)_i   x0 = px - left, x1 = px +
 //   right
 // offset is 0.5 for NanoDet and 0 for NanoDet-Plus (nanodet_plus_head.py). Where bins and classes share a tensor, the
-// classes stand first, or with `boxes_first` the bins, as in YOLOv8's.
+// classes stand first, or with `boxes_first` the bins, as in YOLOv8's. There key points may follow, with three values
+// each (ultralytics/ultralytics, nn/modules/head.py, Pose): x = (2 * k + cell) * stride.
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
@@ -14,10 +15,15 @@
 namespace camd::plugins {
 namespace {
 
+constexpr int kPointValues = 3;  // x, y and a visibility
+
 class Nanodet final : public Decoder {
  public:
   Nanodet(std::vector<Level> levels, Scores scores, float offset)
-      : Decoder(std::move(levels), std::move(scores)), offset_(offset) {}
+      : Decoder(std::move(levels), std::move(scores)), offset_(offset) {
+    const Head& kps = levels_.front().head(Role::kKps);
+    if (kps.bound()) keypoint_count_ = kps.channels / kPointValues;
+  }
 
   [[nodiscard]] Box box(const TensorSet& tensors, const Candidate& c) const override {
     const GridCell at = cell_of(c);
@@ -39,6 +45,16 @@ class Nanodet final : public Decoder {
     return {x - distance(0), y - distance(1), x + distance(2), y + distance(3)};
   }
 
+  void keypoints(const TensorSet& tensors, const Candidate& c, Point* points) const override {
+    const GridCell at = cell_of(c);
+    const auto stride = static_cast<float>(at.level.stride);
+    const Values l = values(tensors, Role::kKps, c);
+    for (int k = 0; k < keypoint_count(); ++k) {
+      const int first = kPointValues * k;
+      points[k] = {(2.0F * l[first] + at.column) * stride, (2.0F * l[first + 1] + at.row) * stride};
+    }
+  }
+
  private:
   float offset_;
 };
@@ -58,6 +74,11 @@ std::unique_ptr<Decoder> make_nanodet(const camd_model& model, const Options& op
   if (options.boxes_first) {
     rules.fused = {Role::kBox, Role::kCls};
     rules.roles[1].usual = {64};
+    if (const int points = options.keypoints.value_or(0); points > 0) {
+      rules.fused.push_back(Role::kKps);
+      rules.roles.push_back({Role::kKps, {kPointValues * points}, 1, true, 1});
+      if (options.classes.empty()) rules.roles[0].channels = {1};
+    }
   }
   auto levels = bind_heads(model, options, rules);
   const Head &box = levels.front().head(Role::kBox), &cls = levels.front().head(Role::kCls);

@@ -249,6 +249,65 @@ TEST_F(Detections, TakesThreeDecodedAnchorsPerCell) {
   expect_box(found[0], 25, 16, 10, 8);
 }
 
+// As TensorFlow's YOLOv5 puts them out.
+TEST_F(Detections, TakesDecodedBoxesInPartsOfThePicture) {
+  FakeModel model(64, 64);
+  model.output("output0", {1, 252, 7});
+  ASSERT_TRUE(start(model, R"({"layout":"yolov5","relative":true})")) << error_;
+  const float row[7] = {0.5F, 0.25F, 0.125F, 0.25F, 0.9F, 0.1F, 1.0F};
+  std::copy(row, row + 7, &at(model.outputs[0], 200, 0));
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  expect_box(found[0], 28, 8, 8, 16);
+}
+
+TEST_F(Detections, RefusesPartsOfThePictureOfYoloxWhichAreNotDecoded) {
+  FakeModel model(64, 64);
+  model.output("output0", {1, 84, 7});
+  EXPECT_FALSE(start(model, R"({"layout":"yolox","relative":true})"));
+  EXPECT_THAT(error_, HasSubstr("`relative: true` needs `decoded: true`"));
+}
+
+// YOLOv8-face as it is exported for OpenCV: 64 bins, one class and points of three values.
+TEST_F(Detections, ReadsKeypointsBehindTheClassOfYolov8sMaps) {
+  FakeModel model(64, 64);
+  for (const std::int64_t stride : {8, 16, 32})
+    model.output("output" + std::to_string(stride), {1, 64 + 1 + 6, 64 / stride, 64 / stride});
+  for (FakeTensor& map : model.outputs) {
+    for (std::int64_t i = 0; i < map.shape[2] * map.shape[3]; ++i)
+      map.values[static_cast<std::size_t>(64 * map.shape[2] * map.shape[3] + i)] = -9.0F;
+  }
+  ASSERT_TRUE(start(model, R"({"layout":"yolov8-heads","keypoints":2})")) << error_;
+  FakeTensor& map = model.outputs[1];
+  for (std::int64_t side = 0; side < 4; ++side) at(map, side * 16 + 1, 1, 2) = 40.0F;  // a distance of one cell
+  const float rest[7] = {9, 0.5F, 0.25F, 9, -0.5F, 0, -9};
+  for (std::int64_t k = 0; k < 7; ++k) at(map, 64 + k, 1, 2) = rest[k];
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  expect_box(found[0], 24, 8, 32, 32);
+  ASSERT_EQ(found[0].keypoint_count, 2U);
+  EXPECT_NEAR(found[0].keypoints[0][0], 48, 1e-3F);
+  EXPECT_NEAR(found[0].keypoints[0][1], 24, 1e-3F);
+  EXPECT_NEAR(found[0].keypoints[1][0], 16, 1e-3F);
+  EXPECT_NEAR(found[0].keypoints[1][1], 16, 1e-3F);
+}
+
+// FairMOT's sizes.
+TEST_F(Detections, TakesFourSizesOfACentreForDistancesToTheSides) {
+  FakeModel model(64, 64);
+  model.output("hm", {1, 1, 16, 16});
+  model.output("wh", {1, 4, 16, 16});
+  model.output("id", {1, 128, 16, 16});
+  model.output("reg", {1, 2, 16, 16});
+  ASSERT_TRUE(start(model, R"({"layout":"centernet"})")) << error_;
+  at(model.outputs[0], 0, 5, 6) = 0.9F;
+  for (std::int64_t k = 0; k < 4; ++k) at(model.outputs[1], k, 5, 6) = 1.0F + static_cast<float>(k);
+  for (std::int64_t k = 0; k < 2; ++k) at(model.outputs[3], k, 5, 6) = 0.5F;
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  expect_box(found[0], 22, 14, 16, 24);
+}
+
 // YOLOv8 and its kind: [1,4+C,N], centre and size in pixels, no background.
 TEST_F(Detections, DecodesBoxesAndClassesInOneTransposedTensor) {
   FakeModel model(64, 64);
