@@ -107,10 +107,9 @@ std::optional<ScoreForm> form_of(const std::vector<Range>& ranges, bool alone) {
     // Most of what is seen is no object. Only the one class of a detector of one class may be certain everywhere.
     const bool reach_down = std::all_of(ranges.begin(), ranges.end(),
                                         [](const Range& r) { return r.low < kSmallPercent || r.low > kSurePercent; });
-    // Numbers of something beside probabilities, such as of the level that a box is from.
-    const bool counts = probabilities > 0 && std::all_of(ranges.begin(), ranges.end(), [](const Range& r) {
-                          return r.is_probability() || (r.whole && r.low == 0.0F);
-                        });
+    // Numbers of something beside probabilities, such as of a class, or of the level that a box is from.
+    const bool counts = probabilities > 0 && std::all_of(ranges.begin(), ranges.end(),
+                                                         [](const Range& r) { return r.is_probability() || r.whole; });
     if (counts) return std::nullopt;
     return all.high <= kLargestPercent && reach_down ? std::optional(ScoreForm::kPercent) : std::nullopt;
   }
@@ -143,6 +142,8 @@ struct Boxes {
   std::size_t turned = 0;   // end before they begin, or are not finite
   std::size_t far = 0;      // reach farther out of the picture than objects do
   std::size_t corners = 0;  // centre and size that would do as corners inside the picture
+  std::size_t out = 0;      // reach out of the picture
+  std::size_t empty = 0;    // have no side to speak of
   float reach = 0.0F;       // the largest coordinate, network pixels
   // From the centre to the cell's, in sides of the picture: with the anchors of a cell side by side, and, as YOLOv5
   // has them, with all cells of the first anchor first. What is decoded does not need to know.
@@ -160,7 +161,7 @@ float median(std::vector<float>& values) {
 }
 
 Boxes look_at_boxes(const Decoder& decoder, const TensorSet& tensors, float width, float height) {
-  constexpr float kFar = 4.0F;  // sides of the picture
+  constexpr float kFar = 4.0F, kOut = 0.05F, kEmpty = 0.0005F;  // sides of the picture
   const float side = std::max(width, height);
   Boxes boxes;
   for_each_anchor(decoder, [&](const Level& level, const Candidate& c) {
@@ -174,11 +175,14 @@ Boxes look_at_boxes(const Decoder& decoder, const TensorSet& tensors, float widt
     }
     boxes.reach = std::max(boxes.reach, reach);
     if (reach > kFar * side) ++boxes.far;
+    if (std::min(box.x0, box.y0) < -kOut * side || box.x1 > width + kOut * side || box.y1 > height + kOut * side)
+      ++boxes.out;
     if (box.x1 < box.x0 || box.y1 < box.y0) {
       ++boxes.turned;
       return;
     }
     const float x = 0.5F * (box.x0 + box.x1), y = 0.5F * (box.y0 + box.y1), w = box.x1 - box.x0, h = box.y1 - box.y0;
+    if (std::max(w, h) < kEmpty * side) ++boxes.empty;
     if (w >= x && h >= y && x >= -0.1F * width && y >= -0.1F * height && w <= 1.1F * width && h <= 1.1F * height) {
       ++boxes.corners;
     }
@@ -269,8 +273,10 @@ bool has_angles(const Decoder& decoder, const TensorSet& tensors) {
     if (head.bound()) angles.add(tensors.data(head.output)[head.at(c.cell, c.anchor)]);
   });
   if (angles.empty() || angles.whole) return false;
-  if (!angles.is_probability()) return true;
+  // YOLO's graph has the sigmoid: behind logits stands one more of them.
   const std::vector<Range> classes = score_ranges(decoder, tensors);
+  if (!std::all_of(classes.begin(), classes.end(), [](const Range& r) { return r.is_probability(); })) return false;
+  if (!angles.is_probability()) return true;
   return angles.low > kSomewhere &&
          std::all_of(classes.begin(), classes.end(), [](const Range& r) { return r.low < kSomewhere; });
 }
@@ -305,7 +311,7 @@ std::optional<std::string> objection(const Decoder& decoder, const Options& opti
   const bool rows = options.layout == Layout::kRows;
   const bool list = rows || (options.layout == Layout::kSsd && options.boxes != BoxForm::kPriors &&
                              options.boxes != BoxForm::kPriorsYx);
-  const bool relative = list && options.relative.value_or(!rows);
+  const bool relative = list ? options.relative.value_or(!rows) : options.decoded && options.relative.value_or(false);
   // Anchors grow by e to the offset. On noise, a network may put out boxes of any size up to their limit.
   const bool any_size = options.size_limit || options.layout == Layout::kYoloHeads;
   if (!any_size && boxes.share(boxes.far) > most) {
@@ -316,14 +322,22 @@ std::optional<std::string> objection(const Decoder& decoder, const Options& opti
   // A map holds sizes where objects are; elsewhere it may hold anything.
   if (options.layout != Layout::kCenternet && boxes.share(boxes.turned) > most)
     return "most of its boxes end before they begin";
+  // Text rows, for one, are shares of letters.
+  if (options.layout == Layout::kSsd && is_fused(decoder) && boxes.share(boxes.empty) > 0.5F)
+    return "most of its boxes are empty";
   // Pixels near the upper left corner, all of them: parts of the picture were taken for pixels.
   constexpr float kSmall = 4.0F;
-  if (((list && !relative) || options.decoded) && boxes.count > 0 && boxes.reach <= kSmall &&
+  if ((list || options.decoded) && !relative && boxes.count > 0 && boxes.reach <= kSmall &&
       std::min(width, height) > 8.0F * kSmall) {
     return "its boxes reach " + number(boxes.reach) + ": they are parts of the picture, not pixels";
   }
-  if (list && options.boxes == BoxForm::kCentre && !has_query_names(decoder, model) &&
-      boxes.share(boxes.corners) >= 0.98F) {
+  // A graph may have chosen boxes as large as the picture, whose centre and size would do as corners. Corners that are
+  // taken for these reach out of it.
+  constexpr float kNearlyAll = 0.98F, kMany = 0.2F;
+  const bool chosen = rows && !options.row.empty() && options.row.front() == RowValue::kCentreX && !decoder.oriented();
+  if (((list && options.boxes == BoxForm::kCentre && !has_query_names(decoder, model)) ||
+       (chosen && boxes.share(boxes.out) >= kMany)) &&
+      boxes.share(boxes.corners) >= kNearlyAll) {
     return std::string("its boxes are corners, not centre and size");
   }
   if (options.layout == Layout::kYolox && options.decoded && !boxes.off.empty()) {

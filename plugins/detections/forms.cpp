@@ -43,6 +43,11 @@ Form oriented(Form form) {
   form.oriented = true;
   return form;
 }
+Form turned_rows(const char* name, const char* of, std::vector<RowValue> row, const char* input) {
+  Form form = named(Layout::kRows, name, of, input);
+  form.row = std::move(row);
+  return form;
+}
 Form in_rows(const char* of, const char* keys, std::vector<RowValue> row, std::optional<bool> relative = {}) {
   Form form{Layout::kRows, of, keys};
   form.relative = relative;
@@ -55,14 +60,16 @@ Form in_rows(const char* of, const char* keys, std::vector<RowValue> row, std::o
 const std::vector<Form>& forms() {
   using V = RowValue;
   static const std::vector<Form> kForms = {
-      fed({Layout::kAnchors, "RetinaFace and its kind"}, "color: rgb, scale: 1"),
+      fed({Layout::kAnchors, kRetinaface}, "color: rgb, scale: 1"),
       named(Layout::kAnchors, kInsightface, "RetinaFace by InsightFace", "color: rgb, scale: 1"),
-      fed({Layout::kScrfd, "SCRFD"}, "color: rgb, mean: [127.5, 127.5, 127.5], scale: 0.0078125"),
+      fed({Layout::kScrfd, kScrfd}, "color: rgb, mean: [127.5, 127.5, 127.5], scale: 0.0078125"),
       fed({Layout::kYunet, "YuNet"}, kBytes),
       fed({Layout::kYolox, "YOLOX"}, kTopLeftBytes),
       fed({Layout::kYolox, "YOLOX, decoded", "decoded: true", BoxForm::kCorners, {}, true}, kTopLeftBytes),
       named(Layout::kYolox, kYolov6, "YOLOv6", kUnitInput),
       {Layout::kYolox, "YOLOv5 and its kind", "decoded: true, anchors_per_cell: 3", BoxForm::kCorners, {}, true, 3},
+      {Layout::kYolox, "YOLOv5 in parts of the picture", "decoded: true, anchors_per_cell: 3, relative: true",
+       BoxForm::kCorners, true, true, 3},
       with_keypoints({Layout::kYolox,
                       "YOLOv5-face",
                       "decoded: true, anchors_per_cell: 3, keypoints: 5",
@@ -89,10 +96,14 @@ const std::vector<Form>& forms() {
                      17),
       in_rows("boxes that the graph has chosen, as YOLOv10's and YOLO26's", "", {}),
       named(Layout::kRows, "rtmdet", "boxes that MMDetection's graph has chosen, as RTMDet's", kRtmdetInput),
+      turned_rows("mmrotate", "oriented boxes that MMRotate's graph has chosen",
+                  {V::kCentreX, V::kCentreY, V::kWidth, V::kHeight, V::kAngle, V::kScore}, kEfficientdetInput),
       in_rows("boxes that YOLOv7's graph has chosen", "row: [skip, x0, y0, x1, y1, class, score]",
               {V::kSkip, V::kX0, V::kY0, V::kX1, V::kY1, V::kClass, V::kScore}),
       in_rows(kSuperGradients, "row: [skip, x0, y0, x1, y1, score, class]",
               {V::kSkip, V::kX0, V::kY0, V::kX1, V::kY1, V::kScore, V::kClass}),
+      in_rows(kAutoml, "row: [skip, y0, x0, y1, x1, score, class]",
+              {V::kSkip, V::kY0, V::kX0, V::kY1, V::kX1, V::kScore, V::kClass}),
       in_rows("oriented boxes that YOLO26's graph has chosen", "row: [cx, cy, w, h, score, class, angle]",
               {V::kCentreX, V::kCentreY, V::kWidth, V::kHeight, V::kScore, V::kClass, V::kAngle}),
       in_rows("boxes that PaddleDetection's graph has chosen", "row: [class, score, x0, y0, x1, y1]",
@@ -161,6 +172,8 @@ const std::vector<Form>& forms() {
       fed(with_keypoints({Layout::kMediapipe, "MediaPipe's faces"}, 6),
           "color: rgb, mean: [127.5, 127.5, 127.5], scale: 0.00784314"),
       with_keypoints({Layout::kMediapipe, "MediaPipe's palms"}, 7),
+      fed(with_keypoints({Layout::kMediapipe, "MediaPipe's people"}, 4),
+          "color: rgb, mean: [127.5, 127.5, 127.5], scale: 0.00784314"),
       fed({Layout::kDetectnet, "DetectNet_v2 of NVIDIA's TAO"}, kStretchedInput),
       fed({Layout::kFomo, "FOMO"}, kStretchedInput),
   };

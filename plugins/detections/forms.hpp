@@ -62,6 +62,10 @@ inline constexpr const char* kYolov6 = "yolov6";
 // Of the shapes of RTMDet's heads: the names of weights tell.
 inline constexpr const char* kMmyoloHeads = "mmyolo-heads";
 inline constexpr const char* kSuperGradients = "boxes that SuperGradients' graph has chosen";
+// Lists of the same shapes.
+inline constexpr const char* kRetinaface = "RetinaFace and its kind";
+inline constexpr const char* kScrfd = "SCRFD";
+inline constexpr const char* kAutoml = "boxes that the graph of google/automl's EfficientDet has chosen";
 inline constexpr const char* kInsightface = "insightface-retinaface";
 // PyTorch's RetinaFaces, which put out one list of all strides.
 inline constexpr const char* kRetinafaceListInput = "color: bgr, mean: [104, 117, 123], scale: 1";

@@ -1,6 +1,7 @@
-// Layout `mediapipe`: BlazeFace and BlazePalm (Bazarevsky et al., "BlazeFace", 2019; google-ai-edge/mediapipe,
-// ssd_anchors_calculator.cc and tensors_to_detections_calculator.cc). A row is centre and size, then keypoints, in
-// network pixels from the cell's centre; a cell's anchors have one formula, and all are of the size of the picture:
+// Layout `mediapipe`: BlazeFace, BlazePalm and BlazePose (Bazarevsky et al., "BlazeFace", 2019;
+// google-ai-edge/mediapipe, ssd_anchors_calculator.cc and tensors_to_detections_calculator.cc). A row is centre and
+// size, then keypoints, in network pixels from the cell's centre; a cell's anchors have one formula, and all are of the
+// size of the picture:
 //   p = (cell + 0.5) * stride   cx = px + d0   w = d2   keypoint x = px + k
 #include <optional>
 #include <stdexcept>
@@ -44,7 +45,7 @@ const std::vector<Grid>& grids() {
   static const std::vector<Grid> all = {
       {{8, 16}, {2, 6}},         // faces near by (128x128), palms (192x192)
       {{16, 32}, {2, 6}},        // faces of the camera on the back (256x256)
-      {{8, 16, 32}, {2, 2, 6}},  // palms of old (256x256)
+      {{8, 16, 32}, {2, 2, 6}},  // palms of old (256x256), people (224x224)
       {{4}, {1}},                // faces far away (192x192)
   };
   return all;
@@ -74,8 +75,8 @@ std::unique_ptr<Decoder> make_mediapipe(const camd_model& model, const Options& 
   }
   if (levels.empty()) {
     throw std::invalid_argument(
-        "no outputs of MediaPipe's faces or palms, wanted [1,N,4+2K] and [1,N,1] with N = 896, 2016 or 2304; the "
-        "model's outputs are " +
+        "no outputs of MediaPipe's faces, palms or people, wanted [1,N,4+2K] and [1,N,1] with N = 896, 2016, 2254 or "
+        "2304; the model's outputs are " +
         describe_outputs(model));
   }
   for (Level& level : levels) {

@@ -111,11 +111,33 @@ std::string_view layout_by_names(std::span<const std::string> names) { return to
 
 std::string_view input_by_names(std::span<const std::string> names) { return told_by(inputs(), names); }
 
+bool has_key_points(std::span<const std::string> names) {
+  return !told_by({{"key points", {".cv2.0.2.", ".cv3.0.2.", ".cv4.0.2."}}}, names).empty();
+}
+
 bool puts_y_first(const camd_model& model) { return has_output(model, "yolonms_layer"); }
 
 bool are_raw_detections(const camd_model& model) { return has_output(model, "raw_detection_boxes"); }
 
 bool counts_boxes(const camd_model& model) { return has_output(model, "num_det"); }
+
+bool counts_valid_boxes(const camd_model& model) { return has_output(model, "valid_detections"); }
+
+bool are_automl_detections(const camd_model& model) {
+  constexpr std::int64_t kRow = 7;
+  return model.output_count == 1 && has_output(model, "detections") && model.outputs[0].ndim == 3 &&
+         model.outputs[0].shape[2] == kRow;
+}
+
+bool are_people_of_mmpose(const camd_model& model) {
+  return model.output_count == 2 && has_output(model, "dets") && has_output(model, "keypoints");
+}
+
+bool are_of_custom_vision(const camd_model& model) {
+  return has_output(model, "detected_boxes") && has_output(model, "detected_scores");
+}
+
+bool are_filtered_detections(const camd_model& model) { return has_output(model, "filtered_detections"); }
 
 bool is_of_tao(const camd_model& model) { return has_output(model, "output_cov") && has_output(model, "output_bbox"); }
 

@@ -19,6 +19,9 @@ namespace camd::plugins {
 // How that project feeds a picture to such a network, as keys of `model.input`; empty as above.
 [[nodiscard]] std::string_view input_by_names(std::span<const std::string> names);
 
+// Whether a YOLO of Ultralytics has key points, by the names of its last layer's parts.
+[[nodiscard]] bool has_key_points(std::span<const std::string> names);
+
 // By the names of outputs:
 // - Keras' YOLOv3, as ONNX' collection has it (`yolov3-10.onnx`, `tiny-yolov3-11.onnx`): values do not tell x from y.
 [[nodiscard]] bool puts_y_first(const camd_model& model);
@@ -27,10 +30,20 @@ namespace camd::plugins {
 [[nodiscard]] bool are_raw_detections(const camd_model& model);
 // - How many boxes a graph has chosen stands beside them: `num_dets` or `num_detections`.
 [[nodiscard]] bool counts_boxes(const camd_model& model);
+// - So it does in TensorFlow's combined_non_max_suppression, which names y first: `valid_detections`.
+[[nodiscard]] bool counts_valid_boxes(const camd_model& model);
+// - EfficientDet's rows by google/automl, "detections", in which y stands first as well.
+[[nodiscard]] bool are_automl_detections(const camd_model& model);
 // - DetectNet_v2's maps by NVIDIA's TAO: "output_cov/Sigmoid" and "output_bbox/BiasAdd".
 [[nodiscard]] bool is_of_tao(const camd_model& model);
 // - SuperGradients' rows, "graph2_flat_predictions". YOLOv7's have the same width.
 [[nodiscard]] bool are_flat_predictions(const camd_model& model);
+// - People and their key points as MMPose's RTMO puts them out: "dets" and "keypoints".
+[[nodiscard]] bool are_people_of_mmpose(const camd_model& model);
+// - Boxes that Azure's Custom Vision has chosen, which takes stretched pictures.
+[[nodiscard]] bool are_of_custom_vision(const camd_model& model);
+// - Boxes that keras-retinanet has chosen, which is fed as Caffe's backbones are: "filtered_detections".
+[[nodiscard]] bool are_filtered_detections(const camd_model& model);
 // - What MMDeploy has chosen. These names tell more than boxes of noise, which RTMDet was not trained to make.
 [[nodiscard]] bool are_called_dets(const camd_model& model);
 

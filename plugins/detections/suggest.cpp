@@ -12,6 +12,7 @@
 
 #include "plugins/detections/decoder.hpp"
 #include "plugins/detections/evidence.hpp"
+#include "plugins/detections/fit.hpp"
 #include "plugins/detections/forms.hpp"
 #include "plugins/detections/projects.hpp"
 #include "plugins/detections/unread.hpp"
@@ -56,49 +57,6 @@ std::string config_text(const Form& form, ScoreForm scores) {
 // Shares of boxes that may look wrong in a layout that is suggested.
 constexpr float kFew = 0.05F, kAny = 1.0F;
 
-// A form whose shapes fit.
-struct Fit {
-  const Form* form = nullptr;
-  std::unique_ptr<Decoder> decoder;
-  std::vector<int> outputs;
-
-  // Boxes, classes and what else there is in one tensor.
-  [[nodiscard]] bool fused() const {
-    const Level& level = decoder->levels().front();
-    return level.head(Role::kBox).output == level.head(Role::kCls).output;
-  }
-  // Boxes that the graph has chosen.
-  [[nodiscard]] bool is_rows() const { return form->layout == Layout::kRows; }
-  // The level of each box in front of its scores.
-  [[nodiscard]] bool is_fcos() const { return form->name == std::string_view("fcos"); }
-  // A map of boxes for each stride, and not all of them in one tensor.
-  [[nodiscard]] bool in_maps() const {
-    const std::vector<Level>& levels = decoder->levels();
-    return levels.size() > 1 && levels[0].head(Role::kBox).output != levels[1].head(Role::kBox).output;
-  }
-  // Of classes alone, without boxes.
-  [[nodiscard]] bool is_map() const { return form->layout == Layout::kFomo; }
-  // [1,k,N] and not [1,N,k].
-  [[nodiscard]] bool channels_first() const { return decoder->levels().front().head(Role::kBox).channel_step > 1; }
-};
-
-// Nine anchors in each cell of five strides.
-bool has_nine_anchors(const Fit& fit) {
-  return fit.form->layout == Layout::kAnchors && fit.decoder->levels().front().anchors == 9;
-}
-
-// As RetinaFace of MXNet has it. PyTorch's has lists.
-bool has_maps_with_background(const Fit& fit) {
-  return fit.in_maps() && fit.channels_first() && fit.decoder->scores().background();
-}
-
-// NVIDIA's RetinaNet puts out probabilities, a map for each stride. The others of nine anchors put out logits, or one
-// list of all. FastestDet's graph has the sigmoid and the softmax.
-bool has_right_scores(const Fit& fit, ScoreForm scores) {
-  if (fit.form->layout == Layout::kFastestdet) return scores == ScoreForm::kProbability;
-  return fit.form->name != std::string_view(kOdtkRetinanet) || (scores == ScoreForm::kProbability && fit.in_maps());
-}
-
 // Whose head it is: what is configured or known, or what the names of the outputs tell.
 std::string_view whose(const camd_model& model, const Options& options) {
   if (!options.known.empty()) return options.known;
@@ -107,13 +65,6 @@ std::string_view whose(const camd_model& model, const Options& options) {
   for (int i = 0; i < model.output_count; ++i) names.emplace_back(model.outputs[i].name);
   const auto has = [&](std::string_view name) { return std::find(names.begin(), names.end(), name) != names.end(); };
   return has("box") && has("classification") ? kKerascvRetinanet : layout_by_names(names);
-}
-
-// Centre and size in parts of the picture, beside the scores: as queries have them, each of which was trained to find
-// another object.
-bool are_queries(const Fit& fit) {
-  return fit.form->layout == Layout::kSsd && fit.form->boxes == BoxForm::kCentre && !fit.fused() &&
-         fit.form->relative.value_or(true);
 }
 
 // Numbers about the picture as a whole, as a network has them that looks at one face: of a grid with one cell.
@@ -221,19 +172,6 @@ bool has(const std::vector<Fit>& fits, Layout layout, std::optional<int> anchors
 constexpr std::int64_t kMostChosen = 1024;
 constexpr int kPersonKeypoints = 17;  // of COCO
 
-// Whose distributions of distances those are. YOLOv8 has sixteen bins. Of others MMDetection's detectors have five
-// strides, NanoDet three; of those with four, NanoDet-Plus puts out one tensor and PicoDet several.
-std::string_view whose_bins(const Fit& fit) {
-  const std::size_t strides = fit.decoder->levels().size();
-  if (fit.decoder->levels().front().head(Role::kBox).channels == 4 * 16) return kYolov8Heads;
-  if (strides == 5) return kGfl;
-  if (strides == 4) return fit.fused() ? kNanodetPlus : kPicodet;
-  return kNanodet;
-}
-
-// One tensor with the cells of four strides; YOLOX has three.
-bool is_nanodet_plus(const Fit& fit) { return fit.form->layout == Layout::kNanodet && whose_bins(fit) == kNanodetPlus; }
-
 // Drops what the one tensor of a model speaks against beside its length. Three rows for each cell have an objectness:
 // YOLOv5's kind. YOLOX and its kind export [1,N,5+C], YOLOv8 and its kind [1,4+C,N].
 // Most detectors know the eighty classes of COCO.
@@ -255,7 +193,7 @@ void drop_unlikely(std::vector<Fit>& fits, const camd_model& model, const Option
     if (!fit.is_rows() || fit.fused() || !fit.form->relative.value_or(false) || !boxes.bound()) return true;
     const std::string_view name = model.outputs[boxes.output].name;
     const bool of_tensorflow = name.starts_with("detection_boxes") || name.starts_with("TFLite_Detection") ||
-                               name.starts_with("StatefulPartitionedCall");
+                               name.starts_with("StatefulPartitionedCall") || counts_valid_boxes(model);
     return of_tensorflow == (fit.form->boxes == BoxForm::kCornersYx);
   };
   std::stable_partition(fits.begin(), fits.end(), in_usual_order);
@@ -273,7 +211,7 @@ void drop_unlikely(std::vector<Fit>& fits, const camd_model& model, const Option
   const bool plus = std::any_of(fits.begin(), fits.end(), is_nanodet_plus);
   const bool keras = puts_y_first(model), tensorflow = are_raw_detections(model);
   // Its shapes are those of many maps.
-  const bool tao = is_of_tao(model);
+  const bool tao = is_of_tao(model), automl = are_automl_detections(model);
   const bool mmyolo = whose(model, given) == kMmyoloHeads;
   // Tensors of four values are rather boxes than classes beside bins.
   const auto takes_boxes_for_classes = [&](const Fit& fit) {
@@ -293,7 +231,13 @@ void drop_unlikely(std::vector<Fit>& fits, const camd_model& model, const Option
       return output.ndim == 4 && std::none_of(levels.begin(), levels.end(), has_its_size);
     });
   };
+  // As depths are put out.
+  const auto is_picture = [&](const Fit& fit) {
+    const camd_tensor_spec& output = model.outputs[fit.outputs.front()];
+    return output.ndim == 3 && output.shape[1] == model.input.shape[2] && output.shape[2] == model.input.shape[3];
+  };
   const auto unlikely = [&](const Fit& fit) {
+    if (fit.fused() && is_picture(fit)) return true;
     if (fit.form->maps) return false;
     const bool five = fit.decoder->levels().size() == 5;
     // Three boxes of a cell in maps of each stride are not decoded.
@@ -309,12 +253,17 @@ void drop_unlikely(std::vector<Fit>& fits, const camd_model& model, const Option
     // MMDetection's choice is in two tensors, and no other is.
     if (fit.is_rows() && given.oriented && !fit.form->turned()) return true;
     if (fit.is_rows() && given.keypoints && fit.form->turned()) return true;
+    if (fit.is_rows() && fit.fused() && y_first) return true;  // `row` says the order
+    if (fit.is_rows() && fit.fused() && automl != (fit.form->of == std::string_view(kAutoml))) return true;
     if (fit.is_rows()) return (fit.outputs.size() == 2) != (fit.form->name[0] != '\0');
     if (given.oriented && fit.form->layout == Layout::kSsd) return !fit.form->oriented;
     // Any map of the same cells would do; the exported graph puts the channels last.
     if (fit.form->layout == Layout::kFastestv2) return !fastestv2;
     if (fastestv2 && (fit.form->layout == Layout::kYolox || fit.form->layout == Layout::kNanodet)) return true;
     if (nine_anchors && fit.form->layout == Layout::kNanodet) return true;
+    const bool of_many_strides =
+        fit.form->layout == Layout::kNanodet || (fit.form->layout == Layout::kScrfd && fit.form->anchors_per_cell == 1);
+    if (of_many_strides && fit.decoder->levels().size() < 3) return true;
     if (fit.form->layout == Layout::kNanodet) {
       if (fit.in_maps() && leaves_strides(fit)) return true;
       if (fit.form->of != whose_bins(fit) || (!fit.fused() && takes_boxes_for_classes(fit))) return true;
@@ -353,7 +302,8 @@ bool is_usual(const Fit& fit, bool objectness, bool turned, bool queries) {
       if (!fit.fused()) return queries || form.boxes == BoxForm::kCornersYx;
       return form.boxes == BoxForm::kCentre && form.relative == false && !(objectness && !fit.channels_first());
     case Layout::kYolox:
-      return !form.keypoints && (form.anchors_per_cell || !form.decoded) && form.name != std::string_view(kYolov6);
+      return !form.keypoints && !form.relative && (form.anchors_per_cell || !form.decoded) &&
+             form.name != std::string_view(kYolov6);
     case Layout::kRows: return form.row.size() != 6 && !form.relative;
     case Layout::kScrfd: return !form.decoded;
     case Layout::kAnchors:
@@ -447,9 +397,7 @@ std::vector<LayoutSuggestion> fitting_layouts(const camd_model& model, const Opt
   for (const Fit& fit : fits) {
     ScoreForm scores = ScoreForm::kProbability;
     std::string more;
-    const char* input = fit.form->input;
-    if (fit.form->layout == Layout::kAnchors && fit.form->name[0] == '\0' && !fit.in_maps())
-      input = kRetinafaceListInput;
+    const char* input = usual_input(fit, model);
     if (values == nullptr) {
       if (!is_usual(fit, objectness, options.oriented, has_query_names(*fit.decoder, model))) continue;
     } else {
@@ -460,6 +408,9 @@ std::vector<LayoutSuggestion> fitting_layouts(const camd_model& model, const Opt
       const auto tensors = tensor_set(model, *fit.decoder, *values);
       const std::optional<ScoreForm> seen = score_form(*fit.decoder, *tensors);
       if (!seen || !has_right_scores(fit, *seen)) continue;
+      // A graph that makes parts of the picture of its boxes has made probabilities of its scores.
+      const bool parts = fit.form->layout == Layout::kSsd && fit.form->relative.value_or(true);
+      if (fit.fused() && parts && *seen == ScoreForm::kLogits) continue;
       scores = *seen;
       // An angle between the scores' bounds, everywhere, is one more class.
       if (fit.form->oriented && !options.oriented && !has_angles(*fit.decoder, *tensors)) continue;
@@ -489,7 +440,7 @@ std::vector<LayoutSuggestion> fitting_layouts(const camd_model& model, const Opt
       // No SSD, then, which are fed around 0, but one of the YOLOs.
       const bool yolo = fit.form->layout == Layout::kSsd && !fit.fused() && fit.form->boxes == BoxForm::kCorners &&
                         background == Background::kNone && more == ", background: false";
-      if (yolo) input = fit.form->relative.has_value() ? input : kStretchedInput;
+      if (yolo && input == fit.form->input) input = fit.form->relative.has_value() ? input : kStretchedInput;
       if (fit.is_rows() && fit.decoder->levels().front().cells() > kMostChosen && !counts_boxes(model))
         more += ", nms: 0.4";
       if (are_queries(fit) && scores == ScoreForm::kLogits) {
@@ -509,6 +460,10 @@ std::vector<LayoutSuggestion> fitting_layouts(const camd_model& model, const Opt
     if (fit.form->oriented && values != nullptr && fit.channels_first()) suggestions.clear();
     // Boxes in pixels are no scores, so these rows are no YOLO's.
     if (is_nanodet_plus(fit)) suggestions.clear();
+    // Distances that are above 0 are no offsets from anchors, half of which are below.
+    if (values != nullptr && fit.form->of == std::string_view(kScrfd)) {
+      std::erase_if(suggestions, [](const LayoutSuggestion& s) { return s.of == kRetinaface; });
+    }
     // Any map of classes has the shape of one: nothing else may fit.
     if (fit.is_map() && !suggestions.empty()) continue;
     // A row with a whole class and a score is no accident: what else fits does not count beside it.
