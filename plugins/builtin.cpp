@@ -51,6 +51,7 @@ std::vector<LayoutSuggestion> suggest_layouts(const camd_model& model, std::stri
 }
 
 std::string_view layout_of_project(std::span<const std::string> names) { return layout_by_names(names); }
+bool has_key_point_head(std::span<const std::string> names) { return has_key_points(names); }
 std::string_view input_of_project(std::span<const std::string> names) { return input_by_names(names); }
 
 std::string doubt_layout(const camd_model& model, std::string_view config_json, const OutputValues& values) {

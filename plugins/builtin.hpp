@@ -59,6 +59,9 @@ struct LayoutSuggestion {
 // `names`: of weights and nodes. [any]
 [[nodiscard]] std::string_view layout_of_project(std::span<const std::string> names);
 
+// Whether such names are of a YOLO's head with key points. [any]
+[[nodiscard]] bool has_key_point_head(std::span<const std::string> names);
+
 // How that project feeds a picture to such a network, as keys of `model.input`; empty where nothing is known. [any]
 [[nodiscard]] std::string_view input_of_project(std::span<const std::string> names);
 

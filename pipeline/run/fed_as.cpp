@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <string_view>
 
 namespace camd::pipeline {
@@ -76,9 +77,10 @@ std::string stretched(const std::string& keys) {
 }  // namespace
 
 std::string fed_as(const std::map<std::string, std::string>& metadata) {
-  // Ultralytics' RT-DETR has "Ultralytics RTDETR-l model ...".
   const auto description = metadata.find("description");
   if (description != metadata.end() && description->second.starts_with("Ultralytics YOLO")) return std::string(kPlain);
+  if (description != metadata.end() && description->second.starts_with("Ultralytics RTDETR"))
+    return std::string(kStretched);
   const auto family = metadata.find("model_family");
   if (family == metadata.end()) return {};
   const auto known = families().find(family->second);
@@ -99,6 +101,41 @@ std::string fed_as(const std::map<std::string, std::string>& metadata) {
 std::string fed_beside(const std::vector<infer::TensorSpec>& size_inputs, const std::string& usual) {
   if (takes(size_inputs, "pixel_mask")) return std::string(kImagenetStretched);
   return takes(size_inputs, "orig_target_sizes") ? stretched(usual) : usual;
+}
+
+std::string fed_by_format(const std::map<std::string, std::string>& metadata, const std::string& usual) {
+  const auto value = [&](const char* key) {
+    const auto found = metadata.find(key);
+    std::string text = found == metadata.end() ? std::string() : found->second;
+    std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+    return text;
+  };
+  const std::string format = value("Image.BitmapPixelFormat"), range = value("Image.NominalPixelRange");
+  const std::string color = format.starts_with("bgr") ? "color: bgr" : format.starts_with("rgb") ? "color: rgb" : "";
+  const std::string scale = range == "nominalrange_0_255" ? "scale: 1"
+                            : range == "normalized_0_1"   ? "scale: 0.00392157"
+                            : range == "normalized_1_1"   ? "mean: [127.5, 127.5, 127.5], scale: 0.00784314"
+                                                          : "";
+  std::string keys;
+  const auto add = [&](const std::string& key) {
+    if (!key.empty()) keys += (keys.empty() ? "" : ", ") + key;
+  };
+  for (std::size_t from = 0; from < usual.size();) {
+    // Up to the next key: a list has commas of its own.
+    std::size_t to = from;
+    for (int depth = 0; to < usual.size() && (depth > 0 || usual[to] != ','); ++to)
+      depth += usual[to] == '[' ? 1 : usual[to] == ']' ? -1 : 0;
+    const std::string key = usual.substr(from, to - from);
+    from = usual.find_first_not_of(", ", to);
+    if (key.starts_with("color:")) {
+      add(color.empty() ? key : color);
+    } else if (key.starts_with("mean:")) {
+      add(scale.empty() ? key : "");
+    } else {
+      add(!scale.empty() && key.starts_with("scale:") ? scale : key);
+    }
+  }
+  return keys;
 }
 
 bool is_of_paddle(const std::string& graph, const std::vector<infer::TensorSpec>& size_inputs) {

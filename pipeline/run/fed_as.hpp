@@ -14,14 +14,18 @@ namespace camd::pipeline {
 
 // The keys of `input:`, as "color: rgb, scale: 0.00392157"; empty where the exporter has not said it. `metadata` is
 // what stands beside the graph (infer/metadata.hpp): LibreYOLO writes the family and its size (`model_family`,
-// `model_size`) and which corner a picture is put into (`letterbox_pad`), Ultralytics that a network is a YOLO
-// (`description`).
+// `model_size`) and which corner a picture is put into (`letterbox_pad`), Ultralytics that a network is a YOLO or
+// an RT-DETR (`description`).
 [[nodiscard]] std::string fed_as(const std::map<std::string, std::string>& metadata);
 
 // The keys for a kind of detector that is usually fed with `usual`, where inputs beside the picture tell more. The
 // DETRs of Hugging Face alone take a mask of pixels, which they scale as ImageNet's. RT-DETR, D-FINE and DEIM, which
 // take sizes, are trained on stretched pictures.
 [[nodiscard]] std::string fed_beside(const std::vector<infer::TensorSpec>& size_inputs, const std::string& usual);
+
+// `usual`, with the order and the range of pixels that the file says in ONNX' own words (onnx/onnx, MetadataProps.md),
+// as Azure's Custom Vision writes them: `Image.BitmapPixelFormat` and `Image.NominalPixelRange`.
+[[nodiscard]] std::string fed_by_format(const std::map<std::string, std::string>& metadata, const std::string& usual);
 
 // Whether Paddle2ONNX has written the model, by the name of its graph, or PaddleDetection's networks take a factor for
 // each side.

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -92,11 +94,13 @@ struct Metadata {
   std::vector<std::string> classes;
   std::string task;
   std::optional<int> keypoints;
+  bool poses = false;     // names tell that there are key points, and not how many
   std::vector<int> size;  // height, width
   std::string input;      // how a picture is fed; empty: nobody says
   std::string layout;     // of the project whose network it is, where the names in it tell
-  std::string graph;      // its name
-  std::string boxes;      // the tensor that the graph chooses boxes from; empty: it chooses none
+  std::map<std::string, std::string> written;
+  std::string graph;  // its name
+  std::string boxes;  // the tensor that the graph chooses boxes from; empty: it chooses none
   infer::PictureSteps steps;
 };
 
@@ -114,6 +118,8 @@ Metadata metadata_of(const std::string& path) {
   metadata.input = fed_as(written);
   if (metadata.input.empty()) metadata.input = plugins::input_of_project(names);
   metadata.layout = plugins::layout_of_project(names);
+  metadata.poses = plugins::has_key_point_head(names);
+  metadata.written = written;
   metadata.graph = graph;
   metadata.boxes = boxes;
   metadata.steps = steps;
@@ -157,11 +163,20 @@ bool has_corners(const infer::TensorSpec& output) { return output.shape.size() >
 nlohmann::json lists_by_type(const std::vector<infer::TensorSpec>& outputs) {
   nlohmann::json roles;
   std::size_t lists = 0, boxes = 0;
+  std::int64_t rows = 0;  // of the boxes, where the file says it
   for (const infer::TensorSpec& output : outputs) {
-    if (has_corners(output)) ++boxes;
+    if (!has_corners(output)) continue;
+    ++boxes;
+    rows = output.shape[output.shape.size() - 2];
+  }
+  // How many boxes there are, or the picture's size, as detectron2 puts it out.
+  constexpr std::int64_t kFew = 2;
+  for (const infer::TensorSpec& output : outputs) {
     const bool whole = output.type == infer::DataType::kI64 || output.type == infer::DataType::kI32 ||
                        output.type == infer::DataType::kU8;
     if (!is_list(output)) continue;
+    const std::int64_t length = output.shape.back();
+    if (outputs.size() > 3 && length > 0 && (rows > 0 ? length != rows : length <= kFew)) continue;
     roles[whole ? "cls" : "obj"] = output.name;
     ++lists;
   }
@@ -176,16 +191,43 @@ std::vector<std::string> boxes_alone(const std::vector<infer::TensorSpec>& outpu
   for (const infer::TensorSpec& output : outputs) {
     if (is_list(output) || has_corners(output)) names.push_back(output.name);
   }
+  if (names.size() == outputs.size()) names.clear();
   return names;
 }
 
+// As above by the values of a picture of noise, where the file calls all of them numbers: those of one list are scores,
+// and those of the other are whole. How many boxes there are may stand beside them.
+nlohmann::json lists_by_values(const std::vector<infer::TensorSpec>& outputs, const plugins::OutputValues& values) {
+  std::size_t rows = 0, boxes = 0;
+  for (const infer::TensorSpec& output : outputs) {
+    if (!has_corners(output)) continue;
+    ++boxes;
+    rows = static_cast<std::size_t>(output.shape[output.shape.size() - 2]);
+  }
+  nlohmann::json roles;
+  std::size_t lists = 0;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (!is_list(outputs[i]) || values[i].size() != rows) continue;
+    const auto all = [&](auto&& is) { return std::all_of(values[i].begin(), values[i].end(), is); };
+    const bool whole = all([](float value) { return value == std::floor(value); });
+    if (!whole && !all([](float value) { return value >= -1.0F && value <= 1.0F; })) return {};
+    roles[whole ? "cls" : "obj"] = outputs[i].name;
+    ++lists;
+  }
+  return boxes == 1 && lists == 2 && roles.size() == 2 ? roles : nlohmann::json();
+}
+
 // How a detector of that kind is fed, where the graph scales pixels itself, which are numbers from 0 to 255 or to 1, or
-// turns round their channels.
+// turns round their channels. A mean in the graph tells their order.
 std::string beside_steps(const std::string& keys, const infer::PictureSteps& steps, bool bytes) {
   std::string kept;
   std::istringstream lines(as_lines(keys));
   for (std::string line; std::getline(lines, line);) {
-    if (steps.reversed && line.starts_with("color:")) line = line == "color: rgb" ? "color: bgr" : "color: rgb";
+    if (steps.red_first && line.starts_with("color:")) {
+      line = *steps.red_first ? "color: rgb" : "color: bgr";
+    } else if (steps.reversed && line.starts_with("color:")) {
+      line = line == "color: rgb" ? "color: bgr" : "color: rgb";
+    }
     const bool scale = line.starts_with("mean:") || line.starts_with("scale:");
     if (!(scale && (bytes || steps.scaled))) kept += (kept.empty() ? "" : ", ") + line;
   }
@@ -215,6 +257,18 @@ RowSizes row_sizes(const std::vector<infer::TensorSpec>& outputs) {
 // Whether there are three rows for each cell of the strides 8, 16 and 32, or to 64: YOLOv5's, with an objectness.
 bool are_three_a_cell(std::int64_t rows, const infer::Shape& picture) {
   return rows == 3 * cells_up_to(32, picture) || rows == 3 * cells_up_to(64, picture);
+}
+
+// How many key points a YOLO's maps have behind 64 bins and the scores of `classes`. Nothing where `outputs` are
+// others.
+std::optional<std::int64_t> points_of_maps(const std::vector<infer::TensorSpec>& outputs, std::int64_t classes) {
+  constexpr std::int64_t kBins = 64, kPointValues = 3;
+  const bool maps = std::all_of(outputs.begin(), outputs.end(), [&](const infer::TensorSpec& output) {
+    return output.shape.size() == 4 && output.shape[1] == outputs.front().shape[1];
+  });
+  const std::int64_t rest = maps && outputs.size() > 1 ? outputs.front().shape[1] - kBins - classes : 0;
+  const bool fits = rest > 0 && rest % kPointValues == 0 && rest / kPointValues <= CAMD_MAX_KEYPOINTS;
+  return fits ? std::optional(rest / kPointValues) : std::nullopt;
 }
 
 // Keys of `detections` to try, those first that most speaks for. `known`: what the exporter wrote, which need not fit.
@@ -301,6 +355,7 @@ Proposal propose_card(const config::Model& given) {
   const std::string of_family = metadata.input;  // which holds whatever its classes are
   const bool paddle = is_of_paddle(metadata.graph, description.size_inputs);
   const std::string chosen_from = metadata.boxes;
+  const std::map<std::string, std::string> entries = metadata.written;
   const infer::PictureSteps steps = metadata.steps;
   Proposal proposal;
   infer::Shape declared = description.inputs.front().shape;
@@ -334,6 +389,8 @@ Proposal propose_card(const config::Model& given) {
     known["outputs"] = roles;
     if (model.cut_at.empty()) model.cut_at = boxes_alone(description.outputs);
   }
+  const bool poses = metadata.poses && !metadata.keypoints;
+  const std::int64_t classes = metadata.classes.empty() ? 1 : static_cast<std::int64_t>(metadata.classes.size());
   const auto host = device::make_host_device(base::system_clock());
   std::vector<plugins::LayoutSuggestion> layouts;
   bool unsupported = false;
@@ -346,11 +403,17 @@ Proposal propose_card(const config::Model& given) {
     if (unsupported) known.erase("outputs");
     picture = engine->input().shape;
     if (paddle) boxes = boxes_before_choice(model, chosen_from, engine->outputs(), *host);
+    if (const auto points = points_of_maps(engine->outputs(), classes); poses && points) known["keypoints"] = *points;
     const plugins::OutputValues values = outputs_of_noise(*host, *engine);
     const std::vector<std::string> no_cameras;
     const std::string no_card = "{}";  // the model keeps pointers to these
     const PlainModel plain(engine->input(), engine->outputs(), path, no_card, no_cameras);
-    for (const nlohmann::json& keys : keys_to_try(known, engine->input().shape, engine->outputs())) {
+    std::vector<nlohmann::json> tries = keys_to_try(known, engine->input().shape, engine->outputs());
+    if (const auto roles = lists_by_values(engine->outputs(), values); !roles.is_null() && !known.contains("outputs")) {
+      tries.push_back(known);
+      tries.back()["outputs"] = roles;
+    }
+    for (const nlohmann::json& keys : tries) {
       layouts = plugins::suggest_layouts(plain.model(), text_of(keys), &values);
       if (layouts.empty()) continue;
       if (!metadata.classes.empty() && (!keys.contains("classes") || keys["classes"] != known["classes"])) {
@@ -384,9 +447,10 @@ Proposal propose_card(const config::Model& given) {
   const bool bytes = description.inputs.front().type == infer::DataType::kU8;
   std::string usual = fed_beside(description.size_inputs, layout.input);
   if (paddle) usual = fed_by_paddle(boxes, picture, usual);
-  const std::string& fed = of_family.empty() ? usual : of_family;
+  const std::string fed = fed_by_format(entries, of_family.empty() ? usual : of_family);
   const std::string input = beside_steps(fed, steps, bytes);
   if (steps.scaled) proposal.reasons.emplace_back("its graph scales the picture itself");
+  if (steps.red_first) proposal.reasons.emplace_back("the mean in its graph tells the order of the picture's channels");
   if (steps.reversed) proposal.reasons.emplace_back("its graph turns round the order of the picture's channels");
   proposal.reasons.push_back(fmt::format(
       "{} are fed with {}", of_family.empty() ? "such detectors" : "detectors of its exporter's family", input));

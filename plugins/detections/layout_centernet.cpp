@@ -2,8 +2,9 @@
 // of where in the cell the centre lies.
 //   centernet (Zhou et al., "Objects as Points", 2019): a cell counts where none of its eight neighbours scores higher
 //     cx = (column + offset0) * stride   w = size0 * stride
-//   Of four sizes each is the distance to one side (Zhang et al., "FairMOT", 2021; ifzhang/FairMOT, lib/models/decode.py).
-//   centerface (Xu et al., "CenterFace", 2019; Star-Clouds/CenterFace, prj-python/centerface.py): height and y first
+//   Of four sizes each is the distance to one side (Zhang et al., "FairMOT", 2021; ifzhang/FairMOT,
+//   lib/models/decode.py). centerface (Xu et al., "CenterFace", 2019; Star-Clouds/CenterFace,
+//   prj-python/centerface.py): height and y first
 //     cy = (row + 0.5 + offset0) * stride   h = exp(size0) * stride   keypoint y = top + k0 * h
 #include <algorithm>
 #include <array>

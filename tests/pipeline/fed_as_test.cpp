@@ -1,4 +1,4 @@
-// How networks of PaddleDetection are fed.
+// How networks are fed by what their file says of pictures, and those of PaddleDetection.
 #include "pipeline/run/fed_as.hpp"
 
 #include <gtest/gtest.h>
@@ -25,6 +25,19 @@ TEST(PaddleDetection, FeedsPicodetAsImagenetWhichAloneHasABoxForEachCellOfFourSt
             "color: rgb, scale: 0.00392157, resize: stretch");
   EXPECT_EQ(fed_by_paddle(0, picture, "color: rgb, scale: 1, resize: stretch"),
             "color: rgb, scale: 1, resize: stretch");
+}
+
+TEST(OnnxOwnWords, SayTheOrderAndTheRangeOfPixels) {
+  const auto fed = [](const char* format, const char* range, const char* usual) {
+    return fed_by_format({{"Image.BitmapPixelFormat", format}, {"Image.NominalPixelRange", range}}, usual);
+  };
+  constexpr const char* kScaled = "color: rgb, mean: [1, 2, 3], scale: [4, 5, 6], resize: stretch";
+  EXPECT_EQ(fed("Bgr8", "NominalRange_0_255", kScaled), "color: bgr, scale: 1, resize: stretch");
+  EXPECT_EQ(fed("rgba8", "normalized_0_1", "color: bgr, scale: 1"), "color: rgb, scale: 0.00392157");
+  EXPECT_EQ(fed("Rgb8", "Normalized_1_1", "color: rgb, scale: 1"),
+            "color: rgb, mean: [127.5, 127.5, 127.5], scale: 0.00784314");
+  EXPECT_EQ(fed("Gray8", "NominalRange_16_235", kScaled), kScaled);
+  EXPECT_EQ(fed_by_format({}, kScaled), kScaled);
 }
 
 }  // namespace CAMD_TEST_FILE

@@ -9,52 +9,20 @@
 #include <utility>
 #include <vector>
 
-#include "config/loader.hpp"
-#include "pipeline/run/card_keys.hpp"
-#include "tests/infer/onnx_builder.hpp"
+#include "proposed_card.hpp"
 
 namespace camd::pipeline {
 namespace CAMD_TEST_FILE {
 
-using infer::test::OnnxBuilder;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-// Rows of YOLOv8: [1, 4 + 3, 84] for a picture of 64x64, boxes in pixels and probabilities. `most`: of each value.
-OnnxBuilder yolov8(const std::vector<float>& most = {64, 64, 20, 20, 1, 1, 1}) {
-  const auto values = static_cast<std::int64_t>(most.size());
-  OnnxBuilder b;
-  b.input("x", {1, 3, 64, 64});
-  for (const std::int64_t stride : {8, 16, 32}) {
-    const std::string s = std::to_string(stride);
-    std::vector<float> weights(static_cast<std::size_t>(values * 3 * stride * stride));
-    for (std::size_t i = 0; i < weights.size(); ++i) {
-      weights[i] = (static_cast<float>(i * 7 % 11) - 5.0F) / static_cast<float>(stride * stride);
-    }
-    b.weight("w" + s, {values, 3, stride, stride}, weights);
-    b.node("Conv", {"x", "w" + s}, {"c" + s}).ints("strides", {stride, stride});
-    const std::int64_t cells = 64 / stride * (64 / stride);
-    b.integers("shape" + s, {3}, {1, values, cells}).node("Reshape", {"c" + s, "shape" + s}, {"r" + s});
-  }
-  b.node("Concat", {"r8", "r16", "r32"}, {"all"}).integer("axis", 2).node("Sigmoid", {"all"}, {"parts"});
-  b.weight("sizes", {1, values, 1}, most);
-  return b.node("Mul", {"parts", "sizes"}, {"output0"}).output("output0", {});
-}
-
-// What an exporter writes beside the graph, as keys and values.
-OnnxBuilder with_metadata(OnnxBuilder b, const std::vector<std::pair<std::string, std::string>>& entries) {
-  for (const auto& [key, value] : entries) {
-    auto* entry = b.proto().add_metadata_props();
-    entry->set_key(key);
-    entry->set_value(value);
-  }
-  return b;
-}
-OnnxBuilder with_names(OnnxBuilder b, const char* names = "{0: 'cat', 1: \"dog's\", 2: 'cow'}") {
-  return with_metadata(std::move(b), {{"names", names}, {"task", "detect"}});
-}
+using testing::OnnxBuilder;
+using testing::ProposedCard;
+using testing::with_metadata;
+using testing::with_names;
+using testing::yolov8;
 
 // Boxes in parts of the picture and scores of two classes, which the values of `pixels` do not change.
 void put_lists(OnnxBuilder& b, const char* pixels) {
@@ -63,19 +31,6 @@ void put_lists(OnnxBuilder& b, const char* pixels) {
   b.weight("s", {1, 3, 2}, {0.9F, 0.1F, 0.8F, 0.2F, 0.9F, 0.1F}).node("Add", {"n", "c"}, {"boxes"});
   b.node("Add", {"n", "s"}, {"scores"}).output("boxes", {}).output("scores", {});
 }
-
-class ProposedCard : public ::testing::Test {
- protected:
-  config::Config config(const OnnxBuilder& model, const std::string& keys, const std::string& detections) {
-    (void)folder_.write("m.onnx", model.bytes());
-    return config::load_text((folder_.path() / "c.yaml").string(),
-                             "device: host\nmodel: {path: m.onnx" + keys +
-                                 "}\ncameras: [{name: a, source: {type: test}}]\npostprocess: [{plugin: detections" +
-                                 detections + "}]\n",
-                             {}, {.card_keys = card_keys()});
-  }
-  infer::test::TemporaryFolder folder_;
-};
 
 TEST_F(ProposedCard, HoldsLayoutClassesAndHowThePictureIsFed) {
   config::Config c = config(with_names(yolov8()), "", "");
@@ -184,72 +139,6 @@ TEST_F(ProposedCard, FeedsWhatUltralyticsCallsAYoloWithALetterbox) {
     ASSERT_TRUE(proposal);
     EXPECT_THAT(proposal->card, HasSubstr("input: {" + std::string(input) + "}\n"));
   }
-}
-
-// As torchvision's SSD, RetinaNet and FCOS.
-OnnxBuilder lists_without_names(const infer::Shape& of_boxes = {2, 4}) {
-  OnnxBuilder b;
-  b.input("x", {1, 3, 64, 64}).weight("0", {}, {0}).node("ReduceMean", {"x"}, {"m"}).integer("keepdims", 0);
-  b.node("Mul", {"m", "0"}, {"nothing"}).weight("corners", {2, 4}, {4, 4, 20, 30, 8, 9, 60, 50});
-  b.weight("certainties", {2}, {0.9F, 0.25F}).weight("numbers", {2}, {17, 3});
-  b.node("Add", {"nothing", "corners"}, {"9"}).node("Add", {"nothing", "numbers"}, {"n"});
-  b.node("Cast", {"n"}, {"7"}).integer("to", onnx::TensorProto::INT64);
-  b.node("Add", {"nothing", "certainties"}, {"8"});
-  b.output("9", of_boxes).output("7", {2}, onnx::TensorProto::INT64).output("8", {2});
-  return b;
-}
-
-TEST_F(ProposedCard, TellsScoresFromClassesByTheTypesOfListsThatHaveNoNames) {
-  config::Config c = config(lists_without_names(), "", "");
-  const auto proposal = Proposer().complete(c);
-  ASSERT_TRUE(proposal);
-  EXPECT_EQ(proposal->card,
-            "layout: rows\noutputs: {\"cls\":\"7\",\"obj\":\"8\"}\ninput: {color: rgb, scale: 0.00392157}\n");
-}
-
-// As torchvision's Mask R-CNN and Keypoint R-CNN.
-TEST_F(ProposedCard, ReadsTheBoxesBesideMasksAndKeyPoints) {
-  OnnxBuilder b = lists_without_names();
-  b.weight("masks", {2, 1, 8, 8}, std::vector<float>(128, 0.5F)).node("Add", {"nothing", "masks"}, {"6"});
-  b.weight("points", {2, 17}, std::vector<float>(34, 3)).node("Add", {"nothing", "points"}, {"5"});
-  b.output("6", {2, 1, 8, 8}).output("5", {2, 17});
-  config::Config c = config(b, "", "");
-  const auto proposal = Proposer().complete(c);
-  ASSERT_TRUE(proposal);
-  EXPECT_EQ(proposal->card,
-            "layout: rows\noutputs: {\"cls\":\"7\",\"obj\":\"8\"}\ncut_at: [\"9\",\"7\",\"8\"]\n"
-            "input: {color: rgb, scale: 0.00392157}\n");
-  EXPECT_THAT(c.model.cut_at, ElementsAre("9", "7", "8"));
-  EXPECT_THAT(proposal->reasons, Contains("nothing reads its masks or key points: what makes them is left out"));
-}
-
-// The file does not say its shape.
-TEST_F(ProposedCard, ReadsTheBoxesBesideAnOutputOfUnknownShape) {
-  OnnxBuilder b = lists_without_names();
-  b.weight("points", {2, 17}, std::vector<float>(34, 3)).node("Add", {"nothing", "points"}, {"5"}).output("5", {});
-  config::Config c = config(b, "", "");
-  ASSERT_TRUE(Proposer().complete(c));
-  EXPECT_THAT(c.model.cut_at, ElementsAre("9", "7", "8"));
-}
-
-// What is not known to be a mask is not left out.
-TEST_F(ProposedCard, KeepsBoxesWhoseShapeTheFileDoesNotSay) {
-  OnnxBuilder b = lists_without_names({});
-  config::Config c = config(b, "", "");
-  ASSERT_TRUE(Proposer().complete(c));
-  EXPECT_THAT(c.model.cut_at, IsEmpty());
-}
-
-// Somebody may want the masks.
-TEST_F(ProposedCard, LeavesAllOutputsToOtherPluginsThatReadThem) {
-  OnnxBuilder b = lists_without_names();
-  b.weight("masks", {2, 1, 8, 8}, std::vector<float>(128, 0.5F)).node("Add", {"nothing", "masks"}, {"6"});
-  b.output("6", {2, 1, 8, 8});
-  config::Config c = config(b, "", "");
-  c.postprocess.push_back(c.postprocess.front());
-  c.postprocess.back().plugin = "tensors";
-  ASSERT_TRUE(Proposer().complete(c));
-  EXPECT_THAT(c.model.cut_at, IsEmpty());
 }
 
 // As PyTorch's exporter writes YOLOs by itself, without what Ultralytics' writes beside the graph.
