@@ -319,9 +319,11 @@ std::optional<std::string> objection(const Decoder& decoder, const Options& opti
                           ": they are pixels, not parts of the picture"
                     : std::string("most of its boxes lie far outside the picture");
   }
-  // A map holds sizes where objects are; elsewhere it may hold anything.
-  if (options.layout != Layout::kCenternet && boxes.share(boxes.turned) > most)
-    return "most of its boxes end before they begin";
+  // These hold sizes where objects are; elsewhere they may hold anything.
+  const bool faces = options.layout == Layout::kScrfd && decoder.levels().front().anchors == 2 &&
+                     decoder.levels().front().head(Role::kCls).channels == 1;
+  const bool anywhere = faces || options.layout == Layout::kCenternet || options.layout == Layout::kMediapipe;
+  if (!anywhere && boxes.share(boxes.turned) > most) return "most of its boxes end before they begin";
   // Text rows, for one, are shares of letters.
   if (options.layout == Layout::kSsd && is_fused(decoder) && boxes.share(boxes.empty) > 0.5F)
     return "most of its boxes are empty";

@@ -207,6 +207,12 @@ void drop_unlikely(std::vector<Fit>& fits, const camd_model& model, const Option
   const bool fastestv2 = std::any_of(fits.begin(), fits.end(), [](const Fit& fit) {
     return fit.form->layout == Layout::kFastestv2 && !(fit.fused() && fit.channels_first());
   });
+  const auto has_one_score = [](const Fit& fit) {
+    return fit.decoder->levels().front().head(Role::kCls).channels == 1;
+  };
+  const bool scrfd = std::any_of(fits.begin(), fits.end(), [&](const Fit& fit) {
+    return fit.form->of == std::string_view(kScrfd) && fit.in_maps() && has_one_score(fit);
+  });
   const bool nine_anchors = std::any_of(fits.begin(), fits.end(), has_nine_anchors);
   const bool plus = std::any_of(fits.begin(), fits.end(), is_nanodet_plus);
   const bool keras = puts_y_first(model), tensorflow = are_raw_detections(model);
@@ -246,6 +252,8 @@ void drop_unlikely(std::vector<Fit>& fits, const camd_model& model, const Option
     // It has nothing beside its map, whose shape is also that of the maps that masks are made of.
     if (fit.form->layout == Layout::kFastestdet && static_cast<int>(fit.outputs.size()) != model.output_count)
       return true;
+    // RetinaFace has a background beside the faces, for which SCRFD has one score.
+    if (fit.form->of == std::string_view(kRetinaface) && scrfd && has_one_score(fit)) return true;
     if (fit.form->name == std::string_view(kInsightface)) return !has_maps_with_background(fit);
     const bool y_first = fit.form->boxes == BoxForm::kCornersYx;
     if (fit.form->layout == Layout::kSsd && y_first != ((keras || tensorflow) && !fit.fused())) return true;

@@ -138,7 +138,7 @@ TEST(LayoutSuggestions, NameTheLayoutOfEachFamilyByShapesAlone) {
   EXPECT_THAT(by_shape(chosen), ElementsAre("layout: rows"));
   EXPECT_THAT(by_shape(yu), ElementsAre("layout: yunet"));
   EXPECT_THAT(by_shape(marks), ElementsAre("layout: anchors", "layout: scrfd"));
-  EXPECT_THAT(by_shape(s), ElementsAre("layout: anchors", "layout: scrfd"));
+  EXPECT_THAT(by_shape(s), ElementsAre("layout: scrfd"));
   FakeModel fastest(64, 64);
   fastest.output("758", {1, 7, 4, 4});
   EXPECT_THAT(by_shape(fastest), ElementsAre("layout: fastestdet"));

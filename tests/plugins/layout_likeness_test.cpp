@@ -57,21 +57,42 @@ std::vector<float> behind(std::vector<float> first, const std::vector<float>& re
 }
 float share(std::int64_t i) { return static_cast<float>(i * 7 % 100) / 101.0F; }
 
-TEST(Likeness, OfDistancesAboveZeroIsToScrfdAndNotToOffsetsFromAnchors) {
+// SCRFD's, two a cell: `scores` of each box, distances from `low`.
+FakeModel scrfd(std::int64_t scores, float low) {
   std::vector<Filled> outputs;
-  for (const auto& [name, k] : {std::pair<const char*, std::int64_t>{"score_", 1}, {"bbox_", 4}, {"kps_", 10}}) {
-    for (const std::int64_t stride : {8, 16, 32})
-      outputs.push_back({name + std::to_string(stride), {2 * (64 / stride) * (64 / stride), k}, 0, k == 1 ? 0.9F : 3});
+  for (const std::int64_t stride : {8, 16, 32}) {
+    const std::int64_t boxes = 2 * (64 / stride) * (64 / stride);
+    outputs.push_back({"score_" + std::to_string(stride), {boxes, scores}, 0, 0.9F});
+    outputs.push_back({"bbox_" + std::to_string(stride), {boxes, 4}, low, 3});
   }
-  FakeModel model = model_of(64, outputs);
-  EXPECT_THAT(by_values(model), ElementsAre("layout: scrfd"));
-  EXPECT_EQ(fed(model), "color: rgb, mean: [127.5, 127.5, 127.5], scale: 0.0078125");
+  return model_of(64, outputs);
+}
+
+// What a network was not trained to find may have any distance.
+TEST(Likeness, OfOneScoreIsToScrfdAndNotToRetinafaceWhichHasABackground) {
+  for (const float low : {0.0F, -2.0F}) {
+    FakeModel model = scrfd(1, low);
+    EXPECT_THAT(by_values(model), ElementsAre("layout: scrfd"));
+    EXPECT_EQ(fed(model), "color: rgb, mean: [127.5, 127.5, 127.5], scale: 0.0078125");
+  }
+}
+
+TEST(Likeness, OfDistancesAboveZeroIsToScrfdAndNotToOffsetsFromAnchors) {
+  FakeModel distances = scrfd(2, 0), offsets = scrfd(2, -2);
+  EXPECT_THAT(by_values(distances), ElementsAre("layout: scrfd"));
+  EXPECT_THAT(by_values(offsets), ElementsAre("layout: anchors"));
 }
 
 TEST(Likeness, OfTwelveValuesIsToMediapipesPeople) {
   FakeModel people = model_of(224, {{"Identity", {1, 2254, 12}, 1, 30}, {"Identity_1", {1, 2254, 1}, -9, 2}});
   EXPECT_THAT(by_values(people), ElementsAre("layout: mediapipe, scores: logits"));
   EXPECT_EQ(fed(people), "color: rgb, mean: [127.5, 127.5, 127.5], scale: 0.00784314");
+}
+
+// The published weights make sizes down to -18 of noise.
+TEST(Likeness, ToMediapipesPeopleHoldsWhereBoxesOfNoiseEndBeforeTheyBegin) {
+  FakeModel people = model_of(224, {{"Identity", {1, 2254, 12}, -20, 20}, {"Identity_1", {1, 2254, 1}, -263, -2}});
+  EXPECT_THAT(by_values(people), ElementsAre("layout: mediapipe, scores: logits"));
 }
 
 // MediaPipe's faces of stride 4, and maps of FairMOT, which takes distances for sizes.
