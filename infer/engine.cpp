@@ -12,6 +12,7 @@
 #include "infer/frame_memory.hpp"
 #include "infer/graph/batch.hpp"
 #include "infer/graph/lower_model.hpp"
+#include "infer/graph/read_tensor.hpp"
 #include "infer/graph/tail.hpp"
 #include "infer/onnx/input.hpp"
 #include "infer/opencv/opencv_engine.hpp"
@@ -91,6 +92,8 @@ std::unique_ptr<Engine> make_host_engine(OnnxFile file, const EngineOptions& opt
   try {
     return make_own_host_engine(file, options, device);
   } catch (const ModelTooLarge&) {
+    throw;
+  } catch (const WeightsMissing&) {
     throw;
   } catch (const Error& error) {
     why = error.what();

@@ -84,8 +84,11 @@ int proposal_command(const std::string& model) {
   for (const std::string& reason : proposal.reasons) fmt::print("# {}.\n", reason);
   std::fputs(proposal.card.c_str(), stdout);
   if (proposal.width > 0 || proposal.height > 0) {
-    fmt::print("# And in the configuration: model: {{path: {}, input: {{width: {}, height: {}}}}}\n", model,
-               proposal.width, proposal.height);
+    std::string sides;
+    for (const auto& [key, side] : {std::pair{"width", proposal.width}, {"height", proposal.height}}) {
+      if (side > 0) sides += fmt::format("{}{}: {}", sides.empty() ? "" : ", ", key, side);
+    }
+    fmt::print("# And in the configuration: model: {{path: {}, input: {{{}}}}}\n", model, sides);
   }
   return 0;
 }

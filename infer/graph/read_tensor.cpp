@@ -43,8 +43,8 @@ std::string external_bytes(const std::string& model, const onnx::TensorProto& te
     if (entry.key() == "offset") offset = std::strtoull(entry.value().c_str(), nullptr, 10);
   }
   const auto fail = [&](const std::string& why) {
-    return Error(ErrorKind::kModel, fmt::format("{}: weight '{}' is in the external file '{}', which {}", model,
-                                                printable(tensor.name()), printable(location), why));
+    return WeightsMissing(fmt::format("{}: weight '{}' is in the external file '{}', which {}", model,
+                                      printable(tensor.name()), printable(location), why));
   };
   const std::filesystem::path relative(location);
   // A model must not read files outside its own folder.

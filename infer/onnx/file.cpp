@@ -199,6 +199,23 @@ void check_graph(const std::string& path, const onnx::GraphProto& graph, const S
   }
 }
 
+// What a file is that a download or a clone has left in the model's place; empty: perhaps a model.
+std::string_view other_content(std::string_view bytes) {
+  const auto begins = [&](std::string_view text) {
+    return bytes.size() >= text.size() && std::equal(text.begin(), text.end(), bytes.begin(), [](char a, char b) {
+             return a == (b >= 'A' && b <= 'Z' ? static_cast<char>(b - 'A' + 'a') : b);
+           });
+  };
+  if (begins("version https://git-lfs")) {
+    return "a pointer of Git LFS and not the model itself: fetch it with git lfs pull";
+  }
+  if (begins("<!doctype html") || begins("<html")) {
+    return "a web page and not a model: download the file itself, as what a site links to as \"raw\"";
+  }
+  if (begins("pk\x03\x04")) return "a zip archive and not a model: take the .onnx file out of it, or export to one";
+  return {};
+}
+
 }  // namespace
 
 int OnnxFile::opset() const {
@@ -214,6 +231,7 @@ int OnnxFile::opset() const {
 
 OnnxFile parse_onnx(std::string_view bytes, const std::string& path, const std::vector<std::string>& cut_at) {
   if (bytes.empty()) refuse(path, "the model file is empty");
+  if (const std::string_view other = other_content(bytes); !other.empty()) refuse(path, std::string(other));
   if (const std::string cause = check_onnx_wire(bytes, kMaxModelFields); !cause.empty()) refuse(path, cause);
   OnnxFile file;
   file.path = path;

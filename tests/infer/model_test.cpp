@@ -97,6 +97,14 @@ TEST(Model, AModelOfAnotherFormatIsNamedAndIsToBeExported) {
   EXPECT_THAT(refusal(folder.write("best.tflite", "x")), HasSubstr("a model of TensorFlow Lite, and camd reads ONNX"));
 }
 
+TEST(Model, WhatADownloadOrACloneLeavesInItsPlaceIsNamed) {
+  const TemporaryFolder folder;
+  EXPECT_THAT(refusal(folder.write("a.onnx", "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 9\n")),
+              HasSubstr("a.onnx: a pointer of Git LFS and not the model itself: fetch it with git lfs pull"));
+  EXPECT_THAT(refusal(folder.write("b.onnx", "<!DOCTYPE html><html></html>")), HasSubstr("b.onnx: a web page"));
+  EXPECT_THAT(refusal(folder.write("c.onnx", "PK\x03\x04more")), HasSubstr("c.onnx: a zip archive"));
+}
+
 TEST(Model, EveryTruncationIsRefusedInOneLine) {
   const std::string bytes = tiny_conv().bytes();
   for (std::size_t n = 1; n < bytes.size(); ++n) {
