@@ -15,7 +15,7 @@ namespace {
 
 // The elements of a tensor of at most so many, as the steps here have them; empty for others.
 std::vector<double> numbers_of(const onnx::TensorProto& tensor) {
-  constexpr std::int64_t kMost = 3;
+  constexpr std::int64_t kMost = 4;
   std::int64_t count = 1;
   for (const std::int64_t size : tensor.dims()) count *= std::clamp<std::int64_t>(size, 0, kMost + 1);
   if (count < 1 || count > kMost) return {};
@@ -63,6 +63,7 @@ class Walk {
       // Who asks for the size alone reads no pixel.
       if (node.op_type() == "Shape") continue;
       for (const std::string& input : node.input()) readers_[input].push_back(&node);
+      for (const std::string& output : node.output()) makers_[output] = &node;
     }
   }
 
@@ -76,6 +77,8 @@ class Walk {
     steps.scaled = factor_ != 1.0 || offset_ != 0.0;
     steps.reversed = reversed_;
     steps.red_first = red_first_;
+    steps.height = height_;
+    steps.width = width_;
     // A mean tells the range that it lies in; without one the factor does, which brings bytes down.
     constexpr double kLeastOfBytes = 2.0, kMostForBytes = 0.1;
     const double mean = -offset_ / factor_;
@@ -89,7 +92,7 @@ class Walk {
       if (attribute.name() == "value") return numbers_of(attribute.t());
       if (attribute.name() == "value_float") return {static_cast<double>(attribute.f())};
       if (attribute.name() == "value_int") return {static_cast<double>(attribute.i())};
-      if (attribute.name() == "value_ints" && attribute.ints_size() <= 3)
+      if (attribute.name() == "value_ints" && attribute.ints_size() <= 4)
         return {attribute.ints().begin(), attribute.ints().end()};
     }
     return {};
@@ -113,6 +116,7 @@ class Walk {
     const std::string& type = node.op_type();
     if (type == "Cast" || type == "Identity" || type == "Transpose") return true;
     if (type == "Unsqueeze" && node.input(0) == at) return true;
+    if (type == "Resize" && node.input(0) == at) return resize(node);
     if (type == "Gather" && node.input_size() == 2 && node.input(0) == at) return reverse(constant(node, 1));
     if (type == "Slice" && node.input(0) == at) return slice(node);
     if (node.input_size() != 2) return false;
@@ -152,6 +156,25 @@ class Walk {
     return true;
   }
 
+  // To a constant size, which stands last or in front of the channels. PyTorch writes it behind what the picture has in
+  // front of it: Concat(Slice(Shape(x)), [h, w]).
+  bool resize(const onnx::NodeProto& node) {
+    constexpr int kSizes = 3;  // of Resize's inputs
+    if (height_ > 0 || node.input_size() <= kSizes) return false;
+    const auto maker = makers_.find(node.input(kSizes));
+    std::vector<double> sizes = constant(node, kSizes);
+    if (maker != makers_.end() && maker->second->op_type() == "Concat" && maker->second->input_size() == 2)
+      sizes = constant(*maker->second, 1);
+    if (sizes.size() < 2) return false;
+    const std::size_t first = sizes.size() == 4 && sizes.back() == 3.0 ? 1 : sizes.size() - 2;
+    constexpr double kMostPixels = 65536.0;
+    const auto is_side = [](double side) { return side >= 1.0 && side <= kMostPixels; };
+    if (!is_side(sizes[first]) || !is_side(sizes[first + 1])) return false;
+    height_ = static_cast<int>(sizes[first]);
+    width_ = static_cast<int>(sizes[first + 1]);
+    return true;
+  }
+
   bool reverse(const std::vector<double>& order) {
     if (order != std::vector<double>{2.0, 1.0, 0.0}) return false;
     reversed_ = !reversed_;
@@ -168,9 +191,11 @@ class Walk {
 
   std::map<std::string, std::vector<double>> constants_;
   std::map<std::string, std::vector<const onnx::NodeProto*>> readers_;
+  std::map<std::string, const onnx::NodeProto*> makers_;
   double factor_ = 1.0, offset_ = 0.0;
   bool reversed_ = false;
   std::optional<bool> red_first_;
+  int height_ = 0, width_ = 0;
 };
 
 }  // namespace

@@ -365,6 +365,7 @@ Proposal propose_card(const config::Model& given) {
     const auto side = [&](std::size_t dimension, std::optional<int>& written, std::size_t said, int& decided) {
       if (declared[dimension] > 0 || written) return;
       decided = metadata.size.size() == 2 && metadata.size[said] > 0 ? metadata.size[said] : kUsualSide;
+      if (steps.height > 0) decided = said == 0 ? steps.height : steps.width;
       written = decided;
     };
     side(last ? 1 : 2, model.input.height, 0, proposal.height);
@@ -372,7 +373,9 @@ Proposal propose_card(const config::Model& given) {
   }
   if (proposal.width != 0 || proposal.height != 0) {
     proposal.reasons.push_back(fmt::format("the model leaves its input's size open: {}",
-                                           metadata.size.size() == 2 ? "its exporter's is taken" : "640 is taken"));
+                                           steps.height > 0            ? "what its graph makes of a picture is taken"
+                                           : metadata.size.size() == 2 ? "its exporter's is taken"
+                                                                       : "640 is taken"));
   }
   nlohmann::json known = nlohmann::json::object();
   if (!metadata.classes.empty()) known["classes"] = metadata.classes;

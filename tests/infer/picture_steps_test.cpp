@@ -22,6 +22,7 @@ class PictureStepsTest : public ::testing::Test {
     std::string text = steps.scaled ? "scaled" : "";
     if (steps.of_bytes) text += ", of bytes";
     if (steps.reversed) text += text.empty() ? "reversed" : ", reversed";
+    if (steps.height > 0) text += ", " + std::to_string(steps.width) + "x" + std::to_string(steps.height);
     if (steps.red_first) text += *steps.red_first ? ", red first" : ", blue first";
     return text;
   }
@@ -71,6 +72,17 @@ TEST_F(PictureStepsTest, TellByImagenetsMeanWhetherThePictureBeginsWithRedOrBlue
   EXPECT_EQ(steps_of(std::move(turned)), "scaled, reversed, blue first");
   grey.weight("m", {3, 1, 1}, {127, 127, 127}).node("Sub", {"x", "m"}, {"steps"});
   EXPECT_EQ(steps_of(std::move(grey)), "scaled, of bytes");
+}
+
+// As PyTorch writes it for open sizes, and TensorFlow, which puts the channels last.
+TEST_F(PictureStepsTest, ResizeToAConstantSize) {
+  OnnxBuilder open = picture(), last = picture();
+  open.node("Shape", {"x"}, {"all"}).integers("from", {1}, {0}).integers("to", {1}, {2}).integers("hw", {2}, {48, 64});
+  open.node("Slice", {"all", "from", "to"}, {"nc"}).node("Concat", {"nc", "hw"}, {"sizes"}).integer("axis", 0);
+  open.node("Resize", {"x", "", "", "sizes"}, {"steps"});
+  EXPECT_EQ(steps_of(std::move(open)), ", 64x48");
+  last.integers("sizes", {4}, {1, 48, 64, 3}).node("Resize", {"x", "", "", "sizes"}, {"steps"});
+  EXPECT_EQ(steps_of(std::move(last)), ", 64x48");
 }
 
 TEST_F(PictureStepsTest, TurnRoundTheChannelsAsExportersWriteIt) {

@@ -117,6 +117,23 @@ TEST_F(ProposedCard, TellsScoresFromClassesByTheirValuesWhereTypesTellNothing) {
             "layout: rows\noutputs: {\"cls\":\"7\",\"obj\":\"8\"}\ninput: {color: rgb, scale: 0.00392157}\n");
 }
 
+// Boxes are pixels of that size.
+TEST_F(ProposedCard, TakesTheSizeThatAGraphMakesOfPicturesOfAnySize) {
+  OnnxBuilder b = testing::yolov8();
+  auto& input = *b.proto().mutable_graph()->mutable_input(0);
+  input.set_name("frame");
+  for (const int side : {2, 3})
+    input.mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim(side)->set_dim_param("side");
+  b.integers("pixels", {4}, {1, 3, 64, 64}).node("Resize", {"frame", "", "", "pixels"}, {"x"});
+  config::Config c = config(b, "", "");
+  const auto proposal = Proposer().complete(c);
+  ASSERT_TRUE(proposal);
+  EXPECT_EQ(c.model.input.width, 64);
+  EXPECT_EQ(c.model.input.height, 64);
+  EXPECT_THAT(proposal->reasons,
+              Contains("the model leaves its input's size open: what its graph makes of a picture is taken"));
+}
+
 // YOLOv8-face's, each stride with 64 bins, one class and five points.
 TEST_F(ProposedCard, CountsTheKeyPointsOfMapsWhoseLayerHasThemByItsName) {
   OnnxBuilder b;
