@@ -22,7 +22,7 @@ const std::vector<Sign>& signs() {
       // rwightman/efficientdet-pytorch and google/automl; zylo117/Yet-Another-EfficientDet-Pytorch
       {"efficientdet", {"class_net", "box_net"}},
       {"efficientdet", {"class-predict", "box-predict"}},
-      {"efficientdet", {"classifier.header", "regressor.header"}},
+      {"efficientdet", {"classifier.header", "regressor.header"}, "segmentation_head"},  // HybridNets has other anchors
       // pytorch/vision: modules, and keys of what its head returns
       {"torchvision-retinanet", {"classification_head.cls_logits", "regression_head.bbox_reg"}, "bbox_ctrness"},
       {"torchvision-retinanet", {"cls_logits", "bbox_regression"}, "bbox_ctrness"},
@@ -123,10 +123,12 @@ bool counts_boxes(const camd_model& model) { return has_output(model, "num_det")
 
 bool counts_valid_boxes(const camd_model& model) { return has_output(model, "valid_detections"); }
 
-bool are_automl_detections(const camd_model& model) {
+std::string_view whose_rows(const camd_model& model) {
   constexpr std::int64_t kRow = 7;
-  return model.output_count == 1 && has_output(model, "detections") && model.outputs[0].ndim == 3 &&
-         model.outputs[0].shape[2] == kRow;
+  if (model.output_count != 1) return {};
+  const camd_tensor_spec& output = model.outputs[0];
+  if (has_output(model, "batchno_classid_score_x1y1x2y2")) return kPinto;
+  return has_output(model, "detections") && output.ndim == 3 && output.shape[2] == kRow ? kAutoml : "";
 }
 
 bool are_people_of_mmpose(const camd_model& model) {

@@ -32,8 +32,9 @@ namespace camd::plugins {
 [[nodiscard]] bool counts_boxes(const camd_model& model);
 // - So it does in TensorFlow's combined_non_max_suppression, which names y first: `valid_detections`.
 [[nodiscard]] bool counts_valid_boxes(const camd_model& model);
-// - EfficientDet's rows by google/automl, "detections", in which y stands first as well.
-[[nodiscard]] bool are_automl_detections(const camd_model& model);
+// - Whose rows they are: EfficientDet's by google/automl, "detections", in which y stands first as well, or those of
+//   PINTO_model_zoo, "batchno_classid_score_x1y1x2y2". Form::of, or empty.
+[[nodiscard]] std::string_view whose_rows(const camd_model& model);
 // - DetectNet_v2's maps by NVIDIA's TAO: "output_cov/Sigmoid" and "output_bbox/BiasAdd".
 [[nodiscard]] bool is_of_tao(const camd_model& model);
 // - SuperGradients' rows, "graph2_flat_predictions". YOLOv7's have the same width.

@@ -184,7 +184,8 @@ void drop_unlikely(std::vector<Fit>& fits, const camd_model& model, const Option
     // Many rows are rather boxes among which nothing was chosen. The values tell, where they are not one for each cell.
     const bool many = fit.decoder->levels().front().cells() > kMostChosen && fit.fused();
     return three || (many && (one || !with_values)) ||
-           (keypoints > 0 && !fit.form->turned() && keypoints != given.keypoints.value_or(kPersonKeypoints));
+           (keypoints > 0 && !fit.form->turned() && fit.form->of != std::string_view(kPinto) &&
+            keypoints != given.keypoints.value_or(kPersonKeypoints));
   };
   fits.erase(std::remove_if(fits.begin(), fits.end(), no_rows), fits.end());
   // Values do not tell x from y, but names tell TensorFlow, where y stands first: the likelier one of both first.
@@ -217,7 +218,8 @@ void drop_unlikely(std::vector<Fit>& fits, const camd_model& model, const Option
   const bool plus = std::any_of(fits.begin(), fits.end(), is_nanodet_plus);
   const bool keras = puts_y_first(model), tensorflow = are_raw_detections(model);
   // Its shapes are those of many maps.
-  const bool tao = is_of_tao(model), automl = are_automl_detections(model);
+  const bool tao = is_of_tao(model);
+  const std::string_view rows_by_name = whose_rows(model);
   const bool mmyolo = whose(model, given) == kMmyoloHeads;
   // Tensors of four values are rather boxes than classes beside bins.
   const auto takes_boxes_for_classes = [&](const Fit& fit) {
@@ -262,7 +264,9 @@ void drop_unlikely(std::vector<Fit>& fits, const camd_model& model, const Option
     if (fit.is_rows() && given.oriented && !fit.form->turned()) return true;
     if (fit.is_rows() && given.keypoints && fit.form->turned()) return true;
     if (fit.is_rows() && fit.fused() && y_first) return true;  // `row` says the order
-    if (fit.is_rows() && fit.fused() && automl != (fit.form->of == std::string_view(kAutoml))) return true;
+    const bool of_names = fit.form->of == std::string_view(kAutoml) || fit.form->of == std::string_view(kPinto);
+    if (fit.is_rows() && fit.fused() && (of_names || !rows_by_name.empty()) && fit.form->of != rows_by_name)
+      return true;
     if (fit.is_rows()) return (fit.outputs.size() == 2) != (fit.form->name[0] != '\0');
     if (given.oriented && fit.form->layout == Layout::kSsd) return !fit.form->oriented;
     // Any map of the same cells would do; the exported graph puts the channels last.

@@ -211,6 +211,22 @@ TEST(Likeness, OfNamesIsToTensorflowsChoicesWhichBeginWithY) {
   EXPECT_THAT(by_values(automl), ElementsAre("layout: rows, row: [skip, y0, x0, y1, x1, score, class]"));
 }
 
+// PINTO_model_zoo's, of a person's parts and of a face with five points, and where a picture holds nothing.
+TEST(Likeness, OfANameThatSaysTheRowIsToThatRow) {
+  FakeModel chosen(64, 64), points(64, 64), nothing(64, 64);
+  fill(chosen, "batchno_classid_score_x1y1x2y2", {90, 7}, [](std::int64_t i) {
+    return behind({0, static_cast<float>(i % 3), share(i)}, corners(i, 64));
+  });
+  fill(points, "batchno_classid_score_x1y1x2y2_landms", {90, 17}, [](std::int64_t i) {
+    return behind(behind({0, 0, share(i)}, corners(i, 64)), std::vector<float>(10, 30.0F));
+  });
+  nothing.output("batchno_classid_score_x1y1x2y2", {90, 7}, std::vector<float>(90 * 7, -1.0F));
+  EXPECT_THAT(by_values(chosen), ElementsAre("layout: rows, row: [skip, class, score, x0, y0, x1, y1]"));
+  EXPECT_EQ(fed(chosen), "color: bgr, scale: 1, resize: stretch");
+  EXPECT_THAT(by_values(points), ElementsAre("layout: rows, row: [skip, class, score, x0, y0, x1, y1]"));
+  EXPECT_EQ(by_values(nothing).at(0), "layout: rows, row: [skip, class, score, x0, y0, x1, y1]");
+}
+
 TEST(Likeness, OfOneBoxForEachCellIsToAYoloWhichIsFedWithALetterbox) {
   FakeModel yolo(64, 64), detr(64, 64), yolov5(64, 64);
   const auto centre = [](std::int64_t i) { return centred(i); };
@@ -248,6 +264,14 @@ TEST(Likeness, OfNamesToThoseOfAProjectTellsHowItIsFed) {
   put(keras, "scores", false);
   put(keras, "labels", true);
   EXPECT_EQ(fed(keras), "color: bgr, mean: [103.939, 116.779, 123.68], scale: 1");
+}
+
+TEST(Likeness, OfNamesToEfficientdetEndsWhereSegmentsStandBesideAsInHybridnets) {
+  std::vector<std::string> names = {"classifier.header.pointwise_conv.weight",
+                                    "regressor.header.pointwise_conv.weight"};
+  EXPECT_EQ(layout_of_project(names), "efficientdet");
+  names.emplace_back("segmentation_head.0.weight");
+  EXPECT_EQ(layout_of_project(names), "");
 }
 
 TEST(Likeness, OfListsWithACountBesideThemAsksWhichHoldsTheScores) {
