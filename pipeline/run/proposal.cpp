@@ -152,9 +152,10 @@ std::string as_lines(const std::string& keys) {
   return text + "\n";
 }
 
-// One number a box: [N] or [1,N].
+// One number a box: [N], [1,N] or [1,N,1].
 bool is_list(const infer::TensorSpec& output) {
-  return output.shape.size() == 1 || (output.shape.size() == 2 && output.shape[0] == 1);
+  const infer::Shape& shape = output.shape;
+  return shape.size() == 1 || (shape.size() == 2 && shape[0] == 1) || (shape.size() == 3 && shape[2] == 1);
 }
 bool has_corners(const infer::TensorSpec& output) { return output.shape.size() > 1 && output.shape.back() == 4; }
 
@@ -175,7 +176,7 @@ nlohmann::json lists_by_type(const std::vector<infer::TensorSpec>& outputs) {
     const bool whole = output.type == infer::DataType::kI64 || output.type == infer::DataType::kI32 ||
                        output.type == infer::DataType::kU8;
     if (!is_list(output)) continue;
-    const std::int64_t length = output.shape.back();
+    const std::int64_t length = output.shape.size() == 3 ? output.shape[1] : output.shape.back();
     if (outputs.size() > 3 && length > 0 && (rows > 0 ? length != rows : length <= kFew)) continue;
     roles[whole ? "cls" : "obj"] = output.name;
     ++lists;

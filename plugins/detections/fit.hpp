@@ -46,7 +46,7 @@ struct Fit {
 [[nodiscard]] bool has_maps_with_background(const Fit& fit);
 
 // NVIDIA's RetinaNet puts out probabilities, a map for each stride. The others of nine anchors put out logits, or one
-// list of all. FastestDet's graph has the sigmoid and the softmax.
+// list of all. FastestDet's graph has the sigmoid and the softmax, RTMDet's heads have neither.
 [[nodiscard]] bool has_right_scores(const Fit& fit, ScoreForm scores);
 
 // Centre and size in parts of the picture, beside the scores: as queries have them, each of which was trained to find

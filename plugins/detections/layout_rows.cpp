@@ -117,6 +117,13 @@ Shape shape_of(const camd_tensor_spec& spec, int rank) {
 
 constexpr const char* kWantsScore = "`row` must name score and class, unless the class has a tensor of its own";
 
+// How many rows a list has that holds one number for each: [N], [1,N], or [1,N,1] as DeepStream's exports have it.
+std::optional<std::int64_t> length_of(const camd_tensor_spec& spec) {
+  if (const Shape s = shape_of(spec, 1); !s.empty()) return s[0];
+  const Shape column = shape_of(spec, 2);
+  return spec.ndim == 3 && !column.empty() && column[1] == 1 ? std::optional(column[0]) : std::nullopt;
+}
+
 bool has_class(const std::vector<RowValue>& row) {
   return std::find(row.begin(), row.end(), RowValue::kClass) != row.end();
 }
@@ -215,8 +222,7 @@ std::optional<Table> in_three(const camd_model& model, const Options& options) {
     if (boxes.empty() || boxes[1] != 4 || boxes[0] < 2) continue;
     std::optional<int> score, number;
     for (int i = 0; i < model.output_count; ++i) {
-      const Shape s = shape_of(model.outputs[i], 1);
-      if (s.empty() || s[0] != boxes[0]) continue;
+      if (length_of(model.outputs[i]) != boxes[0]) continue;
       if (!score && named(Role::kObj, i, {"score", "conf", "prob"})) {
         score = i;
       } else if (!number && named(Role::kCls, i, {"label", "class", "cls"})) {

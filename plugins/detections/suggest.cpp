@@ -181,9 +181,10 @@ void drop_unlikely(std::vector<Fit>& fits, const camd_model& model, const Option
   const auto no_rows = [&](const Fit& fit) {
     if (!fit.is_rows()) return false;
     const int keypoints = fit.decoder->keypoint_count();
-    // Many rows are rather boxes among which nothing was chosen. The values tell, where they are not one for each cell.
+    // Many rows are rather boxes among which nothing was chosen. The values tell, as whole classes do, which
+    // DeepStream's exports have for each cell.
     const bool many = fit.decoder->levels().front().cells() > kMostChosen && fit.fused();
-    return three || (many && (one || !with_values)) ||
+    return three || (many && !with_values) ||
            (keypoints > 0 && !fit.form->turned() && fit.form->of != std::string_view(kPinto) &&
             keypoints != given.keypoints.value_or(kPersonKeypoints));
   };
@@ -297,7 +298,9 @@ void drop_unlikely(std::vector<Fit>& fits, const camd_model& model, const Option
     // The background came from SSD's softmax, which has a tensor of its own.
     if (fit.form->layout == Layout::kSsd && fit.decoder->scores().background()) return true;
     if (fit.form->layout == Layout::kSsd) return three || (one && !fit.channels_first() && classes == kCoco + 1);
-    return fit.form->layout == Layout::kYolox && !three && (fit.channels_first() || classes == kCoco - 1);
+    // YOLOX' maps have probabilities behind four values that are none.
+    const bool first = fit.channels_first() && !(with_values && fit.in_maps());
+    return fit.form->layout == Layout::kYolox && !three && (first || classes == kCoco - 1);
   };
   fits.erase(std::remove_if(fits.begin(), fits.end(), unlikely), fits.end());
 }

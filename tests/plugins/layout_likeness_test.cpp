@@ -227,6 +227,39 @@ TEST(Likeness, OfANameThatSaysTheRowIsToThatRow) {
   EXPECT_EQ(by_values(nothing).at(0), "layout: rows, row: [skip, class, score, x0, y0, x1, y1]");
 }
 
+// DeepStream's exports, which have each cell's best class, among which nothing was chosen yet.
+TEST(Likeness, OfWholeClassesOfAllCellsIsToRowsAmongWhichNothingWasChosen) {
+  constexpr std::int64_t kMany = 1024 + 256 + 64;
+  const auto box = [](std::int64_t i) { return corners(i, 256); };
+  const auto score = [](std::int64_t i) { return std::vector<float>{share(i)}; };
+  const auto number = [](std::int64_t i) { return std::vector<float>{static_cast<float>(i % 80)}; };
+  FakeModel one(256, 256), three(256, 256);
+  fill(one, "output", {1, kMany, 6}, [&](std::int64_t i) { return behind(behind(box(i), score(i)), number(i)); });
+  fill(three, "boxes", {1, kMany, 4}, box);
+  fill(three, "scores", {1, kMany, 1}, score);
+  fill(three, "classes", {1, kMany, 1}, number);
+  EXPECT_THAT(by_values(one), ElementsAre("layout: rows, nms: 0.4"));
+  EXPECT_THAT(by_values(three), ElementsAre("layout: rows, nms: 0.4"));
+}
+
+// Rockchip's YOLOX has probabilities in one map a stride. RTMDet's heads have none.
+TEST(Likeness, OfMapsOfProbabilitiesIsToYoloxAndNotToRtmdet) {
+  FakeModel yolox(64, 64), distances(64, 64);
+  Random random;
+  for (const std::int64_t stride : {8, 16, 32}) {
+    const std::int64_t side = 64 / stride, cells = side * side;
+    FakeTensor& map = yolox.output("o" + std::to_string(stride), {1, 8, side, side});
+    for (std::int64_t i = 0; i < 8 * cells; ++i)
+      map.values[static_cast<std::size_t>(i)] = i < 4 * cells ? random.from(-1.5F, 1.5F) : random.from(0.0F, 0.9F);
+    for (float& value : distances.output("b" + std::to_string(stride), {1, 4, side, side}).values)
+      value = random.from(0.1F, 3);
+    for (float& value : distances.output("c" + std::to_string(stride), {1, 3, side, side}).values)
+      value = random.from(0, 0.9F);
+  }
+  EXPECT_THAT(by_values(yolox), ElementsAre("layout: yolox"));
+  EXPECT_THAT(by_values(distances), IsEmpty());
+}
+
 TEST(Likeness, OfOneBoxForEachCellIsToAYoloWhichIsFedWithALetterbox) {
   FakeModel yolo(64, 64), detr(64, 64), yolov5(64, 64);
   const auto centre = [](std::int64_t i) { return centred(i); };
