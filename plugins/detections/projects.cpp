@@ -121,7 +121,13 @@ bool are_raw_detections(const camd_model& model) { return has_output(model, "raw
 
 bool counts_boxes(const camd_model& model) { return has_output(model, "num_det"); }
 
-bool counts_valid_boxes(const camd_model& model) { return has_output(model, "valid_detections"); }
+bool are_boxes_of_tensorflow(const camd_model& model, int boxes) {
+  const std::string_view name = model.outputs[boxes].name;
+  constexpr std::array<std::string_view, 4> kBegin = {"detection_boxes", "TFLite_Detection", "StatefulPartitionedCall",
+                                                      "Identity"};
+  return has_output(model, "valid_detections") ||
+         std::any_of(kBegin.begin(), kBegin.end(), [&](std::string_view begin) { return name.starts_with(begin); });
+}
 
 std::string_view whose_rows(const camd_model& model) {
   constexpr std::int64_t kRow = 7;

@@ -193,9 +193,7 @@ void drop_unlikely(std::vector<Fit>& fits, const camd_model& model, const Option
   const auto in_usual_order = [&](const Fit& fit) {
     const Head& boxes = fit.decoder->levels().front().head(Role::kBox);
     if (!fit.is_rows() || fit.fused() || !fit.form->relative.value_or(false) || !boxes.bound()) return true;
-    const std::string_view name = model.outputs[boxes.output].name;
-    const bool of_tensorflow = name.starts_with("detection_boxes") || name.starts_with("TFLite_Detection") ||
-                               name.starts_with("StatefulPartitionedCall") || counts_valid_boxes(model);
+    const bool of_tensorflow = are_boxes_of_tensorflow(model, boxes.output);
     return of_tensorflow == (fit.form->boxes == BoxForm::kCornersYx);
   };
   std::stable_partition(fits.begin(), fits.end(), in_usual_order);
@@ -217,7 +215,7 @@ void drop_unlikely(std::vector<Fit>& fits, const camd_model& model, const Option
   });
   const bool nine_anchors = std::any_of(fits.begin(), fits.end(), has_nine_anchors);
   const bool plus = std::any_of(fits.begin(), fits.end(), is_nanodet_plus);
-  const bool keras = puts_y_first(model), tensorflow = are_raw_detections(model);
+  const bool keras = puts_y_first(model), raw = are_raw_detections(model);
   // Its shapes are those of many maps.
   const bool tao = is_of_tao(model);
   const std::string_view rows_by_name = whose_rows(model);
@@ -259,8 +257,13 @@ void drop_unlikely(std::vector<Fit>& fits, const camd_model& model, const Option
     if (fit.form->of == std::string_view(kRetinaface) && scrfd && has_one_score(fit)) return true;
     if (fit.form->name == std::string_view(kInsightface)) return !has_maps_with_background(fit);
     const bool y_first = fit.form->boxes == BoxForm::kCornersYx;
-    if (fit.form->layout == Layout::kSsd && y_first != ((keras || tensorflow) && !fit.fused())) return true;
-    if (fit.form->layout == Layout::kSsd && y_first && fit.form->relative.value_or(true) != tensorflow) return true;
+    if (fit.form->layout == Layout::kSsd) {
+      const bool parts = fit.form->relative.value_or(true);
+      const bool functions = parts && fit.form->boxes != BoxForm::kCentre && !raw &&
+                             are_boxes_of_tensorflow(model, fit.decoder->levels().front().head(Role::kBox).output);
+      if (y_first != ((keras || raw || functions) && !fit.fused())) return true;
+      if (y_first && parts != (raw || functions)) return true;
+    }
     // MMDetection's choice is in two tensors, and no other is.
     if (fit.is_rows() && given.oriented && !fit.form->turned()) return true;
     if (fit.is_rows() && given.keypoints && fit.form->turned()) return true;

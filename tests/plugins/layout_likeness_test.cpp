@@ -205,6 +205,12 @@ TEST(Likeness, OfNamesIsToTensorflowsChoicesWhichBeginWithY) {
   }
   combined.output("valid_detections", {1}, {90});
   EXPECT_EQ(by_values(combined).at(0), "layout: rows, boxes: corners_yx, relative: true");
+  FakeModel functions = model_of(64, {{"Identity", {1, 90, 4}, 0, 0}, {"Identity_1", {1, 90, 3}, 0, 0.9F}});
+  for (std::int64_t i = 0; i < 90; ++i) {
+    const std::vector<float> box = corners(i);
+    std::copy(box.begin(), box.end(), functions.outputs[0].values.begin() + static_cast<std::ptrdiff_t>(4 * i));
+  }
+  EXPECT_EQ(by_values(functions).at(0), "layout: ssd, boxes: corners_yx, background: false");
   fill(automl, "detections:0", {1, 90, 7}, [](std::int64_t i) {
     return behind(behind({0}, corners(i, 64)), {share(i), static_cast<float>(1 + i % 90)});
   });
