@@ -455,6 +455,12 @@ Proposal propose_card(const config::Model& given) {
   const std::string input = beside_steps(fed, steps, bytes);
   if (steps.scaled) proposal.reasons.emplace_back("its graph scales the picture itself");
   if (steps.red_first) proposal.reasons.emplace_back("the mean in its graph tells the order of the picture's channels");
+  if (steps.height > 0 && (picture[2] != steps.height || picture[3] != steps.width)) {
+    proposal.reasons.push_back(fmt::format(
+        "its graph makes {}x{} of the picture: where its boxes are pixels of that size, export it with such "
+        "an input",
+        steps.width, steps.height));
+  }
   if (steps.reversed) proposal.reasons.emplace_back("its graph turns round the order of the picture's channels");
   proposal.reasons.push_back(fmt::format(
       "{} are fed with {}", of_family.empty() ? "such detectors" : "detectors of its exporter's family", input));

@@ -134,6 +134,19 @@ TEST_F(ProposedCard, TakesTheSizeThatAGraphMakesOfPicturesOfAnySize) {
               Contains("the model leaves its input's size open: what its graph makes of a picture is taken"));
 }
 
+TEST_F(ProposedCard, SaysThatAGraphMakesAnotherSizeOfThePicture) {
+  OnnxBuilder b = testing::yolov8();
+  b.proto().mutable_graph()->mutable_input(0)->set_name("frame");
+  auto& shape = *b.proto().mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape();
+  shape.mutable_dim(3)->set_dim_value(96);
+  b.integers("pixels", {4}, {1, 3, 64, 64}).node("Resize", {"frame", "", "", "pixels"}, {"x"});
+  config::Config c = config(b, "", "");
+  const auto proposal = Proposer().complete(c);
+  ASSERT_TRUE(proposal);
+  EXPECT_THAT(proposal->reasons, Contains("its graph makes 64x64 of the picture: where its boxes are pixels of that "
+                                          "size, export it with such an input"));
+}
+
 // YOLOv8-face's, each stride with 64 bins, one class and five points.
 TEST_F(ProposedCard, CountsTheKeyPointsOfMapsWhoseLayerHasThemByItsName) {
   OnnxBuilder b;
