@@ -185,6 +185,7 @@ TEST(Likeness, OfRowsWithAnAngleBesideClassesIsToMmrotate) {
   fill(model, "dets", {1, 90, 6}, [](std::int64_t i) { return behind(centred(i, 64), {share(i) - 0.5F, share(i)}); });
   fill(model, "labels", {1, 90}, [](std::int64_t) {
     std::vector<float> classes;
+    classes.reserve(90);
     for (int k = 0; k < 90; ++k) classes.push_back(static_cast<float>(k % 15));
     return classes;
   });
@@ -198,6 +199,7 @@ TEST(Likeness, OfNamesIsToTensorflowsChoicesWhichBeginWithY) {
   for (const char* name : {"nmsed_scores", "nmsed_classes"}) {
     fill(combined, name, {1, 90}, [&](std::int64_t) {
       std::vector<float> values;
+      values.reserve(90);
       for (int k = 0; k < 90; ++k)
         values.push_back(name == std::string("nmsed_classes") ? static_cast<float>(k % 9) : share(k));
       return values;
@@ -226,7 +228,7 @@ TEST(Likeness, OfANameThatSaysTheRowIsToThatRow) {
   fill(points, "batchno_classid_score_x1y1x2y2_landms", {90, 17}, [](std::int64_t i) {
     return behind(behind({0, 0, share(i)}, corners(i, 64)), std::vector<float>(10, 30.0F));
   });
-  nothing.output("batchno_classid_score_x1y1x2y2", {90, 7}, std::vector<float>(90 * 7, -1.0F));
+  nothing.output("batchno_classid_score_x1y1x2y2", {90, 7}, std::vector<float>(std::size_t{90} * 7, -1.0F));
   EXPECT_THAT(by_values(chosen), ElementsAre("layout: rows, row: [skip, class, score, x0, y0, x1, y1]"));
   EXPECT_EQ(fed(chosen), "color: bgr, scale: 1, resize: stretch");
   EXPECT_THAT(by_values(points), ElementsAre("layout: rows, row: [skip, class, score, x0, y0, x1, y1]"));
@@ -291,6 +293,7 @@ TEST(Likeness, OfNamesToThoseOfAProjectTellsHowItIsFed) {
   const auto put = [](FakeModel& model, const char* name, bool classes) {
     fill(model, name, {1, 90}, [&](std::int64_t) {
       std::vector<float> values;
+      values.reserve(90);
       for (int k = 0; k < 90; ++k) values.push_back(classes ? static_cast<float>(k % 9) : share(k));
       return values;
     });
