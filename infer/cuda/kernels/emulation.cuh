@@ -392,4 +392,3 @@ inline float quick_exp2(float x) { return exp2f(x); }
 inline float quick_reciprocal(float x) { return 1.0F / x; }
 
 }  // namespace camd::infer::cuda
-
