@@ -29,6 +29,35 @@ std::uint64_t DurationTotals::count() const noexcept {
   return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
 }
 
+namespace {
+
+std::uint64_t nanoseconds(base::Duration duration) noexcept {
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(duration.count(), 0));
+}
+
+// Nearest rank: the smallest value with at least quantile * count values at or below it. Counted from 1.
+std::uint64_t rank_of(double quantile, std::uint64_t count) noexcept {
+  return std::max<std::uint64_t>(1, static_cast<std::uint64_t>(std::ceil(quantile * static_cast<double>(count))));
+}
+
+}  // namespace
+
+LatencySummary summary_of(std::span<base::Duration> durations) {
+  LatencySummary summary;
+  summary.count = durations.size();
+  if (durations.empty()) return summary;
+  std::sort(durations.begin(), durations.end());
+  const auto value_at = [&](double quantile) {
+    return static_cast<double>(nanoseconds(durations[rank_of(quantile, summary.count) - 1])) / 1000.0;
+  };
+  summary.p50 = value_at(0.50);
+  summary.p90 = value_at(0.90);
+  summary.p99 = value_at(0.99);
+  summary.p999 = value_at(0.999);
+  summary.max = value_at(1);
+  return summary;
+}
+
 std::size_t Histograms::bucket_of(std::uint64_t ns) noexcept {
   if (ns < kSubBuckets) return static_cast<std::size_t>(ns);
   ns = std::min(ns, kLargest);
@@ -56,7 +85,7 @@ Histograms::Histograms(std::size_t count)
 
 void Histograms::record(std::span<const base::Duration> durations) noexcept {
   for (std::size_t i = 0; i < count_; ++i) {
-    const auto ns = static_cast<std::uint64_t>(std::max<std::int64_t>(durations[i].count(), 0));
+    const std::uint64_t ns = nanoseconds(durations[i]);
     raise_max(i, ns);
     const std::size_t bucket = bucket_of(ns);
     // First the count, then its bit, in one order for all: a take() that has cleared the bit and read the count before
@@ -78,6 +107,11 @@ void Histograms::take(std::span<LatencySummary> summaries) {
   const base::MutexLock lock(taking_);
   const std::size_t used = find_used();
   for (std::size_t i = 0; i < count_; ++i) summaries[i] = take(i, used);
+}
+
+void Histograms::add_taken(std::span<const base::Duration> durations) {
+  const base::MutexLock lock(taking_);
+  for (std::size_t i = 0; i < count_; ++i) add(totals_[i], bucket_of(nanoseconds(durations[i])), 1);
 }
 
 void Histograms::totals(std::span<DurationTotals> totals) const {
@@ -135,9 +169,7 @@ LatencySummary Histograms::take(std::size_t histogram, std::size_t used) {
   std::size_t place = 0;
   std::uint64_t below = 0;  // values in the buckets before that of `place`
   const auto value_at = [&](double quantile) {
-    // Nearest rank: the smallest value with at least quantile * count values at or below it.
-    const auto rank = std::max<std::uint64_t>(
-        1, static_cast<std::uint64_t>(std::ceil(quantile * static_cast<double>(summary.count))));
+    const std::uint64_t rank = rank_of(quantile, summary.count);
     while (below + counts[place] < rank) below += counts[place++];
     return std::min(middle_of(buckets[place]), max_seen) / 1000.0;
   };

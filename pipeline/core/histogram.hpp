@@ -12,7 +12,7 @@
 //
 //   function   thread
 //   record()   [any], wait-free, [no-alloc]
-//   take()     [any], one at a time by a lock, also while others record
+//   take(), add_taken()  [any], one at a time by a lock, also while others record
 //   totals()   [any], the same lock
 //
 // take() looks only into buckets that something was recorded in since the last one: with hundreds of cameras, looking
@@ -53,6 +53,9 @@ struct DurationTotals {
   }
 };
 
+// Of few durations, exact; sorts them.
+[[nodiscard]] LatencySummary summary_of(std::span<base::Duration> durations);
+
 class Histograms {
  public:
   explicit Histograms(std::size_t count);
@@ -60,6 +63,9 @@ class Histograms {
   void record(std::span<const base::Duration> durations) noexcept;
   // What each was given since the last take(), one summary for each histogram. Sets them to zero.
   void take(std::span<LatencySummary> summaries);
+  // For durations that are summarized elsewhere: what record() and take() would add to the totals, one for each
+  // histogram.
+  void add_taken(std::span<const base::Duration> durations);
   // What each was ever given, whether it was taken or not.
   void totals(std::span<DurationTotals> totals) const;
   // All begins anew.

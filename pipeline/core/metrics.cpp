@@ -1,6 +1,9 @@
-// Frames are recorded in an array, and counted in histograms when that is full or the period ends.
+// Frames are noted in an array. Where that has room for all of a period, which it has for a camera's frames of one or
+// two seconds, they are summarized from there. Only where it has not, or somebody asks for totals, they are counted in
+// histograms: these are spread over 75 KB for each camera, which no cache holds for hundreds.
 #include "pipeline/core/metrics.hpp"
 
+#include <span>
 #include <utility>
 
 namespace camd::pipeline {
@@ -20,6 +23,7 @@ std::string_view to_string(Stage stage) noexcept {
 }
 
 void Metrics::Camera::count_noted() {
+  counted = counted || noted_count > 0;
   for (std::size_t i = 0; i < noted_count; ++i) stages.record(noted[i]);
   noted_count = 0;
 }
@@ -40,14 +44,31 @@ CameraMetrics Metrics::take(capture::CameraIndex camera) {
   CameraMetrics taken;
   double h2d = 0;
   double d2h = 0;
+  bool counted = false;
+  std::array<std::array<base::Duration, kMostNoted>, kStageCount> noted;
+  std::size_t noted_count = 0;
   {
     const base::MutexLock lock(one.mutex);
-    one.count_noted();
+    counted = std::exchange(one.counted, false);
+    if (counted) {
+      one.count_noted();
+      one.counted = false;
+    }
+    noted_count = std::exchange(one.noted_count, 0);
+    for (std::size_t i = 0; i < noted_count; ++i) {
+      for (std::size_t stage = 0; stage < kStageCount; ++stage) noted[stage][i] = one.noted[i][stage];
+      one.stages.add_taken(one.noted[i]);
+    }
     taken.frames = std::exchange(one.frames, 0);
     h2d = static_cast<double>(std::exchange(one.h2d_bytes, 0));
     d2h = static_cast<double>(std::exchange(one.d2h_bytes, 0));
   }
-  one.stages.take(taken.latency);
+  if (counted) {
+    one.stages.take(taken.latency);
+  } else {
+    for (std::size_t stage = 0; stage < kStageCount; ++stage)
+      taken.latency[stage] = summary_of(std::span(noted[stage]).first(noted_count));
+  }
   if (taken.frames > 0) {
     taken.h2d_bytes_per_frame = h2d / static_cast<double>(taken.frames);
     taken.d2h_bytes_per_frame = d2h / static_cast<double>(taken.frames);
@@ -71,6 +92,7 @@ void Metrics::retire(capture::CameraIndex camera) {
   {
     const base::MutexLock lock(one.mutex);
     one.noted_count = 0;
+    one.counted = false;
     one.frames = one.h2d_bytes = one.d2h_bytes = 0;
   }
   one.stages.forget();

@@ -71,6 +71,7 @@ class Metrics {
     std::uint64_t h2d_bytes CAMD_GUARDED_BY(mutex) = 0;
     std::uint64_t d2h_bytes CAMD_GUARDED_BY(mutex) = 0;
     std::array<StageTimes, kMostNoted> noted CAMD_GUARDED_BY(mutex);  // the first `noted_count` are not in `stages` yet
+    bool counted CAMD_GUARDED_BY(mutex) = false;                      // others of this period are
     Histograms stages{kStageCount};
   };
   SlotTable<Camera> cameras_;

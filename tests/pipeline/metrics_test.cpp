@@ -33,6 +33,26 @@ TEST(Metrics, CountsEveryFrameOfAPeriodOnceHoweverManyThereWere) {
   }
 }
 
+TEST(Metrics, SummarizesAPeriodOfFewFramesExactlyAndKeepsItInTheTotals) {
+  Metrics metrics(1);
+  for (const int ms : {3, 1, 2, 100, 4}) metrics.record(0, all_of(std::chrono::milliseconds(ms)), 0, 0);
+  metrics.record(0, all_of(base::Duration(-5)), 0, 0);
+  const LatencySummary total = metrics.take(0).latency[0];
+  EXPECT_EQ(total.count, 6U);
+  EXPECT_EQ(total.p50, 2000);
+  EXPECT_EQ(total.p90, 100'000);
+  EXPECT_EQ(total.p999, 100'000);
+  EXPECT_EQ(total.max, 100'000);
+  EXPECT_EQ(metrics.totals(0)[0].count(), 6U);
+  // Whoever asks for totals in the middle of a period leaves its frames to take().
+  metrics.record(0, all_of(base::Duration(40)), 0, 0);
+  EXPECT_EQ(metrics.totals(0)[0].count(), 7U);
+  metrics.record(0, all_of(base::Duration(60)), 0, 0);
+  EXPECT_EQ(metrics.take(0).latency[0].count, 2U);
+  EXPECT_EQ(metrics.take(0).latency[0].count, 0U);
+  EXPECT_EQ(metrics.totals(0)[0].count(), 8U);
+}
+
 TEST(Metrics, LosesNoFrameThatIsRecordedWhileAPeriodEnds) {
   constexpr std::uint64_t kFrames = 20'000;
   Metrics metrics(1);
