@@ -1,6 +1,4 @@
-// Frames are noted in an array. Where that has room for all of a period, which it has for a camera's frames of one or
-// two seconds, they are summarized from there. Only where it has not, or somebody asks for totals, they are counted in
-// histograms: these are spread over 75 KB for each camera, which no cache holds for hundreds.
+// Where the times of frames are noted, counted and summarized.
 #include "pipeline/core/metrics.hpp"
 
 #include <span>
