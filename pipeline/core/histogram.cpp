@@ -109,9 +109,9 @@ void Histograms::take(std::span<LatencySummary> summaries) {
   for (std::size_t i = 0; i < count_; ++i) summaries[i] = take(i, used);
 }
 
-void Histograms::add_taken(std::span<const base::Duration> durations) {
+void Histograms::add_taken(std::size_t histogram, std::span<const base::Duration> durations) {
   const base::MutexLock lock(taking_);
-  for (std::size_t i = 0; i < count_; ++i) add(totals_[i], bucket_of(nanoseconds(durations[i])), 1);
+  for (const base::Duration duration : durations) add(totals_[histogram], bucket_of(nanoseconds(duration)), 1);
 }
 
 void Histograms::totals(std::span<DurationTotals> totals) const {

@@ -63,9 +63,8 @@ class Histograms {
   void record(std::span<const base::Duration> durations) noexcept;
   // What each was given since the last take(), one summary for each histogram. Sets them to zero.
   void take(std::span<LatencySummary> summaries);
-  // For durations that are summarized elsewhere: what record() and take() would add to the totals, one for each
-  // histogram.
-  void add_taken(std::span<const base::Duration> durations);
+  // For durations of one histogram that are summarized elsewhere: what record() and take() would add to its totals.
+  void add_taken(std::size_t histogram, std::span<const base::Duration> durations);
   // What each was ever given, whether it was taken or not.
   void totals(std::span<DurationTotals> totals) const;
   // All begins anew.

@@ -53,9 +53,9 @@ CameraMetrics Metrics::take(capture::CameraIndex camera) {
       one.counted = false;
     }
     noted_count = std::exchange(one.noted_count, 0);
-    for (std::size_t i = 0; i < noted_count; ++i) {
-      for (std::size_t stage = 0; stage < kStageCount; ++stage) noted[stage][i] = one.noted[i][stage];
-      one.stages.add_taken(one.noted[i]);
+    for (std::size_t stage = 0; stage < kStageCount; ++stage) {
+      for (std::size_t i = 0; i < noted_count; ++i) noted[stage][i] = one.noted[i][stage];
+      one.stages.add_taken(stage, std::span(noted[stage]).first(noted_count));
     }
     taken.frames = std::exchange(one.frames, 0);
     h2d = static_cast<double>(std::exchange(one.h2d_bytes, 0));

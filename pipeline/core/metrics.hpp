@@ -1,8 +1,8 @@
 // Metrics: stage latencies and byte counts of every camera. They are recorded for each frame and read once a period.
 //
 // record() writes a frame's times into a small array. take() summarizes them from there, exactly. Where there are more
-// than 64 in a period, or totals() is called in it, they are counted in the histograms, all at once: the histograms of a
-// camera lie in several pages, and fetching those after a pause costs more than all the rest of record().
+// than 64 in a period, or totals() is called in it, they are counted in the histograms, all at once: the histograms of
+// a camera lie in several pages, and fetching those after a pause costs more than all the rest of record().
 //
 //   function   thread
 //   record()   [any], a short lock for each camera, [no-alloc]
