@@ -53,7 +53,7 @@ struct DurationTotals {
   }
 };
 
-// Of few durations, exact; sorts them.
+// [any] Of few durations, exact. Sorts them.
 [[nodiscard]] LatencySummary summary_of(std::span<base::Duration> durations);
 
 class Histograms {

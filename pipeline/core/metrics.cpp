@@ -47,11 +47,8 @@ CameraMetrics Metrics::take(capture::CameraIndex camera) {
   std::size_t noted_count = 0;
   {
     const base::MutexLock lock(one.mutex);
+    if (one.counted) one.count_noted();  // the rest goes where the others are
     counted = std::exchange(one.counted, false);
-    if (counted) {
-      one.count_noted();
-      one.counted = false;
-    }
     noted_count = std::exchange(one.noted_count, 0);
     for (std::size_t stage = 0; stage < kStageCount; ++stage) {
       for (std::size_t i = 0; i < noted_count; ++i) noted[stage][i] = one.noted[i][stage];

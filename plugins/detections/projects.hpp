@@ -30,9 +30,8 @@ namespace camd::plugins {
 [[nodiscard]] bool are_raw_detections(const camd_model& model);
 // - How many boxes a graph has chosen stands beside them: `num_dets` or `num_detections`.
 [[nodiscard]] bool counts_boxes(const camd_model& model);
-// - Boxes in parts of the picture that TensorFlow's own functions have chosen or scored begin with y as well. Its
-// exports
-//   call them so, or as they call whatever a function returns: "Identity", "StatefulPartitionedCall".
+// - Boxes in parts of the picture that TensorFlow's own functions have chosen or scored begin with y as well. Exports
+//   name them after these functions, or as whatever a function returns: "Identity", "StatefulPartitionedCall".
 [[nodiscard]] bool are_boxes_of_tensorflow(const camd_model& model, int boxes);
 // - Whose rows they are: EfficientDet's by google/automl, "detections", in which y stands first as well, or those of
 //   PINTO_model_zoo, "batchno_classid_score_x1y1x2y2". Form::of, or empty.

@@ -75,6 +75,28 @@ TEST(Metrics, LosesNoFrameThatIsRecordedWhileAPeriodEnds) {
   EXPECT_EQ(times, kFrames);
 }
 
+TEST(Metrics, TotalsNeverGoDownWhilePeriodsEnd) {
+  constexpr std::uint64_t kFrames = 20'000;
+  Metrics metrics(1);
+  std::atomic<bool> recorded{false};
+  std::thread recorder([&] {
+    for (std::uint64_t i = 0; i < kFrames; ++i) metrics.record(0, all_of(base::Duration(7)), 0, 0);
+    recorded = true;
+  });
+  std::thread taker([&] {
+    while (!recorded) (void)metrics.take(0);
+  });
+  std::uint64_t before = 0;
+  while (!recorded) {
+    const std::uint64_t now = metrics.totals(0)[0].count();
+    EXPECT_GE(now, before);
+    before = now;
+  }
+  recorder.join();
+  taker.join();
+  EXPECT_EQ(metrics.totals(0)[0].count(), kFrames);
+}
+
 TEST(Metrics, TotalsHoldEveryFrameUntilTheCameraIsGone) {
   Metrics metrics(2);
   const auto count = [&metrics] { return metrics.totals(1)[static_cast<std::size_t>(Stage::kInfer)].count(); };

@@ -79,13 +79,14 @@ CAMD_DEVICE Bounds bounds_of(const Activation& activation) {
                  : -INFINITY,
           clip ? activation.b : INFINITY, !clip && !relu && activation.function != Function::kNone};
 }
-// 1 / (1 + exp(-x)). Exponentials and reciprocals take longest: a multiprocessor makes 16 of them in a cycle, and 128
-// products. The reciprocal of a product gives those of its factors by products, so that four numbers share one. A
-// sigmoid below 2^-30 comes out as 2^-30, which keeps that product within f32; in f16 both are 0.
+// 1 + exp(-x), whose reciprocal is the sigmoid of x. At most 1 + 2^30, so that a product of four stays within f32. In
+// f16 a sigmoid below 2^-30 is 0 anyway.
 CAMD_DEVICE float one_and_exp(float x) {
   constexpr float kLog2E = 1.44269504F, kMostExponent = 30.0F;
   return 1.0F + quick_exp2(fminf(x * -kLog2E, kMostExponent));
 }
+// Exponentials and reciprocals take longest: a multiprocessor makes 16 of them in a cycle, and 128 products. The
+// reciprocal of a product gives those of its factors by products. So four numbers share one.
 CAMD_DEVICE void four_sigmoids(const float (&x)[4], float (&s)[4]) {
   const float a = one_and_exp(x[0]), b = one_and_exp(x[1]), c = one_and_exp(x[2]), d = one_and_exp(x[3]);
   const float ab = a * b, cd = c * d, all = quick_reciprocal(ab * cd);

@@ -66,7 +66,7 @@ CAMD_DEVICE void wait_for_previous_kernel() {
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
-// 2^x and 1/x within two units of the last place. Results below 2^-126 are 0, and so are numbers below that.
+// 2^x and 1/x within two units of the last place. What is below 2^-126 counts as 0, as argument and as result.
 CAMD_DEVICE float quick_exp2(float x) {
   float y = 0.0F;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
