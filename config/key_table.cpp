@@ -151,7 +151,7 @@ constexpr std::array kConfigKeys = {
            .max = "1h",
            .help = "Older frames are dropped before they cost GPU time."},
 
-    KeyRow{.path = "cameras", .type = kList, .required = true, .min = "1", .max = "512", .help = "The cameras."},
+    KeyRow{.path = "cameras", .type = kList, .required = true, .min = "1", .max = "4096", .help = "The cameras."},
     KeyRow{.path = "cameras[]", .type = kMap},
     KeyRow{.path = "cameras[].name",
            .type = kName,

@@ -125,7 +125,7 @@ struct Change {
 
 class Model {
  public:
-  static constexpr std::size_t kMaxCameras = 512;
+  static constexpr std::size_t kMaxCameras = 4096;  // as many as a configuration may have
   static constexpr std::size_t kMaxPlugins = 64;
   static constexpr std::size_t kMaxDevices = 16;
   static constexpr std::size_t kMaxNumbers = 32;  // of a plug-in

@@ -82,7 +82,7 @@ TEST(Config, RefusesWhatIsOutOfRangeAtBothEnds) {
               ElementsAre("c.yaml:5:19: metrics.period: expected a duration from 10ms to 1h, found 61min"));
   EXPECT_THAT(problems_of("model: {path: m, input: {mean: [1, 2]}}\ncameras: []\n"),
               ElementsAre("c.yaml:1:32: model.input.mean: expected a list of 3 numbers from -1000 to 1000, found 2",
-                          "c.yaml:2:10: cameras: expected a list of 1 to 512 maps, found 0"));
+                          "c.yaml:2:10: cameras: expected a list of 1 to 4096 maps, found 0"));
 }
 
 TEST(Config, RefusesAPadThatIsNoPixelAndAPositionThatIsNone) {
@@ -200,7 +200,7 @@ TEST(Config, RefusesAFirstWaitLongerThanTheLongest) {
 TEST(Config, NamesEveryMissingKey) {
   EXPECT_THAT(problems_of("device: auto\n"),
               ElementsAre("c.yaml:1:1: model: missing; needs a map of keys",
-                          "c.yaml:1:1: cameras: missing; needs a list of 1 to 512 maps"));
+                          "c.yaml:1:1: cameras: missing; needs a list of 1 to 4096 maps"));
   EXPECT_THAT(
       problems_of("model:\n  engine: auto\ncameras:\n  - source: {type: rtsp}\n  -\n  - name: b\n    source: {}\n"),
       ElementsAre("c.yaml:2:3: model.path: missing; needs the path of a file, such as models/marker-640x360.onnx",
