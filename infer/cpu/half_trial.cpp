@@ -76,8 +76,7 @@ std::shared_ptr<const Program> make_half_program(const Graph& graph, const Input
   }
   const float off = distance_of(given);
   if (off <= kToleratedDistance) return build(graph, {&half, given});
-  const std::int64_t work = multiply_adds(measured.graph) * static_cast<std::int64_t>(able.size());
-  const auto together = static_cast<std::size_t>(work / kMostMultiplyAdds + 1);
+  const std::size_t together = convolutions_of_a_run(measured.graph, able.size(), kMostMultiplyAdds);
   std::vector<float> alone(given.size(), 0.0F);
   for (std::size_t first = 0; first < able.size(); first += together) {
     const std::span<const std::size_t> members =

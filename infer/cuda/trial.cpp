@@ -250,10 +250,9 @@ class Planner {
     if (alone <= kToleratedDistance) return with(measured.unmeasured);
     const LoadedPlan rounded(device_, cuda::make_plan(cuda::with_rounded_weights(measured.graph), f32, path_));
     std::vector<float> steps(exact->plan.steps.size(), 0.0F);
-    // Large networks by groups, which bounds the time: some tenths of a second on an H100.
-    constexpr std::int64_t kMostMultiplyAdds = 4'000'000'000'000;
-    const std::int64_t work = multiply_adds(measured.graph) * convolutions;
-    const auto group = static_cast<std::size_t>(work / kMostMultiplyAdds + 1);
+    constexpr std::int64_t kMostMultiplyAdds = 4'000'000'000'000;  // some tenths of a second on an H100
+    const std::size_t group =
+        convolutions_of_a_run(measured.graph, static_cast<std::size_t>(convolutions), kMostMultiplyAdds);
     trial.each_alone({*exact, rounded}, group, [&](const std::vector<std::size_t>& members, const Outputs& got) {
       const float off = distance(got, want, shapes, kinds);
       for (const std::size_t step : members) steps[step] = off;

@@ -97,15 +97,22 @@ float distance(const std::vector<float>& got, const std::vector<float>& want, co
     for (std::size_t d = axis + 1; d < shape.size(); ++d) inner *= static_cast<std::size_t>(shape[d]);
   }
   std::vector<float> largest(channels, 0.0F), far(channels, 0.0F);
-  for (std::size_t k = 0; k < want.size(); ++k) {
-    const std::size_t channel = k / inner % channels;
+  const auto take = [&](std::size_t k, std::size_t channel) {
     if (got[k] == want[k] || (std::isnan(got[k]) && std::isnan(want[k]))) {
       if (std::isfinite(want[k])) largest[channel] = std::max(largest[channel], std::abs(want[k]));
-      continue;
+      return true;
     }
-    if (!std::isfinite(got[k]) || !std::isfinite(want[k])) return std::numeric_limits<float>::infinity();
+    if (!std::isfinite(got[k]) || !std::isfinite(want[k])) return false;
     largest[channel] = std::max(largest[channel], std::abs(want[k]));
     far[channel] = std::max(far[channel], std::abs(got[k] - want[k]));
+    return true;
+  };
+  for (std::size_t k = 0; k < want.size();) {
+    for (std::size_t channel = 0; channel < channels; ++channel) {
+      for (const std::size_t end = k + inner; k < end; ++k) {
+        if (!take(k, channel)) return std::numeric_limits<float>::infinity();
+      }
+    }
   }
   const float all = channels == 0 ? 0.0F : *std::max_element(largest.begin(), largest.end());
   const float least = std::max({std::min(all, 1.0F), least_scale, std::numeric_limits<float>::min()});
@@ -149,6 +156,14 @@ TrialGraph trial_graph(const Graph& graph, bool repeats_top_k) {
     if (std::find(outputs.begin(), outputs.end(), id) == outputs.end()) outputs.push_back(id);
   }
   return trial;
+}
+
+std::size_t convolutions_of_a_run(const Graph& graph, std::size_t convolutions, std::int64_t most_multiply_adds) {
+  std::int64_t compared = 0;
+  for (const ValueId id : graph.outputs) compared += element_count(graph.shape(id));
+  const auto runs = static_cast<std::int64_t>(convolutions);
+  return static_cast<std::size_t>(
+      std::max(multiply_adds(graph) * runs / most_multiply_adds, compared * runs / kMostCompared) + 1);
 }
 
 namespace {

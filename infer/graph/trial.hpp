@@ -30,6 +30,13 @@ struct TrialGraph {
 };
 [[nodiscard]] TrialGraph trial_graph(const Graph& graph, bool repeats_top_k);
 
+// Which convolutions do harm is found out by runs in which a few of them are in half precision. So many of them share a
+// run that all runs together take at most `most_multiply_adds` and compare at most kMostCompared values. That bounds
+// the time for large networks, and for those in which hundreds of values are read behind a choice. At least 1.
+inline constexpr std::int64_t kMostCompared = 250'000'000;
+[[nodiscard]] std::size_t convolutions_of_a_run(const Graph& graph, std::size_t convolutions,
+                                                std::int64_t most_multiply_adds);
+
 // What an output's values are.
 enum class OutputKind : std::uint8_t {
   kValues,

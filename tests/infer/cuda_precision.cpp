@@ -1,5 +1,6 @@
 // How far engine `cuda` in f16 is off from f32, on pictures; and what it chose to compute in f32.
-//   precision_infer_cuda MODEL.onnx [rgb] [top-left] [scale=N] PICTURE.ppm...
+//   precision_infer_cuda MODEL.onnx [rgb] [top-left] [scale=N] [cpu] PICTURE.ppm...
+// `cpu`: also how far both are off from engine `cpu`, which computes in f32.
 // A tool for docs/experiments.md. Built as precision_infer_cuda_emulated as well, for machines without a GPU: slow.
 #include <cmath>
 #include <cstdio>
@@ -10,8 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "base/log.hpp"
 #include "device/cuda/cuda_device.hpp"
+#include "device/host_device.hpp"
 #include "infer/cuda/cuda_engine.hpp"
 #include "infer/half.hpp"
 #if defined(CAMD_CUDA_EMULATION)
@@ -47,24 +50,40 @@ Picture read_ppm(const std::string& path) {
   return p;
 }
 
-std::vector<std::vector<float>> outputs_of(device::CudaDevice& gpu, infer::Engine& engine, const Picture& picture) {
+using Outputs = std::vector<std::vector<float>>;
+
+Outputs outputs_of(device::Device& device, infer::Engine& engine, const Picture& picture) {
   const auto execution = engine.make_execution();
-  const device::Stream stream = gpu.make_stream("picture");
-  const device::DeviceBuffer memory = gpu.allocate_device(picture.bgr.size());
-  require(gpu.copy(memory.data(), picture.bgr.data(), picture.bgr.size(), CopyKind::kHostToDevice, stream));
+  const device::Stream stream = device.make_stream("picture");
+  const device::DeviceBuffer memory = device.allocate_device(picture.bgr.size());
+  require(device.copy(memory.data(), picture.bgr.data(), picture.bgr.size(), CopyKind::kHostToDevice, stream));
   const auto layout = base::tight_layout(base::PixelFormat::kBgr, picture.width, picture.height);
   require(execution->enqueue_preprocess({memory.data(), layout}, stream));
   require(execution->enqueue_network(stream));
-  std::vector<std::vector<float>> outputs;
+  Outputs outputs;
   for (std::size_t i = 0; i < engine.outputs().size(); ++i) {
     const infer::TensorView view = execution->output(i);
     std::vector<std::byte> bytes(view.spec->size_bytes());
-    require(gpu.copy(bytes.data(), view.data, bytes.size(), CopyKind::kDeviceToHost, stream));
-    require(gpu.synchronize(stream.ref()));
+    require(device.copy(bytes.data(), view.data, bytes.size(), CopyKind::kDeviceToHost, stream));
+    require(device.synchronize(stream.ref()));
     const auto count = static_cast<std::size_t>(infer::element_count(view.spec->shape));
     outputs.push_back(infer::to_floats(bytes.data(), count, view.spec->type));
   }
   return outputs;
+}
+
+// A line for each output. `who`: whose values `got` are.
+void compare(const std::vector<infer::TensorSpec>& specs, const Outputs& got, const Outputs& want,
+             const std::string& who) {
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    double largest = 0, far = 0;
+    for (std::size_t k = 0; k < want[i].size(); ++k) {
+      largest = std::max(largest, static_cast<double>(std::abs(want[i][k])));
+      far = std::max(far, static_cast<double>(std::abs(got[i][k] - want[i][k])));
+    }
+    std::printf("%s: output %s: largest %.4g, off by %.3g, share %.3g\n", who.c_str(), specs[i].name.c_str(), largest,
+                far, far / largest);
+  }
 }
 
 // A choice of queries (TopK) comes in another order as soon as two scores are nearly the same. So boxes [1, queries, 4]
@@ -113,8 +132,8 @@ void compare_queries(const std::vector<infer::TensorSpec>& specs, const std::vec
 
 int run(int argc, char** argv) {
   infer::EngineOptions options;
-  options.kind = infer::EngineKind::kCuda;
   std::vector<std::string> pictures;
+  bool beside_cpu = false;
   for (int i = 2; i < argc; ++i) {
     const std::string word = argv[i];
     if (word == "rgb") {
@@ -123,11 +142,20 @@ int run(int argc, char** argv) {
       options.input.resize = infer::ResizeMode::kLetterboxTopLeft;
     } else if (word.rfind("scale=", 0) == 0) {
       options.input.scale.fill(std::stof(word.substr(6)));
+    } else if (word == "cpu") {
+      beside_cpu = true;
     } else {
       pictures.push_back(word);
     }
   }
   base::set_log_level("debug");
+  const auto host = device::make_host_device(base::system_clock());
+  std::unique_ptr<infer::Engine> cpu;
+  if (beside_cpu) {
+    options.kind = infer::EngineKind::kCpu;
+    cpu = infer::make_engine(argv[1], options, *host);
+  }
+  options.kind = infer::EngineKind::kCuda;
 #if defined(CAMD_CUDA_EMULATION)
   const auto gpu = std::make_unique<camd::test::EmulatedGpu>(base::system_clock());
 #else
@@ -138,16 +166,13 @@ int run(int argc, char** argv) {
   const auto f32 = infer::make_engine(argv[1], options, *gpu);
   for (const std::string& path : pictures) {
     const Picture picture = read_ppm(path);
-    const auto got = outputs_of(*gpu, *f16, picture), want = outputs_of(*gpu, *f32, picture);
-    for (std::size_t i = 0; i < want.size(); ++i) {
-      double largest = 0, far = 0;
-      for (std::size_t k = 0; k < want[i].size(); ++k) {
-        largest = std::max(largest, static_cast<double>(std::abs(want[i][k])));
-        far = std::max(far, static_cast<double>(std::abs(got[i][k] - want[i][k])));
-      }
-      std::printf("%s: output %s: largest %.4g, off by %.3g, share %.3g\n", path.c_str(),
-                  f32->outputs()[i].name.c_str(), largest, far, far / largest);
+    const Outputs got = outputs_of(*gpu, *f16, picture), want = outputs_of(*gpu, *f32, picture);
+    if (cpu) {
+      const Outputs truth = outputs_of(*host, *cpu, picture);
+      compare(f32->outputs(), want, truth, path + ": f32 beside the CPU");
+      compare(f32->outputs(), got, truth, path + ": f16 beside the CPU");
     }
+    compare(f32->outputs(), got, want, path);
     compare_queries(f32->outputs(), got, want, path);
   }
   return 0;
@@ -157,7 +182,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    std::fprintf(stderr, "usage: precision_infer_cuda MODEL.onnx [rgb] [top-left] [scale=N] PICTURE.ppm...\n");
+    std::fprintf(stderr, "usage: precision_infer_cuda MODEL.onnx [rgb] [top-left] [scale=N] [cpu] PICTURE.ppm...\n");
     return 2;
   }
   try {

@@ -247,6 +247,16 @@ TEST(MixedPrecision, WhatIsBehindAChoiceThatIsNotRepeatedIsNotCompared) {
   EXPECT_EQ(trial.unmeasured, chosen(4, {2}));
 }
 
+TEST(MixedPrecision, ConvolutionsShareRunsWhereThereIsMuchToComputeOrToCompare) {
+  GraphBuilder g({1, 3, 1000, 1000});
+  const ValueId x = g.conv(g.input(), 5, 1);  // 15 million products, 5 million values
+  const Graph graph = g.finish({x});
+  EXPECT_EQ(convolutions_of_a_run(graph, 49, 1'000'000'000), 1U);
+  EXPECT_EQ(convolutions_of_a_run(graph, 49, 147'000'000), 6U);
+  EXPECT_EQ(convolutions_of_a_run(graph, 50, 1'000'000'000), 2U);
+  EXPECT_EQ(convolutions_of_a_run(graph, 149, 10'000'000'000), 3U);
+}
+
 TEST(MixedPrecision, ConvolutionsThatOthersOfF32SurroundComeAlong) {
   GraphBuilder g({1, 3, 32, 32});
   const ValueId x = g.conv(g.conv(g.input(), 8, 3), 8, 3);              // 0, 1

@@ -33,7 +33,9 @@ class Grouper {
     for (int i = 0; i < count(); ++i) {
       maker_[static_cast<std::size_t>(op(i).output)] = i;
       for (const ValueId in : op(i).inputs) {
-        if (in != kNoValue) readers_[static_cast<std::size_t>(in)].push_back(i);
+        if (in == kNoValue) continue;
+        readers_[static_cast<std::size_t>(in)].push_back(i);
+        if (maker(in) >= 0) reads_.emplace_back(maker(in), i);
       }
     }
   }
@@ -118,7 +120,8 @@ class Grouper {
 
   // ---- One group of operators as layers
 
-  [[nodiscard]] std::optional<TileProgramPlan> build(const std::vector<int>& ops) {
+  // Kept for as long as this object lives.
+  [[nodiscard]] const std::optional<TileProgramPlan>& build(const std::vector<int>& ops) {
     const auto known = built_.find(ops);
     if (known != built_.end()) return known->second;
     std::optional<TileProgramPlan> made = describe(ops);
@@ -129,8 +132,7 @@ class Grouper {
       else
         made.reset();
     }
-    built_[ops] = made;
-    return made;
+    return built_.emplace(ops, std::move(made)).first->second;
   }
 
   [[nodiscard]] std::optional<TileProgramPlan> describe(const std::vector<int>& ops) const {
@@ -243,13 +245,9 @@ class Grouper {
   // For each unit the units whose results it reads.
   [[nodiscard]] std::vector<std::vector<int>> edges(const std::vector<int>& unit_of, int units) const {
     std::vector<std::vector<int>> into(static_cast<std::size_t>(units));
-    for (int i = 0; i < count(); ++i) {
-      const int to = unit_of[static_cast<std::size_t>(i)];
-      for (const ValueId in : op(i).inputs) {
-        if (in == kNoValue || maker(in) < 0) continue;
-        const int from = unit_of[static_cast<std::size_t>(maker(in))];
-        if (from != to) into[static_cast<std::size_t>(to)].push_back(from);
-      }
+    for (const auto& [made_by, read_by] : reads_) {
+      const int from = unit_of[static_cast<std::size_t>(made_by)], to = unit_of[static_cast<std::size_t>(read_by)];
+      if (from != to) into[static_cast<std::size_t>(to)].push_back(from);
     }
     return into;
   }
@@ -302,24 +300,69 @@ class Grouper {
     return ops;
   }
 
-  // Estimated cycles of the network; infinite if units wait for each other.
+  // What length() knows of a unit.
+  struct Place {
+    bool exists = false;
+    int before = -1;     // a unit that it reads
+    bool joins = false;  // it reads another one, too
+    int waiting = 0;     // for so many reads
+    int end = 0;         // of its readers, in length_readers_
+    double begin = 0;
+  };
+  // Estimated cycles of the network; infinite if units wait for each other. Asked thousands of times, so it keeps its
+  // memory.
   [[nodiscard]] double length(const std::vector<int>& unit_of, const std::vector<double>& cycles, double work,
-                              int alive) const {
-    const int units = static_cast<int>(cycles.size());
-    const std::vector<std::vector<int>> into = edges(unit_of, units);
-    const std::vector<int> sorted = sorted_units(unit_of, units, into);
-    if (static_cast<int>(sorted.size()) != alive) return std::numeric_limits<double>::infinity();
-    std::vector<double> end(cycles.size(), 0.0);
-    double longest = 0, sum = 0;
-    for (const int u : sorted) {
-      double begin = 0;
-      const auto& before = into[static_cast<std::size_t>(u)];
-      for (const int v : before) begin = std::max(begin, end[static_cast<std::size_t>(v)]);
-      if (std::any_of(before.begin(), before.end(), [&](int v) { return v != before[0]; })) begin += kJoin;
-      end[static_cast<std::size_t>(u)] = begin + cycles[static_cast<std::size_t>(u)];
-      longest = std::max(longest, end[static_cast<std::size_t>(u)]);
-      sum += cycles[static_cast<std::size_t>(u)];
+                              int alive) {
+    std::vector<Place>& places = length_places_;
+    places.assign(cycles.size(), {});
+    for (const int u : unit_of) places[static_cast<std::size_t>(u)].exists = true;
+    const auto each_edge = [&](const auto& use) {
+      for (const auto& [made_by, read_by] : reads_) {
+        const int from = unit_of[static_cast<std::size_t>(made_by)], to = unit_of[static_cast<std::size_t>(read_by)];
+        if (from != to) use(from, to);
+      }
+    };
+    int edges = 0;
+    each_edge([&](int from, int to) {
+      ++edges;
+      ++places[static_cast<std::size_t>(from)].end;
+      Place& reader = places[static_cast<std::size_t>(to)];
+      ++reader.waiting;
+      if (reader.before < 0) reader.before = from;
+      reader.joins = reader.joins || reader.before != from;
+    });
+    int end = 0;
+    for (Place& place : places) {
+      end += place.end;
+      place.end = end - place.end;  // the first for now; moves to the end as they are written
     }
+    length_readers_.resize(static_cast<std::size_t>(edges));
+    each_edge([&](int from, int to) {
+      length_readers_[static_cast<std::size_t>(places[static_cast<std::size_t>(from)].end++)] = to;
+    });
+    std::vector<int>& ready = length_ready_;
+    ready.clear();
+    for (std::size_t u = 0; u < places.size(); ++u) {
+      if (places[u].exists && places[u].waiting == 0) ready.push_back(static_cast<int>(u));
+    }
+    int done = 0;
+    double longest = 0, sum = 0;
+    while (!ready.empty()) {
+      const auto u = static_cast<std::size_t>(ready.back());
+      ready.pop_back();
+      ++done;
+      const Place& place = places[u];
+      const double until = place.begin + (place.joins ? kJoin : 0.0) + cycles[u];
+      longest = std::max(longest, until);
+      sum += cycles[u];
+      for (int r = u == 0 ? 0 : places[u - 1].end; r < place.end; ++r) {
+        const int reader = length_readers_[static_cast<std::size_t>(r)];
+        Place& behind = places[static_cast<std::size_t>(reader)];
+        behind.begin = std::max(behind.begin, until);
+        if (--behind.waiting == 0) ready.push_back(reader);
+      }
+    }
+    if (done != alive) return std::numeric_limits<double>::infinity();
     return longest + options_.share_of_work * work + kShareOfSum * sum;
   }
 
@@ -510,7 +553,7 @@ class Grouper {
       alive += stays ? 1 : 0;
     }
     for (const std::vector<int>& group : change) {
-      const std::optional<TileProgramPlan> program = build(group);
+      const std::optional<TileProgramPlan>& program = build(group);
       if (!program) return kImpossible;
       for (const int i : group) unit_of[static_cast<std::size_t>(i)] = static_cast<int>(cycles.size());
       cycles.push_back(program->layout.cycles);
@@ -550,10 +593,14 @@ class Grouper {
   const std::vector<int> uses_;
   std::vector<int> maker_;
   std::vector<std::vector<int>> readers_;
-  std::vector<std::vector<int>> seeds_;  // that have a program alone
+  std::vector<std::pair<int, int>> reads_;  // who made a value, who reads it
+  std::vector<std::vector<int>> seeds_;     // that have a program alone
   std::vector<Unit> units_;
   std::vector<int> unit_of_;
   std::map<std::vector<int>, std::optional<TileProgramPlan>> built_;
+  std::vector<Place> length_places_;  // of units; what follows is length()'s, too
+  std::vector<int> length_readers_;   // of units, one unit's behind the other's
+  std::vector<int> length_ready_;
 };
 
 }  // namespace
