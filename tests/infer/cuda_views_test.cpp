@@ -143,6 +143,23 @@ TEST(CudaViews, FlattenedLevelsOfAnySizeEqualTheReference) {
   }
 }
 
+// As YOLOv6 ends: the levels' rows are channels, then cells, and are turned round behind the join.
+TEST(CudaViews, FlattenedLevelsThatAreTransposedBehindTheirJoinEqualTheReference) {
+  for (const bool joined_again : {true, false}) {
+    GraphBuilder g({1, 3, 32, 48});
+    const ValueId x = g.conv(g.input(), 16, 3, 2), y = g.conv(x, 16, 3, 2);
+    const auto rows_of = [&](int channels) {
+      std::vector<ValueId> levels;
+      for (const ValueId from : {x, y}) levels.push_back(g.flat(g.conv(from, channels, 1, 1, 1, {})));
+      const ValueId all = g.concat(levels, 2);
+      return g.op(Transpose{{0, 2, 1}}, {all}, {1, g.shape(all)[2], channels});
+    };
+    const ValueId boxes = rows_of(4), scores = rows_of(20);
+    const Graph graph = joined_again ? g.finish({g.concat({boxes, scores}, 2)}) : g.finish({boxes, scores});
+    expect_reference(graph, g.random_input());
+  }
+}
+
 // As PP-YOLOE's scores: a program computes such a convolution, but it writes an image.
 TEST(CudaViews, FlattenedLevelsOfThreeByThreeConvolutionsEqualTheReference) {
   GraphBuilder g({1, 3, 32, 48});

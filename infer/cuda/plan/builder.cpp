@@ -244,8 +244,20 @@ bool PlanBuilder::can_be_written_anywhere(ValueId id) const {
   if (make < 0 || !moved || fusion_.absorbed.count(make) != 0) return false;
   const Operation& operation = op_of(make).operation;
   return std::holds_alternative<Unary>(operation) || std::holds_alternative<Binary>(operation) ||
-         std::holds_alternative<Concat>(operation) || fusion_.attention_of.count(make) != 0 ||
-         fusion_.deformable_of.count(make) != 0;
+         (std::holds_alternative<Concat>(operation) && !joins_heads(op_of(make).output)) ||
+         fusion_.attention_of.count(make) != 0 || fusion_.deformable_of.count(make) != 0;
+}
+
+// Also where Concats join what Concats have joined.
+bool PlanBuilder::joins_heads(ValueId id) const {
+  const auto& heads = fusion_.flattened_heads;
+  return std::any_of(graph_.ops.begin(), graph_.ops.end(), [&](const Op& op) {
+    if (op.output != id || !std::holds_alternative<Concat>(op.operation)) return false;
+    return std::any_of(op.inputs.begin(), op.inputs.end(), [&](ValueId in) {
+      return joins_heads(in) ||
+             std::any_of(heads.begin(), heads.end(), [&](const auto& head) { return head.second == in; });
+    });
+  });
 }
 
 // ---- Values --------------------------------------------------------------------------------------------------------

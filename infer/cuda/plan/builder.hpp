@@ -49,6 +49,8 @@ class PlanBuilder {
   void assign_image_slices(const Op& concat, DataType type, const std::map<ValueId, DataType>& made_as_image);
   void assign_tensor_slices(const Op& concat);
   [[nodiscard]] bool can_be_written_anywhere(ValueId id) const;
+  // A Concat of heads that write lines, each pixel beside the one before: it cannot be laid out for a transposition.
+  [[nodiscard]] bool joins_heads(ValueId id) const;
   [[nodiscard]] bool may_be_slice(ValueId id, const Op& concat) const;
   void emit(const Op& op, int index);
   void emit(const Op& op, const Conv& conv, int index);

@@ -152,7 +152,7 @@ std::vector<const Op*> PlanBuilder::movements_of(ValueId id) const {
 }
 
 Strided PlanBuilder::make_result(ValueId id, bool as_image) {
-  if (!options_.fuse || slices_.count(id) != 0) return make_strided(id, as_image);
+  if (!options_.fuse || slices_.count(id) != 0 || joins_heads(id)) return make_strided(id, as_image);
   const std::vector<const Op*> movements = movements_of(id);
   const ValueId last = movements.empty() ? kNoValue : movements.back()->output;
   const bool inside = last != kNoValue && (slices_.count(last) != 0 || output_buffers_.count(last) != 0);
