@@ -75,8 +75,11 @@ Outputs outputs_of(device::Device& device, infer::Engine& engine, const Picture&
 
 // The same for values in any order: a choice (TopK) puts rows elsewhere as soon as two scores are nearly the same.
 double off_in_any_order(std::vector<float> got, std::vector<float> want) {
-  std::sort(got.begin(), got.end());
-  std::sort(want.begin(), want.end());
+  for (std::vector<float>* const values : {&got, &want}) {
+    std::replace_if(
+        values->begin(), values->end(), [](float v) { return std::isnan(v); }, INFINITY);
+    std::sort(values->begin(), values->end());
+  }
   double far = 0;
   for (std::size_t k = 0; k < want.size(); ++k) far = std::max(far, static_cast<double>(std::abs(got[k] - want[k])));
   return far;
