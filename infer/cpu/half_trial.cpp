@@ -83,7 +83,7 @@ std::shared_ptr<const Program> make_half_program(const Graph& graph, const Input
         std::span(able).subspan(first, std::min(together, able.size() - first));
     std::vector<bool> others(given.size(), true);
     for (const std::size_t i : members) others[i] = false;
-    const float harm = distance_of(others);
+    const float harm = off_by_each(distance_of(others), members.size());
     for (const std::size_t i : members) alone[i] = harm;
   }
   const std::vector<bool> in_f32 =

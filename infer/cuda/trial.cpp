@@ -254,7 +254,7 @@ class Planner {
     const std::size_t group =
         convolutions_of_a_run(measured.graph, static_cast<std::size_t>(convolutions), kMostMultiplyAdds);
     trial.each_alone({*exact, rounded}, group, [&](const std::vector<std::size_t>& members, const Outputs& got) {
-      const float off = distance(got, want, shapes, kinds);
+      const float off = off_by_each(distance(got, want, shapes, kinds), members.size());
       for (const std::size_t step : members) steps[step] = off;
     });
     const F32Choice choice = f32_choice(measured.graph, kinds, alone);

@@ -166,6 +166,8 @@ std::size_t convolutions_of_a_run(const Graph& graph, std::size_t convolutions, 
       std::max(multiply_adds(graph) * runs / most_multiply_adds, compared * runs / kMostCompared) + 1);
 }
 
+float off_by_each(float off, std::size_t convolutions) { return off / std::sqrt(static_cast<float>(convolutions)); }
+
 namespace {
 
 // For each of the graph's values, whether a sigmoid or a Softmax made it.

@@ -36,6 +36,9 @@ struct TrialGraph {
 inline constexpr std::int64_t kMostCompared = 250'000'000;
 [[nodiscard]] std::size_t convolutions_of_a_run(const Graph& graph, std::size_t convolutions,
                                                 std::int64_t most_multiply_adds);
+// How far off one of the convolutions of a run makes the network, where all of them together make it `off`: their
+// errors are independent, so they add up as squares.
+[[nodiscard]] float off_by_each(float off, std::size_t convolutions);
 
 // What an output's values are.
 enum class OutputKind : std::uint8_t {

@@ -257,6 +257,11 @@ TEST(MixedPrecision, ConvolutionsShareRunsWhereThereIsMuchToComputeOrToCompare) 
   EXPECT_EQ(convolutions_of_a_run(graph, 149, 10'000'000'000), 3U);
 }
 
+TEST(MixedPrecision, ErrorsOfConvolutionsThatShareARunAddUpAsSquares) {
+  EXPECT_EQ(off_by_each(0.5F, 1), 0.5F);
+  EXPECT_EQ(off_by_each(0.5F, 4), 0.25F);
+}
+
 TEST(MixedPrecision, ConvolutionsThatOthersOfF32SurroundComeAlong) {
   GraphBuilder g({1, 3, 32, 32});
   const ValueId x = g.conv(g.conv(g.input(), 8, 3), 8, 3);              // 0, 1
