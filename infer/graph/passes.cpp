@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "infer/graph/branch_pass.hpp"
+#include "infer/graph/choice_pass.hpp"
 #include "infer/graph/movement_pass.hpp"
 #include "infer/graph/quantized_pass.hpp"
 #include "infer/graph/rewriting.hpp"
@@ -444,6 +445,7 @@ void run_passes(Graph& graph, const LowerOptions& options) {
   }
   if (options.fuse_residual) fuse_residuals(graph);
   remove_unused(graph);
+  choose_rows_first(graph);
 }
 
 }  // namespace camd::infer
