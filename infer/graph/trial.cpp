@@ -353,8 +353,10 @@ std::vector<bool> choose_f32_convolutions(const std::vector<float>& alone, const
   for (int tries = 0; tries < kMostTries && n < order.size(); ++tries) {
     std::vector<bool> in_f32 = given;
     for (std::size_t i = 0; i < n; ++i) in_f32[order[i]] = true;
-    if (distance_of(in_f32) <= choice.wanted) return in_f32;
-    n += std::max<std::size_t>(1, n / 4);
+    const float off = distance_of(in_f32);
+    if (off <= choice.wanted) return in_f32;
+    // Beyond the largest number nothing tells how many are missing.
+    n += std::isinf(off) ? n : std::max<std::size_t>(1, n / 4);
   }
   return std::vector<bool>(count, true);
 }

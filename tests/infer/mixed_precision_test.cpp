@@ -191,6 +191,18 @@ TEST(MixedPrecision, TakesMoreUntilTheNetworkComesClose) {
   EXPECT_EQ(asked, (std::vector<std::ptrdiff_t>{8, 10, 12}));
 }
 
+TEST(MixedPrecision, TakesTwiceAsManyWhereAnOutputIsBeyondTheLargestNumber) {
+  std::vector<std::ptrdiff_t> tried;
+  const auto distance_of = [&](const std::vector<bool>& in_f32) {
+    tried.push_back(std::count(in_f32.begin(), in_f32.end(), true));
+    return tried.back() < 6 ? INFINITY : 0.0F;
+  };
+  const auto in_f32 =
+      choose_f32_convolutions(std::vector<float>(20, 0.001F), std::vector<bool>(20, false), distance_of);
+  EXPECT_EQ(tried, (std::vector<std::ptrdiff_t>{1, 2, 4, 8}));
+  EXPECT_EQ(std::count(in_f32.begin(), in_f32.end(), true), 8);
+}
+
 TEST(MixedPrecision, TakesTheCheapOnesFirstWhereItIsToldTheirCosts) {
   int asked = 0;
   const auto distance_of = [&](const std::vector<bool>&) {
