@@ -335,8 +335,14 @@ std::optional<std::string> objection(const Decoder& decoder, const Options& opti
   }
   // A graph may have chosen boxes as large as the picture, whose centre and size would do as corners. Corners that are
   // taken for these reach out of it.
-  constexpr float kNearlyAll = 0.98F, kMany = 0.2F;
-  const bool chosen = rows && !options.row.empty() && options.row.front() == RowValue::kCentreX && !decoder.oriented();
+  constexpr float kNearlyAll = 0.98F, kMany = 0.2F, kMostOut = 0.4F;
+  const auto in_row = [&](RowValue value) {
+    return std::find(options.row.begin(), options.row.end(), value) != options.row.end();
+  };
+  if (rows && in_row(RowValue::kX0) && in_row(RowValue::kWidth) && boxes.share(boxes.out) > kMostOut) {
+    return std::string("its boxes reach out of the picture: they are not corner and size");
+  }
+  const bool chosen = rows && in_row(RowValue::kWidth) && !decoder.oriented();
   if (((list && options.boxes == BoxForm::kCentre && !has_query_names(decoder, model)) ||
        (chosen && boxes.share(boxes.out) >= kMany)) &&
       boxes.share(boxes.corners) >= kNearlyAll) {

@@ -38,10 +38,12 @@ struct Form {
   bool maps = false;  // each stride has one map with all values of its cells, which the graph has not decoded
   bool told = false;  // only where names tell whose it is: shapes and values are those of other projects as well
 
+  [[nodiscard]] bool has(RowValue value) const { return std::find(row.begin(), row.end(), value) != row.end(); }
+  // Rows as COCO writes boxes. Corners would mostly do as such as well.
+  [[nodiscard]] bool has_corner_and_size() const { return has(RowValue::kX0) && has(RowValue::kWidth); }
+  [[nodiscard]] bool has_score_last() const { return row.size() == 6 && row.back() == RowValue::kScore; }
   // Boxes that are turned.
-  [[nodiscard]] bool turned() const {
-    return oriented || std::find(row.begin(), row.end(), RowValue::kAngle) != row.end();
-  }
+  [[nodiscard]] bool turned() const { return oriented || has(RowValue::kAngle); }
 };
 
 // LibreYOLO's FOMO, which leaves the softmax to others; Edge Impulse's, which does not, takes 0 to 1.

@@ -76,6 +76,8 @@ class Rows final : public Decoder {
       case BoxForm::kCentre:
         return {(d[0] - 0.5F * d[2]) * width_, (d[1] - 0.5F * d[3]) * height_, (d[0] + 0.5F * d[2]) * width_,
                 (d[1] + 0.5F * d[3]) * height_};
+      case BoxForm::kCornerAndSize:
+        return {d[0] * width_, d[1] * height_, (d[0] + d[2]) * width_, (d[1] + d[3]) * height_};
       default: return {d[0] * width_, d[1] * height_, d[2] * width_, d[3] * height_};
     }
   }
@@ -146,8 +148,9 @@ Table table_of(const std::vector<RowValue>& row, int i, std::int64_t step) {
     return true;
   };
   if (!box(BoxForm::kCorners, {RowValue::kX0, RowValue::kY0, RowValue::kX1, RowValue::kY1}) &&
-      !box(BoxForm::kCentre, {RowValue::kCentreX, RowValue::kCentreY, RowValue::kWidth, RowValue::kHeight})) {
-    throw std::invalid_argument("`row` names neither x0, y0, x1 and y1 nor cx, cy, w and h");
+      !box(BoxForm::kCentre, {RowValue::kCentreX, RowValue::kCentreY, RowValue::kWidth, RowValue::kHeight}) &&
+      !box(BoxForm::kCornerAndSize, {RowValue::kX0, RowValue::kY0, RowValue::kWidth, RowValue::kHeight})) {
+    throw std::invalid_argument("`row` names neither x0, y0, x1 and y1 nor w and h beside cx and cy or x0 and y0");
   }
   const auto score = column(RowValue::kScore);
   if (!score) throw std::invalid_argument(kWantsScore);

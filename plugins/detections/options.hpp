@@ -68,7 +68,8 @@ struct KnownLayout {
 [[nodiscard]] const std::vector<KnownLayout>& known_layouts();
 
 // How `ssd` boxes are written. kPriors, and kPriorsYx with y before x: relative to anchors, as in layout `anchors`.
-enum class BoxForm : std::uint8_t { kCorners, kCornersYx, kCentre, kPriors, kPriorsYx };
+// kCornerAndSize: of `row` alone, as COCO writes boxes.
+enum class BoxForm : std::uint8_t { kCorners, kCornersYx, kCentre, kPriors, kPriorsYx, kCornerAndSize };
 
 // What a score's value is. kLogits: camd takes the sigmoid, or the softmax where there is a background.
 enum class ScoreForm : std::uint8_t { kProbability, kPercent, kLogits };

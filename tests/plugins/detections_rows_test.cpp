@@ -297,11 +297,21 @@ TEST_F(Detections, RefusesWordsOfARowAndABackgroundThatItDoesNotKnow) {
                "config.background: must be true, false or last");
 }
 
+TEST_F(Detections, ReadsRowsOfACornerWithWidthAndHeight) {
+  FakeModel model(64, 64);
+  model.output("output", {2, 6}).values = {3, 0.9F, 10, 12, 20, 8, 1, 0.2F, 0, 0, 4, 4};
+  ASSERT_TRUE(start(model, R"({"layout":"rows","row":["class","score","x0","y0","w","h"]})")) << error_;
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  expect_box(found[0], 10, 12, 20, 8);
+  EXPECT_EQ(found[0].class_id, 3);
+}
+
 TEST_F(Detections, RefusesARowWithoutABox) {
   FakeModel model(64, 64);
   model.output("output0", {1, 4, 5});
   EXPECT_FALSE(start(model, R"({"layout":"rows","row":["x0","y0","x1","score","class"]})"));
-  EXPECT_THAT(error_, HasSubstr("`row` names neither x0, y0, x1 and y1 nor cx, cy, w and h"));
+  EXPECT_THAT(error_, HasSubstr("`row` names neither x0, y0, x1 and y1 nor w and h beside cx and cy or x0 and y0"));
 }
 
 TEST_F(Detections, RefusesARowWithoutAScore) {

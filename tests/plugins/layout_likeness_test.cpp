@@ -128,7 +128,7 @@ TEST(Likeness, OfWholeNumbersBesideProbabilitiesIsToNoPercent) {
   fill(yolox, "output", {1, 90, 7}, [](std::int64_t i) {
     return behind(corners(i, 64), {share(i), share(i + 1), 1.0F + static_cast<float>(i % 19)});
   });
-  EXPECT_THAT(by_values(class_first), IsEmpty());
+  EXPECT_THAT(by_values(class_first), ElementsAre("layout: rows, row: [x0, y0, x1, y1, class, score]"));
   EXPECT_THAT(by_values(yolox), IsEmpty());
 }
 
@@ -233,6 +233,30 @@ TEST(Likeness, OfANameThatSaysTheRowIsToThatRow) {
   EXPECT_EQ(fed(chosen), "color: bgr, scale: 1, resize: stretch");
   EXPECT_THAT(by_values(points), ElementsAre("layout: rows, row: [skip, class, score, x0, y0, x1, y1]"));
   EXPECT_EQ(by_values(nothing).at(0), "layout: rows, row: [skip, class, score, x0, y0, x1, y1]");
+}
+
+// Kornia's, and as COCO writes boxes.
+TEST(Likeness, OfRowsWhoseCornersWouldEndBeforeTheyBeginIsToCornerAndSize) {
+  const auto box = [](std::int64_t i) {
+    const std::vector<float> c = centred(i, 64);
+    return std::vector<float>{c[0] - c[2] / 2, c[1] - c[3] / 2, c[2], c[3]};
+  };
+  FakeModel kornia(64, 64), coco(64, 64), swapped(64, 64), whole(64, 64);
+  fill(kornia, "output", {90, 6}, [&](std::int64_t i) {
+    return behind({static_cast<float>(i % 3), share(i)}, box(i));
+  });
+  fill(coco, "output", {90, 6}, [&](std::int64_t i) { return behind(box(i), {share(i), static_cast<float>(i % 3)}); });
+  fill(swapped, "output", {90, 6}, [&](std::int64_t i) {
+    return behind(box(i), {static_cast<float>(i % 3), share(i)});
+  });
+  fill(whole, "output", {90, 6}, [&](std::int64_t i) {
+    return behind({static_cast<float>(i % 3), share(i)}, corners(i, 64));
+  });
+  EXPECT_THAT(by_values(kornia), ElementsAre("layout: rows, row: [class, score, x0, y0, w, h]"));
+  EXPECT_EQ(fed(kornia), "color: rgb, scale: 0.00392157, resize: stretch");
+  EXPECT_THAT(by_values(coco), ElementsAre("layout: rows, row: [x0, y0, w, h, score, class]"));
+  EXPECT_THAT(by_values(swapped), ElementsAre("layout: rows, row: [x0, y0, w, h, class, score]"));
+  EXPECT_THAT(by_values(whole), ElementsAre("layout: rows, row: [class, score, x0, y0, x1, y1]"));
 }
 
 // DeepStream's exports, which have each cell's best class, among which nothing was chosen yet.
