@@ -129,7 +129,7 @@ CutCandidates cut_candidates(const std::string& path, const EngineOptions& optio
   OnnxFile file = read_onnx_file(path, options.cut_at);
   take_camera_pictures(file, options.input);
   InputOptions input = options.input;
-  CutCandidates candidates{resolve_input(describe_model(file), input), {}};
+  CutCandidates candidates{resolve_input(describe_model(file), input), {}, {}};
   const LoweredShapes lowered = lowered_shapes(file, candidates.input);
   const auto offer = [&](const std::string& name) {
     const auto made = lowered.shapes.find(name);
@@ -139,7 +139,14 @@ CutCandidates cut_candidates(const std::string& path, const EngineOptions& optio
     tensors.push_back({name, made->second, DataType::kF32});
   };
   const onnx::GraphProto& graph = file.proto.graph();
-  for (const int i : lowered.lost) for_each_read(graph.node(i), offer);
+  for (const int i : lowered.lost) {
+    const onnx::NodeProto& node = graph.node(i);
+    for_each_read(node, offer);
+    const bool chooses = node.op_type().find("NMS") != std::string::npos && node.input_size() >= 2;
+    if (!chooses || !candidates.chosen_from.empty()) continue;
+    if (lowered.shapes.count(node.input(0)) == 0 || lowered.shapes.count(node.input(1)) == 0) continue;
+    candidates.chosen_from = {node.input(0), node.input(1)};
+  }
   if (lowered.lost.empty()) return candidates;
   for (const auto& output : graph.output()) offer(output.name());
   return candidates;

@@ -50,6 +50,9 @@ enum class ReportDepth : std::uint8_t { kOwnEngines, kAllEngines };
 struct CutCandidates {
   TensorSpec input;                 // of the network, all dimensions known
   std::vector<TensorSpec> tensors;  // all dimensions known
+  // Of these, what an operator of TensorRT reads as boxes and scores (EfficientNMS_TRT and its kind). Empty: there is
+  // none.
+  std::vector<std::string> chosen_from{};
 };
 // Tensors inside a graph that camd's own engines can make although they cannot run the whole: what the nodes read that
 // stop them, and outputs of the model that are not concerned. None where they run the whole. Throws Error(kModel) as

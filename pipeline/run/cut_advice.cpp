@@ -34,10 +34,11 @@ bool may_be_boxes(const infer::TensorSpec& spec) {
   return std::find(spec.shape.begin(), spec.shape.end(), 4) != spec.shape.end();
 }
 
-// All tensors, each pair of what may be boxes with another one, and each tensor alone. The larger ones come first, so
-// that the scores of all classes are tried before the best of each box; of the same size the pairs, whose boxes and
-// scores the graph tells apart.
-std::vector<Subset> subsets_of(const std::vector<infer::TensorSpec>& tensors) {
+// What an operator takes for boxes and scores, all tensors, each pair of what may be boxes with another one, and each
+// tensor alone. The larger ones come first, so that the scores of all classes are tried before the best of each box; of
+// the same size the pairs, whose boxes and scores the graph tells apart.
+std::vector<Subset> subsets_of(const infer::CutCandidates& candidates) {
+  const std::vector<infer::TensorSpec>& tensors = candidates.tensors;
   std::vector<Subset> some;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     for (std::size_t j = 0; j < tensors.size(); ++j) {
@@ -48,6 +49,13 @@ std::vector<Subset> subsets_of(const std::vector<infer::TensorSpec>& tensors) {
   std::stable_sort(some.begin(), some.end(),
                    [](const Subset& a, const Subset& b) { return elements(a) > elements(b); });
   some.insert(some.begin(), tensors);
+  Subset told;
+  for (const std::string& name : candidates.chosen_from) {
+    const auto found = std::find_if(tensors.begin(), tensors.end(),
+                                    [&](const infer::TensorSpec& tensor) { return tensor.name == name; });
+    if (found != tensors.end()) told.push_back(*found);
+  }
+  if (told.size() == 2) some.insert(some.begin(), told);
   return some;
 }
 
@@ -97,7 +105,7 @@ std::optional<Cut> search(const config::Model& model, const std::string& detecti
   const auto host = device::make_host_device(base::system_clock());
   std::set<std::vector<std::string>> tried;
   int runs = 0;
-  for (const Subset& subset : subsets_of(candidates.tensors)) {
+  for (const Subset& subset : subsets_of(candidates)) {
     const auto fitting = layouts_of(model, detections, candidates.input, subset, nullptr);
     if (fitting.empty()) continue;
     std::vector<std::string> names;

@@ -308,8 +308,9 @@ std::vector<nlohmann::json> keys_to_try(const nlohmann::json& known, const infer
 
 // The model ready to run. Where no engine has all its operators, what is behind boxes and scores is left out: the
 // choice of boxes that a plug-in of TensorRT makes, for one, is what `detections` does. `model` gets the cut.
-// `known`: keys of `detections`, among them the layout where the file tells it.
-std::unique_ptr<infer::Engine> engine_for(config::Model& model, const nlohmann::json& known, device::Device& host) {
+// `known`: keys of `detections`, among them the layout where the file tells it. `is_given`: the user has cut it.
+std::unique_ptr<infer::Engine> engine_for(config::Model& model, const nlohmann::json& known, bool is_given,
+                                          device::Device& host) {
   const auto make = [&] {
     infer::EngineOptions options = engine_options(model);
     options.kind = infer::EngineKind::kAuto;
@@ -318,7 +319,8 @@ std::unique_ptr<infer::Engine> engine_for(config::Model& model, const nlohmann::
   try {
     return make();
   } catch (const base::Error&) {
-    if (!model.cut_at.empty()) throw;
+    if (is_given) throw;
+    model.cut_at.clear();
     const auto told = known.find("layout");
     const nlohmann::json keys = told == known.end() ? nlohmann::json::object() : nlohmann::json{{"layout", *told}};
     const auto cut = find_cut(model, text_of(keys), engine_options(model));
@@ -402,7 +404,7 @@ Proposal propose_card(const config::Model& given) {
   std::int64_t boxes = 0;  // of PaddleDetection's networks
   try {
     const std::vector<std::string> read = model.cut_at;
-    const auto engine = engine_for(model, known, *host);
+    const auto engine = engine_for(model, known, !given.cut_at.empty(), *host);
     unsupported = model.cut_at != read;
     if (unsupported) known.erase("outputs");
     picture = engine->input().shape;

@@ -24,6 +24,11 @@ struct Fit {
     const Level& level = decoder->levels().front();
     return level.head(Role::kBox).output == level.head(Role::kCls).output;
   }
+  // Boxes of five values beside their scores: no others have an angle there.
+  [[nodiscard]] bool has_turned_boxes() const {
+    const Level& level = decoder->levels().front();
+    return !fused() && form->oriented && level.head(Role::kBox).output == level.head(Role::kAngle).output;
+  }
   // Boxes that the graph has chosen.
   [[nodiscard]] bool is_rows() const { return form->layout == Layout::kRows; }
   // The level of each box in front of its scores.

@@ -3,7 +3,8 @@
 // tensor; Liu et al., "SSD: Single Shot MultiBox Detector", 2016). Score 0 of each row is the background.
 // One tensor with four box values and the classes in each row ([1,N,4+C] or [1,4+C,N]) is taken as well: YOLOv8 and its
 // kind are `boxes: centre, relative: false`. With `oriented: true` the angle by which the box is turned follows, in
-// radians from the x to the y axis ([1,4+C+1,N]: YOLO's oriented boxes); its corners are the keypoints.
+// radians from the x to the y axis ([1,4+C+1,N]: YOLO's oriented boxes), or stands behind the box where the scores have
+// a tensor of their own ([1,N,5]: what TensorRT's EfficientRotatedNMS_TRT reads); the box's corners are the keypoints.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -67,19 +68,32 @@ class Ssd final : public Decoder {
 
 struct BoxList {
   std::int64_t count = 0;
-  bool alone = true;  // [1,N,4] or [1,4,N]; otherwise with the classes in the same rows, N being the larger side
+  // [1,N,4] or [1,4,N], with an angle 5; otherwise with the classes in the same rows, N being the larger side.
+  bool alone = true;
+  bool with_angle = false;
 };
 
-std::optional<BoxList> box_list(const camd_tensor_spec& spec) {
+std::optional<BoxList> box_list(const camd_tensor_spec& spec, bool oriented) {
   // [1,N,1,4]: a box for all classes (YOLOv4 for PyTorch).
   if (spec.ndim == 4 && spec.shape[0] == 1 && spec.shape[2] == 1 && spec.shape[3] == 4) {
-    return BoxList{spec.shape[1], true};
+    return BoxList{spec.shape[1]};
   }
   if (spec.ndim != 2 && !(spec.ndim == 3 && spec.shape[0] == 1)) return std::nullopt;
   const std::int64_t a = spec.shape[spec.ndim - 2], b = spec.shape[spec.ndim - 1];
-  if (b == 4) return BoxList{a, true};
-  if (a == 4) return BoxList{b, true};
+  if (b == 4) return BoxList{a};
+  if (a == 4) return BoxList{b};
+  if (oriented && (a == 5 || b == 5)) return BoxList{b == 5 ? a : b, true, true};
   return BoxList{std::max(a, b), false};
+}
+
+// The fifth value of a box is its angle.
+void split_angle(Level& level) {
+  Head& box = level.head(Role::kBox);
+  Head angle = box;
+  box.channels = 4;
+  angle.channels = 1;
+  angle.first += 4 * angle.channel_step;
+  level.head(Role::kAngle) = angle;
 }
 
 }  // namespace
@@ -98,13 +112,13 @@ std::unique_ptr<Decoder> make_ssd(const camd_model& model, const Options& option
   }
   bool any_alone = false;
   for (int i = 0; i < model.output_count; ++i) {
-    const auto list = box_list(model.outputs[i]);
+    const auto list = box_list(model.outputs[i], options.oriented);
     any_alone = any_alone || (list && list->alone);
   }
   // Every box is one cell of one row: try the row lengths that the model's outputs suggest.
   std::string problem = "no output of boxes, wanted [1,N,4]; the model's outputs are " + describe_outputs(model);
   for (int i = 0; i < model.output_count; ++i) {
-    const auto list = box_list(model.outputs[i]);
+    const auto list = box_list(model.outputs[i], options.oriented);
     if (!list || list->alone != any_alone || list->count < 1 || list->count > INT32_MAX) continue;
     std::array<std::int64_t, 4> shape = {1, 3, 1, list->count};
     camd_model row = model;
@@ -126,7 +140,9 @@ std::unique_ptr<Decoder> make_ssd(const camd_model& model, const Options& option
         }
         if (!list->alone) rules.fused = {Role::kBox, Role::kCls};
         if (more && values == 3) rules.fused.push_back(Role::kKps);
-        if (options.oriented) {
+        if (list->with_angle) {
+          rules.roles[1].channels = {5};  // the box's
+        } else if (options.oriented) {
           rules.roles.push_back({Role::kAngle, {1}, 1, true, 1});
           rules.fused.push_back(Role::kAngle);
         }
@@ -137,6 +153,7 @@ std::unique_ptr<Decoder> make_ssd(const camd_model& model, const Options& option
         }
         levels = bind_heads(row, one, rules);
         if (more) levels.front().head(Role::kKps) = Head{};
+        if (list->with_angle) split_angle(levels.front());
         break;
       } catch (const std::invalid_argument& e) {
         problem = e.what();

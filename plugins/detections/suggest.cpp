@@ -312,6 +312,7 @@ void drop_unlikely(std::vector<Fit>& fits, const camd_model& model, const Option
 // `objectness`: the rows would do for YOLOX as well. `queries`: the boxes are called as those of queries.
 bool is_usual(const Fit& fit, bool objectness, bool turned, bool queries) {
   const Form& form = *fit.form;
+  if (fit.has_turned_boxes()) return true;
   if (form.turned() != turned) return false;
   switch (form.layout) {
     case Layout::kSsd:
@@ -433,7 +434,8 @@ std::vector<LayoutSuggestion> fitting_layouts(const camd_model& model, const Opt
       scores = *seen;
       if (fit.form->has_corner_and_size() && (rows || scores != ScoreForm::kProbability)) continue;
       // An angle between the scores' bounds, everywhere, is one more class.
-      if (fit.form->oriented && !options.oriented && !has_angles(*fit.decoder, *tensors)) continue;
+      const bool angles = fit.form->oriented && !options.oriented && !fit.has_turned_boxes();
+      if (angles && !has_angles(*fit.decoder, *tensors)) continue;
       if (fit.is_fcos() && !(fit.fused() && has_levels(*fit.decoder, *tensors))) continue;
       const bool yolov6 = fit.form->name == std::string_view(kYolov6);
       const bool yolox = fit.form->layout == Layout::kYolox && fit.form->decoded && !fit.form->anchors_per_cell;

@@ -56,6 +56,46 @@ TEST_F(ProposedCard, TakesTheSizeOfThePictureForNoListOfABoxEach) {
   EXPECT_THAT(proposal->card, HasSubstr("layout: rows\n"));
 }
 
+// What TensorRT-YOLO writes behind boxes, scores and more: rows of `parts` values, of which a plug-in of TensorRT reads
+// the first two parts, and something else the third.
+OnnxBuilder for_tensorrt(const char* plugin, const std::vector<float>& most, const std::vector<std::int64_t>& parts) {
+  OnnxBuilder b = testing::yolov8(most);
+  b.proto().mutable_graph()->clear_output();
+  b.node("Transpose", {"output0"}, {"rows"}).ints("perm", {0, 2, 1});
+  b.integers("parts_of_rows", {static_cast<std::int64_t>(parts.size())}, parts);
+  const bool masks = parts.size() == 3;
+  b.node("Split", {"rows", "parts_of_rows"},
+         masks ? std::vector<std::string>{"boxes", "scores", "coefficients"}
+               : std::vector<std::string>{"boxes", "scores"})
+      .integer("axis", 2);
+  b.node(plugin, {"boxes", "scores"}, {"num_dets", "det_boxes", "det_scores", "det_classes", "det_indices"})
+      .domain("TRT");
+  b.output("num_dets", {1, 1}, onnx::TensorProto::INT32).output("det_boxes", {1, 100, masks ? 4 : 5});
+  b.output("det_scores", {1, 100}).output("det_classes", {1, 100}, onnx::TensorProto::INT32);
+  if (masks) b.node("GatherND", {"coefficients", "det_indices"}, {"det_masks"}).output("det_masks", {1, 100, 32});
+  return b;
+}
+
+TEST_F(ProposedCard, ReadsTheBoxesAndScoresThatAPluginOfTensorrtReadsAndNoCoefficientsOfMasks) {
+  std::vector<float> most = {64, 64, 20, 20, 1, 1, 1};
+  most.resize(7 + 32, 3.0F);
+  config::Config c = config(for_tensorrt("EfficientIdxNMS_TRT", most, {4, 3, 32}), "", "");
+  const auto proposal = Proposer().complete(c);
+  ASSERT_TRUE(proposal);
+  EXPECT_EQ(proposal->card,
+            "layout: ssd\nboxes: centre\nrelative: false\nbackground: false\ncut_at: [\"boxes\",\"scores\"]\n"
+            "input: {color: rgb, scale: 0.00392157}\n");
+}
+
+TEST_F(ProposedCard, ReadsTheTurnedBoxesThatAPluginOfTensorrtReads) {
+  config::Config c = config(for_tensorrt("EfficientRotatedNMS_TRT", {64, 64, 20, 20, 1.5F, 1, 1, 1}, {5, 3}), "", "");
+  const auto proposal = Proposer().complete(c);
+  ASSERT_TRUE(proposal);
+  EXPECT_EQ(proposal->card,
+            "layout: ssd\nboxes: centre\nrelative: false\noriented: true\nbackground: false\n"
+            "cut_at: [\"boxes\",\"scores\"]\ninput: {color: rgb, scale: 0.00392157}\n");
+}
+
 // As torchvision's Mask R-CNN and Keypoint R-CNN.
 TEST_F(ProposedCard, ReadsTheBoxesBesideMasksAndKeyPoints) {
   OnnxBuilder b = lists_without_names();

@@ -48,6 +48,25 @@ TEST_F(Detections, GivesAnOrientedBoxAsWhatEnclosesItAndItsCorners) {
   expect_box(found[1], 32 - 10 * c - 5 * s, 32 - 10 * s - 5 * c, 20 * c + 10 * s, 20 * s + 10 * c);
 }
 
+// As TensorRT's EfficientRotatedNMS_TRT reads them.
+TEST_F(Detections, ReadsTheAngleBehindABoxWhoseScoresHaveATensorOfTheirOwn) {
+  FakeModel model(64, 64);
+  FakeTensor& boxes = model.output("boxes", {1, 84, 5});
+  FakeTensor& scores = model.output("scores", {1, 84, 2});
+  const std::vector<float> box = {32, 32, 20, 10, kPi / 2};
+  for (std::size_t k = 0; k < box.size(); ++k) at(boxes, 3, static_cast<std::int64_t>(k)) = box[k];
+  at(scores, 3, 1) = 0.9F;
+  ASSERT_TRUE(start(
+      model,
+      R"({"layout":"ssd","boxes":"centre","relative":false,"oriented":true,"background":false,"classes":["ship","plane"]})"))
+      << error_;
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_STREQ(found[0].class_name, "plane");
+  expect_box(found[0], 27, 22, 10, 20);
+  expect_corners(found[0], {{37, 22}, {37, 42}, {27, 42}, {27, 22}});
+}
+
 // Two bars that cross have nearly one enclosing box, and share little.
 TEST_F(Detections, KeepsOrientedBoxesWhoseEnclosingBoxesAloneOverlap) {
   FakeModel model(64, 64);
