@@ -87,10 +87,12 @@ bool looks_chosen(const std::vector<Range>& ranges) {
          ranges[1].high > 1.0F;
 }
 
-// Whether scores are a tensor without boxes, so that all its values are scores.
-bool are_alone(const Decoder& decoder) {
+// Whether scores are a tensor without boxes, so that all its values are scores. Behind the boxes of maps that nothing
+// has decoded there is nothing else either.
+bool are_alone(const Decoder& decoder, std::optional<Layout> layout) {
   const Level& level = decoder.levels().front();
-  return level.head(Role::kCls).bound() && level.head(Role::kCls).output != level.head(Role::kBox).output;
+  return layout == Layout::kYoloHeads ||
+         (level.head(Role::kCls).bound() && level.head(Role::kCls).output != level.head(Role::kBox).output);
 }
 
 std::optional<ScoreForm> form_of(const std::vector<Range>& ranges, bool alone) {
@@ -221,8 +223,8 @@ bool has_query_names(const Decoder& decoder, const camd_model& model) {
   return whose_queries(decoder, model) != Queries::kNone;
 }
 
-std::optional<ScoreForm> score_form(const Decoder& decoder, const TensorSet& tensors) {
-  return form_of(score_ranges(decoder, tensors), are_alone(decoder));
+std::optional<ScoreForm> score_form(const Decoder& decoder, Layout layout, const TensorSet& tensors) {
+  return form_of(score_ranges(decoder, tensors), are_alone(decoder, layout));
 }
 
 Background background_of(const Decoder& decoder, const TensorSet& tensors, ScoreForm form, float most) {
@@ -353,7 +355,7 @@ std::optional<std::string> objection(const Decoder& decoder, const Options& opti
       return std::string("its boxes do not follow the cells: the graph has not decoded them");
     }
   }
-  return objection_to_scores(score_ranges(decoder, tensors), are_alone(decoder), options.scores);
+  return objection_to_scores(score_ranges(decoder, tensors), are_alone(decoder, options.layout), options.scores);
 }
 
 }  // namespace camd::plugins

@@ -32,7 +32,7 @@ enum class Queries { kNone, kDetr, kRfdetr };
                                                    const camd_model& model, const TensorSet& tensors, float most);
 
 // What the scores are by their range, whatever `options.scores` of the decoder says; nothing when they are no scores.
-[[nodiscard]] std::optional<ScoreForm> score_form(const Decoder& decoder, const TensorSet& tensors);
+[[nodiscard]] std::optional<ScoreForm> score_form(const Decoder& decoder, Layout layout, const TensorSet& tensors);
 
 // Which of the classes is the background, of scores that compete for each box.
 enum class Background : std::uint8_t { kNone, kFirst, kLast };

@@ -1,6 +1,7 @@
 // Layout `yolo-heads`: what YOLOv2 to YOLOv7 compute before their graphs decode it, a map for each stride (Redmon and
 // Farhadi, "YOLO9000", 2017, and "YOLOv3", 2018; AlexeyAB/darknet, src/yolo_layer.c; ultralytics/yolov5,
-// class Detect). An anchor's values are its box, an objectness, and the classes; s() is the sigmoid:
+// class Detect). An anchor's values are its box, an objectness, and the classes, in one map or in one each (MMYOLO);
+// s() is the sigmoid:
 //   score = s(obj) * best s(class)   cx = (column + r * s(d0) - (r - 1) / 2) * stride   w = anchor width * e^d2
 // r is `scale_xy` of the stride. With `sizes: square` w is anchor width * (2 * s(d2))^2, as YOLOv5 and YOLOv7 have it.
 // With `softmax` classes share a softmax in place of their sigmoids, as YOLOv2's do. With `scores: probability` the
@@ -73,9 +74,10 @@ std::unique_ptr<Decoder> make_yolo_heads(const camd_model& model, const Options&
                                 std::to_string(levels.size()) + " strides: one, or one per stride, is needed");
   }
   for (const Level& level : levels) {
-    const int output = level.head(Role::kBox).output;
-    // Lists do not tell whether the boxes of a cell or those of an anchor stand side by side.
-    if (model.outputs[output].ndim < 4 || level.head(Role::kCls).output != output) {
+    for (const Role role : {Role::kBox, Role::kObj, Role::kCls}) {
+      const int output = level.head(role).output;
+      // Lists do not tell whether the boxes of a cell or those of an anchor stand side by side.
+      if (model.outputs[output].ndim >= 4) continue;
       throw std::invalid_argument("wanted a map [1,A*k,h,w] or [1,A,h,w,k] of each stride, found " +
                                   describe_output(model, output));
     }

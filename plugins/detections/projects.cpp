@@ -47,6 +47,16 @@ const std::vector<Sign>& signs() {
       {"yolov5-p6-heads", {"model.33.m.0.Conv"}},
       {"yolov7-heads", {"model.105.m.0.weight"}},
       {"yolov7-heads", {"model.105.m.0.Conv"}},
+      // The same, YOLOv5 and YOLOv7, whose W6 has the anchors of YOLOv5's P6; open-mmlab/mmdetection's YOLOv3
+      {"yolov5-heads", {"head_module.convs_pred.0.weight"}, "head_module.convs_pred.3."},
+      {"yolov5-heads", {"head_module.convs_pred.0.Conv"}, "head_module.convs_pred.3."},
+      {"yolov5-p6-heads", {"head_module.convs_pred.0.weight", "head_module.convs_pred.3."}},
+      {"yolov5-p6-heads", {"head_module.convs_pred.0.Conv", "head_module.convs_pred.3."}},
+      {"yolov5-p6-heads", {"head_module.main_convs_pred.3."}},
+      {"yolov7-heads", {"head_module.convs_pred.0.1.weight"}},
+      {"yolov7-heads", {"head_module.convs_pred.0.convs_pred.0.1.Conv"}},
+      {"yolov3-heads", {"bbox_head.convs_pred.0.weight"}},
+      {"yolov3-heads", {"bbox_head.convs_pred.0.Conv"}},
       // ultralytics/ultralytics: boxes and classes of the first stride
       {"yolov8-heads", {".cv2.0.2.", ".cv3.0.2."}},
       // yhenon/pytorch-retinanet

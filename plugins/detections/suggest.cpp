@@ -426,7 +426,7 @@ std::vector<LayoutSuggestion> fitting_layouts(const camd_model& model, const Opt
       if (nothing && !(fit.is_rows() && (options.row.empty() || !fit.fused() || fit.form->row == options.row)))
         continue;
       const auto tensors = tensor_set(model, *fit.decoder, *values);
-      const std::optional<ScoreForm> seen = score_form(*fit.decoder, *tensors);
+      const std::optional<ScoreForm> seen = score_form(*fit.decoder, fit.form->layout, *tensors);
       if (!seen || !has_right_scores(fit, *seen)) continue;
       // A graph that makes parts of the picture of its boxes has made probabilities of its scores.
       const bool parts = fit.form->layout == Layout::kSsd && fit.form->relative.value_or(true);

@@ -417,6 +417,26 @@ TEST_F(Detections, DecodesFastestDet) {
   expect_box(found[0], (2 + std::tanh(1.0F)) * 16 - width / 2, 0.0F, width, 32.0F);
 }
 
+// The second anchor of YOLOv5's first stride, 16x30, in the cell of column 2 and row 3: in the middle of the cell, and
+// as large as the anchor.
+TEST_F(Detections, DecodesYoloHeadsWhoseClassesBoxesAndObjectnessHaveMapsOfTheirOwn) {
+  FakeModel model(64, 64);
+  for (const std::int64_t n : {8, 4, 2}) {
+    model.output("cls" + std::to_string(n), {1, 6, n, n});
+    model.output("box" + std::to_string(n), {1, 12, n, n});
+    FakeTensor& obj = model.output("obj" + std::to_string(n), {1, 3, n, n});
+    std::fill(obj.values.begin(), obj.values.end(), -9.0F);
+  }
+  ASSERT_TRUE(start(model, R"({"layout":"yolov5-heads","classes":["cat","dog"]})")) << error_;
+  at(model.outputs[0], 2 + 1, 3, 2) = 4.0F;
+  at(model.outputs[2], 1, 3, 2) = 3.0F;
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_STREQ(found[0].class_name, "dog");
+  EXPECT_NEAR(found[0].score, 1 / (1 + std::exp(-4.0F)) / (1 + std::exp(-3.0F)), 1e-6F);
+  expect_box(found[0], 20 - 8, 28 - 15, 16, 30);
+}
+
 TEST_F(Detections, RefusesYoloHeadsThatItCannotReadInOneLineEach) {
   FakeModel maps(64, 64), list(64, 64);
   for (const std::int64_t n : {8, 4, 2}) maps.output("out" + std::to_string(n), {1, 21, n, n});

@@ -224,6 +224,28 @@ TEST(LayoutSuggestions, NameTheHeadsOfAYoloWhereItsLayersTellWhichItIs) {
   EXPECT_THAT(by_values(bins, R"({"layout":"yolov8-heads"})"), ElementsAre("layout: yolov8-heads"));
 }
 
+// Three maps a stride: of classes, of boxes and of objectness, of three anchors each.
+TEST(LayoutSuggestions, NameMmyolosAnchoredHeadsAndMmdetectionsYolov3ByTheNamesOfTheirLayers) {
+  const std::string head = "bbox_head.head_module.";
+  EXPECT_EQ(layout_of_project(std::vector<std::string>{head + "convs_pred.0.weight", head + "convs_pred.2.weight"}),
+            "yolov5-heads");
+  EXPECT_EQ(layout_of_project(std::vector<std::string>{"/bbox_head/head_module/convs_pred.0/Conv"}), "yolov5-heads");
+  EXPECT_EQ(layout_of_project(std::vector<std::string>{head + "convs_pred.0.weight", head + "convs_pred.3.weight"}),
+            "yolov5-p6-heads");
+  EXPECT_EQ(layout_of_project(std::vector<std::string>{head + "convs_pred.0.1.weight", head + "convs_pred.2.1.bias"}),
+            "yolov7-heads");
+  EXPECT_EQ(layout_of_project(std::vector<std::string>{head + "main_convs_pred.3.2.weight"}), "yolov5-p6-heads");
+  EXPECT_EQ(layout_of_project(std::vector<std::string>{"bbox_head.convs_pred.0.weight"}), "yolov3-heads");
+  std::vector<Filled> outputs;
+  for (const std::int64_t values : {6, 12, 3}) {
+    for (const std::int64_t side : {8, 4, 2})
+      outputs.push_back({std::to_string(values) + "x" + std::to_string(side), {1, values, side, side}, -5, 1});
+  }
+  FakeModel model = model_of(64, outputs);
+  EXPECT_THAT(by_values(model, R"({"layout":"yolov5-heads"})"), ElementsAre("layout: yolov5-heads"));
+  EXPECT_THAT(by_values(model), IsEmpty());
+}
+
 // Exports of old have the maps beside the boxes that the graph has decoded from them.
 TEST(LayoutSuggestions, PreferDecodedBoxesToTheMapsBesideThem) {
   FakeModel model = model_of(64, {{"output", {1, 252, 85}, 0, 1},
