@@ -52,8 +52,9 @@ std::vector<camd_filter> Decoder::filters() const {
 }
 
 void Decoder::weigh_by(Centerness centerness) {
-  if (centerness != Centerness::kNone && scores_.background()) {
-    throw std::invalid_argument("config.centerness: scores with a background beside them have none");
+  // The softmax over the background is not taken here.
+  if (centerness != Centerness::kNone && scores_.background() && !scores_.by_floor()) {
+    throw std::invalid_argument("config.centerness: logits with a background beside them have none");
   }
   centerness_ = centerness;
 }
@@ -68,12 +69,14 @@ void Decoder::scan_with_centerness(const TensorSet& tensors, Candidates& candida
     const float* weights = tensors.data(obj.output);
     for (std::int64_t a = 0; a < level.anchors; ++a) {
       for (int c = 0; c < scores_.classes(); ++c) {
-        const float* run = tensors.data(cls.output) + cls.at(0, a) + c * cls.channel_step;
-        Scores::scan_cells(
-            tensors, level, static_cast<int>(l), a, run, cls.cell_step, floor, [&](std::int64_t cell, float raw) {
-              const float both = scores_.probability(raw) * scores_.probability(weights[obj.at(cell, a)]);
-              scores_.offer(root ? std::sqrt(both) : both, c, static_cast<int>(l), a, cell, candidates);
-            });
+        const float* run = tensors.data(cls.output) + cls.at(0, a) + (scores_.first_channel() + c) * cls.channel_step;
+        Scores::scan_cells(tensors, level, static_cast<int>(l), a, run, cls.cell_step, floor,
+                           [&](std::int64_t cell, float raw) {
+                             // YuNet's overlaps are trained towards 0 to 1, and not kept between.
+                             const float weight = std::clamp(scores_.probability(weights[obj.at(cell, a)]), 0.0F, 1.0F);
+                             const float both = scores_.probability(raw) * weight;
+                             scores_.offer(root ? std::sqrt(both) : both, c, static_cast<int>(l), a, cell, candidates);
+                           });
       }
     }
   }

@@ -61,11 +61,12 @@ bool is_fused(const Decoder& decoder) {
 }
 
 // The objectness first, where there is one, then each class. Rows of boxes and classes in one have no background: what
-// stands there is no score.
+// stands there is no score. Beside a background the objectness is an overlap (YuNet of 2021), which has no bounds.
 std::vector<Range> score_ranges(const Decoder& decoder, const TensorSet& tensors) {
   std::vector<Range> ranges;
   const bool skips_first = is_fused(decoder) && decoder.scores().background();
   for (const Role role : {Role::kObj, Role::kCls}) {
+    if (role == Role::kObj && decoder.scores().background()) continue;
     const std::size_t first = ranges.size();
     const int channels = decoder.levels().front().head(role).channels;
     ranges.resize(first + static_cast<std::size_t>(std::max(channels, 0)));
@@ -315,7 +316,8 @@ std::optional<std::string> objection(const Decoder& decoder, const Options& opti
                              options.boxes != BoxForm::kPriorsYx);
   const bool relative = list ? options.relative.value_or(!rows) : options.decoded && options.relative.value_or(false);
   // Anchors grow by e to the offset. On noise, a network may put out boxes of any size up to their limit.
-  const bool any_size = options.size_limit || options.layout == Layout::kYoloHeads;
+  const bool any_size = options.size_limit || options.layout == Layout::kYoloHeads ||
+                        (options.layout == Layout::kAnchors && options.centerness != Centerness::kNone);
   if (!any_size && boxes.share(boxes.far) > most) {
     return relative ? "its boxes reach " + number(boxes.reach / std::max(width, height)) +
                           ": they are pixels, not parts of the picture"

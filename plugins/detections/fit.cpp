@@ -31,7 +31,8 @@ bool has_maps_with_background(const Fit& fit) {
 }
 
 bool has_right_scores(const Fit& fit, ScoreForm scores) {
-  if (fit.form->layout == Layout::kFastestdet) return scores == ScoreForm::kProbability;
+  if (fit.form->layout == Layout::kFastestdet || fit.form->name == std::string_view(kYunet2021))
+    return scores == ScoreForm::kProbability;
   if (fit.form->layout == Layout::kScrfd && fit.form->anchors_per_cell == 1) return scores == ScoreForm::kLogits;
   return fit.form->name != std::string_view(kOdtkRetinanet) || (scores == ScoreForm::kProbability && fit.in_maps());
 }

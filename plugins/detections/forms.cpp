@@ -64,6 +64,7 @@ const std::vector<Form>& forms() {
       named(Layout::kAnchors, kInsightface, "RetinaFace by InsightFace", "color: rgb, scale: 1"),
       fed({Layout::kScrfd, kScrfd}, "color: rgb, mean: [127.5, 127.5, 127.5], scale: 0.0078125"),
       fed({Layout::kYunet, "YuNet"}, kBytes),
+      named(Layout::kAnchors, kYunet2021, "YuNet of 2021", kBytes),
       fed({Layout::kYolox, "YOLOX"}, kTopLeftBytes),
       fed({Layout::kYolox, "YOLOX, decoded", "decoded: true", BoxForm::kCorners, {}, true}, kTopLeftBytes),
       named(Layout::kYolox, kYolov6, "YOLOv6", kUnitInput),

@@ -69,6 +69,7 @@ inline constexpr const char* kRetinaface = "RetinaFace and its kind";
 inline constexpr const char* kScrfd = "SCRFD";
 inline constexpr const char* kPinto = "boxes that PINTO_model_zoo's graph has chosen";
 inline constexpr const char* kAutoml = "boxes that the graph of google/automl's EfficientDet has chosen";
+inline constexpr const char* kYunet2021 = "yunet-2021";
 inline constexpr const char* kInsightface = "insightface-retinaface";
 // PyTorch's RetinaFaces, which put out one list of all strides.
 inline constexpr const char* kRetinafaceListInput = "color: bgr, mean: [104, 117, 123], scale: 1";

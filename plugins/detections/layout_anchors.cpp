@@ -2,8 +2,8 @@
 // MultiBox Detector", 2016, section 2.2; Deng et al., "RetinaFace", 2019, for the keypoints):
 //   anchor centre a = (cell + offset) * stride + shift
 //   cx = ax + d0 * v0 * w_a    w = w_a * min(exp(d2 * v1), size_limit)    keypoint x = ax + l * v0 * w_a
-// With `centerness` a score is cls * obj or its root (Zhang et al., "ATSS", 2020).
-// With `boxes: priors_yx` y and height stand first (EfficientDet, TensorFlow).
+// With `centerness` a score is cls * obj or its root (Zhang et al., "ATSS", 2020). Key points may stand behind the box
+// in its tensor (YuNet of 2021). With `boxes: priors_yx` y and height stand first (EfficientDet, TensorFlow).
 #include <algorithm>
 #include <limits>
 #include <optional>
@@ -92,6 +92,35 @@ class Anchors final : public Decoder {
   float width_, height_;  // of the picture, network pixels
 };
 
+// Boxes and key points in tensors of their own, or in one.
+std::vector<Level> bind(const camd_model& model, const Options& options, HeadRules rules) {
+  const int points = 2 * options.keypoints.value_or(0);
+  try {
+    return bind_heads(model, options, rules);
+  } catch (const std::invalid_argument&) {
+    if (points == 0) throw;
+    std::erase_if(rules.roles, [](const RoleRule& rule) { return rule.role == Role::kKps; });
+    const auto box = std::find_if(rules.roles.begin(), rules.roles.end(),
+                                  [](const RoleRule& rule) { return rule.role == Role::kBox; });
+    box->channels = {4 + points};
+    std::vector<Level> levels;
+    try {
+      levels = bind_heads(model, options, rules);
+    } catch (const std::invalid_argument&) {
+      // What is said of tensors of their own is what is usual.
+    }
+    if (levels.empty()) throw;
+    for (Level& level : levels) {
+      Head& both = level.head(Role::kBox);
+      level.head(Role::kKps) = both;
+      level.head(Role::kKps).channels = points;
+      level.head(Role::kKps).first += 4 * both.channel_step;
+      both.channels = 4;
+    }
+    return levels;
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<Decoder> make_anchors(const camd_model& model, const Options& options) {
@@ -105,7 +134,7 @@ std::unique_ptr<Decoder> make_anchors(const camd_model& model, const Options& op
     throw std::invalid_argument("config.anchors: one list, but " + std::to_string(options.strides.size()) +
                                 " strides: one list per stride is needed");
   }
-  auto levels = bind_heads(model, options, usual_rules(options, per_cell));
+  auto levels = bind(model, options, usual_rules(options, per_cell));
   // RetinaFace's scores are the softmax over the background and a face.
   Scores scores(options, levels.front().head(Role::kCls).channels, options.anchors.empty());
   return std::make_unique<Anchors>(std::move(levels), std::move(scores), options, std::move(anchors),

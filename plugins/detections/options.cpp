@@ -379,6 +379,9 @@ const std::vector<KnownLayout>& known_layouts() {
       {"rtmdet", R"({"layout":"rows"})"},
       // open-mmlab/mmrotate, as MMDeploy puts out its boxes: classes have a tensor of their own
       {"mmrotate", R"({"layout":"rows","row":["cx","cy","w","h","angle","score"]})"},
+      // opencv/opencv_zoo, face_detection_yunet_2021dec, and ShiqiYu/libfacedetection.train before 2022
+      {"yunet-2021", R"({"layout":"anchors","strides":[8,16,32,64],"background":true,"keypoints":5,"centerness":"root",
+           "anchors":[[10,16,24],[32,48],[64,96],[128,192,256]]})"},
       // Tan et al., "EfficientDet", 2020; google/automl, efficientdet/tf2/anchors.py
       {"efficientdet", nine_anchors({.shapes = {{{1.0, 1.0}, {1.4, 0.7}, {0.7, 1.4}}}},
                                     {{"boxes", "priors_yx"}, {"variances", {1, 1}}, {"scores", "logits"}})},

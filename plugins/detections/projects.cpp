@@ -47,7 +47,7 @@ const std::vector<Sign>& signs() {
       {"yolov5-p6-heads", {"model.33.m.0.Conv"}},
       {"yolov7-heads", {"model.105.m.0.weight"}},
       {"yolov7-heads", {"model.105.m.0.Conv"}},
-      // The same, YOLOv5 and YOLOv7, whose W6 has the anchors of YOLOv5's P6; open-mmlab/mmdetection's YOLOv3
+      // open-mmlab/mmyolo's YOLOv5 and YOLOv7, whose W6 has the anchors of YOLOv5's P6; open-mmlab/mmdetection's YOLOv3
       {"yolov5-heads", {"head_module.convs_pred.0.weight"}, "head_module.convs_pred.3."},
       {"yolov5-heads", {"head_module.convs_pred.0.Conv"}, "head_module.convs_pred.3."},
       {"yolov5-p6-heads", {"head_module.convs_pred.0.weight", "head_module.convs_pred.3."}},

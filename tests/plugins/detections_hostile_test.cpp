@@ -38,6 +38,7 @@ std::vector<Layout> layouts() {
        by_strides({8, 16, 32}, 64, {{"cls", 4}, {"box", 8}, {"kps", 20}}, true)},
       {R"({"layout":"yunet"})", 64,
        by_strides({8, 16, 32}, 64, {{"cls", 1}, {"obj", 1}, {"bbox", 4}, {"kps", 10}}, false)},
+      {R"({"layout":"yunet-2021"})", 64, {{"loc", {1, 235, 14}}, {"conf", {1, 235, 2}}, {"iou", {1, 235, 1}}}},
       {R"({"layout":"nanodet"})", 64, by_strides({8, 16, 32}, 64, {{"cls_pred", 2}, {"dis_pred", 32}}, false)},
       {R"({"layout":"fastestdet"})", 64, {{"758", {1, 7, 4, 4}}}},
       {R"({"layout":"yolox"})", 64, {{"output", {1, 84, 7}}}},

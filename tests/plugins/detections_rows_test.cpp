@@ -184,6 +184,27 @@ TEST_F(Detections, BoundsTheSizeOfABoxByThatOfItsAnchor) {
   expect_box(found[0], 20, 26.5285F, 16, 2.9430F);
 }
 
+// 3, 2, 2 and 3 anchors in the cells of four strides. The second one of the second stride, of 48 pixels, in the cell of
+// column 2 and row 1: a tenth of its side to the right, with the first key point two tenths below.
+TEST_F(Detections, DecodesYunetOf2021WhoseKeyPointsStandBehindTheBox) {
+  FakeModel model(64, 64);
+  FakeTensor& boxes = model.output("loc", {1, 235, 14});
+  FakeTensor& scores = model.output("conf", {1, 235, 2});
+  FakeTensor& overlaps = model.output("iou", {1, 235, 1});
+  const std::int64_t row = 64 * 3 + (4 + 2) * 2 + 1;
+  set_row(boxes, row, {1, 0, 0, 0, 0, 2});
+  set_row(scores, row, {0.19F, 0.81F});
+  at(overlaps, row, 0) = 1.2F;  // counts as 1
+  ASSERT_TRUE(start(model, R"({"layout":"yunet-2021","classes":["face"]})")) << error_;
+  const auto found = detect(model);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NEAR(found[0].score, 0.9F, 1e-6F);
+  expect_box(found[0], 44.8F - 24, 0, 48, 48);
+  ASSERT_EQ(found[0].keypoint_count, 5);
+  EXPECT_NEAR(found[0].keypoints[0][0], 40, 1e-3F);
+  EXPECT_NEAR(found[0].keypoints[0][1], 24 + 9.6F, 1e-3F);
+}
+
 TEST_F(Detections, SaysWhatTheKeysOfUndecodedHeadsMayBe) {
   FakeModel model = one_box(1, 0, {0, 0, 0, 0}, {0, 0}, true);
   EXPECT_FALSE(start(model, R"({"layout":"mmdet-atss","centerness":"sum"})"));
@@ -198,7 +219,7 @@ TEST_F(Detections, RefusesACentrenessBesideABackground) {
   FakeModel model = one_box(1, 0, {0, 0, 0, 0}, {0, 0}, true);
   EXPECT_FALSE(start(model, R"({"layout":"mmdet-atss","background":true})"));
   EXPECT_EQ(error_,
-            "layout 'anchors': config.centerness: scores with a background beside them have none; the model's outputs "
+            "layout 'anchors': config.centerness: logits with a background beside them have none; the model's outputs "
             "look like {layout: mmdet-atss, scores: probability} (MMDetection's ATSS)");
 }
 

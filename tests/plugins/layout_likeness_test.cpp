@@ -77,6 +77,14 @@ TEST(Likeness, OfOneScoreIsToScrfdAndNotToRetinafaceWhichHasABackground) {
   }
 }
 
+// OpenCV's face_detection_yunet_2021dec and Kornia's.
+TEST(Likeness, OfKeyPointsBehindBoxesOfFourStridesIsToYunetOf2021) {
+  FakeModel model = model_of(64, {{"loc", {1, 235, 14}, -2, 2}, {"iou", {1, 235, 1}, -0.5F, 1.5F}});
+  fill(model, "conf", {1, 235, 2}, [](std::int64_t i) { return std::vector<float>{1 - share(i), share(i)}; });
+  EXPECT_THAT(by_values(model), ElementsAre("layout: yunet-2021"));
+  EXPECT_EQ(fed(model), "color: bgr, scale: 1");
+}
+
 TEST(Likeness, OfDistancesAboveZeroIsToScrfdAndNotToOffsetsFromAnchors) {
   FakeModel distances = scrfd(2, 0), offsets = scrfd(2, -2);
   EXPECT_THAT(by_values(distances), ElementsAre("layout: scrfd"));
