@@ -62,6 +62,7 @@ const char* usual_input(const Fit& fit, const camd_model& model) {
   if (form.layout == Layout::kCenternet && fit.decoder->levels().front().head(Role::kBox).channels == 4)
     return kUnitInput;
   if (are_of_custom_vision(model)) return kStretchedInput;
+  if (fit.is_rows() && !fit.fused() && are_labels_first(model)) return kStretchedInput;
   if (are_filtered_detections(model)) return "color: bgr, mean: [103.939, 116.779, 123.68], scale: 1";
   // DETRs and SSDs, which are fed otherwise, have other numbers of boxes.
   if (form.layout == Layout::kSsd && form.relative.value_or(true) && has_box_of_each_cell(fit, model))

@@ -84,6 +84,8 @@ const std::vector<Sign>& inputs() {
       {kImagenetInput, {"class_labels_classifier"}},                                   // DETR, Conditional DETR
       {kImagenetInput, {"encoder.layers.0.self_attn.sampling_offsets"}, "bbox_head"},  // Deformable DETR
       {kImagenetInput, {"ref_anchor_head"}},                                           // DAB-DETR
+      {kImagenetInput, {"backbone.dinov3."}},                                          // DEIMv2 beside its smallest
+      {kImagenetInput, {"conv_encoder.backbone.embeddings.register_tokens"}},          // the same by Hugging Face
       {kImagenetInput, {"enc_out_class_embed"}},                                       // RF-DETR, LW-DETR
       {"color: rgb, scale: 1, position: top_left, pad: 0", {"gfl_cls.0.", "gfl_reg.0."}, "bbox_head"},
   };
@@ -161,6 +163,13 @@ bool is_of_tao(const camd_model& model) { return has_output(model, "output_cov")
 
 bool are_flat_predictions(const camd_model& model) {
   return model.output_count == 1 && std::string_view(model.outputs[0].name).ends_with("flat_predictions");
+}
+
+bool are_labels_first(const camd_model& model) {
+  constexpr std::array<std::string_view, 3> kNames = {"labels", "boxes", "scores"};
+  if (model.output_count < 3 || model.outputs[1].ndim != 3) return false;
+  return std::equal(kNames.begin(), kNames.end(), model.outputs,
+                    [](std::string_view name, const camd_tensor_spec& output) { return name == output.name; });
 }
 
 bool are_called_dets(const camd_model& model) {

@@ -46,6 +46,9 @@ namespace camd::plugins {
 [[nodiscard]] bool are_of_custom_vision(const camd_model& model);
 // - Boxes that keras-retinanet has chosen, which is fed as Caffe's backbones are: "filtered_detections".
 [[nodiscard]] bool are_filtered_detections(const camd_model& model);
+// - What RT-DETR's exporter writes, and those of the projects that came of it: "labels", "boxes" and "scores" of a
+// batch. They stretch the picture. torchvision's detectors put out lists without a batch, boxes first.
+[[nodiscard]] bool are_labels_first(const camd_model& model);
 // - What MMDeploy has chosen. These names tell more than boxes of noise, which RTMDet was not trained to make.
 [[nodiscard]] bool are_called_dets(const camd_model& model);
 

@@ -342,6 +342,10 @@ TEST_F(ProposedCard, FeedsPicturesAsTheProjectDoesThatCallsPartsOfItsNetworksSo)
          "color: rgb, mean: [123.675, 116.28, 103.53], scale: [0.0171248, 0.0175070, 0.0174292], resize: stretch"},
         {"m.model.enc_out_class_embed.0.bias", "onnx::Conv_2",
          "color: rgb, mean: [123.675, 116.28, 103.53], scale: [0.0171248, 0.0175070, 0.0174292], resize: stretch"},
+        {"backbone.dinov3.patch_embed.proj.bias", "decoder.enc_score_head.bias",
+         "color: rgb, mean: [123.675, 116.28, 103.53], scale: [0.0171248, 0.0175070, 0.0174292], resize: stretch"},
+        {"m.model.conv_encoder.backbone.embeddings.register_tokens", "onnx::Conv_2",
+         "color: rgb, mean: [123.675, 116.28, 103.53], scale: [0.0171248, 0.0175070, 0.0174292], resize: stretch"},
         {"m.model.enc_score_head.bias", "m.model.decoder.layers.0.encoder_attn.sampling_offsets.bias",
          "color: rgb, scale: 0.00392157"},
         {"onnx::Conv_1", "onnx::Conv_2", "color: rgb, scale: 0.00392157"}}) {

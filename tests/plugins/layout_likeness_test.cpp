@@ -340,6 +340,39 @@ TEST(Likeness, OfNamesToThoseOfAProjectTellsHowItIsFed) {
   EXPECT_EQ(fed(keras), "color: bgr, mean: [103.939, 116.779, 123.68], scale: 1");
 }
 
+// RT-DETR's own exporter and those of D-FINE, DEIM and LightlyTrain, where no input tells the picture's size.
+TEST(Likeness, OfListsThatBeginWithLabelsIsToThoseOfRtdetrWhichStretchesThePicture) {
+  FakeModel rtdetr(64, 64), torchvision(64, 64);
+  const auto put = [](FakeModel& model, const char* name, const std::vector<std::int64_t>& shape, bool classes) {
+    FakeTensor& list = model.output(name, shape);
+    for (std::size_t k = 0; k < list.values.size(); ++k)
+      list.values[k] = classes ? static_cast<float>(k % 9) : share(static_cast<std::int64_t>(k));
+  };
+  const auto box = [](std::int64_t i) { return corners(i, 64); };
+  put(rtdetr, "labels", {1, 90}, true);
+  fill(rtdetr, "boxes", {1, 90, 4}, box);
+  put(rtdetr, "scores", {1, 90}, false);
+  fill(torchvision, "boxes", {90, 4}, box);
+  put(torchvision, "labels", {90}, true);
+  put(torchvision, "scores", {90}, false);
+  EXPECT_EQ(fed(rtdetr), "color: rgb, scale: 0.00392157, resize: stretch");
+  EXPECT_EQ(fed(torchvision), "color: rgb, scale: 0.00392157");
+}
+
+// Eighty sigmoids of a network that was not trained, each near to a hundredth.
+TEST(Likeness, OfASumOfSigmoidsToOneIsToNoSoftmaxOverABackground) {
+  FakeModel model(64, 64);
+  fill(model, "boxes", {1, 90, 4}, [](std::int64_t i) { return centred(i); });
+  fill(model, "scores", {1, 90, 80}, [](std::int64_t i) {
+    std::vector<float> values;
+    values.reserve(80);
+    for (std::int64_t k = 0; k < 80; ++k) values.push_back(0.0124F + 0.0001F * static_cast<float>((i + k) % 2));
+    values.back() = 0.009F;
+    return values;
+  });
+  EXPECT_EQ(by_values(model).at(0), "layout: ssd, boxes: centre, background: false");
+}
+
 TEST(Likeness, OfNamesToEfficientdetEndsWhereSegmentsStandBesideAsInHybridnets) {
   std::vector<std::string> names = {"classifier.header.pointwise_conv.weight",
                                     "regressor.header.pointwise_conv.weight"};
