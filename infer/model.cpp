@@ -21,8 +21,7 @@ TensorSpec spec_of(const OnnxFile& file, const onnx::ValueInfoProto& value, std:
   spec.name = value.name();
   spec.shape = declared_shape(value);
   const auto unsupported = [&](const std::string& what) {
-    return base::Error(base::ErrorKind::kModel, fmt::format("{}: {} '{}' is {}, camd handles tensors of f32, f16, u8, "
-                                                            "i32 and i64",
+    return base::Error(base::ErrorKind::kModel, fmt::format("{}: {} '{}' is {}, camd handles tensors of numbers",
                                                             file.path, role, printable(value.name()), what));
   };
   if (!value.type().has_tensor_type()) throw unsupported("not a tensor");
@@ -32,21 +31,18 @@ TensorSpec spec_of(const OnnxFile& file, const onnx::ValueInfoProto& value, std:
     case T::UINT8: spec.type = DataType::kU8; break;
     case T::INT32: spec.type = DataType::kI32; break;
     case T::INT64: spec.type = DataType::kI64; break;
-    // Of what camd does not feed, f32 holds all values, or all that detectors have.
+    // f32 holds all values, or all that pictures and detectors have.
     case T::DOUBLE:
-    case T::BFLOAT16:
-      if (role == kPicture) throw unsupported("of type " + onnx_type_name(value.type().tensor_type().elem_type()));
-      spec.type = DataType::kF32;
-      break;
+    case T::BFLOAT16: spec.type = DataType::kF32; break;
+    case T::INT8: spec.type = role == kPicture ? DataType::kI8 : DataType::kI64; break;
     case T::BOOL:
-    case T::INT8:
-    case T::INT16:
-    case T::UINT16:
-    case T::UINT32:
-    case T::UINT64:
       if (role == kPicture) throw unsupported("of type " + onnx_type_name(value.type().tensor_type().elem_type()));
       spec.type = DataType::kI64;
       break;
+    case T::INT16:
+    case T::UINT16:
+    case T::UINT32:
+    case T::UINT64: spec.type = DataType::kI64; break;
     default: throw unsupported("of type " + onnx_type_name(value.type().tensor_type().elem_type()));
   }
   return spec;

@@ -208,7 +208,10 @@ PictureSteps picture_steps(const OnnxFile& file) {
     const bool weight = std::any_of(graph.initializer().begin(), graph.initializer().end(),
                                     [&](const auto& initializer) { return initializer.name() == input.name(); });
     if (weight) continue;
-    return walk.follow(input.name(), input.type().tensor_type().elem_type() == onnx::TensorProto::UINT8);
+    using T = onnx::TensorProto;
+    const int type = input.type().tensor_type().elem_type();
+    const bool numbers = type == T::FLOAT || type == T::FLOAT16 || type == T::BFLOAT16 || type == T::DOUBLE;
+    return walk.follow(input.name(), !numbers);
   }
   return {};
 }

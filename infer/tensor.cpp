@@ -11,6 +11,7 @@ std::string_view to_string(DataType type) noexcept {
     case DataType::kF32: return "f32";
     case DataType::kF16: return "f16";
     case DataType::kU8: return "u8";
+    case DataType::kI8: return "i8";
     case DataType::kI32: return "i32";
     case DataType::kI64: return "i64";
   }
@@ -22,6 +23,7 @@ std::size_t size_of(DataType type) noexcept {
     case DataType::kF32: return 4;
     case DataType::kF16: return 2;
     case DataType::kU8: return 1;
+    case DataType::kI8: return 1;
     case DataType::kI32: return 4;
     case DataType::kI64: return 8;
   }

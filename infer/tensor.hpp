@@ -11,7 +11,7 @@
 
 namespace camd::infer {
 
-enum class DataType : std::uint8_t { kF32, kF16, kU8, kI32, kI64 };
+enum class DataType : std::uint8_t { kF32, kF16, kU8, kI8, kI32, kI64 };
 
 [[nodiscard]] std::string_view to_string(DataType type) noexcept;
 [[nodiscard]] std::size_t size_of(DataType type) noexcept;

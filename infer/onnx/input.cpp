@@ -68,10 +68,6 @@ TensorSpec resolve_input(const ModelDescription& model, InputOptions& options) {
     return Error(ErrorKind::kModel, fmt::format("{}: input '{}' is {} {}: {}", model.path, printable(declared.name),
                                                 to_string(declared.type), to_string(declared.shape), why));
   };
-  // Engines compute in types of their own, so these differ in their range only.
-  if (declared.type != DataType::kF32 && declared.type != DataType::kF16 && declared.type != DataType::kU8) {
-    throw does_not_fit("camd feeds f32, f16 or u8");
-  }
   constexpr std::string_view kForms = "[1,3,height,width] or [1,height,width,3]";
   if (declared.shape.size() != 4) throw does_not_fit(fmt::format("camd feeds pictures as {}", kForms));
   if (declared.shape[0] > 1) throw does_not_fit("camd runs one picture at a time, so the batch must be 1");
@@ -79,14 +75,19 @@ TensorSpec resolve_input(const ModelDescription& model, InputOptions& options) {
   if (!last && declared.shape[1] > 0 && declared.shape[1] != 3) {
     throw does_not_fit(fmt::format("camd feeds three channels or a grey one, as {}", kForms));
   }
-  if (declared.type == DataType::kU8 && options.scale_by_type) {
-    options.mean = {0.0F, 0.0F, 0.0F};
+  // Engines compute in types of their own, so these differ in their range only. Whole numbers are pixels as they are,
+  // and with a sign pixels less 128, as quantizers for TensorFlow Lite have them.
+  const float least = declared.type == DataType::kI8 ? 128.0F : 0.0F;
+  const bool whole = declared.type != DataType::kF32 && declared.type != DataType::kF16;
+  if (whole && options.scale_by_type) {
+    options.mean = {least, least, least};
     options.scale = {1.0F, 1.0F, 1.0F};
   }
   const bool bytes = std::all_of(options.scale.begin(), options.scale.end(), [](float s) { return s == 1.0F; }) &&
-                     std::all_of(options.mean.begin(), options.mean.end(), [](float m) { return m == 0.0F; });
-  if (declared.type == DataType::kU8 && !bytes) {
-    throw does_not_fit("it takes pixels of 0 to 255: set model.input.scale to 1 and leave mean at 0");
+                     std::all_of(options.mean.begin(), options.mean.end(), [&](float m) { return m == least; });
+  if (whole && !bytes) {
+    throw does_not_fit(least > 0.0F ? "it takes pixels of -128 to 127: set model.input.scale to 1 and mean to 128"
+                                    : "it takes pixels of 0 to 255: set model.input.scale to 1 and leave mean at 0");
   }
   TensorSpec input = declared;
   input.type = DataType::kF32;

@@ -94,6 +94,7 @@ DLDataType dl_type(infer::DataType type) noexcept {
     case infer::DataType::kF32: return {kDLFloat, 32, 1};
     case infer::DataType::kF16: return {kDLFloat, 16, 1};
     case infer::DataType::kU8: return {kDLUInt, 8, 1};
+    case infer::DataType::kI8: return {kDLInt, 8, 1};
     case infer::DataType::kI32: return {kDLInt, 32, 1};
     case infer::DataType::kI64: return {kDLInt, 64, 1};
   }

@@ -219,8 +219,9 @@ nlohmann::json lists_by_values(const std::vector<infer::TensorSpec>& outputs, co
 }
 
 // How a detector of that kind is fed, where the graph scales pixels itself, which are numbers from 0 to 255 or to 1, or
-// turns round their channels. A mean in the graph tells their order.
-std::string beside_steps(const std::string& keys, const infer::PictureSteps& steps, bool bytes) {
+// turns round their channels. A mean in the graph tells their order. `type`: of the input.
+std::string beside_steps(const std::string& keys, const infer::PictureSteps& steps, infer::DataType type) {
+  const bool bytes = type != infer::DataType::kF32 && type != infer::DataType::kF16;
   std::string kept;
   std::istringstream lines(as_lines(keys));
   for (std::string line; std::getline(lines, line);) {
@@ -232,6 +233,7 @@ std::string beside_steps(const std::string& keys, const infer::PictureSteps& ste
     const bool scale = line.starts_with("mean:") || line.starts_with("scale:");
     if (!(scale && (bytes || steps.scaled))) kept += (kept.empty() ? "" : ", ") + line;
   }
+  if (type == infer::DataType::kI8) return kept + ", mean: [128, 128, 128], scale: 1";
   if (bytes || steps.of_bytes) return kept + ", scale: 1";
   return steps.scaled ? kept + ", scale: 0.00392157" : kept;
 }
@@ -450,11 +452,10 @@ Proposal propose_card(const config::Model& given) {
   if (!proposal.refused.empty()) return proposal;
   const plugins::LayoutSuggestion& layout = layouts.front();
   proposal.reasons.push_back(fmt::format("its outputs look like {}: {}", layout.of, layout.config));
-  const bool bytes = description.inputs.front().type == infer::DataType::kU8;
   std::string usual = fed_beside(description.size_inputs, layout.input);
   if (paddle) usual = fed_by_paddle(boxes, picture, usual);
   const std::string fed = fed_by_format(entries, of_family.empty() ? usual : of_family);
-  const std::string input = beside_steps(fed, steps, bytes);
+  const std::string input = beside_steps(fed, steps, description.inputs.front().type);
   if (steps.scaled) proposal.reasons.emplace_back("its graph scales the picture itself");
   if (steps.red_first) proposal.reasons.emplace_back("the mean in its graph tells the order of the picture's channels");
   if (steps.height > 0 && (picture[2] != steps.height || picture[3] != steps.width)) {

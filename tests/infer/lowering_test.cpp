@@ -68,6 +68,37 @@ TEST(Inputs, BytesNeedPixelsThatWereNotScaled) {
   EXPECT_EQ(unwritten.scale, pixels().scale);
 }
 
+// As converters from TensorFlow Lite and tools for chips have them.
+TEST(Inputs, WholeNumbersAreBytesAndThoseOfEightBitsWithASignBeginAtMinus128) {
+  using T = onnx::TensorProto;
+  for (const auto type : {T::INT32, T::INT64, T::UINT16, T::INT8}) {
+    OnnxBuilder b;
+    b.input("x", {1, 3, 1, 2}, type).node("Cast", {"x"}, {"f"}).integer("to", T::FLOAT);
+    b.weight("half", {}, {0.5F}).node("Mul", {"f", "half"}, {"y"}).output("y", {});
+    InputOptions unwritten;
+    unwritten.scale_by_type = true;
+    EXPECT_EQ(resolve_input(describe_model(b.file()), unwritten).type, DataType::kF32);
+    EXPECT_EQ(unwritten.scale, pixels().scale);
+    const float least = type == T::INT8 ? 128.0F : 0.0F;
+    EXPECT_EQ(unwritten.mean, (std::array<float, 3>{least, least, least}));
+    EXPECT_THAT(result_of_counts(b, {1, 3, 1, 2}), ElementsAre(0, 0.5F, 1, 1.5F, 2, 2.5F));
+  }
+  OnnxBuilder b;
+  b.input("x", {1, 3, 4, 4}, T::INT8).node("Cast", {"x"}, {"y"}).integer("to", T::FLOAT).output("y", {});
+  EXPECT_THAT([&] { (void)resolved(b, pixels()); },
+              ThrowsMessage<base::Error>(
+                  EndsWith("it takes pixels of -128 to 127: set model.input.scale to 1 and mean to 128")));
+}
+
+TEST(Inputs, NumbersOfOtherSizesAreFedInF32) {
+  for (const auto type : {onnx::TensorProto::DOUBLE, onnx::TensorProto::BFLOAT16}) {
+    OnnxBuilder b;
+    b.input("x", {1, 3, 1, 2}, type).node("Relu", {"x"}, {"y"}).output("y", {}, type);
+    EXPECT_EQ(resolved(b, {}).type, DataType::kF32);
+    EXPECT_THAT(result_of_counts(b, {1, 3, 1, 2}), ElementsAre(0, 1, 2, 3, 4, 5));
+  }
+}
+
 TEST(Inputs, HalfPrecisionModelsAreFedAndComputedInF32) {
   OnnxBuilder b;
   b.input("x", {1, 3, 1, 2}, onnx::TensorProto::FLOAT16);

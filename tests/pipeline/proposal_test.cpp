@@ -302,14 +302,18 @@ TEST_F(ProposedCard, TellsWhoseAnchorsAHeadHasByTheNamesOfItsWeights) {
   EXPECT_THAT(card("onnx::Conv_1", "onnx::Conv_2"), HasSubstr("nothing in the file tells whose rules they follow"));
 }
 
-TEST_F(ProposedCard, FeedsPixelsAsTheyAreToAModelThatTakesBytes) {
-  OnnxBuilder model;
-  model.input("x", {1, 64, 64, 3}, onnx::TensorProto::UINT8).node("Cast", {"x"}, {"f"}).integer("to", 1);
-  put_lists(model, "f");
-  config::Config c = config(model, "", "");
-  const auto proposal = Proposer().complete(c);
-  ASSERT_TRUE(proposal);
-  EXPECT_EQ(proposal->card, "layout: ssd\ninput: {color: rgb, resize: stretch, scale: 1}\n");
+TEST_F(ProposedCard, FeedsPixelsAsTheyAreToAModelThatTakesWholeNumbers) {
+  using T = onnx::TensorProto;
+  for (const auto& [type, input] :
+       {std::pair{T::UINT8, "scale: 1"}, {T::INT32, "scale: 1"}, {T::INT8, "mean: [128, 128, 128], scale: 1"}}) {
+    OnnxBuilder model;
+    model.input("x", {1, 64, 64, 3}, type).node("Cast", {"x"}, {"f"}).integer("to", T::FLOAT);
+    put_lists(model, "f");
+    config::Config c = config(model, "", "");
+    const auto proposal = Proposer().complete(c);
+    ASSERT_TRUE(proposal);
+    EXPECT_EQ(proposal->card, "layout: ssd\ninput: {color: rgb, resize: stretch, " + std::string(input) + "}\n");
+  }
 }
 
 TEST_F(ProposedCard, FeedsWhatTheGraphScalesAndTurnsRoundWithThePixelsThatItTakes) {
