@@ -54,6 +54,8 @@ std::string_view whose_bins(const Fit& fit) {
 
 bool is_nanodet_plus(const Fit& fit) { return fit.form->layout == Layout::kNanodet && whose_bins(fit) == kNanodetPlus; }
 
+std::string_view whose_pair(const Fit& fit) { return fit.decoder->keypoint_count() > 0 ? kRtmo : "rtmdet"; }
+
 const char* usual_input(const Fit& fit, const camd_model& model) {
   const Form& form = *fit.form;
   if (form.layout == Layout::kAnchors && form.name[0] == '\0' && !fit.in_maps()) return kRetinafaceListInput;

@@ -64,6 +64,9 @@ struct Fit {
 // One tensor with the cells of four strides; YOLOX has three.
 [[nodiscard]] bool is_nanodet_plus(const Fit& fit);
 
+// Of chosen boxes in two tensors: what stands beside the rows are their classes, or key points.
+[[nodiscard]] std::string_view whose_pair(const Fit& fit);
+
 // How such a detector is fed, before its values tell more.
 [[nodiscard]] const char* usual_input(const Fit& fit, const camd_model& model);
 

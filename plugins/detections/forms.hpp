@@ -42,6 +42,7 @@ struct Form {
   // Rows as COCO writes boxes. Corners would mostly do as such as well.
   [[nodiscard]] bool has_corner_and_size() const { return has(RowValue::kX0) && has(RowValue::kWidth); }
   [[nodiscard]] bool has_score_last() const { return row.size() == 6 && row.back() == RowValue::kScore; }
+  [[nodiscard]] bool has_no_class() const { return !row.empty() && !has(RowValue::kClass); }
   // Boxes that are turned.
   [[nodiscard]] bool turned() const { return oriented || has(RowValue::kAngle); }
 };
@@ -69,6 +70,8 @@ inline constexpr const char* kRetinaface = "RetinaFace and its kind";
 inline constexpr const char* kScrfd = "SCRFD";
 inline constexpr const char* kPinto = "boxes that PINTO_model_zoo's graph has chosen";
 inline constexpr const char* kAutoml = "boxes that the graph of google/automl's EfficientDet has chosen";
+// Rows whose key points have a tensor beside them.
+inline constexpr const char* kRtmo = "rtmo";
 inline constexpr const char* kYunet2021 = "yunet-2021";
 inline constexpr const char* kInsightface = "insightface-retinaface";
 // PyTorch's RetinaFaces, which put out one list of all strides.

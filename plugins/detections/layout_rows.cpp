@@ -2,7 +2,9 @@
 // with their own suppression), [N,7] (YOLOv7), with keypoints behind; `row` says what the values are. Or three tensors:
 // boxes [N,4], scores [N] and numbers of classes [N] (torchvision, TensorFlow). Or two: rows without a class, [N,5]
 // (MMDetection) or what `row` says (MMRotate), and numbers of classes [N]. A row with an angle is a box that is turned
-// (YOLO26's oriented boxes). Rows with a score below 0 are empty.
+// (YOLO26's oriented boxes). People with key points, of which nobody says a class, are all of the first one: rows that
+// end with key points, or rows [N,5] (or boxes and scores) with key points [N,K,2] or [N,K,3] beside them (MMPose's
+// RTMO, YOLO-NAS-pose). Rows with a score below 0 are empty.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -29,7 +31,7 @@ struct Table {
   std::int64_t rows = 0;
   std::array<Column, 4> box;
   BoxForm form = BoxForm::kCorners;
-  Column score, class_id;
+  Column score, class_id;       // without an output: all are of the first class
   std::optional<Column> angle;  // of a box that is turned
   Column points;                // of the first keypoint
   int keypoints = 0, point_values = 2;
@@ -41,7 +43,10 @@ class Rows final : public Decoder {
       : Decoder(std::move(levels), std::move(scores)), table_(table), width_(width), height_(height) {
     keypoint_count_ = table.keypoints;
     point_values_ = table.point_values;
-    more_outputs_.push_back(table.class_id.output);
+    for (const int output : {table.class_id.output, table.keypoints > 0 ? table.points.output : -1}) {
+      const bool known = std::find(more_outputs_.begin(), more_outputs_.end(), output) != more_outputs_.end();
+      if (output >= 0 && !known) more_outputs_.push_back(output);
+    }
     if (table.angle) {
       oriented_ = true;
       keypoint_count_ = 4;
@@ -53,16 +58,15 @@ class Rows final : public Decoder {
 
   void scan(const TensorSet& tensors, Candidates& candidates) override {
     const float* const score = tensors.data(table_.score.output) + table_.score.first;
-    const float* const number = tensors.data(table_.class_id.output) + table_.class_id.first;
     for (std::int64_t i = 0; i < table_.rows; ++i) {
-      const float class_id = std::round(number[i * table_.class_id.step]);
+      const float class_id = std::round(class_of(tensors, i));
       if (!(class_id >= 0 && class_id < static_cast<float>(scores_.classes()))) continue;
       scores_.offer(scores_.probability(score[i * table_.score.step]), static_cast<int>(class_id), 0, 0, i, candidates);
     }
   }
 
   [[nodiscard]] Box box(const TensorSet& tensors, const Candidate& c) const override {
-    const float class_id = at(tensors, table_.class_id, c, 0);
+    const float class_id = class_of(tensors, c.cell);
     if (class_id != std::round(class_id)) return {0, 0, -1, -1};  // the values are others than `row` says
     if (oriented()) {
       std::array<Point, 4> corners;
@@ -100,6 +104,10 @@ class Rows final : public Decoder {
   }
 
  private:
+  [[nodiscard]] float class_of(const TensorSet& tensors, std::int64_t row) const noexcept {
+    const Column& column = table_.class_id;
+    return column.output < 0 ? 0.0F : tensors.data(column.output)[column.first + row * column.step];
+  }
   static float at(const TensorSet& tensors, const Column& column, const Candidate& c, int beside) noexcept {
     return tensors.data(column.output)[column.first + c.cell * column.step + beside];
   }
@@ -178,7 +186,7 @@ std::optional<Table> in_one(const camd_model& model, int i, const Options& optio
                   : rest != std::int64_t{2} * wanted && rest != std::int64_t{3} * wanted)
     return std::nullopt;
   Table table = table_of(row, i, s[1]);
-  if (!has_class(row)) throw std::invalid_argument(kWantsScore);
+  if (!has_class(row) && wanted == 0) throw std::invalid_argument(kWantsScore);
   table.rows = s[0];
   table.keypoints = wanted;
   table.point_values = wanted == 0 ? 2 : static_cast<int>(rest / wanted);
@@ -244,6 +252,37 @@ std::optional<Table> in_three(const camd_model& model, const Options& options) {
   return std::nullopt;
 }
 
+// People, whose key points have a tensor beside boxes and scores, which are in one tensor or in one each.
+std::optional<Table> in_people(const camd_model& model, const Options& options) {
+  std::vector<RowValue> row = options.row;
+  if (row.empty()) row = {RowValue::kX0, RowValue::kY0, RowValue::kX1, RowValue::kY1, RowValue::kScore};
+  const auto width = static_cast<std::int64_t>(row.size());
+  for (int p = 0; p < model.output_count; ++p) {
+    const Shape points = shape_of(model.outputs[p], 3);
+    if (points.empty() || points[0] < 2 || (points[2] != 2 && points[2] != 3) || has_class(row)) continue;
+    if (options.keypoints.value_or(static_cast<int>(points[1])) != points[1]) continue;
+    std::optional<Table> table;
+    for (int b = 0; b < model.output_count && !table; ++b) {
+      const Shape boxes = shape_of(model.outputs[b], 2);
+      if (boxes.empty() || boxes[0] != points[0]) continue;
+      if (boxes[1] == width) table = table_of(row, b, width);
+      if (boxes[1] != 4 || !options.row.empty()) continue;
+      for (int i = 0; i < model.output_count && !table; ++i) {
+        if (length_of(model.outputs[i]) != boxes[0]) continue;
+        table = table_of({RowValue::kX0, RowValue::kY0, RowValue::kX1, RowValue::kY1, RowValue::kScore}, b, 4);
+        table->score = {i, 0, 1};
+      }
+    }
+    if (!table) continue;
+    table->rows = points[0];
+    table->points = {p, 0, points[1] * points[2]};
+    table->keypoints = points[1] <= CAMD_MAX_KEYPOINTS ? static_cast<int>(points[1]) : 0;
+    table->point_values = static_cast<int>(points[2]);
+    return table;
+  }
+  return std::nullopt;
+}
+
 Head head_of(const Column& column, int channels) {
   Head head;
   head.output = column.output;
@@ -260,6 +299,7 @@ std::unique_ptr<Decoder> make_rows(const camd_model& model, const Options& optio
   std::optional<Table> table;
   if (options.row.empty()) table = in_three(model, options);
   if (!table) table = in_two(model, options);
+  if (!table) table = in_people(model, options);
   for (int i = 0; i < model.output_count && !table; ++i) table = in_one(model, i, options);
   if (!table || table->rows > INT32_MAX) {
     const std::size_t width = options.row.empty() ? 6 : options.row.size();

@@ -377,6 +377,7 @@ const std::vector<KnownLayout>& known_layouts() {
       {"deim", kQueries},
       {"rfdetr", kQueries},
       {"rtmdet", R"({"layout":"rows"})"},
+      {"rtmo", R"({"layout":"rows"})"},
       // open-mmlab/mmrotate, as MMDeploy puts out its boxes: classes have a tensor of their own
       {"mmrotate", R"({"layout":"rows","row":["cx","cy","w","h","angle","score"]})"},
       // opencv/opencv_zoo, face_detection_yunet_2021dec, and ShiqiYu/libfacedetection.train before 2022

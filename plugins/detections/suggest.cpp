@@ -186,7 +186,7 @@ void drop_unlikely(std::vector<Fit>& fits, const camd_model& model, const Option
     const bool many = fit.decoder->levels().front().cells() > kMostChosen && fit.fused();
     return three || (many && !with_values) ||
            (keypoints > 0 && !fit.form->turned() && fit.form->of != std::string_view(kPinto) &&
-            keypoints != given.keypoints.value_or(kPersonKeypoints));
+            fit.form->name != std::string_view(kRtmo) && keypoints != given.keypoints.value_or(kPersonKeypoints));
   };
   fits.erase(std::remove_if(fits.begin(), fits.end(), no_rows), fits.end());
   // Values do not tell x from y, but names tell TensorFlow, where y stands first: the likelier one of both first.
@@ -245,6 +245,11 @@ void drop_unlikely(std::vector<Fit>& fits, const camd_model& model, const Option
   };
   const auto unlikely = [&](const Fit& fit) {
     if (fit.fused() && is_picture(fit)) return true;
+    // As MoveNet has its six people: detectors have a column for each cell.
+    constexpr std::int64_t kFewestCells = 64;
+    if (fit.fused() && fit.form->layout == Layout::kSsd && fit.channels_first() &&
+        fit.decoder->levels().front().cells() < kFewestCells)
+      return true;
     if (fit.form->maps) return false;
     const bool five = fit.decoder->levels().size() == 5;
     // Three boxes of a cell in maps of each stride are not decoded.
@@ -271,6 +276,10 @@ void drop_unlikely(std::vector<Fit>& fits, const camd_model& model, const Option
     const bool of_names = fit.form->of == std::string_view(kAutoml) || fit.form->of == std::string_view(kPinto);
     if (fit.is_rows() && fit.fused() && (of_names || !rows_by_name.empty()) && fit.form->of != rows_by_name)
       return true;
+    if (fit.is_rows() && fit.fused() && fit.form->name[0] == '\0' && fit.form->has_no_class() &&
+        !are_flat_predictions(model))
+      return true;
+    if (fit.is_rows() && fit.outputs.size() == 2 && fit.form->row.empty()) return fit.form->name != whose_pair(fit);
     if (fit.is_rows()) return (fit.outputs.size() == 2) != (fit.form->name[0] != '\0');
     if (given.oriented && fit.form->layout == Layout::kSsd) return !fit.form->oriented;
     // Any map of the same cells would do; the exported graph puts the channels last.

@@ -328,6 +328,34 @@ TEST_F(Detections, ReadsRowsOfACornerWithWidthAndHeight) {
   EXPECT_EQ(found[0].class_id, 3);
 }
 
+// Of whom nobody says a class.
+void expect_person(const std::vector<camd_detection>& found, int keypoints) {
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_STREQ(found[0].class_name, "person");
+  EXPECT_NEAR(found[0].box[0], 8, 1e-3F);
+  EXPECT_NEAR(found[0].box[3], 32, 1e-3F);
+  ASSERT_EQ(found[0].keypoint_count, keypoints);
+  EXPECT_NEAR(found[0].keypoints[1][0], 11, 1e-3F);
+  EXPECT_NEAR(found[0].keypoints[1][1], 12, 1e-3F);
+}
+
+TEST_F(Detections, ReadsRtmosPeopleWhoseKeyPointsHaveATensorOfTheirOwn) {
+  FakeModel model(64, 64);
+  model.output("dets", {1, 2, 5}).values = {8, 8, 24, 40, 0.9F, 0, 0, 9, 9, 0.1F};
+  FakeTensor& points = model.output("keypoints", {1, 2, 3, 3});
+  points.values = {9, 10, 0.8F, 11, 12, 0.7F, 13, 14, 0.6F, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+  ASSERT_TRUE(start(model, R"({"layout":"rtmo","classes":["person"]})")) << error_;
+  expect_person(detect(model), 3);
+}
+
+TEST_F(Detections, ReadsPeopleWhoseRowHasNoClassInFrontOfTheirKeyPoints) {
+  FakeModel model(64, 64);
+  model.output("flat", {1, 12}).values = {0, 8, 8, 24, 40, 0.9F, 9, 10, 0.8F, 11, 12, 0.7F};
+  ASSERT_TRUE(start(model, R"({"layout":"rows","row":["skip","x0","y0","x1","y1","score"],"classes":["person"]})"))
+      << error_;
+  expect_person(detect(model), 2);
+}
+
 TEST_F(Detections, RefusesARowWithoutABox) {
   FakeModel model(64, 64);
   model.output("output0", {1, 4, 5});

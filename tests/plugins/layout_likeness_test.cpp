@@ -316,6 +316,25 @@ TEST(Likeness, OfOneBoxForEachCellIsToAYoloWhichIsFedWithALetterbox) {
   EXPECT_THAT(by_values(yolov5), ElementsAre("layout: yolox, decoded: true, anchors_per_cell: 3, relative: true"));
 }
 
+// RTMO, SuperGradients' YOLO-NAS-pose in both of its forms, and MoveNet, whose box stands behind its key points.
+TEST(Likeness, OfKeyPointsBesideOneScoreIsToPeople) {
+  FakeModel rtmo(64, 64), flat(64, 64), batch(64, 64), movenet(64, 64);
+  fill(rtmo, "dets", {1, 90, 5}, [](std::int64_t i) { return behind(corners(i, 64), {share(i)}); });
+  rtmo.output("keypoints", {1, 90, 17, 3});
+  EXPECT_THAT(by_values(rtmo), ElementsAre("layout: rtmo"));
+  fill(flat, "graph2_flat_predictions", {90, 57}, [](std::int64_t i) {
+    return behind(behind(behind({0}, corners(i, 64)), {share(i)}), std::vector<float>(51, 30.5F));
+  });
+  EXPECT_THAT(by_values(flat), ElementsAre("layout: rows, row: [skip, x0, y0, x1, y1, score]"));
+  fill(batch, "graph2_pred_boxes", {1, 90, 4}, [](std::int64_t i) { return corners(i, 64); });
+  FakeTensor& scores = batch.output("graph2_pred_scores", {1, 90});
+  for (std::size_t k = 0; k < scores.values.size(); ++k) scores.values[k] = share(static_cast<std::int64_t>(k));
+  batch.output("graph2_pred_joints", {1, 90, 17, 3});
+  EXPECT_THAT(by_values(batch), ElementsAre("layout: rows"));
+  fill(movenet, "output_0", {1, 6, 56}, [](std::int64_t i) { return std::vector<float>(56, 0.1F * share(i)); });
+  EXPECT_THAT(by_values(movenet), IsEmpty());
+}
+
 // RTMO, Custom Vision and keras-retinanet.
 TEST(Likeness, OfNamesToThoseOfAProjectTellsHowItIsFed) {
   FakeModel rtmo(64, 64), custom(64, 64), keras(64, 64);
