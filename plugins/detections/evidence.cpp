@@ -146,8 +146,10 @@ struct Boxes {
   std::size_t far = 0;      // reach farther out of the picture than objects do
   std::size_t corners = 0;  // centre and size that would do as corners inside the picture
   std::size_t out = 0;      // reach out of the picture
-  std::size_t empty = 0;    // have no side to speak of
-  float reach = 0.0F;       // the largest coordinate, network pixels
+  // ... if the upper left corner were the centre, and the centre that corner.
+  std::size_t out_centred = 0, out_cornered = 0;
+  std::size_t empty = 0;  // have no side to speak of
+  float reach = 0.0F;     // the largest coordinate, network pixels
   // From the centre to the cell's, in sides of the picture: with the anchors of a cell side by side, and, as YOLOv5
   // has them, with all cells of the first anchor first. What is decoded does not need to know.
   std::vector<float> off, off_by_anchor;
@@ -178,8 +180,15 @@ Boxes look_at_boxes(const Decoder& decoder, const TensorSet& tensors, float widt
     }
     boxes.reach = std::max(boxes.reach, reach);
     if (reach > kFar * side) ++boxes.far;
-    if (std::min(box.x0, box.y0) < -kOut * side || box.x1 > width + kOut * side || box.y1 > height + kOut * side)
-      ++boxes.out;
+    const auto reaches_out = [&](float left, float top, float right, float bottom) {
+      return std::min(left, top) < -kOut * side || right > width + kOut * side || bottom > height + kOut * side;
+    };
+    if (reaches_out(box.x0, box.y0, box.x1, box.y1)) ++boxes.out;
+    const float half_width = 0.5F * (box.x1 - box.x0), half_height = 0.5F * (box.y1 - box.y0);
+    if (reaches_out(box.x0 - half_width, box.y0 - half_height, box.x0 + half_width, box.y0 + half_height))
+      ++boxes.out_centred;
+    if (reaches_out(box.x0 + half_width, box.y0 + half_height, box.x1 + half_width, box.y1 + half_height))
+      ++boxes.out_cornered;
     if (box.x1 < box.x0 || box.y1 < box.y0) {
       ++boxes.turned;
       return;
@@ -344,8 +353,12 @@ std::optional<std::string> objection(const Decoder& decoder, const Options& opti
   const auto in_row = [&](RowValue value) {
     return std::find(options.row.begin(), options.row.end(), value) != options.row.end();
   };
-  if (rows && in_row(RowValue::kX0) && in_row(RowValue::kWidth) && boxes.share(boxes.out) > kMostOut) {
+  if (rows && in_row(RowValue::kX0) && in_row(RowValue::kWidth) &&
+      (boxes.share(boxes.out) > kMostOut || (options.row.front() == RowValue::kX0 && boxes.out > boxes.out_centred))) {
     return std::string("its boxes reach out of the picture: they are not corner and size");
+  }
+  if (rows && !relative && in_row(RowValue::kCentreX) && !decoder.oriented() && boxes.out > boxes.out_cornered) {
+    return std::string("its boxes reach out of the picture: they are not centre and size");
   }
   const bool chosen = rows && in_row(RowValue::kWidth) && !decoder.oriented();
   if (((list && options.boxes == BoxForm::kCentre && !has_query_names(decoder, model)) ||

@@ -127,6 +127,8 @@ const std::vector<Form>& forms() {
       fed(in_rows("boxes that Kornia's graph has chosen", "row: [class, score, x0, y0, w, h]",
                   {V::kClass, V::kScore, V::kX0, V::kY0, V::kWidth, V::kHeight}),
           kStretchedInput),
+      in_rows("chosen boxes, centre and size in pixels", "row: [cx, cy, w, h, score, class]",
+              {V::kCentreX, V::kCentreY, V::kWidth, V::kHeight, V::kScore, V::kClass}),
       in_rows("chosen boxes as COCO writes them", "row: [x0, y0, w, h, score, class]",
               {V::kX0, V::kY0, V::kWidth, V::kHeight, V::kScore, V::kClass}),
       in_rows("chosen boxes as COCO writes them", "row: [x0, y0, w, h, class, score]",

@@ -39,8 +39,10 @@ struct Form {
   bool told = false;  // only where names tell whose it is: shapes and values are those of other projects as well
 
   [[nodiscard]] bool has(RowValue value) const { return std::find(row.begin(), row.end(), value) != row.end(); }
-  // Rows as COCO writes boxes. Corners would mostly do as such as well.
-  [[nodiscard]] bool has_corner_and_size() const { return has(RowValue::kX0) && has(RowValue::kWidth); }
+  // Rows that few graphs write, as COCO's boxes or centres in pixels. Corners would mostly do as such as well.
+  [[nodiscard]] bool has_rare_size() const {
+    return has(RowValue::kWidth) && !turned() && (has(RowValue::kX0) || !relative.value_or(false));
+  }
   [[nodiscard]] bool has_score_last() const { return row.size() == 6 && row.back() == RowValue::kScore; }
   [[nodiscard]] bool has_no_class() const { return !row.empty() && !has(RowValue::kClass); }
   // Boxes that are turned.

@@ -392,7 +392,7 @@ std::string chosen_without_values(const camd_model& model, const OutputValues& v
   std::vector<std::string> words;
   for (const Form& form : forms()) {
     if (form.layout != Layout::kRows || form.name[0] != '\0' || (form.row.empty() && form.relative)) continue;
-    if (form.has_corner_and_size() || form.has_score_last()) continue;  // as few graphs write them
+    if (form.has_rare_size() || form.has_score_last()) continue;  // as few graphs write them
     try {
       const auto decoder = make_decoder(form.layout, model, with(Options{}, form));
       const int points = form.turned() ? 0 : decoder->keypoint_count();
@@ -441,7 +441,8 @@ std::vector<LayoutSuggestion> fitting_layouts(const camd_model& model, const Opt
       const bool parts = fit.form->layout == Layout::kSsd && fit.form->relative.value_or(true);
       if (fit.fused() && parts && *seen == ScoreForm::kLogits) continue;
       scores = *seen;
-      if (fit.form->has_corner_and_size() && (rows || scores != ScoreForm::kProbability)) continue;
+      const bool rare = fit.form->has_rare_size() && (rows || scores != ScoreForm::kProbability);
+      if (rare || (nothing && (fit.form->has_rare_size() || fit.form->has_score_last()))) continue;
       // An angle between the scores' bounds, everywhere, is one more class.
       const bool angles = fit.form->oriented && !options.oriented && !fit.has_turned_boxes();
       if (angles && !has_angles(*fit.decoder, *tensors)) continue;

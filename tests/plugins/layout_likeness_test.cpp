@@ -249,7 +249,11 @@ TEST(Likeness, OfRowsWhoseCornersWouldEndBeforeTheyBeginIsToCornerAndSize) {
     const std::vector<float> c = centred(i, 64);
     return std::vector<float>{c[0] - c[2] / 2, c[1] - c[3] / 2, c[2], c[3]};
   };
-  FakeModel kornia(64, 64), coco(64, 64), swapped(64, 64), whole(64, 64);
+  FakeModel kornia(64, 64), coco(64, 64), swapped(64, 64), whole(64, 64), middle(64, 64);
+  fill(middle, "output", {90, 6}, [](std::int64_t i) {
+    return behind(centred(i, 64), {share(i), static_cast<float>(i % 3)});
+  });
+  EXPECT_THAT(by_values(middle), ElementsAre("layout: rows, row: [cx, cy, w, h, score, class]"));
   fill(kornia, "output", {90, 6}, [&](std::int64_t i) {
     return behind({static_cast<float>(i % 3), share(i)}, box(i));
   });
