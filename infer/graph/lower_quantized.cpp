@@ -58,7 +58,9 @@ ValueId quantized(Lowering& l, ValueId x, std::size_t scale, int otherwise, std:
   const ValueId steps = l.binary(Binary::Kind::kDiv, x, parameter(l, scale, "scale", in, axis));
   ValueId y = l.unary(steps, {Function::kRound, 0, 0});
   if (has_zero) y = l.binary(Binary::Kind::kAdd, y, parameter(l, scale + 1, "zero point", in, axis));
-  return l.unary(y, bounds);
+  const ValueId result = l.unary(y, bounds);
+  l.mark_steps(result);
+  return result;
 }
 
 void quantize(Lowering& l) {

@@ -191,12 +191,19 @@ void emit_resize(Lowering& l, const Modes& m, const std::vector<float>& scales, 
   const Shape in = l.shape(x);
   // Channels that come last, as ONNX Runtime's optimisers arrange the pictures of 8-bit networks.
   const bool last = in.size() == 4 && m.region.empty() && sizes[1] != in[1] && sizes[3] == in[3] && scales[3] == 1.0F;
-  if (!last) {
-    l.set_output(0, resized(l, x, m, scales, sizes));
-    return;
+  ValueId y = x;
+  if (last) {
+    y = resized(l, l.transpose(x, {0, 3, 1, 2}), m, channels_first(scales), channels_first(sizes));
+    y = l.transpose(y, {0, 2, 3, 1});
+  } else {
+    y = resized(l, x, m, scales, sizes);
   }
-  const ValueId y = resized(l, l.transpose(x, {0, 3, 1, 2}), m, channels_first(scales), channels_first(sizes));
-  l.set_output(0, l.transpose(y, {0, 2, 3, 1}));
+  if (y != x && l.is_in_steps(x)) {
+    // Between two steps there is none, and ONNX Runtime takes the one nearer to 0.
+    if (m.interpolation != "nearest") y = l.unary(y, {Function::kTruncate, 0, 0});
+    l.mark_steps(y);
+  }
+  l.set_output(0, y);
 }
 
 // Fills what is not given: scales from sizes, or sizes from scales.

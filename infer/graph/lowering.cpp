@@ -23,6 +23,7 @@
 #include "infer/graph/lower_selection.hpp"
 #include "infer/graph/lower_sequence.hpp"
 #include "infer/graph/read_tensor.hpp"
+#include "infer/graph/rewriting.hpp"
 #include "infer/onnx/cut.hpp"
 #include "infer/onnx/input.hpp"
 
@@ -211,6 +212,7 @@ ValueId Lowering::emit(Operation operation, std::vector<ValueId> inputs, Shape s
   }
   op.output = add_value({"", std::move(shape), nullptr});
   if (whole) whole_.insert(op.output);
+  if (only_moves(op.operation) && is_in_steps(op.inputs[0])) steps_.insert(op.output);
   graph_.ops.push_back(std::move(op));
   return graph_.ops.back().output;
 }

@@ -82,6 +82,10 @@ class Lowering {
   [[nodiscard]] ValueId as_whole(ValueId x);
   [[nodiscard]] ValueId as_number(ValueId x);
   [[nodiscard]] ValueId integer(std::int64_t value);  // a constant
+  // Values in steps of a quantised network, which the file holds as whole numbers: what is computed of them in that
+  // form is cut off to these.
+  void mark_steps(ValueId id) { steps_.insert(id); }
+  [[nodiscard]] bool is_in_steps(ValueId id) const { return steps_.count(id) > 0; }
   // The element type that the file gives a weight or Constant (onnx::TensorProto::INT8, ...), or `otherwise`.
   [[nodiscard]] int element_type(ValueId id, int otherwise) const;
 
@@ -151,7 +155,8 @@ class Lowering {
   std::unordered_map<std::string, const onnx::TensorProto*> initializers_;
   std::vector<std::unique_ptr<onnx::TensorProto>> sizes_;  // of size_input()s, as initializers
   std::unordered_map<ValueId, int> element_types_;         // of weights and Constants
-  std::unordered_set<ValueId> whole_;                      // of those made at run time
+  std::unordered_set<ValueId> steps_;
+  std::unordered_set<ValueId> whole_;  // of those made at run time
   std::map<std::vector<ValueId>, ValueId> made_of_;
   std::unordered_map<ValueId, ValueId> operands_;  // f32 constants made of i64 ones, for ops that run
   std::unordered_map<std::string, int> reads_;     // of each name, by needed nodes and outputs

@@ -26,12 +26,7 @@ ValueId moved_by(const Graph& graph, const Op& op) {
   if (op.activation.function != Function::kNone || op.inputs.empty()) return kNoValue;
   const auto constant = [&](ValueId id) { return id == kNoValue || graph.is_constant(id); };
   if (!std::all_of(op.inputs.begin() + 1, op.inputs.end(), constant)) return kNoValue;
-  const auto* pool = std::get_if<Pool>(&op.operation);
-  const auto* resize = std::get_if<Resize>(&op.operation);
-  const bool moves = std::holds_alternative<Reshape>(op.operation) || std::holds_alternative<Transpose>(op.operation) ||
-                     std::holds_alternative<Slice>(op.operation) || std::holds_alternative<Gather>(op.operation) ||
-                     (pool != nullptr && pool->kind == Pool::Kind::kMax) || (resize != nullptr && is_nearest(*resize));
-  return moves ? op.inputs[0] : kNoValue;
+  return only_moves(op.operation) ? op.inputs[0] : kNoValue;
 }
 
 // Looks at the ops that make a value.

@@ -53,6 +53,14 @@ bool is_nearest(const Resize& resize) {
   return nearest(resize.x) && nearest(resize.y);
 }
 
+bool only_moves(const Operation& operation) {
+  const auto* pool = std::get_if<Pool>(&operation);
+  const auto* resize = std::get_if<Resize>(&operation);
+  return std::holds_alternative<Reshape>(operation) || std::holds_alternative<Transpose>(operation) ||
+         std::holds_alternative<Slice>(operation) || std::holds_alternative<Gather>(operation) ||
+         (pool != nullptr && pool->kind == Pool::Kind::kMax) || (resize != nullptr && is_nearest(*resize));
+}
+
 std::optional<ChannelLine> channel_line(const Graph& graph, const Op& op, std::size_t axis) {
   const auto* binary = std::get_if<Binary>(&op.operation);
   if (binary == nullptr || op.activation.function != Function::kNone) return std::nullopt;

@@ -31,6 +31,8 @@ void remove_unused(Graph& graph);
 
 // Whether each result is one of the values, the nearest one.
 [[nodiscard]] bool is_nearest(const Resize& resize);
+// Whether each value of the output is one of the first input's.
+[[nodiscard]] bool only_moves(const Operation& operation);
 
 // y = x * gain + offset, per channel.
 struct ChannelLine {

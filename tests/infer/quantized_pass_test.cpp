@@ -112,6 +112,23 @@ TEST(QuantizedPass, HalvesOfAPairWithMovedWholeNumbersThatSomebodyReadsGiveBoth)
   EXPECT_EQ(graph.outputs.size(), 2U);
 }
 
+// As onnxruntime's quantizer leaves a Resize between operators with the pair inside, and ONNX Runtime computes it.
+TEST(QuantizedPass, AResizeOfStepsIsCutOffToStepsAndOneOfNumbersIsNot) {
+  for (const bool steps : {true, false}) {
+    OnnxBuilder b;
+    b.input("x", {1, 1, 1, 3}).weight("s", {}, {1}).integers("z", {}, {0}, onnx::TensorProto::UINT8);
+    b.weight("twice", {4}, {1, 1, 1, 2});
+    b.node("QuantizeLinear", {"x", "s", "z"}, {"q"});
+    if (!steps) b.node("DequantizeLinear", {"q", "s", "z"}, {"n"});
+    b.node("Resize", {steps ? "q" : "n", "", "twice"}, {"r"}).text("mode", "linear");
+    if (steps) b.node("DequantizeLinear", {"r", "s", "z"}, {"y"});
+    b.output(steps ? "y" : "r", {});
+    const std::vector<float> want =
+        steps ? std::vector<float>{0, 0, 0, 1, 1, 2} : std::vector<float>{0, 0.25F, 0.75F, 1.25F, 1.75F, 2};
+    EXPECT_EQ(test::result_of_counts(b, {1, 1, 1, 3}), want);
+  }
+}
+
 TEST(QuantizedPass, HalvesWithAnotherZeroPointStayWhatTheyAre) {
   OnnxBuilder b = builder();
   b.integers("w", {}, {2}, onnx::TensorProto::INT8);
