@@ -87,6 +87,21 @@ TEST_F(ProposedCard, ReadsTheBoxesAndScoresThatAPluginOfTensorrtReadsAndNoCoeffi
             "input: {color: rgb, scale: 0.00392157}\n");
 }
 
+// `score_activation` of EfficientNMS_TRT.
+TEST_F(ProposedCard, ReadsLogitsOfWhichAPluginOfTensorrtTakesTheSigmoid) {
+  OnnxBuilder b = for_tensorrt("EfficientNMS_TRT", {64, 64, 20, 20, 1, 1, 1}, {4, 3});
+  auto* nodes = b.proto().mutable_graph()->mutable_node();
+  nodes->Mutable(nodes->size() - 1)->set_input(1, "logits");
+  b.weight("half", {}, {0.5F}).weight("eight", {}, {8}).node("Sub", {"scores", "half"}, {"around"});
+  b.node("Mul", {"around", "eight"}, {"logits"});
+  config::Config c = config(b, "", "");
+  const auto proposal = Proposer().complete(c);
+  ASSERT_TRUE(proposal);
+  EXPECT_EQ(proposal->card,
+            "layout: ssd\nboxes: centre\nrelative: false\nscores: logits\nbackground: false\n"
+            "cut_at: [\"boxes\",\"logits\"]\ninput: {color: rgb, scale: 0.00392157}\n");
+}
+
 TEST_F(ProposedCard, ReadsTheTurnedBoxesThatAPluginOfTensorrtReads) {
   config::Config c = config(for_tensorrt("EfficientRotatedNMS_TRT", {64, 64, 20, 20, 1.5F, 1, 1, 1}, {5, 3}), "", "");
   const auto proposal = Proposer().complete(c);
