@@ -36,7 +36,8 @@ void build_byte_conv(Builder& builder, const Op& op, const Conv& conv) {
   std::vector<std::int32_t> start(at(blocks(number(shape[0]))) * kLanes, 0);
   for (std::size_t m = 0; m < planned.bias.size(); ++m) {
     const auto row = planned.weights.begin() + static_cast<std::ptrdiff_t>(m * each);
-    start[m] = -step->in.scale.zero * std::accumulate(row, row + static_cast<std::ptrdiff_t>(each), 0);
+    start[m] =
+        planned.start[m] - step->in.scale.zero * std::accumulate(row, row + static_cast<std::ptrdiff_t>(each), 0);
   }
   a.start = builder.keep(std::move(start));
   a.scale = builder.keep(pad_to_blocks(planned.scale));

@@ -14,7 +14,8 @@ constexpr int kMostLevel = 255;
 constexpr int kLeastWeight = -128, kMostWeight = 127;
 // Sums fit 32 bits, with what takes the zero away.
 constexpr std::size_t kLargestProduct = std::size_t{-kLeastWeight} * 2 * kMostLevel;
-constexpr std::size_t kMostProducts = (std::size_t{1} << 31) / kLargestProduct;
+constexpr int kMostBias = 1 << 22;  // of a sum's 2^31
+constexpr std::size_t kMostProducts = ((std::size_t{1} << 31) - kMostBias) / kLargestProduct;
 constexpr int kMostStride = 4;
 
 std::optional<ByteGrid> grid_of(const Requantize& r) {
@@ -61,6 +62,28 @@ double step_of(const float* weights, std::size_t count) {
     if (fits) return step;
   }
   return 0;
+}
+
+// The same before a pass divided the weights by `divisor`, as the f32 that gives them to the last bit, where there is
+// one.
+float exact_step(const float* weights, std::size_t count, double step, float divisor) {
+  const auto near = static_cast<float>(step * static_cast<double>(divisor));
+  for (const float s : {near, std::nextafter(near, 0.0F), std::nextafter(near, 2 * near)}) {
+    const bool fits = std::all_of(weights, weights + count, [&](float w) {
+      return static_cast<float>(std::nearbyint(static_cast<double>(w) / step)) * s / divisor == w;
+    });
+    if (fits) return s;
+  }
+  return near;
+}
+
+// How many times `unit` a bias is, which quantizers write as a whole number; none where it is not, or too large.
+std::optional<std::int32_t> whole_bias(float bias, float unit) {
+  constexpr double kMost = kMostBias, kRounding = 0.02, kOfF32 = 3e-7;
+  const double count = static_cast<double>(bias) / static_cast<double>(unit), whole = std::nearbyint(count);
+  if (!(std::abs(whole) <= kMost) || std::abs(count - whole) > kRounding + kOfF32 * std::abs(whole))
+    return std::nullopt;
+  return static_cast<std::int32_t>(whole);
 }
 
 class BytePlanner {
@@ -134,8 +157,13 @@ class BytePlanner {
       for (std::size_t i = 0; i < each; ++i) {
         result.weights.push_back(static_cast<std::int8_t>(std::nearbyint(static_cast<double>(row[i]) / step)));
       }
-      result.scale.push_back(static_cast<float>(step * static_cast<double>(grid(op.inputs[0])->scale) / divided));
-      result.bias.push_back(static_cast<float>(static_cast<double>(bias[m]) / divided));
+      // In ONNX Runtime's order of roundings, which decides where a sum lies in the middle between two steps.
+      const float before = divided == 1 ? result.to.scale : 1.0F;  // what the weights were divided by
+      const float unit = grid(op.inputs[0])->scale * exact_step(row, each, step, before);
+      result.scale.push_back(unit / (divided == 1 ? before : static_cast<float>(divided)));
+      const std::optional<std::int32_t> whole = whole_bias(bias[m] * before, unit);
+      result.start.push_back(whole.value_or(0));
+      result.bias.push_back(whole ? 0.0F : static_cast<float>(static_cast<double>(bias[m]) / divided));
     }
     plan_.convs.emplace(op.output, std::move(result));
     return true;

@@ -29,6 +29,7 @@ using LevelTable = std::array<std::uint8_t, 256>;
 
 struct ByteConv {
   std::vector<std::int8_t> weights;  // [M,C/groups,kh,kw]
+  std::vector<std::int32_t> start;   // where a sum begins: a bias that is a whole number in steps of the products
   std::vector<float> scale, bias;    // of a sum, in steps of `to`
   ByteGrid to;
   std::optional<LevelTable> table;  // from `to` to the output's grid; none: they are one

@@ -99,6 +99,27 @@ int made_as_bytes(Graph graph) {
   return made;
 }
 
+// Another order of the same roundings takes sums that lie in the middle between two steps to the other one.
+TEST(BytePlan, RoundsTheScaleOfASumAsOnnxRuntimeDoesAndBeginsSumsWithTheBias) {
+  const float xs = 0.9882353F, ys = 0.9299013F;
+  const std::vector<float> ws = {1.6059932e-5F, 0.003325937F, 0.0045994115F, 0.0117F, 0.07F};
+  OnnxBuilder b;
+  b.input("x", {1, 2, 4, 4}).weight("xs", {}, {xs}).integers("xz", {}, {3}, Type::UINT8);
+  b.integers("w", {5, 2, 1, 1}, {127, -5, 127, -113, 5, 127, -128, 99, 127, 1}, Type::INT8).weight("ws", {5}, ws);
+  b.integers("wz", {5}, {0, 0, 0, 0, 0}, Type::INT8).weight("ys", {}, {ys}).integers("yz", {}, {7}, Type::UINT8);
+  b.integers("bias", {5}, {17605, -10039, 997, 0, 1}, Type::INT32).node("QuantizeLinear", {"x", "xs", "xz"}, {"q"});
+  b.node("QLinearConv", {"q", "xs", "xz", "w", "ws", "wz", "ys", "yz", "bias"}, {"r"});
+  b.node("DequantizeLinear", {"r", "ys", "yz"}, {"y"}).output("y", {});
+  Graph graph = lower_model(b.file(), {"x", {1, 2, 4, 4}, DataType::kF32});
+  cpu::Fusions fusions = cpu::fuse(graph);
+  const cpu::BytePlan plan = cpu::plan_bytes(graph, fusions);
+  ASSERT_EQ(plan.convs.size(), 1U);
+  const cpu::ByteConv& conv = plan.convs.begin()->second;
+  EXPECT_EQ(conv.start, (std::vector<std::int32_t>{17605, -10039, 997, 0, 1}));
+  EXPECT_EQ(conv.bias, std::vector<float>(5, 0.0F));
+  for (std::size_t m = 0; m < 5; ++m) EXPECT_EQ(conv.scale[m], xs * ws[m] / ys) << m;
+}
+
 class Bytes : public ::testing::TestWithParam<const cpu::Kernels*> {
  protected:
   void expect_equal(const Graph& graph, const std::vector<float>& input, const std::string& what) {
