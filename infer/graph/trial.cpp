@@ -335,7 +335,7 @@ std::vector<bool> choose_f32_convolutions(const std::vector<float>& alone, const
                                           const F32Choice& choice) {
   const std::size_t count = alone.size();
   const auto harm = [&](std::size_t i) {
-    const double own = static_cast<double>(alone[i]);
+    const auto own = static_cast<double>(alone[i]);
     return choice.costs.empty() ? own : own * own / std::max(choice.costs[i], 1.0);
   };
   std::vector<std::size_t> order;
