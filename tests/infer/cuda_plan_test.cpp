@@ -8,6 +8,7 @@
 #include <random>
 #include <set>
 
+#include "infer/cuda/plan/chain_length.hpp"
 #include "infer/cuda/plan/handles.hpp"
 #include "infer/cuda/plan/packing.hpp"
 #include "infer/cuda/plan/plan.hpp"
@@ -33,6 +34,32 @@ using test::kF32Tolerance;
 using test::options_of;
 using test::relative_error;
 using test::steps_of;
+
+// Two convolutions of the input and what joins them: operators 0, 1 and 2.
+Graph two_and_their_join() {
+  GraphBuilder g({1, 3, 8, 8});
+  return g.finish({g.concat({g.conv(g.input(), 8, 1), g.conv(g.input(), 8, 1)})});
+}
+
+TEST(ChainLength, AKernelThatWaitsForTwoStartsLaterThanOneThatWaitsForOne) {
+  cuda::ChainLength chain(two_and_their_join());
+  const auto apart = chain.of({0, 1, 2}, {100, 300, 10});
+  ASSERT_TRUE(apart);
+  EXPECT_EQ(apart->longest, 300 + 2500 + 10);
+  EXPECT_EQ(apart->sum, 410);
+  const auto together = chain.of({0, 0, 2}, {350, 70, 10});  // the second unit computes nothing
+  ASSERT_TRUE(together);
+  EXPECT_EQ(together->longest, 360);
+  EXPECT_EQ(together->sum, 360);
+}
+
+TEST(ChainLength, NoneWhereUnitsWaitForEachOther) {
+  GraphBuilder g({1, 3, 8, 8});
+  const ValueId x = g.conv(g.input(), 8, 1), y = g.conv(x, 8, 1);
+  cuda::ChainLength chain(g.finish({g.conv(y, 8, 1)}));
+  EXPECT_FALSE(chain.of({0, 1, 0}, {1, 1}));
+  EXPECT_TRUE(chain.of({0, 0, 1}, {1, 1}));
+}
 
 TEST(CudaPlan, RefusesFramesThatWouldFillTheMachine) {
   GraphBuilder g({1, 3, 64, 64});

@@ -11,6 +11,7 @@
 #include <queue>
 
 #include "infer/cuda/kernels/tiles.hpp"
+#include "infer/cuda/plan/chain_length.hpp"
 #include "infer/cuda/plan/packing.hpp"
 
 namespace camd::infer::cuda {
@@ -19,7 +20,6 @@ namespace {
 // Steps side by side, and frames, share the GPU: how much of it they keep busy counts as well as the longest chain
 // (PlanOptions::share_of_work), and a little what the shorter chains take.
 constexpr double kShareOfSum = 0.1;
-constexpr double kJoin = 2500;  // cycles by which a kernel starts later where it waits for two
 
 // What the longest chain's own layouts may take of the GPU, beside those that the groups were chosen by.
 constexpr double kMostMoreWork = 1.1;
@@ -27,15 +27,13 @@ constexpr double kMostMoreWork = 1.1;
 class Grouper {
  public:
   Grouper(const Graph& graph, const PlanOptions& options, Fusion& fusion)
-      : graph_(graph), options_(options), fusion_(fusion), uses_(use_counts(graph)) {
+      : graph_(graph), options_(options), fusion_(fusion), uses_(use_counts(graph)), chain_(graph) {
     maker_.assign(graph_.values.size(), -1);
     readers_.assign(graph_.values.size(), {});
     for (int i = 0; i < count(); ++i) {
       maker_[static_cast<std::size_t>(op(i).output)] = i;
       for (const ValueId in : op(i).inputs) {
-        if (in == kNoValue) continue;
-        readers_[static_cast<std::size_t>(in)].push_back(i);
-        if (maker(in) >= 0) reads_.emplace_back(maker(in), i);
+        if (in != kNoValue) readers_[static_cast<std::size_t>(in)].push_back(i);
       }
     }
   }
@@ -245,7 +243,7 @@ class Grouper {
   // For each unit the units whose results it reads.
   [[nodiscard]] std::vector<std::vector<int>> edges(const std::vector<int>& unit_of, int units) const {
     std::vector<std::vector<int>> into(static_cast<std::size_t>(units));
-    for (const auto& [made_by, read_by] : reads_) {
+    for (const auto& [made_by, read_by] : chain_.reads()) {
       const int from = unit_of[static_cast<std::size_t>(made_by)], to = unit_of[static_cast<std::size_t>(read_by)];
       if (from != to) into[static_cast<std::size_t>(to)].push_back(from);
     }
@@ -298,72 +296,6 @@ class Grouper {
       ops.insert(ops.end(), unit.ops.begin(), unit.ops.end());
     }
     return ops;
-  }
-
-  // What length() knows of a unit.
-  struct Place {
-    bool exists = false;
-    int before = -1;     // a unit that it reads
-    bool joins = false;  // it reads another one, too
-    int waiting = 0;     // for so many reads
-    int end = 0;         // of its readers, in length_readers_
-    double begin = 0;
-  };
-  // Estimated cycles of the network; infinite if units wait for each other. Asked thousands of times, so it keeps its
-  // memory.
-  [[nodiscard]] double length(const std::vector<int>& unit_of, const std::vector<double>& cycles, double work,
-                              int alive) {
-    std::vector<Place>& places = length_places_;
-    places.assign(cycles.size(), {});
-    for (const int u : unit_of) places[static_cast<std::size_t>(u)].exists = true;
-    const auto each_edge = [&](const auto& use) {
-      for (const auto& [made_by, read_by] : reads_) {
-        const int from = unit_of[static_cast<std::size_t>(made_by)], to = unit_of[static_cast<std::size_t>(read_by)];
-        if (from != to) use(from, to);
-      }
-    };
-    int edges = 0;
-    each_edge([&](int from, int to) {
-      ++edges;
-      ++places[static_cast<std::size_t>(from)].end;
-      Place& reader = places[static_cast<std::size_t>(to)];
-      ++reader.waiting;
-      if (reader.before < 0) reader.before = from;
-      reader.joins = reader.joins || reader.before != from;
-    });
-    int end = 0;
-    for (Place& place : places) {
-      end += place.end;
-      place.end = end - place.end;  // the first for now; moves to the end as they are written
-    }
-    length_readers_.resize(static_cast<std::size_t>(edges));
-    each_edge([&](int from, int to) {
-      length_readers_[static_cast<std::size_t>(places[static_cast<std::size_t>(from)].end++)] = to;
-    });
-    std::vector<int>& ready = length_ready_;
-    ready.clear();
-    for (std::size_t u = 0; u < places.size(); ++u) {
-      if (places[u].exists && places[u].waiting == 0) ready.push_back(static_cast<int>(u));
-    }
-    int done = 0;
-    double longest = 0, sum = 0;
-    while (!ready.empty()) {
-      const auto u = static_cast<std::size_t>(ready.back());
-      ready.pop_back();
-      ++done;
-      const Place& place = places[u];
-      const double until = place.begin + (place.joins ? kJoin : 0.0) + cycles[u];
-      longest = std::max(longest, until);
-      sum += cycles[u];
-      for (int r = u == 0 ? 0 : places[u - 1].end; r < place.end; ++r) {
-        const int reader = length_readers_[static_cast<std::size_t>(r)];
-        Place& behind = places[static_cast<std::size_t>(reader)];
-        behind.begin = std::max(behind.begin, until);
-        if (--behind.waiting == 0) ready.push_back(reader);
-      }
-    }
-    if (done != alive) return std::numeric_limits<double>::infinity();
-    return longest + options_.share_of_work * work + kShareOfSum * sum;
   }
 
   // The kernels of the longest chain get the layouts that take the least time by themselves. They keep theirs where all
@@ -545,12 +477,10 @@ class Grouper {
     std::vector<int> unit_of = unit_of_;
     std::vector<double> cycles;
     double work = 0;
-    int alive = 0;
     for (std::size_t u = 0; u < units_.size(); ++u) {
       const bool stays = !units_[u].ops.empty() && replaced.units.count(static_cast<int>(u)) == 0;
       cycles.push_back(stays ? units_[u].cycles : 0.0);
       work += stays ? units_[u].work : 0.0;
-      alive += stays ? 1 : 0;
     }
     for (const std::vector<int>& group : change) {
       const std::optional<TileProgramPlan>& program = build(group);
@@ -558,15 +488,15 @@ class Grouper {
       for (const int i : group) unit_of[static_cast<std::size_t>(i)] = static_cast<int>(cycles.size());
       cycles.push_back(program->layout.cycles);
       work += program->layout.work;
-      ++alive;
     }
     for (const int i : replaced.alone) {
       if (!is_concat(i) && !is_enlargement(i)) return kImpossible;
       unit_of[static_cast<std::size_t>(i)] = static_cast<int>(cycles.size());
       cycles.push_back(is_concat(i) ? 0.0 : kUsualCycles);
-      ++alive;
     }
-    return length(unit_of, cycles, work, alive);
+    const std::optional<ChainLength::Cycles> chain = chain_.of(unit_of, cycles);
+    if (!chain) return kImpossible;
+    return chain->longest + options_.share_of_work * work + kShareOfSum * chain->sum;
   }
 
   bool change_best() {
@@ -593,14 +523,11 @@ class Grouper {
   const std::vector<int> uses_;
   std::vector<int> maker_;
   std::vector<std::vector<int>> readers_;
-  std::vector<std::pair<int, int>> reads_;  // who made a value, who reads it
-  std::vector<std::vector<int>> seeds_;     // that have a program alone
+  std::vector<std::vector<int>> seeds_;  // that have a program alone
   std::vector<Unit> units_;
   std::vector<int> unit_of_;
   std::map<std::vector<int>, std::optional<TileProgramPlan>> built_;
-  std::vector<Place> length_places_;  // of units; what follows is length()'s, too
-  std::vector<int> length_readers_;   // of units, one unit's behind the other's
-  std::vector<int> length_ready_;
+  ChainLength chain_;
 };
 
 }  // namespace
